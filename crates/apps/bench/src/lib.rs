@@ -1,0 +1,1 @@
+//! The load generator: agents, scenarios, importers, reports.

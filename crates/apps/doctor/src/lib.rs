@@ -1,0 +1,1 @@
+//! What this machine can hold, what binds first, and how to lift it.

@@ -1,0 +1,1 @@
+//! Composition: shards, sessions, hubs; the handle that starts, drains and observes them.

@@ -1,0 +1,1 @@
+//! A channel's home: history, positions and interest; the contract and the memory broker.

@@ -1,0 +1,149 @@
+//! Channel names: checked once at the border, shared everywhere after.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest channel name, in bytes of UTF-8. Centrifugo's default limit is the same.
+pub const CHANNEL_BYTES_MAX: usize = 255;
+
+/// Why a text is not a channel name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelError {
+    /// Names have at least one byte.
+    Empty,
+    /// Longer than [`CHANNEL_BYTES_MAX`].
+    TooLong,
+    /// Control characters would break line-based formats and logs.
+    ControlCharacter,
+}
+
+impl fmt::Display for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("channel name is empty"),
+            Self::TooLong => write!(f, "channel name is longer than {CHANNEL_BYTES_MAX} bytes"),
+            Self::ControlCharacter => f.write_str("channel name has a control character"),
+        }
+    }
+}
+
+impl std::error::Error for ChannelError {}
+
+/// The name of a channel: 1 to [`CHANNEL_BYTES_MAX`] bytes of UTF-8 without control characters.
+///
+/// Cloning counts a reference. What stands before the first `:` is the namespace
+/// (`chat` in `chat:42`), which selects the channel's options.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelName(Arc<str>);
+
+impl ChannelName {
+    /// Checks and copies a name.
+    pub fn new(name: &str) -> Result<Self, ChannelError> {
+        if name.is_empty() {
+            return Err(ChannelError::Empty);
+        }
+        if name.len() > CHANNEL_BYTES_MAX {
+            return Err(ChannelError::TooLong);
+        }
+        if name.chars().any(char::is_control) {
+            return Err(ChannelError::ControlCharacter);
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The whole name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What stands before the first `:`, or nothing.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        namespace_of(&self.0)
+    }
+
+    /// A hash of the name that is the same in every shard and every run (FNV-1a, 64 bits):
+    /// it decides the channel's home.
+    #[must_use]
+    pub fn stable_hash(&self) -> u64 {
+        stable_hash(&self.0)
+    }
+}
+
+/// The namespace of a name that has not been checked yet.
+fn namespace_of(name: &str) -> Option<&str> {
+    name.split_once(':').map(|(namespace, _)| namespace)
+}
+
+fn stable_hash(name: &str) -> u64 {
+    // The final mix spreads short names over the high bits too.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Borrow<str> for ChannelName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ChannelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ChannelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(ChannelName::new(""), Err(ChannelError::Empty));
+        assert_eq!(
+            ChannelName::new(&"x".repeat(256)),
+            Err(ChannelError::TooLong)
+        );
+        assert_eq!(
+            ChannelName::new("a\nb"),
+            Err(ChannelError::ControlCharacter)
+        );
+        assert!(ChannelName::new(&"x".repeat(255)).is_ok());
+    }
+
+    #[test]
+    fn namespace_is_what_stands_before_the_first_colon() {
+        let namespace = |name| {
+            ChannelName::new(name)
+                .unwrap()
+                .namespace()
+                .map(str::to_owned)
+        };
+        assert_eq!(namespace("news"), None);
+        assert_eq!(namespace("chat:1:2").as_deref(), Some("chat"));
+        assert_eq!(namespace(":x").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn the_hash_spreads_similar_names_over_shards() {
+        let mut per_shard = [0_u32; 4];
+        for n in 0..4000 {
+            let name = ChannelName::new(&format!("group-{n}")).unwrap();
+            per_shard[(name.stable_hash() >> 32) as usize % 4] += 1;
+        }
+        assert!(
+            per_shard.iter().all(|&count| (800..1200).contains(&count)),
+            "{per_shard:?}"
+        );
+    }
+}

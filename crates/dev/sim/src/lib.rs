@@ -1,0 +1,1 @@
+//! Seeded simulator over sessions, hub and mailboxes.

@@ -1,0 +1,1 @@
+//! Real clients, free ports and fixtures for tests.

@@ -1,0 +1,1 @@
+//! Appwrite Realtime: messages, channels, roles, queries.

@@ -1,0 +1,1 @@
+//! Centrifugo client protocol v2, JSON: commands, replies, pushes and codes.

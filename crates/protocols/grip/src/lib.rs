@@ -1,0 +1,1 @@
+//! GRIP: items, instructions, WebSocket-over-HTTP events, ZMTP.

@@ -1,0 +1,1 @@
+//! The shard: reactor, listeners, connections, timers, outbound queues, mailboxes.

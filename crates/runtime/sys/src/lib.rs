@@ -1,0 +1,1 @@
+//! Syscalls and every unsafe block.
