@@ -1,0 +1,283 @@
+//! Memory: the allocator's manners, and what a process and the kernel hold.
+//!
+//! Owns: glibc's malloc settings, readings of `smaps_rollup`, `meminfo`, `sockstat` and
+//! `slabinfo`. Never: allocates for others, or guesses a value that a file does not give.
+
+use std::io;
+use std::path::Path;
+
+/// Tells glibc to give memory back; call once, before threads start. A no-op elsewhere.
+///
+/// glibc by default raises its mmap threshold with every large block freed, after which large
+/// buffers of a burst live in the heap and pin it; it also makes up to eight arenas per core,
+/// each of which keeps its own slack. Fixed thresholds and few arenas bound both.
+pub fn tune_allocator() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, value) in GLIBC_SETTINGS {
+        // SAFETY: mallopt takes two integers and locks the allocator's state by itself; it has
+        // no memory obligation. A parameter it does not know is ignored with a result of 0.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Parameters of mallopt(3) and their values.
+#[cfg(target_env = "gnu")]
+const GLIBC_SETTINGS: [(libc::c_int, libc::c_int); 3] = [
+    (libc::M_MMAP_THRESHOLD, 128 << 10),
+    (libc::M_TRIM_THRESHOLD, 128 << 10),
+    (libc::M_ARENA_MAX, 2),
+];
+
+/// Returns free heap pages to the kernel, and says whether any went. A no-op elsewhere.
+///
+/// Walks every arena under its lock: for idle moments, not for the hot path.
+pub fn trim() -> bool {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: malloc_trim takes an integer, locks each arena by itself and releases only
+        // pages that no live block touches.
+        unsafe { libc::malloc_trim(0) == 1 }
+    }
+    #[cfg(not(target_env = "gnu"))]
+    {
+        false
+    }
+}
+
+/// What one process holds, in bytes, from `smaps_rollup`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Resident pages, shared ones in full.
+    pub rss_bytes: u64,
+    /// Resident pages, each shared one divided by its sharers: sums over processes are true.
+    pub pss_bytes: u64,
+    /// Resident pages of this process alone: what its end would free.
+    pub private_bytes: u64,
+}
+
+/// Memory of a process; `None` is this one. Kernel memory, hence sockets, is not in it.
+///
+/// # Errors
+/// `NotFound` when no such process exists; `PermissionDenied` when it belongs to somebody else;
+/// `InvalidData` when the file lacks a field.
+pub fn process(pid: Option<u32>) -> io::Result<ProcessMemory> {
+    let path = pid.map_or_else(
+        || String::from("/proc/self/smaps_rollup"),
+        |pid| format!("/proc/{pid}/smaps_rollup"),
+    );
+    let text = std::fs::read_to_string(path)?;
+    parse_rollup(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// What the kernel holds for everybody; `None` where its file is missing or unreadable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemMemory {
+    /// All memory, `MemTotal`.
+    pub total_bytes: Option<u64>,
+    /// What new work may take without swapping, `MemAvailable`.
+    pub available_bytes: Option<u64>,
+    /// The kernel's object caches, where sockets live, `Slab`.
+    pub slab_bytes: Option<u64>,
+    /// The part of the caches that cannot be dropped, `SUnreclaim`.
+    pub slab_unreclaimable_bytes: Option<u64>,
+    /// TCP sockets in use, of both ends and all processes, this network namespace.
+    pub tcp_in_use: Option<u64>,
+    /// Sockets without a process, still closing.
+    pub tcp_orphans: Option<u64>,
+    /// Connections in `TIME_WAIT`.
+    pub tcp_time_wait: Option<u64>,
+    /// Pages of TCP buffers (not of the sockets themselves); `tcp_mem` bounds this.
+    pub tcp_buffer_pages: Option<u64>,
+    /// The caches of one connection's objects; empty unless `slabinfo` is readable (root).
+    pub caches: Vec<SlabCache>,
+}
+
+/// One line of `slabinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlabCache {
+    /// The kernel's name, such as `TCP`.
+    pub name: String,
+    /// Objects in use.
+    pub objects: u64,
+    /// Size of one object.
+    pub object_bytes: u64,
+}
+
+/// The caches that a TCP connection draws on.
+const CONNECTION_CACHES: [&str; 9] = [
+    "TCP",
+    "TCPv6",
+    "sock_inode_cache",
+    "filp",
+    "dentry",
+    "eventpoll_epi",
+    "ep_head",
+    "tw_sock_TCP",
+    "request_sock_TCP",
+];
+
+/// Reads the kernel's own books.
+#[must_use]
+pub fn system() -> SystemMemory {
+    system_below(Path::new("/"))
+}
+
+/// As [`system`], with `/proc` below another root.
+#[must_use]
+pub fn system_below(root: &Path) -> SystemMemory {
+    let read = |path| std::fs::read_to_string(root.join(path)).unwrap_or_default();
+    let (meminfo, sockstat) = (read("proc/meminfo"), read("proc/net/sockstat"));
+    SystemMemory {
+        total_bytes: kib_field(&meminfo, "MemTotal:"),
+        available_bytes: kib_field(&meminfo, "MemAvailable:"),
+        slab_bytes: kib_field(&meminfo, "Slab:"),
+        slab_unreclaimable_bytes: kib_field(&meminfo, "SUnreclaim:"),
+        tcp_in_use: sockstat_field(&sockstat, "inuse"),
+        tcp_orphans: sockstat_field(&sockstat, "orphan"),
+        tcp_time_wait: sockstat_field(&sockstat, "tw"),
+        tcp_buffer_pages: sockstat_field(&sockstat, "mem"),
+        caches: parse_slabinfo(&read("proc/slabinfo")),
+    }
+}
+
+/// A line `Name:   123 kB` in bytes.
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+fn parse_rollup(text: &str) -> Option<ProcessMemory> {
+    let private =
+        kib_field(text, "Private_Clean:")?.checked_add(kib_field(text, "Private_Dirty:")?)?;
+    Some(ProcessMemory {
+        rss_bytes: kib_field(text, "Rss:")?,
+        pss_bytes: kib_field(text, "Pss:")?,
+        private_bytes: private,
+    })
+}
+
+/// The line `TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1`: names and values in turn.
+fn sockstat_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
+    let mut words = line.split_ascii_whitespace();
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        if word == name {
+            return value.parse().ok();
+        }
+    }
+    None
+}
+
+/// Columns of slabinfo(5): name, active objects, all objects, object size.
+fn parse_slabinfo(text: &str) -> Vec<SlabCache> {
+    let parse = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words
+            .next()
+            .filter(|name| CONNECTION_CACHES.contains(name))?;
+        let objects = words.next()?.parse().ok()?;
+        let object_bytes = words.nth(1)?.parse().ok()?;
+        Some(SlabCache {
+            name: name.to_owned(),
+            objects,
+            object_bytes,
+        })
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn glibc_accepts_every_setting() {
+        for (parameter, value) in GLIBC_SETTINGS {
+            // SAFETY: as in `tune_allocator`.
+            let accepted = unsafe { libc::mallopt(parameter, value) };
+            assert_eq!(accepted, 1, "parameter {parameter}");
+        }
+    }
+
+    #[test]
+    fn blocks_live_through_tuning_and_trimming() {
+        tune_allocator();
+        let kept: Vec<Vec<u8>> = (0..64_u8).map(|n| vec![n; 4096 * usize::from(n)]).collect();
+        drop(vec![1_u8; 16 << 20]);
+        trim();
+        for (n, block) in kept.iter().enumerate() {
+            assert!(block.iter().all(|&byte| usize::from(byte) == n));
+        }
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        let memory = process(None).unwrap();
+        assert!(0 < memory.private_bytes && memory.private_bytes <= memory.pss_bytes);
+        assert!(memory.pss_bytes <= memory.rss_bytes);
+        assert!(process(Some(std::process::id())).is_ok());
+        assert_eq!(
+            process(Some(u32::MAX)).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert!(system().available_bytes <= system().total_bytes);
+    }
+
+    #[test]
+    fn rollup_needs_every_field() {
+        let text = "5-7 ---p 0 0:0 0 [rollup]\nRss:  10 kB\nPss:  8 kB\nPss_Dirty: 1 kB\n\
+                    Private_Clean: 2 kB\nPrivate_Dirty: 3 kB\n";
+        let expect = ProcessMemory {
+            rss_bytes: 10_240,
+            pss_bytes: 8_192,
+            private_bytes: 5_120,
+        };
+        assert_eq!(parse_rollup(text), Some(expect));
+        for missing in ["Rss:", "Pss:", "Private_Clean:", "Private_Dirty:"] {
+            assert_eq!(
+                parse_rollup(&text.replace(missing, "Other:")),
+                None,
+                "{missing}"
+            );
+        }
+    }
+
+    #[test]
+    fn sockstat_fields_are_found_by_name() {
+        let text =
+            "sockets: used 9\nTCP: inuse 5 orphan 1 tw 2 alloc 7 mem 3\nUDP: inuse 4 mem 8\n";
+        for (name, expect) in [
+            ("inuse", Some(5)),
+            ("orphan", Some(1)),
+            ("tw", Some(2)),
+            ("mem", Some(3)),
+            ("used", None),
+        ] {
+            assert_eq!(sockstat_field(text, name), expect, "{name}");
+        }
+        for bad in ["", "TCP:", "TCP: inuse", "TCP: inuse many"] {
+            assert_eq!(sockstat_field(bad, "inuse"), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn slabinfo_keeps_what_a_connection_draws_on() {
+        let text = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize>\n\
+                    TCP  26  39  2368  13  8 : tunables 0 0 0\nkmalloc-8 1 2 8 512 1\nfilp 4\n";
+        let expect = SlabCache {
+            name: "TCP".into(),
+            objects: 26,
+            object_bytes: 2368,
+        };
+        assert_eq!(parse_slabinfo(text), [expect]);
+    }
+
+    #[test]
+    fn a_root_without_proc_is_unknown() {
+        let nowhere = system_below(Path::new("/nonexistent"));
+        assert_eq!(nowhere, SystemMemory::default());
+    }
+}
