@@ -1,0 +1,104 @@
+//! What a channel is configured to do, found by its namespace.
+
+use throng_types::ChannelName;
+
+/// How much of a channel's past its home keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Publications at most; zero keeps none, and then publications have no positions.
+    pub publications_max: u32,
+    /// The age in milliseconds at which a publication is forgotten; zero keeps none.
+    pub ttl_ms: u64,
+}
+
+impl Retention {
+    /// Whether anything is kept at all.
+    #[must_use]
+    pub const fn keeps(self) -> bool {
+        self.publications_max > 0 && self.ttl_ms > 0
+    }
+}
+
+/// What happens to a delivery that finds its connection's queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// End the connection; its client comes back and recovers.
+    #[default]
+    Close,
+    /// Forget the oldest deliveries that have not begun to leave.
+    DropOldest,
+    /// Keep only the newest delivery of each channel.
+    LatestOnly,
+}
+
+/// The options of one namespace's channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelOptions {
+    /// What the home keeps.
+    pub retention: Retention,
+    /// Whether a client may resume from a position.
+    pub recovery: bool,
+    /// What a full connection queue does to deliveries.
+    pub overflow: Overflow,
+    /// Whether a connection without a user may subscribe.
+    pub anonymous_subscribe: bool,
+    /// Whether a connection without a user may publish.
+    pub anonymous_publish: bool,
+    /// Whether connections with a user may publish.
+    pub publish: bool,
+    /// Whether a subscription needs a token of its own.
+    pub subscribe_token: bool,
+}
+
+/// Every namespace's options, and those of channels without a namespace.
+#[derive(Clone, Debug, Default)]
+pub struct Namespaces {
+    plain: ChannelOptions,
+    named: Vec<(Box<str>, ChannelOptions)>,
+}
+
+impl Namespaces {
+    /// `plain` for channels without a `:`, `named` for the others.
+    #[must_use]
+    pub fn new(plain: ChannelOptions, mut named: Vec<(Box<str>, ChannelOptions)>) -> Self {
+        named.sort_by(|a, b| a.0.cmp(&b.0));
+        Self { plain, named }
+    }
+
+    /// The options of a channel; `None` where its namespace is not configured.
+    #[must_use]
+    pub fn find(&self, channel: &ChannelName) -> Option<&ChannelOptions> {
+        let Some(namespace) = channel.namespace() else {
+            return Some(&self.plain);
+        };
+        let found = self
+            .named
+            .binary_search_by(|(name, _)| name.as_ref().cmp(namespace));
+        found.ok().map(|at| &self.named[at].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_found_by_what_stands_before_the_colon() {
+        let kept = ChannelOptions {
+            retention: Retention {
+                publications_max: 5,
+                ttl_ms: 1,
+            },
+            ..ChannelOptions::default()
+        };
+        let namespaces = Namespaces::new(
+            ChannelOptions::default(),
+            vec![("z".into(), kept), ("a".into(), kept)],
+        );
+        let find = |name: &str| namespaces.find(&ChannelName::new(name).unwrap()).copied();
+        assert_eq!(find("plain"), Some(ChannelOptions::default()));
+        assert_eq!(find("a:1"), Some(kept));
+        assert_eq!(find("z:"), Some(kept));
+        assert_eq!(find("unknown:1"), None);
+    }
+}
