@@ -176,15 +176,14 @@ impl Home {
             return;
         };
         stream.interest &= !(1 << from.0);
-        if stream.interest != 0 || stream.alarm_set {
+        if stream.interest != 0 || stream.alarm_at != NO_ALARM {
             return;
         }
         if stream.top == 0 {
             self.streams.remove(channel);
         } else {
-            stream.alarm_set = true;
-            self.alarms
-                .push(Reverse((now.mono + POSITION_TTL_MS, channel.clone())));
+            let at = now.mono + POSITION_TTL_MS;
+            set_alarm(&mut self.alarms, stream, at, channel.clone());
         }
     }
 
@@ -254,10 +253,9 @@ impl Home {
         self.history_bytes += publication.cost_bytes();
         self.history_bytes -= stream.append(publication, retention, now.mono);
         self.history_publications = self.history_publications + stream.kept() - before;
-        if !stream.alarm_set {
-            stream.alarm_set = true;
-            self.alarms
-                .push(Reverse((now.mono + retention.ttl_ms, channel.clone())));
+        let expires_at = now.mono + retention.ttl_ms;
+        if expires_at < stream.alarm_at {
+            set_alarm(&mut self.alarms, stream, expires_at, channel.clone());
         }
         self.evict(now);
     }
@@ -284,14 +282,12 @@ impl Home {
         let Some(stream) = self.streams.get_mut(&channel) else {
             return;
         };
-        stream.alarm_set = false;
+        stream.alarm_at = NO_ALARM;
         if let Some(oldest_at) = stream.oldest_at() {
-            stream.alarm_set = true;
-            self.alarms
-                .push(Reverse((oldest_at + retention.ttl_ms, channel)));
+            let at = oldest_at + retention.ttl_ms;
+            set_alarm(&mut self.alarms, stream, at, channel);
         } else if stream.interest == 0 {
-            stream.alarm_set = true;
-            self.alarms.push(Reverse((now + POSITION_TTL_MS, channel)));
+            set_alarm(&mut self.alarms, stream, now + POSITION_TTL_MS, channel);
         }
     }
 

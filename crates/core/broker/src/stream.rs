@@ -43,7 +43,7 @@ impl Stream {
             interest: 0,
             top: 0,
             generation,
-            alarm_set: false,
+            alarm_at: NO_ALARM,
             log: None,
         }
     }
