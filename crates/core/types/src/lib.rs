@@ -10,6 +10,7 @@ mod id;
 mod position;
 mod publication;
 mod reason;
+mod slots;
 mod time;
 
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
@@ -18,4 +19,5 @@ pub use id::{ConnId, ShardId};
 pub use position::{Epoch, Position};
 pub use publication::{Payload, PayloadKind, Publication, Publisher};
 pub use reason::{Disconnect, Unsubscribe};
+pub use slots::Slots;
 pub use time::{Millis, Now};

@@ -1,0 +1,235 @@
+//! A slab in chunks: grows without moving what it holds, and gives memory back.
+//!
+//! Owns its values. Never hands out generations: whoever keeps an index across a
+//! removal must be able to tell a stranger ([`crate::ConnId`] does).
+//!
+//! Invariants
+//! - A chunk is in `open` exactly while it has a vacant place or is not allocated
+//!   although a higher chunk is.
+//! - A chunk without values holds no memory, but for one spare.
+
+use std::collections::BTreeSet;
+
+/// Values per chunk. Large enough for a chunk of connections to come straight from the
+/// kernel and go straight back to it (glibc maps allocations of 128 KiB and more).
+const CHUNK: usize = 1024;
+
+enum Place<T> {
+    Vacant { next: u32 },
+    Taken(T),
+}
+
+struct Chunk<T> {
+    places: Box<[Place<T>]>,
+    taken: u32,
+    vacant_first: u32,
+}
+
+const END: u32 = u32::MAX;
+
+impl<T> Chunk<T> {
+    fn new() -> Self {
+        let places = (1..=CHUNK as u32).map(|next| {
+            let next = if next == CHUNK as u32 { END } else { next };
+            Place::Vacant { next }
+        });
+        Self {
+            places: places.collect(),
+            taken: 0,
+            vacant_first: 0,
+        }
+    }
+}
+
+/// See the module's head.
+pub struct Slots<T> {
+    chunks: Vec<Option<Chunk<T>>>,
+    open: BTreeSet<u32>,
+    spare: Option<Chunk<T>>,
+    len: usize,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            open: BTreeSet::new(),
+            spare: None,
+            len: 0,
+        }
+    }
+}
+
+impl<T> Slots<T> {
+    /// Values held.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// One more than the highest index that may hold a value.
+    #[must_use]
+    pub fn bound(&self) -> u32 {
+        (self.chunks.len() * CHUNK) as u32
+    }
+
+    /// Puts a value into the lowest chunk with room and returns its index.
+    pub fn insert(&mut self, value: T) -> u32 {
+        let at = match self.open.first() {
+            Some(&at) => at,
+            None => {
+                self.chunks.push(None);
+                let at = self.chunks.len() as u32 - 1;
+                self.open.insert(at);
+                at
+            }
+        };
+        let spare = &mut self.spare;
+        let chunk =
+            self.chunks[at as usize].get_or_insert_with(|| spare.take().unwrap_or_else(Chunk::new));
+        let index = chunk.vacant_first;
+        // An open chunk has a vacant place, and `vacant_first` names it.
+        let place = &mut chunk.places[index as usize];
+        if let Place::Vacant { next } = *place {
+            chunk.vacant_first = next;
+        }
+        *place = Place::Taken(value);
+        chunk.taken += 1;
+        if chunk.vacant_first == END {
+            self.open.remove(&at);
+        }
+        self.len += 1;
+        at * CHUNK as u32 + index
+    }
+
+    /// Takes a value out.
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        let (at, within) = (index as usize / CHUNK, index as usize % CHUNK);
+        let chunk = self.chunks.get_mut(at)?.as_mut()?;
+        let place = &mut chunk.places[within];
+        if matches!(place, Place::Vacant { .. }) {
+            return None;
+        }
+        let vacant = Place::Vacant {
+            next: chunk.vacant_first,
+        };
+        let Place::Taken(value) = std::mem::replace(place, vacant) else {
+            return None;
+        };
+        chunk.vacant_first = within as u32;
+        chunk.taken -= 1;
+        self.len -= 1;
+        self.open.insert(at as u32);
+        if chunk.taken == 0 {
+            self.spare = self.chunks[at].take();
+            self.forget_empty_tail();
+        }
+        Some(value)
+    }
+
+    fn forget_empty_tail(&mut self) {
+        while let Some(None) = self.chunks.last() {
+            self.chunks.pop();
+            self.open.remove(&(self.chunks.len() as u32));
+        }
+    }
+
+    /// The value at an index.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        let chunk = self.chunks.get(index as usize / CHUNK)?.as_ref()?;
+        match &chunk.places[index as usize % CHUNK] {
+            Place::Taken(value) => Some(value),
+            Place::Vacant { .. } => None,
+        }
+    }
+
+    /// The value at an index, to change it.
+    #[must_use]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let chunk = self.chunks.get_mut(index as usize / CHUNK)?.as_mut()?;
+        match &mut chunk.places[index as usize % CHUNK] {
+            Place::Taken(value) => Some(value),
+            Place::Vacant { .. } => None,
+        }
+    }
+
+    /// All values in the order of their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
+            chunk.iter().flat_map(move |chunk| {
+                chunk
+                    .places
+                    .iter()
+                    .enumerate()
+                    .filter_map(move |(within, place)| match place {
+                        Place::Taken(value) => Some(((at * CHUNK + within) as u32, value)),
+                        Place::Vacant { .. } => None,
+                    })
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_where_they_were_put() {
+        let mut slots = Slots::default();
+        let indices: Vec<u32> = (0..3000).map(|n| slots.insert(n)).collect();
+        assert_eq!(indices, (0..3000).collect::<Vec<u32>>());
+        for n in (0..3000).step_by(3) {
+            assert_eq!(slots.remove(n), Some(n));
+            assert_eq!(slots.remove(n), None);
+        }
+        assert_eq!(slots.len(), 2000);
+        assert!(
+            slots
+                .iter()
+                .all(|(index, &value)| index == value && value % 3 != 0)
+        );
+        assert_eq!(slots.get(3), None);
+        assert!(
+            slots.insert(9999) < 1024,
+            "the lowest chunk is filled first"
+        );
+    }
+
+    #[test]
+    fn an_empty_slab_holds_at_most_one_chunk() {
+        let mut slots = Slots::default();
+        for n in 0..10_000_u32 {
+            slots.insert(n);
+        }
+        for n in 0..10_000 {
+            slots.remove(n);
+        }
+        assert!(slots.is_empty() && slots.chunks.is_empty() && slots.open.is_empty());
+        assert!(slots.spare.is_some());
+        assert!(slots.insert(1) < CHUNK as u32);
+    }
+
+    #[test]
+    fn a_hole_in_the_middle_is_filled_again() {
+        let mut slots = Slots::default();
+        for n in 0..3072_u32 {
+            slots.insert(n);
+        }
+        for n in 1024..2048 {
+            slots.remove(n);
+        }
+        assert!(slots.chunks[1].is_none());
+        let index = slots.insert(7);
+        assert!((1024..2048).contains(&index));
+        assert_eq!(slots.get(index), Some(&7));
+        assert_eq!(slots.get(5000), None);
+    }
+}
