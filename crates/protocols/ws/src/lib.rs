@@ -1,1 +1,25 @@
 //! WebSocket (RFC 6455) for both roles, as bytes in and events out.
+//!
+//! Owns: frames, masking, fragmentation, UTF-8 and close-code rules, the opening
+//! handshake's fields. Never: sockets, HTTP parsing, clocks, randomness (mask keys and
+//! nonces are arguments), replies (whoever feeds the [`Decoder`] decides what to send).
+//!
+//! No extension is spoken: none is offered or accepted in the handshake, so a frame with
+//! a reserved bit set is a fault (RFC 6455 section 5.2), and so is a response that
+//! claims an extension. Compression would cost every connection a window of kilobytes.
+
+mod close;
+mod decode;
+mod encode;
+mod fault;
+mod frame;
+pub mod handshake;
+mod mask;
+
+pub use close::{CloseFrame, close_code_valid};
+pub use decode::{Decoder, Event, Limits};
+pub use encode::{
+    Masking, encode_close, encode_header, encode_message, encode_ping, encode_pong, header_bytes,
+};
+pub use fault::Fault;
+pub use frame::{CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Opcode, Role};

@@ -1,0 +1,113 @@
+//! Frames out, for both roles.
+//!
+//! Owns nothing: appends to the caller's buffer. Never: fragments (a message of ours is
+//! one frame), draws mask keys, or refuses what it is given.
+
+use crate::frame::{CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, Control, HEADER_BYTES_MAX};
+use crate::mask::Mask;
+use crate::{CloseFrame, Opcode, close_code_valid};
+
+/// Whether a frame is masked, which is to say who sends it (RFC 6455 section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Masking {
+    /// What a server sends.
+    Server,
+    /// What a client sends: XORed with a key that must be fresh and unpredictable for
+    /// each frame (section 5.3).
+    Client([u8; 4]),
+}
+
+/// How many bytes the header of a frame with `payload_bytes` takes: 2 to 14.
+#[must_use]
+pub const fn header_bytes(masking: Masking, payload_bytes: usize) -> usize {
+    let length = match payload_bytes {
+        0..=125 => 2,
+        126..=0xffff => 4,
+        _ => 10,
+    };
+    match masking {
+        Masking::Server => length,
+        Masking::Client(_) => length + 4,
+    }
+}
+
+/// Appends a message in one frame. Text must be UTF-8: pass a `str`'s bytes.
+pub fn encode_message(masking: Masking, opcode: Opcode, data: &[u8], out: &mut Vec<u8>) {
+    encode_frame(masking, opcode.bits(), data, out);
+}
+
+/// Appends the header of a message in one frame; the caller sends the payload after it.
+///
+/// A client's caller must mask that payload itself, so this is of use to servers.
+pub fn encode_header(masking: Masking, opcode: Opcode, payload_bytes: usize, out: &mut Vec<u8>) {
+    put_header(masking, opcode.bits(), payload_bytes, out);
+}
+
+/// Appends a ping. Only the first 125 bytes of `payload` travel (section 5.5).
+pub fn encode_ping(masking: Masking, payload: &[u8], out: &mut Vec<u8>) {
+    encode_control(masking, Control::Ping, payload, out);
+}
+
+/// Appends a pong, whose payload is that of the ping it answers (section 5.5.3).
+///
+/// Only the first 125 bytes of `payload` travel; a ping that a decoder reported has no more.
+pub fn encode_pong(masking: Masking, payload: &[u8], out: &mut Vec<u8>) {
+    encode_control(masking, Control::Pong, payload, out);
+}
+
+/// Appends a close frame, empty for `None`.
+///
+/// A reason longer than 123 bytes is cut at the end of a character. The code must be one
+/// for which [`close_code_valid`] holds: it is the caller's own or one that a decoder reported.
+pub fn encode_close(masking: Masking, frame: Option<CloseFrame<'_>>, out: &mut Vec<u8>) {
+    let Some(CloseFrame { code, reason }) = frame else {
+        return encode_control(masking, Control::Close, &[], out);
+    };
+    debug_assert!(close_code_valid(code), "{code} must not be sent");
+    let reason_bytes = reason.floor_char_boundary(CLOSE_REASON_BYTES_MAX);
+    let mut payload = [0; CONTROL_BYTES_MAX];
+    let (code_part, reason_part) = payload.split_at_mut(2);
+    code_part.copy_from_slice(&code.to_be_bytes());
+    reason_part[..reason_bytes].copy_from_slice(&reason.as_bytes()[..reason_bytes]);
+    encode_control(masking, Control::Close, &payload[..2 + reason_bytes], out);
+}
+
+fn encode_control(masking: Masking, control: Control, payload: &[u8], out: &mut Vec<u8>) {
+    let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
+    encode_frame(masking, control.bits(), payload, out);
+}
+
+fn encode_frame(masking: Masking, opcode_bits: u8, payload: &[u8], out: &mut Vec<u8>) {
+    out.reserve(header_bytes(masking, payload.len()) + payload.len());
+    put_header(masking, opcode_bits, payload.len(), out);
+    let payload_start = out.len();
+    out.extend_from_slice(payload);
+    if let Masking::Client(key) = masking {
+        Mask(key).apply(&mut out[payload_start..]);
+    }
+}
+
+/// Assembles the header on the stack and appends it at once.
+fn put_header(masking: Masking, opcode_bits: u8, payload_bytes: usize, out: &mut Vec<u8>) {
+    let (mask_bit, key) = match masking {
+        Masking::Server => (0, [0; 4]),
+        Masking::Client(key) => (0x80, key),
+    };
+    let header_bytes = header_bytes(masking, payload_bytes);
+    let mut header = [0; HEADER_BYTES_MAX];
+    header[0] = 0x80 | opcode_bits;
+    let length_end = if let Ok(length @ 0..=125) = u8::try_from(payload_bytes) {
+        header[1] = mask_bit | length;
+        2
+    } else if let Ok(length) = u16::try_from(payload_bytes) {
+        header[1] = mask_bit | 126;
+        header[2..4].copy_from_slice(&length.to_be_bytes());
+        4
+    } else {
+        header[1] = mask_bit | 127;
+        header[2..10].copy_from_slice(&(payload_bytes as u64).to_be_bytes());
+        10
+    };
+    header[length_end..length_end + 4].copy_from_slice(&key);
+    out.extend_from_slice(&header[..header_bytes]);
+}

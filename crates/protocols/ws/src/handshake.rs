@@ -1,0 +1,305 @@
+//! The opening handshake (RFC 6455 section 4): its fields, without an HTTP parser.
+//!
+//! Owns: the rules about fields and the bytes of both heads. Never: reads HTTP, decides
+//! who may connect (Origin and authentication are the caller's), or offers an extension.
+//!
+//! Header fields come through a lookup: it is given a name in lower case, and compares
+//! without regard to case. A field that was sent several times is to be returned joined
+//! with commas (RFC 9110 section 5.3), or else its further lines are not seen.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha1::{Digest, Sha1};
+
+/// Concatenated to the client's key (section 1.3).
+const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The length of a SHA-1 digest in base64.
+const ACCEPT_BYTES: usize = 28;
+
+/// A request that may become a WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accept<'a> {
+    /// The value of `Sec-WebSocket-Accept`: base64 text.
+    pub key: [u8; ACCEPT_BYTES],
+    /// The subprotocols that the client offers, the one that it prefers first.
+    pub protocols: Protocols<'a>,
+}
+
+/// What `Sec-WebSocket-Protocol` offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protocols<'a>(&'a str);
+
+impl<'a> Protocols<'a> {
+    /// The names in the client's order; what is not a token is passed over.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        list(self.0).filter(|name| is_token(name))
+    }
+
+    /// Whether the client offers `name`; names are compared byte by byte.
+    #[must_use]
+    pub fn contains(self, name: &str) -> bool {
+        self.iter().any(|offered| offered == name)
+    }
+}
+
+/// Why a request does not become a WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The method is not `GET`.
+    Method,
+    /// There is no `Host`.
+    HostMissing,
+    /// `Upgrade` does not name `websocket`: an ordinary request.
+    UpgradeMissing,
+    /// `Connection` does not name `Upgrade`; a proxy may have dropped it.
+    ConnectionMissing,
+    /// `Sec-WebSocket-Version` is not 13.
+    Version,
+    /// There is no `Sec-WebSocket-Key`.
+    KeyMissing,
+    /// `Sec-WebSocket-Key` is not 16 bytes in base64.
+    KeyMalformed,
+}
+
+impl Refusal {
+    /// The HTTP status of the answer: 400, 405 or 426.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Method => 405,
+            Self::UpgradeMissing | Self::Version => 426,
+            Self::HostMissing | Self::ConnectionMissing | Self::KeyMissing | Self::KeyMalformed => {
+                400
+            }
+        }
+    }
+
+    /// A sentence for the answer's body.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Method => "A WebSocket handshake is a GET request.",
+            Self::HostMissing => "The request has no Host header.",
+            Self::UpgradeMissing => {
+                "This is a WebSocket endpoint: the request needs the header \"Upgrade: websocket\"."
+            }
+            Self::ConnectionMissing => {
+                "The header \"Connection: Upgrade\" is missing; a proxy on the way may have removed it."
+            }
+            Self::Version => "The header \"Sec-WebSocket-Version\" has to be 13.",
+            Self::KeyMissing => "The header \"Sec-WebSocket-Key\" is missing.",
+            Self::KeyMalformed => "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.",
+        }
+    }
+
+    /// Fields that the answer must have (RFC 9110 sections 15.5.6 and 15.5.22, RFC 6455
+    /// section 4.4).
+    #[must_use]
+    pub const fn headers(self) -> &'static [(&'static str, &'static str)] {
+        match self.status() {
+            405 => &[("Allow", "GET")],
+            426 => &[
+                ("Upgrade", "websocket"),
+                ("Connection", "Upgrade"),
+                ("Sec-WebSocket-Version", "13"),
+            ],
+            _ => &[],
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Checks a client's request (section 4.2.1). That it is HTTP/1.1 is the caller's to check.
+///
+/// # Errors
+///
+/// A [`Refusal`], which says how to answer.
+pub fn accept<'a>(
+    method: &str,
+    header: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Accept<'a>, Refusal> {
+    if method != "GET" {
+        return Err(Refusal::Method);
+    }
+    if header("host").is_none() {
+        return Err(Refusal::HostMissing);
+    }
+    if !header("upgrade").is_some_and(|value| list_names(value, "websocket")) {
+        return Err(Refusal::UpgradeMissing);
+    }
+    if !header("connection").is_some_and(|value| list_names(value, "upgrade")) {
+        return Err(Refusal::ConnectionMissing);
+    }
+    if header("sec-websocket-version").map(trim) != Some("13") {
+        return Err(Refusal::Version);
+    }
+    let key = header("sec-websocket-key").map(trim);
+    let key = key.ok_or(Refusal::KeyMissing)?;
+    if !is_key(key) {
+        return Err(Refusal::KeyMalformed);
+    }
+    Ok(Accept {
+        key: accept_key(key.as_bytes()),
+        protocols: Protocols(header("sec-websocket-protocol").unwrap_or_default()),
+    })
+}
+
+/// Appends the complete head of the answer that opens the WebSocket (section 4.2.2).
+///
+/// `subprotocol` must be one of those that the client offers, and so a token.
+pub fn encode_response(accept: &Accept<'_>, subprotocol: Option<&str>, out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        b"HTTP/1.1 101 Switching Protocols\r\n\
+          Upgrade: websocket\r\n\
+          Connection: Upgrade\r\n\
+          Sec-WebSocket-Accept: ",
+    );
+    out.extend_from_slice(&accept.key);
+    if let Some(name) = subprotocol {
+        debug_assert!(accept.protocols.contains(name), "{name} was not offered");
+        out.extend_from_slice(b"\r\nSec-WebSocket-Protocol: ");
+        out.extend_from_slice(name.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Appends the complete head of a client's request (section 4.1).
+///
+/// `key` is 16 random bytes, to be kept for [`check_response`]. `headers` are further
+/// fields, such as `Origin` or `Sec-WebSocket-Protocol`. The caller vouches that none of
+/// the texts holds a line end.
+pub fn encode_request(
+    host: &str,
+    target: &str,
+    key: [u8; 16],
+    headers: &[(&str, &str)],
+    out: &mut Vec<u8>,
+) {
+    let key = encode_key(key);
+    let fixed = [
+        ("Host", host),
+        ("Upgrade", "websocket"),
+        ("Connection", "Upgrade"),
+        ("Sec-WebSocket-Version", "13"),
+    ];
+    out.extend_from_slice(b"GET ");
+    out.extend_from_slice(target.as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    for (name, value) in fixed.iter().chain(headers) {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"Sec-WebSocket-Key: ");
+    out.extend_from_slice(&key);
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Why a server's answer does not open a WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ResponseFault {
+    /// Not a fault of the protocol: the server said no, or where else to ask.
+    #[error("the server answered {0}, not 101")]
+    Status(u16),
+    /// `Upgrade` does not name `websocket`.
+    #[error("the answer's Upgrade header does not name websocket")]
+    Upgrade,
+    /// `Connection` does not name `Upgrade`.
+    #[error("the answer's Connection header does not name Upgrade")]
+    Connection,
+    /// `Sec-WebSocket-Accept` is missing or does not belong to our key.
+    #[error("the answer's Sec-WebSocket-Accept does not belong to our key")]
+    Accept,
+    /// The server claims an extension that we never ask for.
+    #[error("the answer's Sec-WebSocket-Extensions names what we did not ask for")]
+    Extension,
+}
+
+/// Checks a server's answer (section 4.1) to a request that had `key`.
+///
+/// The caller who offered subprotocols looks at `Sec-WebSocket-Protocol` himself; who
+/// offered none must fail the connection if it is there.
+///
+/// # Errors
+///
+/// A [`ResponseFault`] if this connection is not a WebSocket.
+pub fn check_response<'a>(
+    status: u16,
+    header: impl Fn(&str) -> Option<&'a str>,
+    key: [u8; 16],
+) -> Result<(), ResponseFault> {
+    if status != 101 {
+        return Err(ResponseFault::Status(status));
+    }
+    if !header("upgrade").is_some_and(|value| list_names(value, "websocket")) {
+        return Err(ResponseFault::Upgrade);
+    }
+    if !header("connection").is_some_and(|value| list_names(value, "upgrade")) {
+        return Err(ResponseFault::Connection);
+    }
+    let expected = accept_key(&encode_key(key));
+    if header("sec-websocket-accept").map(|value| trim(value).as_bytes()) != Some(&expected) {
+        return Err(ResponseFault::Accept);
+    }
+    match header("sec-websocket-extensions") {
+        Some(value) if list(value).next().is_some() => Err(ResponseFault::Extension),
+        _ => Ok(()),
+    }
+}
+
+/// The answer to a key (section 4.2.2, item 5.4).
+fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
+    let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX);
+    to_base64(&digest.finalize())
+}
+
+fn encode_key(key: [u8; 16]) -> [u8; 24] {
+    to_base64(&key)
+}
+
+/// `N` must be the length of the base64 text of `bytes`.
+fn to_base64<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut text = [0; N];
+    let written = BASE64.encode_slice(bytes, &mut text);
+    debug_assert_eq!(written, Ok(N));
+    text
+}
+
+/// Whether `key` is the base64 text of 16 bytes. The four bits that the text has too many
+/// may have any value: nothing hangs on them, and careless clients set them.
+fn is_key(key: &str) -> bool {
+    key.strip_suffix("==").is_some_and(|digits| {
+        let is_digit = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+        digits.len() == 22 && digits.bytes().all(is_digit)
+    })
+}
+
+/// Whether a comma-separated field names `name`, without regard to case.
+fn list_names(value: &str, name: &str) -> bool {
+    list(value).any(|item| item.eq_ignore_ascii_case(name))
+}
+
+/// The items of a comma-separated field (RFC 9110 section 5.6.1); empty ones do not count.
+fn list(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(trim).filter(|item| !item.is_empty())
+}
+
+/// Without the white space that RFC 9110 section 5.6.3 allows around a value.
+fn trim(value: &str) -> &str {
+    value.trim_matches([' ', '\t'])
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(text: &str) -> bool {
+    let is_token_char = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !text.is_empty() && text.bytes().all(is_token_char)
+}
