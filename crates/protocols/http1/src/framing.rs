@@ -1,0 +1,100 @@
+//! How a message's body is delimited (RFC 9112 section 6).
+//!
+//! The readings are stricter than the RFC's, because a request that two
+//! implementations delimit differently smuggles a second one past the first:
+//! - Content-Length is one field line with decimal digits and nothing else. Repeated
+//!   lines and lists are refused even if all their values are equal, which the RFC
+//!   would allow to be repaired.
+//! - Transfer-Encoding is one field line with the one word `chunked`. Other codings, lists
+//!   and parameters are refused, and so is the field in HTTP/1.0.
+//! - Both together are refused, which the RFC leaves to the server.
+
+use crate::{BadRequest, BadResponse, Headers};
+
+/// How a request's body is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// There is none: neither a length nor a coding was declared.
+    None,
+    /// This many bytes; may be zero.
+    Length(u64),
+    /// Chunks (RFC 9112 section 7.1).
+    Chunked,
+}
+
+/// How a response's body is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseBody {
+    /// There is none, because of the status or because the request was HEAD.
+    None,
+    /// This many bytes; may be zero.
+    Length(u64),
+    /// Chunks (RFC 9112 section 7.1).
+    Chunked,
+    /// All bytes until the server closes the connection.
+    UntilClose,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FramingFault {
+    ContentLength,
+    TransferEncoding,
+    Conflict,
+}
+
+impl From<FramingFault> for BadRequest {
+    fn from(fault: FramingFault) -> Self {
+        match fault {
+            FramingFault::ContentLength => Self::ContentLength,
+            FramingFault::TransferEncoding => Self::TransferEncoding,
+            FramingFault::Conflict => Self::FramingConflict,
+        }
+    }
+}
+
+impl From<FramingFault> for BadResponse {
+    fn from(fault: FramingFault) -> Self {
+        match fault {
+            FramingFault::ContentLength => Self::ContentLength,
+            FramingFault::TransferEncoding => Self::TransferEncoding,
+            FramingFault::Conflict => Self::FramingConflict,
+        }
+    }
+}
+
+/// What the fields declare.
+pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, FramingFault> {
+    let mut length = None;
+    let mut chunked = false;
+    for (name, value) in headers {
+        if name.eq_ignore_ascii_case("content-length") {
+            if length.is_some() {
+                return Err(FramingFault::ContentLength);
+            }
+            length = Some(decimal(value).ok_or(FramingFault::ContentLength)?);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            let plain = value.eq_ignore_ascii_case(b"chunked");
+            if chunked || !plain || minor_version == 0 {
+                return Err(FramingFault::TransferEncoding);
+            }
+            chunked = true;
+        }
+    }
+    match (length, chunked) {
+        (Some(_), true) => Err(FramingFault::Conflict),
+        (Some(length), false) => Ok(Body::Length(length)),
+        (None, true) => Ok(Body::Chunked),
+        (None, false) => Ok(Body::None),
+    }
+}
+
+/// A number of decimal digits alone: `str::parse` would take a plus sign too.
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}

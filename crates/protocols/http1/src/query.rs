@@ -1,0 +1,86 @@
+//! Query strings and percent-encoding (WHATWG URL, `application/x-www-form-urlencoded`).
+//!
+//! Decoding never fails: a `%` that two hexadecimal digits do not follow stands for itself,
+//! and bytes that are not UTF-8 become U+FFFD, as in browsers.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+/// The names and values of a query string, decoded, in their order. A part without `=`
+/// has an empty value; empty parts are skipped.
+pub fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    query
+        .split('&')
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            (decode(name), decode(value))
+        })
+}
+
+/// Decodes a name or a value of a query string, where `+` stands for a space.
+#[must_use]
+pub fn decode(text: &str) -> Cow<'_, str> {
+    if memchr2(b'%', b'+', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(decode_bytes(text.as_bytes(), true))
+}
+
+/// Decodes a part of a path, where `+` stands for itself.
+#[must_use]
+pub fn percent_decode(text: &str) -> Cow<'_, str> {
+    if memchr(b'%', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(decode_bytes(text.as_bytes(), false))
+}
+
+/// Appends `text` so that it can stand as one name, value or path segment: everything but
+/// RFC 3986's unreserved characters is percent-encoded, a space as `%20`.
+pub fn encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(hex_digit(byte >> 4));
+            out.push(hex_digit(byte & 15));
+        }
+    }
+}
+
+fn decode_bytes(mut text: &[u8], plus_is_space: bool) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    while let [first, rest @ ..] = text {
+        text = rest;
+        match (first, rest) {
+            (b'%', [high, low, rest @ ..]) => match (hex_value(*high), hex_value(*low)) {
+                (Some(high), Some(low)) => {
+                    bytes.push(high << 4 | low);
+                    text = rest;
+                }
+                _ => bytes.push(b'%'),
+            },
+            (b'+', _) if plus_is_space => bytes.push(b' '),
+            (&byte, _) => bytes.push(byte),
+        }
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    }
+}
+
+/// The upper-case hexadecimal digit of a number below 16.
+pub(crate) fn hex_digit(nibble: u8) -> char {
+    char::from(b"0123456789ABCDEF"[usize::from(nibble & 15)])
+}
+
+/// The value of a hexadecimal digit in either case.
+pub(crate) fn hex_value(digit: u8) -> Option<u8> {
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
+}

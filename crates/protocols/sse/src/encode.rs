@@ -1,0 +1,112 @@
+//! Events, written into the caller's buffer.
+
+use std::fmt;
+
+use memchr::memchr2;
+
+/// The empty line that dispatches an event, behind [`encode_data`].
+pub const EVENT_END: &[u8] = b"\n";
+
+/// One event, as the server gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// What the client sends back as `Last-Event-ID` when it reconnects. An empty one
+    /// makes it forget the one before.
+    pub id: Option<&'a str>,
+    /// The name under which the client dispatches it; `message` without one.
+    pub event: Option<&'a str>,
+    /// UTF-8 text. CR LF, CR and LF all separate lines, and arrive as LF.
+    pub data: &'a [u8],
+    /// How long the client is to wait before it reconnects, in milliseconds.
+    pub retry_ms: Option<u64>,
+}
+
+/// Why an event cannot be written. The caller is at fault, nobody on the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadField {
+    /// The id has a CR, LF or NUL; clients ignore ids with NUL.
+    Id,
+    /// The event name has a CR or LF.
+    EventName,
+}
+
+impl fmt::Display for BadField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Id => "an event id has a line end or NUL",
+            Self::EventName => "an event name has a line end",
+        })
+    }
+}
+
+impl std::error::Error for BadField {}
+
+/// A whole event, with the empty line that dispatches it.
+///
+/// # Errors
+/// [`BadField`] if the id or the name cannot be written as it is. An altered id would
+/// resume somewhere else, so nothing is altered, and nothing was written.
+pub fn encode_event(event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), BadField> {
+    let name = event.event.unwrap_or_default();
+    if memchr2(b'\r', b'\n', name.as_bytes()).is_some() {
+        return Err(BadField::EventName);
+    }
+    if let Some(id) = event.id {
+        encode_id(id, out)?;
+    }
+    if !name.is_empty() {
+        out.extend_from_slice(b"event: ");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'\n');
+    }
+    if let Some(retry_ms) = event.retry_ms {
+        out.extend_from_slice(b"retry: ");
+        out.extend_from_slice(itoa::Buffer::new().format(retry_ms).as_bytes());
+        out.push(b'\n');
+    }
+    encode_data(event.data, out);
+    out.extend_from_slice(EVENT_END);
+    Ok(())
+}
+
+/// The `id:` line alone.
+///
+/// # Errors
+/// [`BadField::Id`] if the id cannot be written as it is; nothing was written.
+pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), BadField> {
+    if id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        return Err(BadField::Id);
+    }
+    out.extend_from_slice(b"id: ");
+    out.extend_from_slice(id.as_bytes());
+    out.push(b'\n');
+    Ok(())
+}
+
+/// The `data:` lines alone, at least one: the half of an event that its subscribers share.
+/// Put it and [`EVENT_END`] behind each one's own `id:` line.
+pub fn encode_data(data: &[u8], out: &mut Vec<u8>) {
+    encode_lines(b"data: ", data, out);
+}
+
+/// A comment, one line for each of the text's. Clients ignore it, and it keeps the connection
+/// from looking idle to whatever stands between. It does not end an event.
+pub fn encode_comment(text: &str, out: &mut Vec<u8>) {
+    // Without the space, which costs a byte in every keep-alive.
+    encode_lines(b":", text.as_bytes(), out);
+}
+
+fn encode_lines(prefix: &[u8], mut text: &[u8], out: &mut Vec<u8>) {
+    loop {
+        let end = memchr2(b'\r', b'\n', text);
+        out.extend_from_slice(prefix);
+        out.extend_from_slice(&text[..end.unwrap_or(text.len())]);
+        out.push(b'\n');
+        let Some(end) = end else { return };
+        text = &text[end..];
+        text = text
+            .strip_prefix(b"\r\n")
+            .or_else(|| text.get(1..))
+            .unwrap_or_default();
+    }
+}
