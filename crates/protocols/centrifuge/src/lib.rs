@@ -1,1 +1,37 @@
-//! Centrifugo client protocol v2, JSON: commands, replies, pushes and codes.
+//! Centrifugo client protocol v2 in JSON, and the HTTP server API that belongs to it.
+//!
+//! Owns: the wire forms of commands, replies and pushes, their codes and texts, and the bodies of
+//! `POST /api/...`. Never: decides what a connection may do, keeps state, or does I/O.
+//!
+//! Facts come from the protocol's public schema (`client.proto`, version 2) and Centrifugo's pages
+//! "Client protocol", "Unidirectional protocol", "Codes" and "Server API".
+//!
+//! Invariants
+//! - Every encoder appends exactly one JSON object without a raw `\n` or `\r`, so that the caller may
+//!   join several with `\n` in one frame, or put one behind `data:` in an event stream.
+//! - Bytes from outside never panic; a frame that breaks the protocol is [`Malformed`], for which
+//!   the connection is closed with code 3501.
+
+pub mod api;
+mod code;
+mod command;
+mod json;
+mod push;
+mod reply;
+
+pub use code::ErrorCode;
+pub use command::{
+    Command, Commands, Connect, History, Malformed, Request, Since, Subscribe, commands,
+};
+pub use json::{append_payload, append_text, payload_of};
+pub use push::{
+    SubscribePush, encode_connect_push, encode_disconnect_push, encode_message_push,
+    encode_publication_push, encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
+};
+pub use reply::{
+    ClientInfo, ConnectResult, HistoryResult, PING, RefreshResult, SubRefreshResult,
+    SubscribeResult, encode_connect_result, encode_error, encode_history_result, encode_ping,
+    encode_ping_result, encode_presence_result, encode_presence_stats_result,
+    encode_publish_result, encode_refresh_result, encode_rpc_result, encode_sub_refresh_result,
+    encode_subscribe_result, encode_unsubscribe_result,
+};

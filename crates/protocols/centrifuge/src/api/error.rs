@@ -1,0 +1,72 @@
+//! The codes with which a server API call fails.
+
+use std::fmt;
+
+/// Why a call failed (Centrifugo, pages "Server API" and "Codes", server API error codes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApiError {
+    /// A fault of ours.
+    Internal,
+    /// No such channel, or no such namespace.
+    UnknownChannel,
+    /// No such method.
+    NotFound,
+    /// The call makes no sense.
+    BadRequest,
+    /// The server or the channel does not offer that.
+    NotAvailable,
+    /// The stream no longer holds what was asked for, or has begun anew.
+    UnrecoverablePosition,
+    /// Something else happened in between.
+    Conflict,
+}
+
+impl ApiError {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Internal => 100,
+            Self::UnknownChannel => 102,
+            Self::NotFound => 104,
+            Self::BadRequest => 107,
+            Self::NotAvailable => 108,
+            Self::UnrecoverablePosition => 112,
+            Self::Conflict => 113,
+        }
+    }
+
+    /// The text on the wire.
+    #[must_use]
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Internal => "internal server error",
+            Self::UnknownChannel => "unknown channel",
+            Self::NotFound => "not found",
+            Self::BadRequest => "bad request",
+            Self::NotAvailable => "not available",
+            Self::UnrecoverablePosition => "unrecoverable position",
+            Self::Conflict => "conflict",
+        }
+    }
+
+    /// The HTTP status in transport error mode; in the ordinary mode it is always 200.
+    #[must_use]
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::Internal => 500,
+            Self::UnknownChannel | Self::NotFound => 404,
+            Self::BadRequest | Self::NotAvailable => 400,
+            Self::UnrecoverablePosition => 416,
+            Self::Conflict => 409,
+        }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code(), self.message())
+    }
+}
+
+impl std::error::Error for ApiError {}

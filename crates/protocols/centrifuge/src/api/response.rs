@@ -1,0 +1,209 @@
+//! Answers of the server API.
+
+use throng_types::{Position, Publication};
+
+use super::{ApiError, Method};
+use crate::HistoryResult;
+use crate::json::{Object, append_text};
+use crate::reply::{append_history, open_publication};
+
+/// What a publication came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PublishResult {
+    /// The publication's place; none in channels that keep no history.
+    pub position: Option<Position>,
+}
+
+/// One node, as `info` tells of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeInfo<'a> {
+    /// Unique while the node lives.
+    pub uid: &'a str,
+    /// For people.
+    pub name: &'a str,
+    /// The server's version.
+    pub version: &'a str,
+    /// Connections.
+    pub num_clients: u32,
+    /// Different users.
+    pub num_users: u32,
+    /// Channels with subscribers.
+    pub num_channels: u32,
+    /// Subscriptions.
+    pub num_subs: u32,
+    /// Seconds since the node started.
+    pub uptime_s: u32,
+}
+
+/// The result of one call.
+#[derive(Clone, Copy, Debug)]
+pub enum ApiResult<'a> {
+    /// Of [`Method::Publish`].
+    Publish(PublishResult),
+    /// Of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
+    Broadcast(&'a [Result<PublishResult, ApiError>]),
+    /// Of [`Method::Unsubscribe`].
+    Unsubscribe,
+    /// Of [`Method::Disconnect`].
+    Disconnect,
+    /// Of [`Method::History`].
+    History(HistoryResult<'a>),
+    /// Of [`Method::Channels`]: names and numbers of subscribed connections.
+    Channels(&'a [(&'a str, u32)]),
+    /// Of [`Method::Info`].
+    Info(&'a [NodeInfo<'a>]),
+}
+
+impl ApiResult<'_> {
+    /// The method whose result it is.
+    #[must_use]
+    pub const fn method(&self) -> Method {
+        match self {
+            Self::Publish(_) => Method::Publish,
+            Self::Broadcast(_) => Method::Broadcast,
+            Self::Unsubscribe => Method::Unsubscribe,
+            Self::Disconnect => Method::Disconnect,
+            Self::History(_) => Method::History,
+            Self::Channels(_) => Method::Channels,
+            Self::Info(_) => Method::Info,
+        }
+    }
+
+    fn append(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Publish(result) => append_publish(*result, out),
+            Self::Broadcast(responses) => append_broadcast(responses, out),
+            Self::Unsubscribe | Self::Disconnect => out.extend_from_slice(b"{}"),
+            Self::History(result) => append_history(result, append_publication, out),
+            Self::Channels(channels) => append_channels(channels, out),
+            Self::Info(nodes) => append_nodes(nodes, out),
+        }
+    }
+}
+
+/// Answers `POST /api/METHOD`: `{"result":{..}}` or `{"error":{..}}`.
+pub fn encode_response(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+    let mut response = Object::open(out);
+    append_answer(&mut response, answer);
+    response.close();
+}
+
+/// The body of an error in transport error mode: `{"code":..,"message":..}`.
+pub fn encode_bare_error(error: ApiError, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    object.number("code", error.code().into());
+    object.text("message", error.message());
+    object.close();
+}
+
+/// Answers `POST /api/batch`: `{"replies":[{"publish":{..}},{"error":{..}}]}`.
+pub fn encode_batch<'a>(
+    answers: impl IntoIterator<Item = Result<ApiResult<'a>, ApiError>>,
+    out: &mut Vec<u8>,
+) {
+    let mut batch = Object::open(out);
+    append_list(answers, batch.value("replies"), |answer, out| {
+        let mut reply = Object::open(out);
+        match answer {
+            Ok(result) => result.append(reply.value(result.method().name())),
+            Err(error) => encode_bare_error(error, reply.value("error")),
+        }
+        reply.close();
+    });
+    batch.close();
+}
+
+/// Answers one command of `POST /api`; the caller joins several with `\n`.
+pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+    let mut reply = Object::open(out);
+    reply.number_if_any("id", id.into());
+    append_answer(&mut reply, answer);
+    reply.close();
+}
+
+fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, ApiError>) {
+    match answer {
+        Ok(result) => result.append(response.value("result")),
+        Err(error) => encode_bare_error(error, response.value("error")),
+    }
+}
+
+fn append_publish(result: PublishResult, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    object.position_if_any(result.position);
+    object.close();
+}
+
+fn append_broadcast(responses: &[Result<PublishResult, ApiError>], out: &mut Vec<u8>) {
+    let mut broadcast = Object::open(out);
+    append_list(responses, broadcast.value("responses"), |response, out| {
+        encode_response(
+            response
+                .map(ApiResult::Publish)
+                .as_ref()
+                .map_err(|error| *error),
+            out,
+        );
+    });
+    broadcast.close();
+}
+
+fn append_channels(channels: &[(&str, u32)], out: &mut Vec<u8>) {
+    let mut result = Object::open(out);
+    let mut by_name = Object::open(result.value("channels"));
+    for (channel, clients) in channels {
+        let mut info = Object::open(by_name.value_of(channel));
+        info.number("num_clients", (*clients).into());
+        info.close();
+    }
+    by_name.close();
+    result.close();
+}
+
+fn append_nodes(nodes: &[NodeInfo<'_>], out: &mut Vec<u8>) {
+    let mut result = Object::open(out);
+    append_list(nodes, result.value("nodes"), |node, out| {
+        let mut object = Object::open(out);
+        for (key, text) in [
+            ("uid", node.uid),
+            ("name", node.name),
+            ("version", node.version),
+        ] {
+            append_text(text, object.value(key));
+        }
+        for (key, number) in [
+            ("num_clients", node.num_clients),
+            ("num_users", node.num_users),
+            ("num_channels", node.num_channels),
+            ("num_subs", node.num_subs),
+            ("uptime", node.uptime_s),
+        ] {
+            object.number(key, number.into());
+        }
+        object.close();
+    });
+    result.close();
+}
+
+/// One publication as backends see it: without its time.
+fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
+    open_publication(publication, out).close();
+}
+
+fn append_list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut Vec<u8>,
+    append: impl Fn(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        append(item, out);
+    }
+    out.push(b']');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,534 @@
+//! What a client sends: commands, several to a frame, borrowed from the frame's bytes.
+//!
+//! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an empty
+//! string, and the session refuses it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::ErrorCode;
+use crate::json::{Text, or_default, present, text};
+
+/// How a frame broke the protocol. The connection is closed with code 3501.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The frame holds no command at all.
+    #[error("frame without a command")]
+    Empty,
+    /// JSON is UTF-8 (RFC 8259 section 8.1).
+    #[error("command is not UTF-8")]
+    NotUtf8,
+    /// Not JSON, or a field of the wrong type.
+    #[error("command is not what the protocol says, at byte {at}")]
+    NotACommand {
+        /// Bytes from the start of the command.
+        at: usize,
+    },
+    /// A command that expects a reply has no id to match the reply by.
+    #[error("command without an id")]
+    NoId,
+    /// An id and nothing to do.
+    #[error("command without a request")]
+    NoRequest,
+    /// A command carries one request (`client.proto`, message `Command`).
+    #[error("command with several requests")]
+    SeveralRequests,
+}
+
+/// One command of a frame.
+#[derive(Debug)]
+pub struct Command<'a> {
+    /// Matches the reply to the command; 0 in [`Request::Pong`] and, as a rule, [`Request::Send`].
+    pub id: u32,
+    /// What the client wants.
+    pub request: Request<'a>,
+}
+
+/// What a command asks for. Strings are as they came, unchecked; missing ones are empty.
+#[derive(Debug)]
+pub enum Request<'a> {
+    /// The empty object: the answer to the server's ping.
+    Pong,
+    /// The first command of every connection.
+    Connect(Connect<'a>),
+    /// Begins a subscription.
+    Subscribe(Subscribe<'a>),
+    /// Ends a subscription.
+    Unsubscribe {
+        /// The channel.
+        channel: Cow<'a, str>,
+    },
+    /// Publishes into a channel.
+    Publish {
+        /// The channel.
+        channel: Cow<'a, str>,
+        /// One JSON value.
+        data: &'a RawValue,
+    },
+    /// Asks who is in a channel.
+    Presence {
+        /// The channel.
+        channel: Cow<'a, str>,
+    },
+    /// Asks how many are in a channel.
+    PresenceStats {
+        /// The channel.
+        channel: Cow<'a, str>,
+    },
+    /// Asks for past publications.
+    History(History<'a>),
+    /// Asks for a reply and nothing else.
+    Ping,
+    /// A message to the application that expects no reply.
+    Send {
+        /// One JSON value; `null` when the field was missing.
+        data: &'a RawValue,
+    },
+    /// A call of the application's procedure.
+    Rpc {
+        /// The procedure's name, empty for the only one.
+        method: Cow<'a, str>,
+        /// One JSON value; `null` when the field was missing.
+        data: &'a RawValue,
+    },
+    /// Brings a new connection token.
+    Refresh {
+        /// The token.
+        token: Cow<'a, str>,
+    },
+    /// Brings a new subscription token.
+    SubRefresh {
+        /// The channel.
+        channel: Cow<'a, str>,
+        /// The token.
+        token: Cow<'a, str>,
+    },
+    /// A well-formed command that can only be answered with this error: it asks for a kind of
+    /// subscription or publication that is not offered here, or publishes nothing.
+    Refused(ErrorCode),
+}
+
+/// Who the client is and what it brings along.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Connect<'a> {
+    /// The connection token, empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub token: Cow<'a, str>,
+    /// The application's own JSON.
+    #[serde(borrow)]
+    pub data: Option<&'a RawValue>,
+    /// Server-side subscriptions to recover, and channels that a unidirectional client wants.
+    #[serde(borrow, deserialize_with = "subs")]
+    pub subs: Vec<Subscribe<'a>>,
+    /// The SDK's or application's name, such as `js`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub name: Cow<'a, str>,
+    /// Its version.
+    #[serde(borrow, deserialize_with = "text")]
+    pub version: Cow<'a, str>,
+    /// Connection features that the client supports, as bits; the server answers with those it enabled.
+    #[serde(deserialize_with = "or_default")]
+    pub flag: i64,
+}
+
+impl<'a> Connect<'a> {
+    /// Reads a bare connect request, as unidirectional transports take it: the parameter `cf_connect` of
+    /// `/connection/uni_sse`, the body of `/connection/uni_http_stream`, the first message of
+    /// `/connection/uni_websocket`. Nothing, white space and `null` are an anonymous request.
+    pub fn parse(json: &'a [u8]) -> Result<Self, Malformed> {
+        let text = utf8(json)?;
+        if text.trim_ascii().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_str::<Option<Self>>(text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| not_a_command(&error))
+    }
+}
+
+/// What the client wants of a channel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Subscribe<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// The subscription token, empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub token: Cow<'a, str>,
+    /// Whether everything after `epoch` and `offset` should be sent along.
+    #[serde(deserialize_with = "or_default")]
+    pub recover: bool,
+    /// The stream's epoch that the client knows; see `throng_types::Epoch::parse`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub epoch: Cow<'a, str>,
+    /// The offset of the last publication that the client has.
+    #[serde(deserialize_with = "or_default")]
+    pub offset: u64,
+    /// The application's own JSON.
+    #[serde(borrow)]
+    pub data: Option<&'a RawValue>,
+    /// Whether gaps should be detected while subscribed.
+    #[serde(deserialize_with = "or_default")]
+    pub positioned: bool,
+    /// Whether the client will want to recover later.
+    #[serde(deserialize_with = "or_default")]
+    pub recoverable: bool,
+    /// Whether the client wants to hear of others who come and go.
+    #[serde(deserialize_with = "or_default")]
+    pub join_leave: bool,
+    /// The delta format that the client can read (`fossil`), empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub delta: Cow<'a, str>,
+    /// A filter over publication tags, as the client wrote it.
+    #[serde(borrow)]
+    pub tf: Option<&'a RawValue>,
+    /// Subscription features, as bits: 1 numbers instead of channel names in pushes, 2 an error
+    /// instead of `recovered: false`.
+    #[serde(deserialize_with = "or_default")]
+    pub flag: i64,
+    /// The kind of subscription; 0 is a stream, the only one that is offered.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: i32,
+}
+
+/// What the client wants of a channel's past.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct History<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: i32,
+    /// Only what comes after (with `reverse`: before) this position.
+    #[serde(borrow)]
+    pub since: Option<Since<'a>>,
+    /// The latest first.
+    #[serde(deserialize_with = "or_default")]
+    pub reverse: bool,
+}
+
+/// A position as a client or a backend states it, the epoch still text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Since<'a> {
+    /// The offset.
+    #[serde(deserialize_with = "or_default")]
+    pub offset: u64,
+    /// The epoch; empty if the client never learned it.
+    #[serde(borrow, deserialize_with = "text")]
+    pub epoch: Cow<'a, str>,
+}
+
+/// Reads the commands of one frame: one JSON object a line.
+///
+/// The first [`Malformed`] is the last item, because the connection ends with it. Empty lines count for
+/// nothing, but a frame of nothing else is [`Malformed::Empty`].
+pub fn commands(frame: &[u8]) -> Commands<'_> {
+    Commands {
+        rest: Some(frame),
+        any: false,
+    }
+}
+
+/// The iterator of [`commands`].
+#[derive(Clone, Debug)]
+pub struct Commands<'a> {
+    /// What has not been read; nothing once the frame has ended or failed.
+    rest: Option<&'a [u8]>,
+    /// Whether a command was found.
+    any: bool,
+}
+
+impl<'a> Iterator for Commands<'a> {
+    type Item = Result<Command<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(rest) = self.rest else { return None };
+            let line = match memchr::memchr(b'\n', rest) {
+                Some(end) => {
+                    self.rest = Some(&rest[end + 1..]);
+                    &rest[..end]
+                }
+                None => {
+                    self.rest = None;
+                    rest
+                }
+            };
+            if line.trim_ascii().is_empty() {
+                if self.rest.is_none() && !self.any {
+                    return Some(Err(Malformed::Empty));
+                }
+                continue;
+            }
+            self.any = true;
+            let command = parse(line);
+            if command.is_err() {
+                self.rest = None;
+            }
+            return Some(command);
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Commands<'_> {}
+
+fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
+    let envelope: Envelope<'_> =
+        serde_json::from_str(utf8(line)?).map_err(|error| not_a_command(&error))?;
+    if envelope.several {
+        return Err(Malformed::SeveralRequests);
+    }
+    let id = envelope.id;
+    let request = match envelope.request {
+        None if id == 0 => Request::Pong,
+        None => return Err(Malformed::NoRequest),
+        Some(request @ Request::Send { .. }) => request,
+        Some(_) if id == 0 => return Err(Malformed::NoId),
+        Some(request) => request,
+    };
+    Ok(Command { id, request })
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed::NotUtf8)
+}
+
+fn not_a_command(error: &serde_json::Error) -> Malformed {
+    Malformed::NotACommand { at: error.column() }
+}
+
+/// A command before its parts were weighed against each other.
+#[derive(Default)]
+struct Envelope<'a> {
+    id: u32,
+    request: Option<Request<'a>>,
+    several: bool,
+}
+
+impl<'a> Envelope<'a> {
+    fn take(&mut self, request: Option<Request<'a>>) {
+        if request.is_some() {
+            self.several |= self.request.is_some();
+            self.request = request;
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Field {
+    Id,
+    Connect,
+    Subscribe,
+    Unsubscribe,
+    Publish,
+    Presence,
+    PresenceStats,
+    History,
+    Ping,
+    Send,
+    Rpc,
+    Refresh,
+    SubRefresh,
+    #[serde(other)]
+    Unknown,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EnvelopeVisitor;
+
+        impl<'de> Visitor<'de> for EnvelopeVisitor {
+            type Value = Envelope<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a command")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut envelope = Envelope::default();
+                while let Some(field) = map.next_key()? {
+                    read_field(&mut envelope, field, &mut map)?;
+                }
+                Ok(envelope)
+            }
+        }
+
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+fn read_field<'de, A: MapAccess<'de>>(
+    envelope: &mut Envelope<'de>,
+    field: Field,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    let request = match field {
+        Field::Id => {
+            envelope.id = map.next_value::<Option<u32>>()?.unwrap_or_default();
+            None
+        }
+        Field::Connect => map.next_value::<Option<_>>()?.map(Request::Connect),
+        Field::Subscribe => map.next_value::<Option<_>>()?.map(subscribe),
+        Field::Unsubscribe => of_channel(map, |channel| Request::Unsubscribe { channel })?,
+        Field::Publish => map.next_value::<Option<_>>()?.map(publish),
+        Field::Presence => of_channel(map, |channel| Request::Presence { channel })?,
+        Field::PresenceStats => of_channel(map, |channel| Request::PresenceStats { channel })?,
+        Field::History => map.next_value::<Option<_>>()?.map(Request::History),
+        Field::Ping => map
+            .next_value::<Option<IgnoredAny>>()?
+            .map(|_| Request::Ping),
+        Field::Send => map
+            .next_value::<Option<Call<'_>>>()?
+            .map(|call| Request::Send { data: call.data() }),
+        Field::Rpc => map
+            .next_value::<Option<Call<'_>>>()?
+            .map(|call| Request::Rpc {
+                data: call.data(),
+                method: call.method,
+            }),
+        Field::Refresh => map
+            .next_value::<Option<Fresh<'_>>>()?
+            .map(|fresh| Request::Refresh { token: fresh.token }),
+        Field::SubRefresh => map.next_value::<Option<_>>()?.map(sub_refresh),
+        Field::Unknown => {
+            map.next_value::<IgnoredAny>()?;
+            None
+        }
+    };
+    envelope.take(request);
+    Ok(())
+}
+
+fn of_channel<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    request: impl FnOnce(Cow<'de, str>) -> Request<'de>,
+) -> Result<Option<Request<'de>>, A::Error> {
+    let body = map.next_value::<Option<OfChannel<'de>>>()?;
+    Ok(body.map(|body| request(body.channel)))
+}
+
+fn subscribe(subscribe: Subscribe<'_>) -> Request<'_> {
+    if subscribe.kind == 0 {
+        Request::Subscribe(subscribe)
+    } else {
+        Request::Refused(ErrorCode::NotAvailable)
+    }
+}
+
+fn publish(publish: Publish<'_>) -> Request<'_> {
+    if publish.kind != 0 {
+        return Request::Refused(ErrorCode::NotAvailable);
+    }
+    match publish.data {
+        Some(data) => Request::Publish {
+            channel: publish.channel,
+            data,
+        },
+        None => Request::Refused(ErrorCode::BadRequest),
+    }
+}
+
+fn sub_refresh(fresh: Fresh<'_>) -> Request<'_> {
+    if fresh.kind == 0 {
+        Request::SubRefresh {
+            channel: fresh.channel,
+            token: fresh.token,
+        }
+    } else {
+        Request::Refused(ErrorCode::NotAvailable)
+    }
+}
+
+/// The body of the commands that name a channel and nothing else.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OfChannel<'a> {
+    #[serde(borrow, deserialize_with = "text")]
+    channel: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Publish<'a> {
+    #[serde(borrow, deserialize_with = "text")]
+    channel: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: i32,
+}
+
+/// The body of `rpc` and `send`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Call<'a> {
+    #[serde(borrow, deserialize_with = "text")]
+    method: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+}
+
+impl<'a> Call<'a> {
+    fn data(&self) -> &'a RawValue {
+        self.data.unwrap_or(RawValue::NULL)
+    }
+}
+
+/// The body of `refresh` and `sub_refresh`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fresh<'a> {
+    #[serde(borrow, deserialize_with = "text")]
+    channel: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "text")]
+    token: Cow<'a, str>,
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    kind: i32,
+}
+
+/// For `connect.subs`: an object from channel to request, read into requests that know their channel.
+fn subs<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Subscribe<'a>>, D::Error> {
+    struct SubsVisitor;
+
+    impl<'de> Visitor<'de> for SubsVisitor {
+        type Value = Vec<Subscribe<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of subscriptions")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut subs = Vec::new();
+            while let Some((Text(channel), sub)) =
+                map.next_entry::<Text<'de>, Option<Subscribe<'de>>>()?
+            {
+                subs.push(Subscribe {
+                    channel,
+                    ..sub.unwrap_or_default()
+                });
+            }
+            Ok(subs)
+        }
+    }
+
+    deserializer.deserialize_any(SubsVisitor)
+}
+
+#[cfg(test)]
+mod tests;

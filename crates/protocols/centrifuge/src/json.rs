@@ -1,0 +1,315 @@
+//! Appending JSON to a buffer, and the few lenient readers that the protocol asks for.
+//!
+//! Written by hand because one publication is encoded for every format and deliveries are the hot path:
+//! no intermediate value, no allocation but the caller's buffer.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use memchr::memchr2;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use throng_types::{Payload, PayloadKind, Position};
+
+/// Appends `text` as a JSON string (RFC 8259 section 7), in quotes.
+pub fn append_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    for (index, &byte) in bytes.iter().enumerate() {
+        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[copied..index]);
+        copied = index + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            control => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(control >> 4)]);
+                out.push(HEX[usize::from(control & 15)]);
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out.push(b'"');
+}
+
+/// Appends `payload` as one JSON value: JSON as it stands, text as a string, bytes as a base64 string.
+pub fn append_payload(payload: &Payload, out: &mut Vec<u8>) {
+    match payload.kind {
+        PayloadKind::Json => append_json(&payload.bytes, out),
+        PayloadKind::Text => append_text(&String::from_utf8_lossy(&payload.bytes), out),
+        PayloadKind::Binary => append_text(&STANDARD.encode(&payload.bytes), out),
+    }
+}
+
+/// Finds out what `bytes` are: one JSON value, other UTF-8 text, or neither.
+#[must_use]
+pub fn payload_of(bytes: Vec<u8>) -> Payload {
+    let kind = match std::str::from_utf8(&bytes) {
+        Err(_) => PayloadKind::Binary,
+        Ok(text) if serde_json::from_str::<&RawValue>(text).is_ok() => PayloadKind::Json,
+        Ok(_) => PayloadKind::Text,
+    };
+    Payload {
+        bytes: bytes.into(),
+        kind,
+    }
+}
+
+/// Appends a JSON value that somebody else wrote, without the line breaks between its tokens.
+///
+/// Inside strings JSON has line breaks only in escaped form (RFC 8259 section 7), so a raw one is always
+/// white space, and tokens that white space alone separates do not exist: nothing can merge.
+pub(crate) fn append_json(json: &[u8], out: &mut Vec<u8>) {
+    let mut rest = json;
+    while let Some(at) = memchr2(b'\n', b'\r', rest) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+pub(crate) fn append_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// An object under construction: puts the commas where they belong.
+pub(crate) struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn open(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, first: true }
+    }
+
+    /// Writes a key that needs no escaping and lends the buffer for its value.
+    pub(crate) fn value(&mut self, key: &'static str) -> &mut Vec<u8> {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    /// Writes a key that may need escaping and lends the buffer for its value.
+    pub(crate) fn value_of(&mut self, key: &str) -> &mut Vec<u8> {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+        append_text(key, self.out);
+        self.out.push(b':');
+        self.out
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str, text: &str) {
+        append_text(text, self.value(key));
+    }
+
+    /// Leaves an empty text out, as Protobuf's JSON mapping does with defaults.
+    pub(crate) fn text_if_any(&mut self, key: &'static str, text: &str) {
+        if !text.is_empty() {
+            self.text(key, text);
+        }
+    }
+
+    pub(crate) fn json_if_any(&mut self, key: &'static str, json: Option<&str>) {
+        if let Some(json) = json {
+            append_json(json.as_bytes(), self.value(key));
+        }
+    }
+
+    pub(crate) fn number(&mut self, key: &'static str, number: u64) {
+        append_number(number, self.value(key));
+    }
+
+    pub(crate) fn number_if_any(&mut self, key: &'static str, number: u64) {
+        if number != 0 {
+            self.number(key, number);
+        }
+    }
+
+    pub(crate) fn flag_if_set(&mut self, key: &'static str, flag: bool) {
+        if flag {
+            self.value(key).extend_from_slice(b"true");
+        }
+    }
+
+    pub(crate) fn position_if_any(&mut self, position: Option<Position>) {
+        if let Some(position) = position {
+            append_epoch(position, self.value("epoch"));
+            self.number_if_any("offset", position.offset);
+        }
+    }
+
+    pub(crate) fn close(self) {
+        self.out.push(b'}');
+    }
+}
+
+/// Appends the epoch in its text form, in quotes; hexadecimal digits need no escaping.
+pub(crate) fn append_epoch(position: Position, out: &mut Vec<u8>) {
+    use std::io::Write as _;
+    // Writing to a vector does not fail.
+    let _ = write!(out, "\"{}\"", position.epoch);
+}
+
+/// A string that borrows from the input unless it has escapes; `null` is the empty string.
+///
+/// `Cow`'s own implementation always copies.
+#[derive(Debug)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(""))
+            }
+        }
+
+        deserializer.deserialize_any(TextVisitor).map(Text)
+    }
+}
+
+/// For string fields; see [`Text`].
+pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Cow<'a, str>, D::Error> {
+    Text::deserialize(deserializer).map(|text| text.0)
+}
+
+/// For fields in which `null` means the default.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// For data, where `null` is a value and only a missing field is nothing.
+pub(crate) fn present<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// For a list of strings, each borrowed where it can be.
+pub(crate) fn texts<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Cow<'a, str>>, D::Error> {
+    let texts = Option::<Vec<Text<'a>>>::deserialize(deserializer)?;
+    Ok(texts
+        .unwrap_or_default()
+        .into_iter()
+        .map(|text| text.0)
+        .collect())
+}
+
+/// For `tags`: an object in which every value is a string, kept as it was written.
+///
+/// Nothing and the empty object are both no tags.
+pub(crate) fn tags<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'a str>, D::Error> {
+    let Some(raw) = Option::<&RawValue>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let count = serde_json::from_str::<MapOf<AnyText>>(raw.get())
+        .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?
+        .count;
+    Ok((count > 0).then_some(raw.get()))
+}
+
+/// An object whose values are all of one type; only their number is kept.
+struct MapOf<T> {
+    count: usize,
+    values: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for MapOf<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MapVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapVisitor<T> {
+            type Value = usize;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
+                let mut count = 0;
+                while map.next_entry::<IgnoredAny, T>()?.is_some() {
+                    count += 1;
+                }
+                Ok(count)
+            }
+        }
+
+        Ok(Self {
+            count: deserializer.deserialize_map(MapVisitor::<T>(PhantomData))?,
+            values: PhantomData,
+        })
+    }
+}
+
+/// Any string and nothing else.
+struct AnyText;
+
+impl<'de> Deserialize<'de> for AnyText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyTextVisitor;
+
+        impl Visitor<'_> for AnyTextVisitor {
+            type Value = AnyText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, _text: &str) -> Result<AnyText, E> {
+                Ok(AnyText)
+            }
+        }
+
+        deserializer.deserialize_str(AnyTextVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests;

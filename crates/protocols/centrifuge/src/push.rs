@@ -1,0 +1,120 @@
+//! What the server sends unasked.
+//!
+//! A bidirectional transport carries replies, so a push is wrapped: `{"push":{..}}`. A unidirectional one
+//! (`uni_websocket`, `uni_sse`, `uni_http_stream`) carries bare pushes, begins with `{"connect":{..}}`
+//! and has `{}` as its ping (page "Unidirectional protocol"). The parameter `bidirectional` chooses.
+
+use throng_types::{Payload, Position, Publication};
+
+use crate::json::{Object, append_payload, append_text};
+use crate::reply::{ConnectResult, append_connect, append_publication};
+
+/// What a client learns of a subscription that the server made while the connection lived.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubscribePush<'a> {
+    /// Whether the client may recover later, from `position` on.
+    pub recoverable: bool,
+    /// Whether the server watches for gaps.
+    pub positioned: bool,
+    /// Where the stream stands; only in channels that keep history.
+    pub position: Option<Position>,
+    /// JSON for the application.
+    pub data: Option<&'a str>,
+}
+
+/// A publication for a subscriber.
+pub fn encode_publication_push(publication: &Publication, bidirectional: bool, out: &mut Vec<u8>) {
+    wrap(bidirectional, out, |push| {
+        push.text("channel", publication.channel.as_str());
+        append_publication(publication, push.value("pub"));
+    });
+}
+
+/// The server ended a subscription; see `throng_types::Unsubscribe` for codes and reasons.
+pub fn encode_unsubscribe_push(
+    channel: &str,
+    code: u16,
+    reason: &str,
+    bidirectional: bool,
+    out: &mut Vec<u8>,
+) {
+    wrap(bidirectional, out, |push| {
+        push.text("channel", channel);
+        append_end(code, reason, push.value("unsubscribe"));
+    });
+}
+
+/// The server is about to end the connection; see `throng_types::Disconnect` for codes and reasons.
+///
+/// A bidirectional WebSocket says the same in its close frame and needs no push.
+pub fn encode_disconnect_push(code: u16, reason: &str, bidirectional: bool, out: &mut Vec<u8>) {
+    wrap(bidirectional, out, |push| {
+        append_end(code, reason, push.value("disconnect"));
+    });
+}
+
+/// The first push of a unidirectional connection, which has no command to reply to.
+pub fn encode_connect_push(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
+    wrap(false, out, |push| {
+        append_connect(result, push.value("connect"))
+    });
+}
+
+/// The server subscribed the connection to a channel.
+pub fn encode_subscribe_push(
+    channel: &str,
+    subscribe: &SubscribePush<'_>,
+    bidirectional: bool,
+    out: &mut Vec<u8>,
+) {
+    wrap(bidirectional, out, |push| {
+        push.text("channel", channel);
+        let mut object = Object::open(push.value("subscribe"));
+        object.flag_if_set("recoverable", subscribe.recoverable);
+        object.position_if_any(subscribe.position);
+        object.flag_if_set("positioned", subscribe.positioned);
+        object.json_if_any("data", subscribe.data);
+        object.close();
+    });
+}
+
+/// A message to this connection alone, outside of any channel.
+pub fn encode_message_push(data: &Payload, bidirectional: bool, out: &mut Vec<u8>) {
+    wrap(bidirectional, out, |push| {
+        let mut message = Object::open(push.value("message"));
+        append_payload(data, message.value("data"));
+        message.close();
+    });
+}
+
+/// The server refreshed the connection, which now expires in `ttl_s` seconds or (`None`) never.
+pub fn encode_refresh_push(ttl_s: Option<u32>, bidirectional: bool, out: &mut Vec<u8>) {
+    wrap(bidirectional, out, |push| {
+        let mut refresh = Object::open(push.value("refresh"));
+        refresh.flag_if_set("expires", ttl_s.is_some());
+        refresh.number_if_any("ttl", ttl_s.unwrap_or_default().into());
+        refresh.close();
+    });
+}
+
+fn wrap(bidirectional: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
+    if bidirectional {
+        out.extend_from_slice(b"{\"push\":");
+    }
+    let mut push = Object::open(out);
+    write(&mut push);
+    push.close();
+    if bidirectional {
+        out.push(b'}');
+    }
+}
+
+fn append_end(code: u16, reason: &str, out: &mut Vec<u8>) {
+    let mut end = Object::open(out);
+    end.number("code", code.into());
+    append_text(reason, end.value("reason"));
+    end.close();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! What the server answers to commands, and the publications inside.
+//!
+//! Fields that hold their default (zero, false, empty) are left out, as in Protobuf's JSON mapping,
+//! except where the reference server writes them: clients of both read the same.
+
+use std::sync::Arc;
+
+use throng_types::{Position, Publication, Publisher};
+
+use crate::ErrorCode;
+use crate::json::{Object, append_epoch, append_json, append_payload, append_text};
+
+/// The server's ping, and the whole reply: an empty object.
+pub const PING: &[u8] = b"{}";
+
+/// Appends the server's ping. The client answers with the same if the connect result asked for it.
+pub fn encode_ping(out: &mut Vec<u8>) {
+    out.extend_from_slice(PING);
+}
+
+/// What a client learns about its connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectResult<'a> {
+    /// The connection's public id.
+    pub client: &'a str,
+    /// The server's version.
+    pub version: &'a str,
+    /// Whether the connection ends unless it is refreshed within `ttl_s`.
+    pub expires: bool,
+    /// Seconds until then.
+    pub ttl_s: u32,
+    /// JSON for the application.
+    pub data: Option<&'a str>,
+    /// Subscriptions that the server made, by channel.
+    pub subs: &'a [(&'a str, SubscribeResult<'a>)],
+    /// Seconds between the server's pings; 0 when it sends none.
+    pub ping_s: u32,
+    /// Whether the client must answer them.
+    pub pong: bool,
+    /// The session's id, which emulated transports send back.
+    pub session: &'a str,
+    /// The node that holds the session.
+    pub node: &'a str,
+    /// The server's clock in Unix milliseconds; 0 leaves it out.
+    pub time_unix_ms: u64,
+}
+
+/// What a client learns about its subscription.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubscribeResult<'a> {
+    /// Whether the subscription ends unless it is refreshed within `ttl_s`.
+    pub expires: bool,
+    /// Seconds until then.
+    pub ttl_s: u32,
+    /// Whether the client may recover later, from `position` on.
+    pub recoverable: bool,
+    /// Whether the server watches for gaps.
+    pub positioned: bool,
+    /// Where the stream stands; only in channels that keep history.
+    pub position: Option<Position>,
+    /// What the client missed, oldest first; only when `recovered`.
+    pub publications: &'a [Arc<Publication>],
+    /// Whether `publications` is all that the client missed.
+    pub recovered: bool,
+    /// Whether the client had asked to recover.
+    pub was_recovering: bool,
+    /// JSON for the application.
+    pub data: Option<&'a str>,
+}
+
+/// Part of a channel's past.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryResult<'a> {
+    /// The publications, in the order that was asked for.
+    pub publications: &'a [Arc<Publication>],
+    /// Where the stream stands now.
+    pub position: Position,
+}
+
+/// The state of the connection after a refresh.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefreshResult<'a> {
+    /// The connection's public id.
+    pub client: &'a str,
+    /// The server's version.
+    pub version: &'a str,
+    /// Whether it still expires.
+    pub expires: bool,
+    /// Seconds until then.
+    pub ttl_s: u32,
+}
+
+/// The state of a subscription after a refresh.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubRefreshResult {
+    /// Whether it still expires.
+    pub expires: bool,
+    /// Seconds until then.
+    pub ttl_s: u32,
+}
+
+/// Who is behind a connection in a channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientInfo<'a> {
+    /// The user, empty for an anonymous one.
+    pub user: &'a str,
+    /// The connection's public id.
+    pub client: &'a str,
+    /// JSON from the connection token.
+    pub conn_info: Option<&'a str>,
+    /// JSON from the subscription token.
+    pub chan_info: Option<&'a str>,
+}
+
+impl<'a> From<&'a Publisher> for ClientInfo<'a> {
+    fn from(publisher: &'a Publisher) -> Self {
+        Self {
+            user: &publisher.user,
+            client: &publisher.client,
+            conn_info: publisher.conn_info.as_deref(),
+            chan_info: None,
+        }
+    }
+}
+
+/// Answers command `id` with an error.
+pub fn encode_error(id: u32, code: ErrorCode, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    let mut error = Object::open(reply.value("error"));
+    error.number("code", code.code().into());
+    error.text("message", code.message());
+    error.flag_if_set("temporary", code.temporary());
+    error.close();
+    reply.close();
+}
+
+/// Answers `connect`.
+pub fn encode_connect_result(id: u32, result: &ConnectResult<'_>, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    append_connect(result, reply.value("connect"));
+    reply.close();
+}
+
+/// Answers `subscribe`.
+pub fn encode_subscribe_result(id: u32, result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    append_subscribe(result, reply.value("subscribe"));
+    reply.close();
+}
+
+/// Answers `unsubscribe`.
+pub fn encode_unsubscribe_result(id: u32, out: &mut Vec<u8>) {
+    encode_empty(id, "unsubscribe", out);
+}
+
+/// Answers `publish`.
+pub fn encode_publish_result(id: u32, out: &mut Vec<u8>) {
+    encode_empty(id, "publish", out);
+}
+
+/// Answers the command `ping` (not the server's own ping).
+pub fn encode_ping_result(id: u32, out: &mut Vec<u8>) {
+    encode_empty(id, "ping", out);
+}
+
+/// Answers `history`.
+pub fn encode_history_result(id: u32, result: &HistoryResult<'_>, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    append_history(result, append_publication, reply.value("history"));
+    reply.close();
+}
+
+/// Answers `presence`: everyone in the channel, by connection.
+pub fn encode_presence_result<'a>(
+    id: u32,
+    present: impl IntoIterator<Item = ClientInfo<'a>>,
+    out: &mut Vec<u8>,
+) {
+    let mut reply = open_reply(id, out);
+    append_presence(present, reply.value("presence"));
+    reply.close();
+}
+
+/// Answers `presence_stats` with the numbers of connections and of different users.
+pub fn encode_presence_stats_result(id: u32, clients: u32, users: u32, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    append_presence_stats(clients, users, reply.value("presence_stats"));
+    reply.close();
+}
+
+/// Answers `rpc` with one JSON value.
+pub fn encode_rpc_result(id: u32, data: &str, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    let mut rpc = Object::open(reply.value("rpc"));
+    rpc.json_if_any("data", Some(data));
+    rpc.close();
+    reply.close();
+}
+
+/// Answers `refresh`.
+pub fn encode_refresh_result(id: u32, result: &RefreshResult<'_>, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    let mut refresh = Object::open(reply.value("refresh"));
+    refresh.text_if_any("client", result.client);
+    refresh.text_if_any("version", result.version);
+    refresh.flag_if_set("expires", result.expires);
+    refresh.number_if_any("ttl", result.ttl_s.into());
+    refresh.close();
+    reply.close();
+}
+
+/// Answers `sub_refresh`.
+pub fn encode_sub_refresh_result(id: u32, result: &SubRefreshResult, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    let mut refresh = Object::open(reply.value("sub_refresh"));
+    refresh.flag_if_set("expires", result.expires);
+    refresh.number_if_any("ttl", result.ttl_s.into());
+    refresh.close();
+    reply.close();
+}
+
+fn encode_empty(id: u32, result: &'static str, out: &mut Vec<u8>) {
+    let mut reply = open_reply(id, out);
+    reply.value(result).extend_from_slice(b"{}");
+    reply.close();
+}
+
+fn open_reply(id: u32, out: &mut Vec<u8>) -> Object<'_> {
+    let mut reply = Object::open(out);
+    reply.number_if_any("id", id.into());
+    reply
+}
+
+pub(crate) fn append_connect(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
+    let mut connect = Object::open(out);
+    connect.text("client", result.client);
+    connect.text_if_any("version", result.version);
+    connect.flag_if_set("expires", result.expires);
+    connect.number_if_any("ttl", result.ttl_s.into());
+    connect.json_if_any("data", result.data);
+    if !result.subs.is_empty() {
+        let mut subs = Object::open(connect.value("subs"));
+        for (channel, sub) in result.subs {
+            append_subscribe(sub, subs.value_of(channel));
+        }
+        subs.close();
+    }
+    connect.number_if_any("ping", result.ping_s.into());
+    connect.flag_if_set("pong", result.pong);
+    connect.text_if_any("session", result.session);
+    connect.text_if_any("node", result.node);
+    connect.number_if_any("time", result.time_unix_ms);
+    connect.close();
+}
+
+fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
+    let mut subscribe = Object::open(out);
+    subscribe.flag_if_set("expires", result.expires);
+    subscribe.number_if_any("ttl", result.ttl_s.into());
+    subscribe.flag_if_set("recoverable", result.recoverable);
+    subscribe.position_if_any(result.position);
+    if !result.publications.is_empty() {
+        append_publications(
+            result.publications,
+            append_publication,
+            subscribe.value("publications"),
+        );
+    }
+    subscribe.flag_if_set("recovered", result.recovered);
+    subscribe.flag_if_set("positioned", result.positioned);
+    subscribe.json_if_any("data", result.data);
+    subscribe.flag_if_set("was_recovering", result.was_recovering);
+    subscribe.close();
+}
+
+/// The client protocol and the server API differ only in how much of a publication they show.
+pub(crate) fn append_history(
+    result: &HistoryResult<'_>,
+    append: fn(&Publication, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    let mut history = Object::open(out);
+    append_publications(result.publications, append, history.value("publications"));
+    append_epoch(result.position, history.value("epoch"));
+    history.number("offset", result.position.offset);
+    history.close();
+}
+
+fn append_publications(
+    publications: &[Arc<Publication>],
+    append: fn(&Publication, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    out.push(b'[');
+    for (index, publication) in publications.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        append(publication, out);
+    }
+    out.push(b']');
+}
+
+/// One publication as clients see it.
+pub(crate) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
+    let mut object = open_publication(publication, out);
+    object.number_if_any("time", publication.time_unix_ms);
+    object.close();
+}
+
+/// The part of a publication that clients and backends see alike.
+pub(crate) fn open_publication<'a>(publication: &Publication, out: &'a mut Vec<u8>) -> Object<'a> {
+    let mut object = Object::open(out);
+    append_payload(&publication.payload, object.value("data"));
+    if let Some(publisher) = &publication.publisher {
+        append_info(&ClientInfo::from(&**publisher), object.value("info"));
+    }
+    if let Some(position) = publication.position {
+        object.number("offset", position.offset);
+    }
+    object.json_if_any("tags", publication.tags.as_deref());
+    object
+}
+
+pub(crate) fn append_presence<'a>(
+    present: impl IntoIterator<Item = ClientInfo<'a>>,
+    out: &mut Vec<u8>,
+) {
+    let mut result = Object::open(out);
+    let mut clients = Object::open(result.value("presence"));
+    for info in present {
+        append_info(&info, clients.value_of(info.client));
+    }
+    clients.close();
+    result.close();
+}
+
+pub(crate) fn append_presence_stats(clients: u32, users: u32, out: &mut Vec<u8>) {
+    let mut result = Object::open(out);
+    result.number("num_clients", clients.into());
+    result.number("num_users", users.into());
+    result.close();
+}
+
+/// `user` and `client` are written even when empty, because SDKs read them unasked.
+fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    append_text(info.user, object.value("user"));
+    append_text(info.client, object.value("client"));
+    for (key, json) in [("conn_info", info.conn_info), ("chan_info", info.chan_info)] {
+        if let Some(json) = json {
+            append_json(json.as_bytes(), object.value(key));
+        }
+    }
+    object.close();
+}
+
+#[cfg(test)]
+mod tests;
