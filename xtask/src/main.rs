@@ -1,2 +1,60 @@
-//! Project automation.
-fn main() {}
+//! Project automation, in Rust so that it runs wherever the project builds: `cargo xtask help`.
+
+mod ci;
+mod paths;
+mod plan;
+mod score;
+mod source;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  ci               Everything that must pass before a commit is pushed; stops at the first failure
+  test             Installs the programs that tests use, then runs every test
+  tidy             Checks what the compiler cannot: layers, purity, sizes, headers, leftovers
+  tidy --update    Writes today's sizes and the clippy files of pure crates
+  score            Prints the shape of the code, crate by crate
+  help             Prints this
+";
+
+/// The command was not understood.
+const USAGE_ERROR: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["ci"] => ci::ci(),
+        ["test"] => ci::test(),
+        ["tidy"] => tidy::check(),
+        ["tidy", "--update"] => done(tidy::update()),
+        ["score"] => done(score::print()),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(USAGE_ERROR);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// For commands that either work or err.
+fn done(outcome: Result<()>) -> Result<bool> {
+    outcome.map(|()| true)
+}

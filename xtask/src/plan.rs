@@ -1,0 +1,176 @@
+//! The plan of the house as tables: which room may use which, and who may use what from outside.
+//!
+//! Owns: every rule about dependencies. Never: reads a manifest; `tidy/edges.rs` does and asks here.
+//!
+//! A room is named by its folder below `crates/`; `core/*` means every room of that floor.
+//! Whoever adds a room adds a row, which is the moment to decide where it belongs.
+
+/// What one room may use of ours.
+pub(crate) struct Room {
+    /// The folder below `crates/`.
+    pub(crate) name: &'static str,
+    /// The rooms that it may name in its manifest.
+    pub(crate) uses: &'static [&'static str],
+}
+
+const fn room(name: &'static str, uses: &'static [&'static str]) -> Room {
+    Room { name, uses }
+}
+
+/// From the cellar to the roof. What a row does not list is forbidden.
+#[rustfmt::skip]
+pub(crate) const HOUSE: &[Room] = &[
+    // The shared words, and the wire formats that know nothing else of ours.
+    room("core/types",     &[]),
+    room("protocols/*",    &["core/types"]),
+
+    // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub < session`.
+    room("core/auth",      &["core/types", "protocols/*"]),
+    room("core/config",    &["core/types", "protocols/*"]),
+    room("core/metrics",   &["core/types", "protocols/*"]),
+    room("core/broker",    &["core/types", "protocols/*"]),
+    room("core/hub",       &["core/types", "core/auth", "core/config", "core/metrics", "core/broker", "protocols/*"]),
+    room("core/session",   &["core/types", "core/auth", "core/config", "core/metrics", "core/broker", "core/hub", "protocols/*"]),
+
+    // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the hub.
+    room("runtime/sys",    &["core/types"]),
+    room("runtime/engine", &["core/types", "runtime/sys"]),
+
+    // The other side of a network, each on a thread of its own.
+    room("drivers/*",      &["core/*", "protocols/*"]),
+
+    // What users start. The meter shares no code with what it measures, except wire formats and the reactor.
+    room("apps/server",    &["core/*", "protocols/*", "runtime/*", "drivers/*"]),
+    room("apps/control",   &["core/*", "protocols/*", "runtime/*", "apps/server"]),
+    room("apps/doctor",    &["core/types", "core/config", "runtime/sys"]),
+    room("apps/bench",     &["core/types", "core/auth", "core/config", "core/metrics", "protocols/*", "runtime/*"]),
+    room("apps/cli",       &["core/*", "protocols/*", "runtime/*", "drivers/*", "apps/*"]),
+
+    // Tests and automation.
+    room("dev/*",          &["*"]),
+    room("xtask",          &["core/config", "core/metrics"]),
+];
+
+/// Rooms that any room may use in its tests, and only there.
+pub(crate) const FOR_TESTS: &[&str] = &["dev/*"];
+
+/// Rooms where bytes, time and chance come in as arguments.
+pub(crate) const PURE: &[&str] = &["core/*", "protocols/*"];
+
+/// Rooms that may contain `unsafe`.
+pub(crate) const UNSAFE: &[&str] = &["runtime/sys"];
+
+/// Packages from outside that only some rooms may name.
+pub(crate) struct Fence {
+    /// Package names; a final `*` stands for any ending.
+    pub(crate) packages: &'static [&'static str],
+    /// The rooms inside the fence.
+    pub(crate) rooms: &'static [&'static str],
+    /// What would be lost without the fence.
+    pub(crate) why: &'static str,
+}
+
+/// The fences. A single room that has to cross one gets a row in [`EXEMPT`].
+pub(crate) const FENCES: &[Fence] = &[
+    Fence {
+        packages: &[
+            "tokio", "tokio-*", "hyper", "hyper-*", "reqwest", "axum", "tower", "smol", "async-*",
+        ],
+        rooms: &["drivers/*", "dev/*"],
+        why: "a task for each connection costs the memory that this server exists to save",
+    },
+    Fence {
+        packages: &["mio", "socket2"],
+        rooms: &["runtime/*", "drivers/*", "dev/*"],
+        why: "sockets belong to the runtime, where a test can replace them",
+    },
+    Fence {
+        packages: &["libc", "nix"],
+        rooms: &["runtime/sys"],
+        why: "raw system calls are unsafe, and all unsafe code is in one room",
+    },
+    Fence {
+        packages: &["rustix", "signal-hook*"],
+        rooms: &["runtime/*", "apps/*", "dev/*"],
+        why: "pure rooms do not speak to the kernel",
+    },
+    Fence {
+        packages: &["rand", "rand_*", "getrandom", "fastrand"],
+        rooms: &["runtime/*", "apps/*", "drivers/*", "dev/*"],
+        why: "chance comes into pure rooms as an argument, so that a seed replays a run",
+    },
+    Fence {
+        packages: &["anyhow"],
+        rooms: &["apps/cli", "dev/*", "xtask"],
+        why: "below the command line, errors are enums that say whose fault it is",
+    },
+];
+
+/// A room that crosses a fence.
+pub(crate) struct Exemption {
+    /// The room.
+    pub(crate) room: &'static str,
+    /// The package that it may name.
+    pub(crate) package: &'static str,
+    /// Why this is better than the rule; without a reason the row does not count.
+    pub(crate) why: &'static str,
+}
+
+/// Nobody, so far.
+pub(crate) const EXEMPT: &[Exemption] = &[];
+
+/// The row for a room, the exact one before the one for its floor.
+pub(crate) fn row(name: &str) -> Option<&'static Room> {
+    HOUSE
+        .iter()
+        .find(|row| row.name == name)
+        .or_else(|| HOUSE.iter().find(|row| matches(row.name, name)))
+}
+
+/// Whether any of the patterns covers the name.
+pub(crate) fn covers(patterns: &[&str], name: &str) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, name))
+}
+
+/// `core/*` matches `core/hub`, `*` matches all, and anything else only itself.
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_cover_a_floor_or_one_room() {
+        assert!(covers(&["core/*"], "core/hub"));
+        assert!(!covers(&["core/*"], "protocols/ws"));
+        assert!(covers(&["core/hub"], "core/hub"));
+        assert!(!covers(&["core/hub"], "core/hubs"));
+        assert!(covers(&["tokio-*"], "tokio-util"));
+        assert!(covers(&["*"], "anything"));
+    }
+
+    #[test]
+    fn exact_rows_come_before_their_floor() {
+        assert_eq!(row("core/types").unwrap().uses, [""; 0]);
+        assert_eq!(row("protocols/ws").unwrap().name, "protocols/*");
+        assert!(row("attic/box").is_none());
+    }
+
+    /// If somebody weakens the plan, this says which promise went.
+    #[test]
+    fn the_plan_keeps_its_promises() {
+        let may = |from: &str, to: &str| covers(row(from).unwrap().uses, to);
+        for stranger in ["core/hub", "core/session", "core/broker", "apps/server"] {
+            assert!(!may("apps/bench", stranger), "bench uses {stranger}");
+            assert!(!may("runtime/engine", stranger), "engine uses {stranger}");
+        }
+        assert!(!may("protocols/ws", "protocols/http1"));
+        assert!(!may("core/hub", "core/session"));
+        assert!(!may("core/broker", "core/metrics"));
+        assert!(may("core/session", "core/hub"));
+    }
+}

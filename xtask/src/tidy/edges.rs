@@ -1,0 +1,135 @@
+//! Forbidden edges: what a manifest names against the plan of the house.
+
+use super::Finding;
+use crate::plan::{self, EXEMPT, FENCES, FOR_TESTS};
+use crate::tree::{Dependency, Package};
+
+/// Checks every line of every manifest.
+pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
+    packages.iter().flat_map(of_package).collect()
+}
+
+fn of_package(package: &Package) -> Vec<Finding> {
+    let manifest = format!("{}/Cargo.toml", package.folder);
+    let room = package.room();
+    let Some(row) = plan::row(room) else {
+        let message = format!("{room} has no row in xtask/src/plan.rs: decide what it may use");
+        return vec![Finding::new(manifest, message)];
+    };
+    package
+        .dependencies
+        .iter()
+        .filter_map(|dependency| match &dependency.folder {
+            Some(folder) => own(row, room, folder, dependency.for_tests),
+            None => foreign(room, dependency),
+        })
+        .map(|message| Finding::new(manifest.clone(), message))
+        .collect()
+}
+
+/// An edge between two rooms.
+fn own(row: &plan::Room, room: &str, folder: &str, for_tests: bool) -> Option<String> {
+    let to = folder.strip_prefix("crates/").unwrap_or(folder);
+    let allowed = plan::covers(row.uses, to) || (for_tests && plan::covers(FOR_TESTS, to));
+    (!allowed).then(|| {
+        format!(
+            "{room} may not use {to}; it may use: {} (xtask/src/plan.rs)",
+            if row.uses.is_empty() {
+                "nothing of ours".to_owned()
+            } else {
+                row.uses.join(", ")
+            }
+        )
+    })
+}
+
+/// An edge to a package from outside.
+fn foreign(room: &str, dependency: &Dependency) -> Option<String> {
+    let package = &dependency.name;
+    let exempt = EXEMPT.iter().any(|exemption| {
+        exemption.room == room && exemption.package == package && !exemption.why.is_empty()
+    });
+    let fence = FENCES
+        .iter()
+        .find(|fence| plan::covers(fence.packages, package))?;
+    (!exempt && !plan::covers(fence.rooms, room)).then(|| {
+        format!(
+            "{room} may not use {package}, only {} may: {} (xtask/src/plan.rs)",
+            fence.rooms.join(", "),
+            fence.why
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `to` is a folder if it has a `/`, else a package from outside; `#` in front means "for tests".
+    fn edge(from: &str, to: &str) -> Vec<Finding> {
+        let name = to.trim_start_matches('#');
+        check(&[Package {
+            folder: from.to_owned(),
+            dependencies: vec![Dependency {
+                name: name.to_owned(),
+                folder: name.contains('/').then(|| name.to_owned()),
+                for_tests: to.starts_with('#'),
+            }],
+        }])
+    }
+
+    #[track_caller]
+    fn allowed(from: &str, to: &[&str]) {
+        for to in to {
+            assert_eq!(edge(from, to), [], "{from} -> {to}");
+        }
+    }
+
+    #[track_caller]
+    fn forbidden(from: &str, to: &[&str]) {
+        for to in to {
+            assert_eq!(edge(from, to).len(), 1, "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn rooms_use_what_is_below_them() {
+        allowed(
+            "crates/core/session",
+            &["crates/core/hub", "crates/protocols/ws", "serde"],
+        );
+        forbidden(
+            "crates/core/session",
+            &["crates/runtime/engine", "crates/apps/server", "tokio"],
+        );
+        forbidden("crates/core/hub", &["crates/core/session"]);
+        forbidden("crates/protocols/ws", &["crates/protocols/http1"]);
+        forbidden(
+            "crates/apps/bench",
+            &["crates/core/hub", "crates/apps/server"],
+        );
+    }
+
+    #[test]
+    fn tests_may_use_the_testkit_and_code_may_not() {
+        allowed("crates/core/hub", &["#crates/dev/testkit"]);
+        forbidden("crates/core/hub", &["crates/dev/testkit"]);
+    }
+
+    #[test]
+    fn fences_hold_for_tests_too() {
+        allowed("crates/drivers/redis", &["tokio", "hyper-util"]);
+        allowed(
+            "crates/dev/testkit",
+            &["tokio-tungstenite", "crates/apps/server"],
+        );
+        allowed("crates/runtime/engine", &["mio"]);
+        forbidden("crates/apps/server", &["tokio", "mio", "hyper-util"]);
+        forbidden("crates/core/broker", &["#tokio", "#rand", "rand_core"]);
+    }
+
+    #[test]
+    fn a_room_without_a_row_is_found() {
+        assert_eq!(edge("crates/attic/box", "serde").len(), 1);
+    }
+}

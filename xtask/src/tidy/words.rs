@@ -1,0 +1,119 @@
+//! What a Rust file says about itself: a header, no leftovers, no test that is silently off.
+
+use super::Finding;
+use crate::paths::paths;
+use crate::source::Source;
+use crate::tree::Tree;
+
+/// Macros that have no place in committed code.
+const LEFTOVERS: &[&str] = &["todo", "dbg", "unimplemented"];
+/// Words that mean "not done"; joined at run time so that this file does not contain them.
+const UNDONE: &[[&str; 2]] = &[["FIX", "ME"], ["XX", "X"]];
+
+/// Checks every Rust file, and every text for words that mean "not done".
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.rust() {
+        rust(path, text, &mut findings);
+    }
+    for file in &tree.files {
+        if let Some(text) = &file.text {
+            undone(&file.path, text, &mut findings);
+        }
+    }
+    findings
+}
+
+fn rust(path: &str, text: &str, findings: &mut Vec<Finding>) {
+    if !has_header(text) {
+        let message = "opens without `//!`: say its job, what it owns and what it never does";
+        findings.push(Finding::at(path, 1, message));
+    }
+    let code = Source::new(text).code;
+    for found in paths(&code) {
+        let line = code.lines().nth(found.line - 1).unwrap_or_default();
+        if LEFTOVERS.contains(&found.path.as_str()) && line.contains(&format!("{}!", found.path)) {
+            let message = format!("`{}!` is a leftover", found.path);
+            findings.push(Finding::at(path, found.line, message));
+        }
+    }
+    for (n, line) in code.lines().enumerate() {
+        if is_bare_ignore(line) {
+            let message = "an ignored test says why: `#[ignore = \"needs ..\"]`";
+            findings.push(Finding::at(path, n + 1, message));
+        }
+    }
+}
+
+fn has_header(text: &str) -> bool {
+    text.lines()
+        .find(|line| !line.trim().is_empty())
+        .is_some_and(|line| {
+            line.strip_prefix("//!")
+                .is_some_and(|job| !job.trim().is_empty())
+        })
+}
+
+fn is_bare_ignore(line: &str) -> bool {
+    let line: String = line.split_whitespace().collect();
+    line.contains("#[ignore]") || (line.contains("cfg_attr(") && line.contains(",ignore)]"))
+}
+
+fn undone(path: &str, text: &str, findings: &mut Vec<Finding>) {
+    let words: Vec<String> = UNDONE.iter().map(|parts| parts.concat()).collect();
+    for (n, line) in text.lines().enumerate() {
+        let mut parts = line.split(|c: char| !c.is_ascii_alphanumeric());
+        if let Some(word) = parts.find(|part| words.iter().any(|word| word == part)) {
+            let message =
+                format!("{word}: finish it, or write down the condition under which it is done");
+            findings.push(Finding::at(path, n + 1, message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> usize {
+        let mut findings = Vec::new();
+        rust("a.rs", text, &mut findings);
+        undone("a.rs", text, &mut findings);
+        findings.len()
+    }
+
+    #[test]
+    fn a_file_opens_with_its_job() {
+        assert_eq!(found("//! Parses heads.\nfn f() {}"), 0);
+        assert_eq!(found("\n//! Parses heads."), 0);
+        assert_eq!(found("//!\n//! Late."), 1);
+        assert_eq!(found("fn f() {}"), 1);
+        assert_eq!(found("// Not a header.\nfn f() {}"), 1);
+        assert_eq!(found(""), 1);
+    }
+
+    #[test]
+    fn leftovers_are_found_in_code_only() {
+        for name in LEFTOVERS {
+            assert_eq!(
+                found(&format!("//! A.\nfn f() {{ {name}!(); }}")),
+                1,
+                "{name}"
+            );
+            assert_eq!(
+                found(&format!("//! No {name}!() here.\nfn {name}() {{}}")),
+                0
+            );
+        }
+        let word = UNDONE[0].concat();
+        assert_eq!(found(&format!("//! A.\n// {word}: later")), 1);
+        assert_eq!(found(&format!("//! A.\n// {word}ED")), 0);
+    }
+
+    #[test]
+    fn ignored_tests_have_a_reason() {
+        assert_eq!(found("//! A.\n#[ignore]\nfn f() {}"), 1);
+        assert_eq!(found("//! A.\n#[cfg_attr(miri, ignore)]\nfn f() {}"), 1);
+        assert_eq!(found("//! A.\n#[ignore = \"needs root\"]\nfn f() {}"), 0);
+    }
+}

@@ -1,0 +1,177 @@
+//! The checkout: its files, its crates and where each crate stands in the house.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// A file that git tracks or would add.
+pub(crate) struct File {
+    /// From the root, with `/`.
+    pub(crate) path: String,
+    /// The content; none if it is not UTF-8.
+    pub(crate) text: Option<String>,
+}
+
+/// A crate of the workspace.
+#[derive(Debug)]
+pub(crate) struct Package {
+    /// Its folder from the root.
+    pub(crate) folder: String,
+    /// What its manifest names.
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+impl Package {
+    /// Its place in the plan: the folder below `crates/`.
+    pub(crate) fn room(&self) -> &str {
+        self.folder.strip_prefix("crates/").unwrap_or(&self.folder)
+    }
+
+    /// Whether a file of the tree belongs to it.
+    pub(crate) fn owns(&self, path: &str) -> bool {
+        path.strip_prefix(&self.folder)
+            .is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+/// One line of a manifest.
+#[derive(Debug)]
+pub(crate) struct Dependency {
+    /// The package's name.
+    pub(crate) name: String,
+    /// The folder from the root, if it is ours.
+    pub(crate) folder: Option<String>,
+    /// Whether only tests use it.
+    pub(crate) for_tests: bool,
+}
+
+/// The checkout as it is on disk, committed or not.
+pub(crate) struct Tree {
+    /// Where `Cargo.lock` is.
+    pub(crate) root: PathBuf,
+    /// All files, sorted.
+    pub(crate) files: Vec<File>,
+    /// All crates, sorted by folder.
+    pub(crate) packages: Vec<Package>,
+}
+
+impl Tree {
+    /// Reads the checkout that this program was built from.
+    pub(crate) fn read() -> Result<Self> {
+        let root = root()?;
+        Ok(Self {
+            files: files(&root)?,
+            packages: packages(&root)?,
+            root,
+        })
+    }
+
+    /// The Rust files.
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files
+            .iter()
+            .filter(|file| file.path.ends_with(".rs"))
+            .filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
+    }
+
+    /// The crate that a file belongs to; `fuzz/` and the like belong to none.
+    pub(crate) fn package_of(&self, path: &str) -> Option<&Package> {
+        self.packages.iter().find(|package| package.owns(path))
+    }
+
+    /// The content of a file, if it is there.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.files
+            .iter()
+            .find(|file| file.path == path)?
+            .text
+            .as_deref()
+    }
+}
+
+/// The folder of the workspace.
+pub(crate) fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().context("xtask has no parent folder")?;
+    Ok(root.to_path_buf())
+}
+
+fn files(root: &Path) -> Result<Vec<File>> {
+    let listing = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output()
+        .context("cannot start git, which lists the files to check")?;
+    if !listing.status.success() {
+        bail!(
+            "git cannot list the files to check: {}",
+            String::from_utf8_lossy(&listing.stderr).trim()
+        );
+    }
+    let mut paths: Vec<&str> = std::str::from_utf8(&listing.stdout)
+        .context("a file name is not UTF-8")?
+        .split('\0')
+        .filter(|path| !path.is_empty())
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        // Deleted but not yet committed, or a link to elsewhere.
+        let Ok(bytes) = std::fs::read(root.join(path)) else {
+            continue;
+        };
+        files.push(File {
+            path: path.to_owned(),
+            text: String::from_utf8(bytes).ok(),
+        });
+    }
+    Ok(files)
+}
+
+fn packages(root: &Path) -> Result<Vec<Package>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root.join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .context("cargo metadata failed")?;
+    let from_root = |path: &Path| {
+        path.strip_prefix(root)
+            .ok()
+            .map(|path| path.to_string_lossy().into_owned())
+    };
+    let mut packages = Vec::new();
+    for package in &metadata.packages {
+        let folder = package
+            .manifest_path
+            .parent()
+            .and_then(|path| from_root(path.as_std_path()))
+            .with_context(|| format!("{} is outside the workspace", package.name))?;
+        let dependencies = package
+            .dependencies
+            .iter()
+            .map(|dependency| Dependency {
+                name: dependency.name.clone(),
+                folder: dependency
+                    .path
+                    .as_ref()
+                    .and_then(|path| from_root(path.as_std_path())),
+                for_tests: dependency.kind == DependencyKind::Development,
+            })
+            .collect();
+        packages.push(Package {
+            folder,
+            dependencies,
+        });
+    }
+    packages.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(packages)
+}
