@@ -379,3 +379,6 @@ impl Progress {
 
 /// The least room that is made at once.
 const GROWTH_BYTES_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests;

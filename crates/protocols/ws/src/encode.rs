@@ -111,3 +111,6 @@ fn put_header(masking: Masking, opcode_bits: u8, payload_bytes: usize, out: &mut
     header[length_end..length_end + 4].copy_from_slice(&key);
     out.extend_from_slice(&header[..header_bytes]);
 }
+
+#[cfg(test)]
+mod tests;

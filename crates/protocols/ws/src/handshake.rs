@@ -303,3 +303,6 @@ fn is_token(text: &str) -> bool {
     let is_token_char = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !text.is_empty() && text.bytes().all(is_token_char)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,539 @@
+use super::*;
+
+const LIMITS: Limits = Limits {
+    message_bytes_max: 100_000,
+};
+const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
+#[derive(Debug, Clone, PartialEq)]
+enum Seen {
+    Text(String),
+    Binary(Vec<u8>),
+    Ping(Vec<u8>),
+    Pong(Vec<u8>),
+    Close(Option<(u16, String)>),
+}
+
+impl From<Event<'_>> for Seen {
+    fn from(event: Event<'_>) -> Self {
+        match event {
+            Event::Message {
+                opcode: Opcode::Text,
+                data,
+            } => Self::Text(String::from_utf8(data.to_vec()).expect("text is UTF-8")),
+            Event::Message {
+                opcode: Opcode::Binary,
+                data,
+            } => Self::Binary(data.to_vec()),
+            Event::Ping(data) => Self::Ping(data.to_vec()),
+            Event::Pong(data) => Self::Pong(data.to_vec()),
+            Event::Close(frame) => {
+                Self::Close(frame.map(|frame| (frame.code, frame.reason.to_owned())))
+            }
+        }
+    }
+}
+
+fn text(text: &str) -> Seen {
+    Seen::Text(text.to_owned())
+}
+
+fn close(code: u16, reason: &str) -> Seen {
+    Seen::Close(Some((code, reason.to_owned())))
+}
+
+/// A frame as a peer of `role` sends it; shares no code with the encoder.
+fn frame(role: Role, first: u8, payload: &[u8]) -> Vec<u8> {
+    let masked = role == Role::Server;
+    let mask_bit = if masked { 0x80 } else { 0 };
+    let length = payload.len();
+    let mut wire = vec![first];
+    if length < 126 {
+        wire.push(mask_bit | length as u8);
+    } else if length < 65_536 {
+        wire.push(mask_bit | 126);
+        wire.extend((length as u16).to_be_bytes());
+    } else {
+        wire.push(mask_bit | 127);
+        wire.extend((length as u64).to_be_bytes());
+    }
+    if masked {
+        wire.extend(KEY);
+        wire.extend(payload.iter().zip(KEY.iter().cycle()).map(|(p, k)| p ^ k));
+    } else {
+        wire.extend(payload);
+    }
+    wire
+}
+
+fn frames(role: Role, list: &[(u8, &[u8])]) -> Vec<u8> {
+    list.iter()
+        .flat_map(|(first, payload)| frame(role, *first, payload))
+        .collect()
+}
+
+/// Feeds `parts` and gives what was reported; holds the bound on memory after each part.
+fn feed_parts<'w>(
+    role: Role,
+    limits: &Limits,
+    parts: impl IntoIterator<Item = &'w [u8]>,
+) -> (Vec<Seen>, Option<Fault>) {
+    let mut decoder = Decoder::new(role);
+    let mut seen = Vec::new();
+    let mut fed_bytes = 0;
+    for part in parts {
+        fed_bytes += part.len();
+        let result = decoder.feed(&mut part.to_vec(), limits, |event| {
+            seen.push(event.into());
+            ControlFlow::Continue(())
+        });
+        assert!(
+            decoder.held_bytes() <= size_of::<Progress>() + GROWTH_BYTES_MIN.max(2 * fed_bytes),
+            "{decoder:?} after {fed_bytes} bytes"
+        );
+        match result {
+            Ok(taken) => assert_eq!(taken, part.len()),
+            Err(fault) => {
+                assert_eq!(decoder.held_bytes(), 0, "a failed decoder holds nothing");
+                let again = decoder.feed(&mut [0x81], limits, |_| unreachable!("it has failed"));
+                assert_eq!(again, Err(fault), "a fault is for good");
+                return (seen, Some(fault));
+            }
+        }
+    }
+    assert_eq!(
+        decoder.held_bytes(),
+        0,
+        "nothing is open, so nothing is held"
+    );
+    (seen, None)
+}
+
+/// Feeds `wire` once and feeds the rest again after each event.
+fn feed_breaking(role: Role, limits: &Limits, wire: &[u8]) -> (Vec<Seen>, Option<Fault>) {
+    let mut decoder = Decoder::new(role);
+    let mut seen = Vec::new();
+    let mut input = wire.to_vec();
+    let mut taken = 0;
+    while taken < wire.len() {
+        let seen_before = seen.len();
+        let result = decoder.feed(&mut input[taken..], limits, |event| {
+            seen.push(event.into());
+            ControlFlow::Break(())
+        });
+        match result {
+            Ok(bytes) => taken += bytes,
+            Err(fault) => return (seen, Some(fault)),
+        }
+        assert!(seen.len() <= seen_before + 1, "a break breaks");
+        assert_eq!(
+            input[taken..],
+            wire[taken..],
+            "what was not taken is untouched"
+        );
+    }
+    (seen, None)
+}
+
+/// `wire` gives `events`, then perhaps a fault, however it is cut.
+#[track_caller]
+fn check_wire(role: Role, limits: &Limits, wire: &[u8], events: &[Seen], fault: Option<Fault>) {
+    let expected = (events.to_vec(), fault);
+    assert_eq!(
+        feed_parts(role, limits, wire.chunks(1)),
+        expected,
+        "by bytes"
+    );
+    assert_eq!(feed_breaking(role, limits, wire), expected, "breaking");
+    let interesting = |cut: &usize| wire.len() < 1500 || *cut < 32 || cut.is_multiple_of(4099);
+    for cut in (0..=wire.len()).filter(interesting) {
+        let (head, tail) = wire.split_at(cut);
+        assert_eq!(
+            feed_parts(role, limits, [head, tail]),
+            expected,
+            "{role:?}, cut at {cut}"
+        );
+    }
+}
+
+/// The same frames to a server and to a client.
+#[track_caller]
+fn check(list: &[(u8, &[u8])], events: &[Seen], fault: Option<Fault>) {
+    for role in [Role::Server, Role::Client] {
+        check_wire(role, &LIMITS, &frames(role, list), events, fault);
+    }
+}
+
+#[test]
+fn a_decoder_is_small() {
+    assert_eq!(size_of::<Decoder>(), 24);
+}
+
+#[test]
+fn the_examples_of_the_rfc() {
+    // Section 5.7.
+    let hello = [text("Hello")];
+    let one = b"\x81\x05Hello";
+    check_wire(Role::Client, &LIMITS, one, &hello, None);
+    let masked = b"\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58";
+    check_wire(Role::Server, &LIMITS, masked, &hello, None);
+    let fragments = b"\x01\x03Hel\x80\x02lo";
+    check_wire(Role::Client, &LIMITS, fragments, &hello, None);
+    let ping = b"\x89\x05Hello";
+    check_wire(
+        Role::Client,
+        &LIMITS,
+        ping,
+        &[Seen::Ping(b"Hello".into())],
+        None,
+    );
+    let pong = b"\x8a\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58";
+    check_wire(
+        Role::Server,
+        &LIMITS,
+        pong,
+        &[Seen::Pong(b"Hello".into())],
+        None,
+    );
+}
+
+#[test]
+fn messages_of_every_length_encoding() {
+    for length in [
+        0, 1, 7, 8, 9, 125, 126, 127, 128, 255, 256, 65_535, 65_536, 65_537,
+    ] {
+        let data: Vec<u8> = (0..length).map(|i| (i * 31 % 251) as u8).collect();
+        check(&[(0x82, &data)], &[Seen::Binary(data.clone())], None);
+        let letters = "é".repeat(length / 2);
+        check(&[(0x81, letters.as_bytes())], &[text(&letters)], None);
+    }
+}
+
+#[test]
+fn fragments_with_control_frames_between() {
+    check(
+        &[
+            (0x01, "grü".as_bytes()),
+            (0x89, b"a ping"),
+            (0x00, b""),
+            (0x8a, b""),
+            (0x00, "ß di".as_bytes()),
+            (0x89, &[b'x'; 125]),
+            (0x80, b"ch"),
+            (0x02, b""),
+            (0x80, b""),
+            (0x82, b"more"),
+        ],
+        &[
+            Seen::Ping(b"a ping".into()),
+            Seen::Pong(Vec::new()),
+            Seen::Ping(vec![b'x'; 125]),
+            text("grüß dich"),
+            Seen::Binary(Vec::new()),
+            Seen::Binary(b"more".into()),
+        ],
+        None,
+    );
+}
+
+#[test]
+fn a_character_may_span_fragments() {
+    let smile = "😀".as_bytes();
+    check(
+        &[
+            (0x01, &smile[..1]),
+            (0x00, &smile[1..2]),
+            (0x89, b"\xff"),
+            (0x00, &smile[2..3]),
+            (0x80, &smile[3..]),
+        ],
+        &[Seen::Ping(vec![0xff]), text("😀")],
+        None,
+    );
+}
+
+#[test]
+fn a_close_is_the_end() {
+    let after: (u8, &[u8]) = (0xff, b"\xff not even a frame");
+    check(&[(0x88, b""), after], &[Seen::Close(None)], None);
+    check(
+        &[(0x88, b"\x03\xe8bye"), after],
+        &[close(1000, "bye")],
+        None,
+    );
+    // Within a message, which never ends.
+    check(
+        &[(0x01, b"so "), (0x88, b"\x0f\xa0"), (0x80, b"what")],
+        &[close(4000, "")],
+        None,
+    );
+    let longest = [&[0x03, 0xe8][..], &[b'x'; 123]].concat();
+    check(&[(0x88, &longest)], &[close(1000, &"x".repeat(123))], None);
+}
+
+#[test]
+fn faults_in_close_frames() {
+    check(&[(0x88, b"\x03")], &[], Some(Fault::CloseCodeTruncated));
+    for code in [
+        0_u16, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535,
+    ] {
+        check(
+            &[(0x88, &code.to_be_bytes())],
+            &[],
+            Some(Fault::CloseCodeInvalid),
+        );
+    }
+    check(
+        &[(0x88, b"\x03\xe8\xce\xba\xe1\xbd")],
+        &[],
+        Some(Fault::CloseReasonNotUtf8),
+    );
+}
+
+#[test]
+fn faults_in_the_order_of_frames() {
+    check(
+        &[(0x89, b"fine"), (0x80, b"")],
+        &[Seen::Ping(b"fine".into())],
+        Some(Fault::ContinuationUnexpected),
+    );
+    check(
+        &[(0x81, b"fine"), (0x00, b"")],
+        &[text("fine")],
+        Some(Fault::ContinuationUnexpected),
+    );
+    for start in [0x01, 0x81, 0x02, 0x82] {
+        let fault = Some(Fault::ContinuationExpected);
+        check(&[(0x01, b"open"), (start, b"")], &[], fault);
+        check(&[(0x02, b""), (start, b"more")], &[], fault);
+    }
+}
+
+#[test]
+fn faults_in_the_first_byte() {
+    for reserved in [0x40, 0x20, 0x10, 0x70] {
+        for opcode in [0x0, 0x1, 0x2, 0x3, 0x8, 0x9, 0xa, 0xb] {
+            check(
+                &[(0x80 | reserved | opcode, b"")],
+                &[],
+                Some(Fault::ReservedBits),
+            );
+        }
+    }
+    for opcode in [0x3, 0x4, 0x5, 0x6, 0x7, 0xb, 0xc, 0xd, 0xe, 0xf] {
+        check(&[(0x80 | opcode, b"")], &[], Some(Fault::UnknownOpcode));
+        check(&[(opcode, b"data")], &[], Some(Fault::UnknownOpcode));
+    }
+    for control in [0x8, 0x9, 0xa] {
+        check(&[(control, b"")], &[], Some(Fault::ControlFragmented));
+        let within: [(u8, &[u8]); 2] = [(0x01, b"open"), (control, b"")];
+        check(&within, &[], Some(Fault::ControlFragmented));
+    }
+}
+
+#[test]
+fn faults_in_masks_and_lengths() {
+    let check = |role, wire: &[u8], fault| check_wire(role, &LIMITS, wire, &[], Some(fault));
+    check(Role::Server, b"\x81\x05Hello", Fault::MaskMissing);
+    check(Role::Server, b"\x89\x00", Fault::MaskMissing);
+    check(Role::Client, b"\x81\x80\0\0\0\0", Fault::MaskForbidden);
+    for (role, mask) in [(Role::Server, 0x80_u8), (Role::Client, 0)] {
+        for control in [0x88, 0x89, 0x8a] {
+            let long = frame(role, control, &[b'x'; 126]);
+            check(role, &long, Fault::ControlTooLong);
+            check(role, &[control, mask | 127], Fault::ControlTooLong);
+        }
+        for (short, length) in [
+            (126, &0_u16.to_be_bytes()[..]),
+            (126, &125_u16.to_be_bytes()),
+            (127, &0_u64.to_be_bytes()),
+            (127, &125_u64.to_be_bytes()),
+            (127, &0xffff_u64.to_be_bytes()),
+        ] {
+            let wire = [&[0x82, mask | short], length].concat();
+            check(role, &wire, Fault::LengthNotMinimal);
+        }
+        for length in [1_u64 << 63, u64::MAX] {
+            let wire = [&[0x82, mask | 127], &length.to_be_bytes()[..]].concat();
+            check(role, &wire, Fault::LengthTopBit);
+        }
+        for length in [100_001_u64, (1 << 63) - 1] {
+            let wire = [&[0x82, mask | 127], &length.to_be_bytes()[..]].concat();
+            check(role, &wire, Fault::MessageTooBig);
+        }
+    }
+}
+
+#[test]
+fn the_limit_is_on_the_message() {
+    let limits = Limits {
+        message_bytes_max: 10,
+    };
+    for role in [Role::Server, Role::Client] {
+        let check = |list: &[(u8, &[u8])], events: &[Seen], fault| {
+            check_wire(role, &limits, &frames(role, list), events, fault);
+        };
+        let ten = [text("0123456789")];
+        check(&[(0x81, b"0123456789")], &ten, None);
+        check(&[(0x01, b"01234"), (0x80, b"56789")], &ten, None);
+        let too_big = Some(Fault::MessageTooBig);
+        check(&[(0x81, b"0123456789a")], &[], too_big);
+        check(&[(0x01, b"01234"), (0x80, b"56789a")], &[], too_big);
+        let ping = [Seen::Ping(vec![b'p'; 100])];
+        check(
+            &[(0x01, b"0123456789"), (0x89, &[b'p'; 100]), (0x80, b"a")],
+            &ping,
+            too_big,
+        );
+        // The declaration is enough: the mask and the payload never arrive.
+        let declared = &frame(role, 0x81, &[b'x'; 11])[..2];
+        check_wire(role, &limits, declared, &[], too_big);
+    }
+}
+
+/// The first byte of `payload` that no text can go on from is the one at `wrong`.
+#[track_caller]
+fn check_fails_fast(payload: &[u8], wrong: usize) {
+    for before in ["", "κόσμε: "] {
+        let data = [before.as_bytes(), payload, b"trailer"].concat();
+        for role in [Role::Server, Role::Client] {
+            let wire = frame(role, 0x81, &data);
+            let mut decoder = Decoder::new(role);
+            let failed_at = wire.chunks(1).position(|byte| {
+                let fed = decoder.feed(&mut byte.to_vec(), &LIMITS, |_| ControlFlow::Break(()));
+                fed == Err(Fault::TextNotUtf8)
+            });
+            let data_start = wire.len() - data.len();
+            let expected = data_start + before.len() + wrong;
+            assert_eq!(failed_at, Some(expected), "{payload:02x?}");
+        }
+    }
+    check(&[(0x81, payload)], &[], Some(Fault::TextNotUtf8));
+    for cut in 0..=payload.len() {
+        let (head, tail) = payload.split_at(cut);
+        check(&[(0x01, head), (0x80, tail)], &[], Some(Fault::TextNotUtf8));
+    }
+}
+
+#[test]
+fn text_fails_on_the_first_wrong_byte() {
+    check_fails_fast(b"\x80", 0);
+    check_fails_fast(b"ok\xff", 2);
+    check_fails_fast(b"\xc0\xaf", 0);
+    check_fails_fast(b"\xc1\xbf", 0);
+    check_fails_fast(b"\xc3\x28", 1);
+    check_fails_fast(b"\xe0\x80\x80", 1);
+    check_fails_fast(b"\xe1\xbd\x28", 2);
+    check_fails_fast(b"\xed\xa0\x80edited", 1);
+    check_fails_fast(b"\xf0\x80\x80\x80", 1);
+    check_fails_fast(b"\xf0\x9f\x98\x28", 3);
+    check_fails_fast(b"\xf4\x90\x80\x80", 1);
+    check_fails_fast(b"\xf5\x80\x80\x80", 0);
+    let long = [&[b'x'; 300][..], b"\xe2\x82\xff"].concat();
+    check_fails_fast(&long, 302);
+}
+
+#[test]
+fn text_must_not_end_within_a_character() {
+    for unfinished in [&b"\xc3"[..], b"\xe2\x82", b"\xf0\x9f\x98", b"fine \xf0"] {
+        let fault = Some(Fault::TextNotUtf8);
+        check(&[(0x81, unfinished)], &[], fault);
+        check(&[(0x01, unfinished), (0x80, b"")], &[], fault);
+        check(&[(0x01, b""), (0x80, unfinished)], &[], fault);
+    }
+}
+
+/// Whether what `feed` reports about `input` lies in `input`.
+fn reported_in_place(decoder: &mut Decoder, input: &mut [u8]) -> bool {
+    let range = input.as_ptr_range();
+    let mut in_place = None;
+    let fed = decoder.feed(input, &LIMITS, |event| {
+        if let Event::Message { data, .. } = event {
+            in_place = Some(range.contains(&data.as_ptr()));
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(fed, Ok(input.len()));
+    in_place.expect("a message")
+}
+
+#[test]
+fn a_whole_message_is_not_copied() {
+    for role in [Role::Server, Role::Client] {
+        let wire = frame(role, 0x81, b"hello");
+        let mut decoder = Decoder::new(role);
+        assert!(reported_in_place(&mut decoder, &mut wire.clone()));
+
+        // Nor is one whose header came before it, and the header took no memory.
+        for cut in 1..=wire.len() - 5 {
+            let (head, tail) = wire.split_at(cut);
+            let fed = decoder.feed(&mut head.to_vec(), &LIMITS, |_| unreachable!("a header"));
+            assert_eq!((fed, decoder.held_bytes()), (Ok(cut), 0));
+            assert!(reported_in_place(&mut decoder, &mut tail.to_vec()));
+        }
+
+        // One whose payload comes in parts is collected, and the memory given back.
+        let (head, tail) = wire.split_at(wire.len() - 1);
+        let fed = decoder.feed(&mut head.to_vec(), &LIMITS, |_| unreachable!("in part"));
+        assert_eq!(fed, Ok(head.len()));
+        assert!(decoder.held_bytes() > 0);
+        assert!(!reported_in_place(&mut decoder, &mut tail.to_vec()));
+        assert_eq!(decoder.held_bytes(), 0);
+    }
+}
+
+#[test]
+fn memory_follows_what_arrived() {
+    let limits = Limits {
+        message_bytes_max: usize::MAX,
+    };
+    let bound = |arrived: usize| size_of::<Progress>() + GROWTH_BYTES_MIN.max(2 * arrived);
+    for first in [0x82, 0x02] {
+        // A header of ten bytes that promises eight exabytes, and its first kilobytes.
+        let declared = (1_u64 << 62).to_be_bytes();
+        let mut header = [&[first, 127], &declared[..]].concat();
+        let mut decoder = Decoder::new(Role::Client);
+        let silent = |_: Event<'_>| unreachable!("it never ends");
+        assert_eq!(decoder.feed(&mut header, &limits, silent), Ok(10));
+        assert_eq!(decoder.held_bytes(), 0);
+        for arrived in (100..10_000).step_by(100) {
+            assert_eq!(decoder.feed(&mut [7; 100], &limits, silent), Ok(100));
+            assert!(decoder.held_bytes() <= bound(arrived), "after {arrived}");
+        }
+    }
+}
+
+#[test]
+fn a_buffer_is_no_larger_than_its_message() {
+    let mut wire = frame(Role::Client, 0x82, &[7; 1000]);
+    wire.truncate(4 + 999);
+    let mut decoder = Decoder::new(Role::Client);
+    for byte in &mut wire {
+        let fed = decoder.feed(std::slice::from_mut(byte), &LIMITS, |_| {
+            unreachable!("the last byte is not there")
+        });
+        assert_eq!(fed, Ok(1));
+    }
+    assert_eq!(decoder.held_bytes(), size_of::<Progress>() + 1000);
+}
+
+#[test]
+fn an_empty_read_changes_nothing() {
+    let mut decoder = Decoder::new(Role::Server);
+    let fed = decoder.feed(&mut [], &LIMITS, |_| unreachable!("nothing was said"));
+    assert_eq!((fed, decoder.held_bytes()), (Ok(0), 0));
+}
+
+#[test]
+fn debug_output_holds_no_payload() {
+    let mut decoder = Decoder::new(Role::Client);
+    let fed = decoder.feed(&mut *b"\x81\x20secret".to_owned().as_mut(), &LIMITS, |_| {
+        ControlFlow::Continue(())
+    });
+    assert_eq!(fed, Ok(8));
+    let shown = format!("{decoder:?}");
+    assert!(
+        shown.contains("OpenClient") && !shown.contains("115"),
+        "{shown}"
+    );
+}

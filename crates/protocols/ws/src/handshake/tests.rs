@@ -1,0 +1,244 @@
+use super::*;
+
+/// The example of section 1.3.
+const REQUEST: [(&str, &str); 6] = [
+    ("host", "server.example.com"),
+    ("upgrade", "websocket"),
+    ("connection", "Upgrade"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ("sec-websocket-protocol", "chat, superchat"),
+    ("sec-websocket-version", "13"),
+];
+const NONCE: [u8; 16] = *b"the sample nonce";
+const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+/// A lookup in `headers` with some replaced, or removed by `None`.
+fn lookup<'a>(
+    headers: &'a [(&'a str, &'a str)],
+    changes: &'a [(&'a str, Option<&'a str>)],
+) -> impl Fn(&str) -> Option<&'a str> {
+    move |name| {
+        if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
+            return *value;
+        }
+        let found = headers.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value)
+    }
+}
+
+fn accept_with<'a>(changes: &'a [(&'a str, Option<&'a str>)]) -> Result<Accept<'a>, Refusal> {
+    accept("GET", lookup(&REQUEST, changes))
+}
+
+#[test]
+fn the_example_of_the_rfc() {
+    let accepted = accept_with(&[]).expect("the example");
+    assert_eq!(accepted.key, ACCEPT.as_bytes());
+    assert_eq!(
+        accepted.protocols.iter().collect::<Vec<_>>(),
+        ["chat", "superchat"]
+    );
+    assert!(accepted.protocols.contains("chat"));
+    assert!(!accepted.protocols.contains("Chat"));
+
+    let mut out = Vec::new();
+    encode_response(&accepted, Some("chat"), &mut out);
+    let expected = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\
+        Sec-WebSocket-Protocol: chat\r\n\r\n";
+    assert_eq!(out, expected.as_bytes());
+
+    out.clear();
+    encode_response(&accepted, None, &mut out);
+    let expected = expected.replace("Sec-WebSocket-Protocol: chat\r\n", "");
+    assert_eq!(out, expected.as_bytes());
+}
+
+#[test]
+fn fields_are_read_as_lists_without_case() {
+    for changes in [
+        ("connection", "keep-alive, Upgrade"),
+        ("connection", " KEEP-ALIVE ,,\tuPGRADE\t"),
+        ("upgrade", "WebSocket"),
+        ("upgrade", "h2c, websocket"),
+        ("sec-websocket-version", " 13 "),
+        ("sec-websocket-key", " dGhlIHNhbXBsZSBub25jZQ=="),
+        (
+            "sec-websocket-extensions",
+            "permessage-deflate; client_max_window_bits",
+        ),
+    ] {
+        let (name, value) = changes;
+        let accepted = accept_with(&[(name, Some(value))]).map(|accepted| accepted.key);
+        assert_eq!(
+            accepted,
+            Ok(*b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+            "{changes:?}"
+        );
+    }
+}
+
+#[test]
+fn protocols_that_are_not_tokens_are_not_offered() {
+    for (value, expected) in [
+        (None, &[][..]),
+        (Some(""), &[]),
+        (Some(" , ,"), &[]),
+        (Some("a b, c\u{e9}, d\", (e)"), &[]),
+        (
+            Some("graphql-transport-ws ,v1.x"),
+            &["graphql-transport-ws", "v1.x"],
+        ),
+    ] {
+        let changes = [("sec-websocket-protocol", value)];
+        let accepted = accept_with(&changes).expect("protocols are optional");
+        assert_eq!(accepted.protocols.iter().collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn refusals() {
+    for (name, value, expected, status) in [
+        ("host", None, Refusal::HostMissing, 400),
+        ("upgrade", None, Refusal::UpgradeMissing, 426),
+        ("upgrade", Some("h2c"), Refusal::UpgradeMissing, 426),
+        ("upgrade", Some("websockets"), Refusal::UpgradeMissing, 426),
+        ("connection", None, Refusal::ConnectionMissing, 400),
+        (
+            "connection",
+            Some("keep-alive"),
+            Refusal::ConnectionMissing,
+            400,
+        ),
+        ("sec-websocket-version", None, Refusal::Version, 426),
+        ("sec-websocket-version", Some("8"), Refusal::Version, 426),
+        (
+            "sec-websocket-version",
+            Some("13, 8"),
+            Refusal::Version,
+            426,
+        ),
+        ("sec-websocket-key", None, Refusal::KeyMissing, 400),
+        ("sec-websocket-key", Some(""), Refusal::KeyMalformed, 400),
+        // 15 bytes, 17 bytes, no padding, not base64, not ASCII.
+        (
+            "sec-websocket-key",
+            Some("dGhlIHNhbXBsZSBub25j"),
+            Refusal::KeyMalformed,
+            400,
+        ),
+        (
+            "sec-websocket-key",
+            Some("dGhlIHNhbXBsZSBub25jZSE="),
+            Refusal::KeyMalformed,
+            400,
+        ),
+        (
+            "sec-websocket-key",
+            Some("dGhlIHNhbXBsZSBub25jZQ"),
+            Refusal::KeyMalformed,
+            400,
+        ),
+        (
+            "sec-websocket-key",
+            Some("dGhlIHNhbXBsZSBub25j-_=="),
+            Refusal::KeyMalformed,
+            400,
+        ),
+        (
+            "sec-websocket-key",
+            Some("dGhlIHNhbXBsZSBub25j\u{e9}=="),
+            Refusal::KeyMalformed,
+            400,
+        ),
+    ] {
+        let changes = [(name, value)];
+        let refused = accept_with(&changes).expect_err("it is not a handshake");
+        assert_eq!(
+            (refused, refused.status()),
+            (expected, status),
+            "{name}: {value:?}"
+        );
+    }
+    for method in ["POST", "get", "CONNECT", ""] {
+        let refused = accept(method, lookup(&REQUEST, &[]));
+        assert_eq!(refused, Err(Refusal::Method));
+    }
+}
+
+#[test]
+fn refusals_say_what_their_status_obliges_them_to() {
+    let names = |refusal: Refusal| {
+        refusal
+            .headers()
+            .iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(Refusal::Method), ["Allow"]);
+    let upgrade = ["Upgrade", "Connection", "Sec-WebSocket-Version"];
+    assert_eq!(names(Refusal::Version), upgrade);
+    assert_eq!(names(Refusal::UpgradeMissing), upgrade);
+    assert!(names(Refusal::KeyMissing).is_empty());
+}
+
+#[test]
+fn a_request_of_ours() {
+    let mut out = Vec::new();
+    let headers = [
+        ("Origin", "http://example.com"),
+        ("Sec-WebSocket-Protocol", "chat"),
+    ];
+    encode_request(
+        "server.example.com:8000",
+        "/ws?channel=a",
+        NONCE,
+        &headers,
+        &mut out,
+    );
+    let expected = "GET /ws?channel=a HTTP/1.1\r\nHost: server.example.com:8000\r\n\
+        Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+        Origin: http://example.com\r\nSec-WebSocket-Protocol: chat\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    assert_eq!(out, expected.as_bytes());
+}
+
+#[test]
+fn answers_are_checked() {
+    let answer = [
+        ("upgrade", "websocket"),
+        ("connection", "Upgrade"),
+        ("sec-websocket-accept", ACCEPT),
+    ];
+    let check = |changes: &[(&str, Option<&str>)], expected| {
+        let checked = check_response(101, lookup(&answer, changes), NONCE);
+        assert_eq!(checked, expected, "{changes:?}");
+    };
+    check(&[], Ok(()));
+    check(&[("upgrade", Some("WEBSOCKET"))], Ok(()));
+    check(&[("sec-websocket-extensions", Some(""))], Ok(()));
+    check(&[("upgrade", None)], Err(ResponseFault::Upgrade));
+    check(&[("upgrade", Some("h2c"))], Err(ResponseFault::Upgrade));
+    check(&[("connection", None)], Err(ResponseFault::Connection));
+    check(
+        &[("connection", Some("close"))],
+        Err(ResponseFault::Connection),
+    );
+    check(
+        &[("sec-websocket-accept", None)],
+        Err(ResponseFault::Accept),
+    );
+    let lower = ACCEPT.to_ascii_lowercase();
+    check(
+        &[("sec-websocket-accept", Some(&lower))],
+        Err(ResponseFault::Accept),
+    );
+    check(
+        &[("sec-websocket-extensions", Some("permessage-deflate"))],
+        Err(ResponseFault::Extension),
+    );
+    for status in [200, 302, 401, 503] {
+        let checked = check_response(status, lookup(&answer, &[]), NONCE);
+        assert_eq!(checked, Err(ResponseFault::Status(status)));
+    }
+}
