@@ -1,0 +1,143 @@
+//! A channel as one shard sees it: its members here, and where its stream was last seen.
+//!
+//! Invariants
+//! - A channel exists while it has a member, a newcomer in its sweep, or a subscribe
+//!   that its home has not answered.
+//! - `position` is that of the last delivery taken, so a member who joins now without
+//!   asking the home misses nothing that came before and gets all that comes after.
+
+use throng_types::{ChannelName, Position};
+
+use crate::Format;
+
+/// A member of a channel: its slot and wire form in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member(u32);
+
+impl Member {
+    const INDEX_BITS: u32 = 28;
+    /// The highest slot that a member can name.
+    pub(crate) const INDEX_MAX: u32 = (1 << Self::INDEX_BITS) - 1;
+
+    pub(crate) const fn new(index: u32, format: Format) -> Self {
+        Self((format.number() as u32) << Self::INDEX_BITS | index)
+    }
+
+    pub(crate) const fn index(self) -> u32 {
+        self.0 & Self::INDEX_MAX
+    }
+
+    pub(crate) fn format(self) -> Format {
+        // Four bits are left after the shift, and those are all the numbers there are.
+        Format::new((self.0 >> Self::INDEX_BITS) as u8).expect("four bits")
+    }
+}
+
+/// Members in one word while there is at most one, which is what a million channels
+/// with an owner each have.
+#[derive(Debug, Default)]
+pub(crate) enum Members {
+    #[default]
+    None,
+    One(Member),
+    #[expect(
+        clippy::box_collection,
+        reason = "8 bytes instead of 24 in every channel"
+    )]
+    Many(Box<Vec<Member>>),
+}
+
+impl Members {
+    pub(crate) fn as_slice(&self) -> &[Member] {
+        match self {
+            Self::None => &[],
+            Self::One(member) => std::slice::from_ref(member),
+            Self::Many(members) => members,
+        }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [Member] {
+        match self {
+            Self::None => &mut [],
+            Self::One(member) => std::slice::from_mut(member),
+            Self::Many(members) => members,
+        }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.as_slice().len() as u32
+    }
+
+    pub(crate) fn push(&mut self, member: Member) {
+        match self {
+            Self::None => *self = Self::One(member),
+            Self::One(first) => *self = Self::Many(Box::new(vec![*first, member])),
+            Self::Many(members) => members.push(member),
+        }
+    }
+
+    /// Removes the last member, and gives memory back when most of it stands empty.
+    pub(crate) fn pop(&mut self) {
+        match self {
+            Self::None => {}
+            Self::One(_) => *self = Self::None,
+            Self::Many(members) => {
+                members.pop();
+                if members.is_empty() {
+                    *self = Self::None;
+                } else if members.len() * 4 < members.capacity() {
+                    members.shrink_to(members.len() * 2);
+                }
+            }
+        }
+    }
+}
+
+/// No sweep.
+pub(crate) const NO_SWEEP: u32 = u32::MAX;
+
+pub(crate) struct Channel {
+    pub(crate) name: ChannelName,
+    pub(crate) members: Members,
+    pub(crate) position: Option<Position>,
+    /// Its place among the sweeps, or [`NO_SWEEP`].
+    pub(crate) sweep: u32,
+    /// Subscribes that its home has not answered yet.
+    pub(crate) asked: u32,
+    /// Whether the home has answered one, so that deliveries reach this shard.
+    pub(crate) live: bool,
+}
+
+impl Channel {
+    pub(crate) const fn new(name: ChannelName) -> Self {
+        Self {
+            name,
+            members: Members::None,
+            position: None,
+            sweep: NO_SWEEP,
+            asked: 0,
+            live: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_stays_small() {
+        assert!(size_of::<Channel>() <= 72, "{}", size_of::<Channel>());
+        assert_eq!(size_of::<Members>(), 16);
+    }
+
+    #[test]
+    fn a_member_keeps_slot_and_form() {
+        let format = Format::new(15).unwrap();
+        let member = Member::new(Member::INDEX_MAX, format);
+        assert_eq!(
+            (member.index(), member.format()),
+            (Member::INDEX_MAX, format)
+        );
+    }
+}
