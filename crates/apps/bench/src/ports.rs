@@ -1,0 +1,474 @@
+//! Where each connection comes from: a plan of (source address, source port, target).
+//!
+//! Owns: the arithmetic of the plan. Never: opens or binds a socket, reads `/proc` (the caller hands in the text).
+//!
+//! A TCP connection is told apart by its four parts, so one source address can open some 64,000
+//! connections to *each* target. Leaving the choice of port to the kernel loses most of that: a bind to an
+//! address alone reserves a port for all targets at once, and past half of `ip_local_port_range`
+//! every connect searches longer. So ports are planned: the k-th connection has its tuple by division, with no search
+//! and no state. The socket side sets `SO_REUSEADDR` and binds address and port itself; a
+//! chosen port is not bound to `ip_local_port_range`.
+//!
+//! Invariants
+//! - Two different `k` never get the same tuple.
+//! - Consecutive `k` go to different targets, then to different source addresses, so that a
+//!   ramp loads all of them evenly from its first second.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The most source addresses that one text may expand to.
+pub const SOURCES_MAX: usize = 65_536;
+
+/// Why a list of source addresses cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceError {
+    /// Not an address, a range or a prefix.
+    NotAnAddress(String),
+    /// The first address of a range is above its last.
+    Backwards(String),
+    /// The two ends of a range are of different families.
+    MixedFamilies(String),
+    /// More than [`SOURCES_MAX`] addresses.
+    TooMany(String),
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnAddress(text) => write!(
+                f,
+                "`{text}` is not a source address; write `10.0.0.5`, `127.0.0.2-127.0.0.40`, `127.0.0.2-40` or `10.0.0.0/28`"
+            ),
+            Self::Backwards(text) => write!(f, "`{text}`: the range ends before it begins"),
+            Self::MixedFamilies(text) => write!(f, "`{text}`: one end is IPv4 and the other IPv6"),
+            Self::TooMany(text) => write!(f, "`{text}` has more than {SOURCES_MAX} addresses"),
+        }
+    }
+}
+
+impl std::error::Error for SourceError {}
+
+/// Reads a comma-separated list of addresses, ranges and prefixes. An address named twice is kept once.
+pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, SourceError> {
+    let mut sources = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        let (first, last) = parse_range(item)?;
+        let (low, high) = (to_bits(first), to_bits(last));
+        if low > high {
+            return Err(SourceError::Backwards(item.to_owned()));
+        }
+        if high - low >= SOURCES_MAX as u128 {
+            return Err(SourceError::TooMany(item.to_owned()));
+        }
+        for bits in low..=high {
+            let address = from_bits(bits, first);
+            if !sources.contains(&address) {
+                sources.push(address);
+            }
+        }
+        if sources.len() > SOURCES_MAX {
+            return Err(SourceError::TooMany(text.to_owned()));
+        }
+    }
+    Ok(sources)
+}
+
+fn parse_range(item: &str) -> Result<(IpAddr, IpAddr), SourceError> {
+    let not_an_address = || SourceError::NotAnAddress(item.to_owned());
+    if let Some((first, last)) = item.split_once('-') {
+        let first: IpAddr = first.trim().parse().map_err(|_| not_an_address())?;
+        let last = last.trim();
+        let last = match (first, last.parse::<u8>()) {
+            (IpAddr::V4(first), Ok(octet)) => {
+                let [a, b, c, _] = first.octets();
+                IpAddr::V4(Ipv4Addr::new(a, b, c, octet))
+            }
+            _ => last.parse().map_err(|_| not_an_address())?,
+        };
+        if first.is_ipv4() != last.is_ipv4() {
+            return Err(SourceError::MixedFamilies(item.to_owned()));
+        }
+        return Ok((first, last));
+    }
+    if let Some((base, length)) = item.split_once('/') {
+        let base: IpAddr = base.parse().map_err(|_| not_an_address())?;
+        let length: u32 = length.parse().map_err(|_| not_an_address())?;
+        let width: u32 = if base.is_ipv4() { 32 } else { 128 };
+        let host_bits = width.checked_sub(length).ok_or_else(not_an_address)?;
+        if host_bits > 16 {
+            return Err(SourceError::TooMany(item.to_owned()));
+        }
+        let hosts = (1_u128 << host_bits) - 1;
+        let (low, high) = (to_bits(base) & !hosts, to_bits(base) | hosts);
+        // The network's own address and the broadcast address are nobody's source.
+        let trim = u128::from(base.is_ipv4() && host_bits >= 2);
+        return Ok((from_bits(low + trim, base), from_bits(high - trim, base)));
+    }
+    let address = item.parse().map_err(|_| not_an_address())?;
+    Ok((address, address))
+}
+
+fn to_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+fn from_bits(bits: u128, like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from_bits(bits as u32)),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+    }
+}
+
+/// The source ports that a plan may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpace {
+    first: u16,
+    last: u16,
+    skipped: Vec<(u16, u16)>,
+}
+
+impl PortSpace {
+    /// Ports from `first` to `last`, both included.
+    #[must_use]
+    pub const fn new(first: u16, last: u16) -> Self {
+        Self {
+            first,
+            last,
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024 unless changed) upward.
+    #[must_use]
+    pub fn all_unprivileged(unprivileged_start: u16) -> Self {
+        Self::new(unprivileged_start.max(1), u16::MAX)
+    }
+
+    /// Leaves out these ports, both ends included.
+    #[must_use]
+    pub fn without(mut self, first: u16, last: u16) -> Self {
+        if first <= last {
+            self.skipped.push((first, last));
+        }
+        self
+    }
+
+    /// Leaves out what `ip_local_reserved_ports` names (`8080,9148-9150`, or an empty line). `None` if it cannot be read.
+    #[must_use]
+    pub fn without_reserved(self, proc_text: &str) -> Option<Self> {
+        let text = proc_text.trim();
+        if text.is_empty() {
+            return Some(self);
+        }
+        text.split(',').try_fold(self, |space, item| {
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            Some(space.without(first.trim().parse().ok()?, last.trim().parse().ok()?))
+        })
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        (self.first..=self.last)
+            .filter(|port| {
+                !self
+                    .skipped
+                    .iter()
+                    .any(|(first, last)| (first..=last).contains(&port))
+            })
+            .collect()
+    }
+}
+
+/// Reads `ip_local_port_range`: two numbers. `None` if it cannot be read.
+#[must_use]
+pub fn parse_port_range(proc_text: &str) -> Option<(u16, u16)> {
+    let mut numbers = proc_text.split_ascii_whitespace().map(str::parse);
+    match (numbers.next()?, numbers.next()?, numbers.next()) {
+        (Ok(first), Ok(last), None) if first <= last => Some((first, last)),
+        _ => None,
+    }
+}
+
+/// What one connection is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tuple {
+    /// Bind to this address and port before connecting.
+    pub source: SocketAddr,
+    /// The place of the target in the list that the plan was made from.
+    pub target_index: usize,
+}
+
+/// The plan of a run on one machine.
+#[derive(Clone, Debug)]
+pub struct PortPlan {
+    sources: Box<[IpAddr]>,
+    /// For each pair that can connect: the source's place and the target's place.
+    pairs: Box<[(u32, u32)]>,
+    ports: Box<[u16]>,
+}
+
+/// A plan that does not hold as many connections as were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Connections asked for.
+    pub asked: u64,
+    /// Connections that the plan holds.
+    pub capacity: u64,
+    /// Pairs of source address and target that can connect.
+    pub pairs: u64,
+    /// Usable source ports of each pair.
+    pub ports_per_pair: u64,
+    /// How many more pairs would hold the rest; none where no pair can connect at all.
+    pub pairs_missing: Option<u64>,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pairs == 0 {
+            return f.write_str(
+                "no source address can reach any target: one side is IPv4 and the other IPv6, or a list is empty",
+            );
+        }
+        write!(
+            f,
+            "{} connections do not fit: {} pairs of source address and target, {} ports each, hold {}; {} are missing",
+            self.asked,
+            self.pairs,
+            self.ports_per_pair,
+            self.capacity,
+            self.asked - self.capacity,
+        )?;
+        if let Some(pairs) = self.pairs_missing {
+            write!(
+                f,
+                ". Add {pairs} more pairs: further source addresses (--source 127.0.0.2-127.0.0.40) or further ports of the server"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Shortfall {}
+
+impl PortPlan {
+    /// Plans for these sources and targets. The targets' own ports are never used as source ports: on loopback
+    /// a listener may hold them, and a socket could connect to itself.
+    #[must_use]
+    pub fn new(sources: &[IpAddr], targets: &[SocketAddr], space: &PortSpace) -> Self {
+        let mut space = space.clone();
+        for target in targets {
+            space = space.without(target.port(), target.port());
+        }
+        let mut pairs = Vec::new();
+        for (source_index, source) in sources.iter().enumerate() {
+            for (target_index, target) in targets.iter().enumerate() {
+                if source.is_ipv4() == target.is_ipv4() {
+                    pairs.push((source_index as u32, target_index as u32));
+                }
+            }
+        }
+        Self {
+            sources: sources.into(),
+            pairs: pairs.into(),
+            ports: space.ports().into(),
+        }
+    }
+
+    /// How many connections the plan holds.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.pairs.len() as u64 * self.ports.len() as u64
+    }
+
+    /// Usable source ports of each pair of source and target.
+    #[must_use]
+    pub fn ports_per_pair(&self) -> u64 {
+        self.ports.len() as u64
+    }
+
+    /// Pairs of source address and target that can connect.
+    #[must_use]
+    pub fn pairs(&self) -> u64 {
+        self.pairs.len() as u64
+    }
+
+    /// Whether `connections` fit, and if not, by how many they do not.
+    pub fn fits(&self, connections: u64) -> Result<(), Shortfall> {
+        let capacity = self.capacity();
+        if connections <= capacity && !self.pairs.is_empty() {
+            return Ok(());
+        }
+        let ports = self.ports_per_pair();
+        Err(Shortfall {
+            asked: connections,
+            capacity,
+            pairs: self.pairs(),
+            ports_per_pair: ports,
+            pairs_missing: (ports > 0 && !self.pairs.is_empty())
+                .then(|| (connections - capacity).div_ceil(ports)),
+        })
+    }
+
+    /// What the k-th connection is made of; `None` past the capacity.
+    ///
+    /// When a port turns out to be taken by somebody else, use the number of a spare: any `k` between the
+    /// number of connections and the capacity.
+    #[must_use]
+    pub fn tuple(&self, k: u64) -> Option<Tuple> {
+        let pairs = self.pairs.len() as u64;
+        let (port_rank, pair_rank) = (k.checked_div(pairs)?, k.checked_rem(pairs)?);
+        let &(source, target) = self.pairs.get(usize::try_from(pair_rank).ok()?)?;
+        let port = *self.ports.get(usize::try_from(port_rank).ok()?)?;
+        Some(Tuple {
+            source: SocketAddr::new(*self.sources.get(source as usize)?, port),
+            target_index: target as usize,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn targets(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn check_sources(text: &str, count: usize, first: &str, last: &str) {
+        let sources = parse_sources(text).unwrap();
+        assert_eq!(sources.len(), count, "{text}");
+        assert_eq!(sources.first().unwrap().to_string(), first);
+        assert_eq!(sources.last().unwrap().to_string(), last);
+    }
+
+    #[test]
+    fn sources_are_read_in_every_form() {
+        check_sources("10.0.0.5", 1, "10.0.0.5", "10.0.0.5");
+        check_sources("127.0.0.2-127.0.0.40", 39, "127.0.0.2", "127.0.0.40");
+        check_sources("127.0.0.2-40", 39, "127.0.0.2", "127.0.0.40");
+        check_sources("127.0.0.250-127.0.1.5", 12, "127.0.0.250", "127.0.1.5");
+        check_sources("10.0.0.0/28", 14, "10.0.0.1", "10.0.0.14");
+        check_sources("10.0.0.9/32", 1, "10.0.0.9", "10.0.0.9");
+        check_sources("10.0.0.1, 10.0.0.1-3", 3, "10.0.0.1", "10.0.0.3");
+        check_sources("fd00::1-fd00::10", 16, "fd00::1", "fd00::10");
+    }
+
+    #[test]
+    fn sources_that_make_no_sense_are_refused() {
+        for (text, error) in [
+            ("", SourceError::NotAnAddress(String::new())),
+            ("host", SourceError::NotAnAddress("host".into())),
+            ("10.0.0.1-x", SourceError::NotAnAddress("10.0.0.1-x".into())),
+            (
+                "10.0.0.0/33",
+                SourceError::NotAnAddress("10.0.0.0/33".into()),
+            ),
+            ("10.0.0.9-3", SourceError::Backwards("10.0.0.9-3".into())),
+            (
+                "10.0.0.1-fd00::1",
+                SourceError::MixedFamilies("10.0.0.1-fd00::1".into()),
+            ),
+            ("10.0.0.0/8", SourceError::TooMany("10.0.0.0/8".into())),
+            (
+                "10.0.0.0-10.2.0.0",
+                SourceError::TooMany("10.0.0.0-10.2.0.0".into()),
+            ),
+        ] {
+            assert_eq!(parse_sources(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn kernel_texts_are_read() {
+        assert_eq!(parse_port_range("32768\t60999\n"), Some((32_768, 60_999)));
+        for wrong in ["", "1", "5 4", "1 2 3", "a b", "1 70000"] {
+            assert_eq!(parse_port_range(wrong), None, "{wrong}");
+        }
+        let space = PortSpace::new(1, 20).without_reserved("3,5-7\n").unwrap();
+        assert_eq!(space.ports().len(), 16);
+        assert_eq!(
+            PortSpace::new(1, 20)
+                .without_reserved("\n")
+                .unwrap()
+                .ports()
+                .len(),
+            20
+        );
+        assert_eq!(PortSpace::new(1, 20).without_reserved("x"), None);
+    }
+
+    #[test]
+    fn every_tuple_is_used_once_and_targets_alternate() {
+        let sources = parse_sources("127.0.0.2-4").unwrap();
+        let targets = targets(&["127.0.0.1:8000", "127.0.0.1:8001"]);
+        let plan = PortPlan::new(&sources, &targets, &PortSpace::new(7990, 8010));
+        assert_eq!(plan.ports_per_pair(), 19);
+        assert_eq!(plan.capacity(), 3 * 2 * 19);
+        let mut seen = HashSet::new();
+        for k in 0..plan.capacity() {
+            let tuple = plan.tuple(k).unwrap();
+            assert_eq!(tuple.target_index as u64, k % 2);
+            assert!(![8000, 8001].contains(&tuple.source.port()));
+            assert!(seen.insert(tuple));
+        }
+        assert_eq!(plan.tuple(plan.capacity()), None);
+        assert_eq!(plan.tuple(u64::MAX), None);
+    }
+
+    #[test]
+    fn one_pair_reaches_more_than_64_000() {
+        let plan = PortPlan::new(
+            &parse_sources("127.0.0.2").unwrap(),
+            &targets(&["127.0.0.1:8000"]),
+            &PortSpace::all_unprivileged(1024),
+        );
+        assert_eq!(plan.capacity(), 64_511);
+        assert_eq!(plan.fits(64_511), Ok(()));
+    }
+
+    #[test]
+    fn a_plan_that_does_not_fit_says_by_how_much() {
+        let plan = PortPlan::new(
+            &parse_sources("10.0.0.1").unwrap(),
+            &targets(&["10.0.0.2:8000"]),
+            &PortSpace::new(10_000, 19_999),
+        );
+        let shortfall = plan.fits(25_001).unwrap_err();
+        assert_eq!(shortfall.capacity, 10_000);
+        assert_eq!(shortfall.pairs_missing, Some(2));
+        assert!(
+            shortfall.to_string().contains("15001 are missing"),
+            "{shortfall}"
+        );
+    }
+
+    #[test]
+    fn families_do_not_mix() {
+        let plan = PortPlan::new(
+            &parse_sources("10.0.0.1,fd00::1").unwrap(),
+            &targets(&["[fd00::2]:80"]),
+            &PortSpace::all_unprivileged(1024),
+        );
+        assert_eq!(plan.pairs(), 1);
+        assert!(plan.tuple(0).unwrap().source.is_ipv6());
+        let none = PortPlan::new(
+            &parse_sources("10.0.0.1").unwrap(),
+            &targets(&["[fd00::2]:80"]),
+            &PortSpace::all_unprivileged(1024),
+        );
+        assert_eq!(none.tuple(0), None);
+        assert!(
+            none.fits(1)
+                .unwrap_err()
+                .to_string()
+                .contains("no source address")
+        );
+        assert!(none.fits(0).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Randomness that a run can repeat: a seed comes in, a sequence comes out.
+//!
+//! Not for secrets. Two runs with the same seed choose the same channels at the same moments,
+//! which is what makes a comparison of two servers a comparison.
+
+/// `SplitMix64`: eight bytes of state, every seed is a good one.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A sequence of its own for each seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The sequence of one member (a connection, a worker) of a seeded run.
+    #[must_use]
+    pub const fn for_member(seed: u64, member: u64) -> Self {
+        let mut rng = Self(seed ^ member.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        rng.0 = rng.next_u64();
+        rng
+    }
+
+    /// The next 64 bits.
+    pub const fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 to `bound - 1`; 0 when `bound` is 0.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        // Multiply and shift: the bias is below bound / 2^64, far under what a run could notice.
+        ((self.next_u64() as u128 * bound as u128) >> 64) as u64
+    }
+
+    /// A number from 0 (included) to 1 (excluded).
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// An exponentially distributed number with mean 1: the gap between arrivals of a Poisson process.
+    pub fn exponential(&mut self) -> f64 {
+        -(1.0 - self.unit()).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_and_members_differ() {
+        let take = |mut rng: Rng| [rng.next_u64(), rng.next_u64()];
+        assert_eq!(take(Rng::new(7)), take(Rng::new(7)));
+        assert_ne!(take(Rng::for_member(7, 0)), take(Rng::for_member(7, 1)));
+    }
+
+    #[test]
+    fn below_stays_below_and_reaches_every_value() {
+        let mut rng = Rng::new(1);
+        let mut seen = [false; 7];
+        for _ in 0..1000 {
+            seen[rng.below(7) as usize] = true;
+        }
+        assert_eq!(seen, [true; 7]);
+        assert_eq!(rng.below(0), 0);
+    }
+
+    #[test]
+    fn exponential_has_mean_one() {
+        let mut rng = Rng::new(3);
+        let mean = (0..20_000).map(|_| rng.exponential()).sum::<f64>() / 20_000.0;
+        assert!((0.97..1.03).contains(&mean), "{mean}");
+    }
+}
