@@ -252,3 +252,6 @@ impl BodyDecoder {
 fn is_field_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,6 @@ fn encode_target(target: &str, out: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

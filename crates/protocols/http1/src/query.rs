@@ -84,3 +84,61 @@ pub(crate) fn hex_value(digit: u8) -> Option<u8> {
         .to_digit(16)
         .and_then(|value| u8::try_from(value).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn queries_are_taken_apart() {
+        for (query, expect) in [
+            ("", vec![]),
+            ("&&", vec![]),
+            ("a", vec![("a", "")]),
+            ("a=", vec![("a", "")]),
+            ("=b", vec![("", "b")]),
+            ("a=b=c", vec![("a", "b=c")]),
+            (
+                "channel=a&channel=b",
+                vec![("channel", "a"), ("channel", "b")],
+            ),
+            ("a+b=c%20d%2B", vec![("a b", "c d+")]),
+            ("channels%5B%5D=x%26y", vec![("channels[]", "x&y")]),
+            ("a=%", vec![("a", "%")]),
+            ("a=%4", vec![("a", "%4")]),
+            ("a=%zz%41%+1", vec![("a", "%zzA% 1")]),
+            ("a=%e4%bd%A0", vec![("a", "\u{4f60}")]),
+            ("a=%ff", vec![("a", "\u{fffd}")]),
+        ] {
+            let pairs: Vec<_> = pairs(query).collect();
+            let expect: Vec<_> = expect
+                .into_iter()
+                .map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)))
+                .collect();
+            assert_eq!(pairs, expect, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_plus_in_a_path_is_a_plus() {
+        assert_eq!(percent_decode("/a+b%2Fc"), "/a+b/c");
+        assert!(matches!(percent_decode("/a+b"), Cow::Borrowed("/a+b")));
+        assert!(matches!(decode("ab"), Cow::Borrowed("ab")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(name: String, value: String) {
+            let mut query = String::new();
+            encode(&name, &mut query);
+            prop_assert!(percent_decode(&query) == name.as_str());
+            query.push('=');
+            encode(&value, &mut query);
+            prop_assert!(query.bytes().all(|byte| byte.is_ascii_graphic()));
+            let pairs: Vec<_> = pairs(&query).collect();
+            prop_assert_eq!(pairs, vec![(Cow::Owned(name), Cow::Owned(value))]);
+        }
+    }
+}

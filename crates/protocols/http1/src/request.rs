@@ -311,3 +311,6 @@ fn is_authority(text: &[u8]) -> bool {
 pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,3 +110,6 @@ fn first_line_end(window: &[u8]) -> Result<Option<usize>, BadResponse> {
         _ => Err(BadResponse::LineEnd),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,3 +253,6 @@ fn milliseconds(value: &[u8]) -> Option<u64> {
     }
     std::str::from_utf8(value).ok()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

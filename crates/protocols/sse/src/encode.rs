@@ -110,3 +110,95 @@ fn encode_lines(prefix: &[u8], mut text: &[u8], out: &mut Vec<u8>) {
             .unwrap_or_default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(event: Event<'_>, expect: Result<&str, BadField>) {
+        let mut out = b"before\n".to_vec();
+        let result = encode_event(&event, &mut out);
+        let written = std::str::from_utf8(&out["before\n".len()..]).unwrap();
+        assert_eq!(result.map(|()| written), expect);
+        assert!(result.is_ok() || written.is_empty(), "nothing was written");
+    }
+
+    #[test]
+    fn events_have_their_fields_and_an_empty_line() {
+        let event = Event {
+            data: b"a",
+            ..Event::default()
+        };
+        check(event, Ok("data: a\n\n"));
+        check(Event { data: b"", ..event }, Ok("data: \n\n"));
+        check(
+            Event {
+                id: Some("1:2"),
+                event: Some("x y"),
+                data: b"{}",
+                retry_ms: Some(100),
+            },
+            Ok("id: 1:2\nevent: x y\nretry: 100\ndata: {}\n\n"),
+        );
+        let forget = Event {
+            id: Some(""),
+            event: Some(""),
+            ..event
+        };
+        check(forget, Ok("id: \ndata: a\n\n"));
+    }
+
+    #[test]
+    fn data_are_split_at_every_line_end() {
+        for (data, expect) in [
+            ("", "data: \n"),
+            ("a", "data: a\n"),
+            ("a\nb", "data: a\ndata: b\n"),
+            ("a\rb", "data: a\ndata: b\n"),
+            ("a\r\nb", "data: a\ndata: b\n"),
+            ("a\n\rb", "data: a\ndata: \ndata: b\n"),
+            ("a\r\r\nb", "data: a\ndata: \ndata: b\n"),
+            ("a\n", "data: a\ndata: \n"),
+            ("\r\n", "data: \ndata: \n"),
+            ("a\n\nid: evil", "data: a\ndata: \ndata: id: evil\n"),
+            ("\u{2028}", "data: \u{2028}\n"),
+        ] {
+            let mut out = Vec::new();
+            encode_data(data.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expect, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn comments_stay_comments() {
+        for (text, expect) in [
+            ("", ":\n"),
+            ("ping", ":ping\n"),
+            ("a\n\ndata: x\r", ":a\n:\n:data: x\n:\n"),
+        ] {
+            let mut out = Vec::new();
+            encode_comment(text, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ids_and_names_are_never_altered() {
+        for id in ["a\nb", "a\r", "\n", "a\0"] {
+            let event = Event {
+                id: Some(id),
+                ..Event::default()
+            };
+            check(event, Err(BadField::Id));
+        }
+        for name in ["a\nb", "\r"] {
+            let event = Event {
+                id: Some("1"),
+                event: Some(name),
+                ..Event::default()
+            };
+            check(event, Err(BadField::EventName));
+        }
+    }
+}
