@@ -252,7 +252,7 @@ impl<'a> Iterator for Commands<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let Some(rest) = self.rest else { return None };
+            let rest = self.rest?;
             let line = match memchr::memchr(b'\n', rest) {
                 Some(end) => {
                     self.rest = Some(&rest[end + 1..]);

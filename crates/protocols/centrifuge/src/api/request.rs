@@ -389,12 +389,12 @@ impl<'a> BatchCommand<'a> {
     fn into_request(self) -> Result<ApiRequest<'a>, ApiError> {
         let request = self.publish.map(ApiRequest::Publish);
         request
-            .or(self.broadcast.map(ApiRequest::Broadcast))
-            .or(self.unsubscribe.map(ApiRequest::Unsubscribe))
-            .or(self.disconnect.map(ApiRequest::Disconnect))
-            .or(self.history.map(ApiRequest::History))
-            .or(self.channels.map(ApiRequest::Channels))
-            .or(self.info.map(|_| ApiRequest::Info))
+            .or_else(|| self.broadcast.map(ApiRequest::Broadcast))
+            .or_else(|| self.unsubscribe.map(ApiRequest::Unsubscribe))
+            .or_else(|| self.disconnect.map(ApiRequest::Disconnect))
+            .or_else(|| self.history.map(ApiRequest::History))
+            .or_else(|| self.channels.map(ApiRequest::Channels))
+            .or_else(|| self.info.map(|_| ApiRequest::Info))
             .ok_or(ApiError::NotFound)
     }
 }

@@ -1,0 +1,176 @@
+//! Keys with which backends call the server API.
+//!
+//! Keys are kept and compared as SHA-256 digests, every one of them to the last byte, so that the time
+//! of a check tells nothing about a key, not even its length.
+
+use std::fmt;
+use std::hint::black_box;
+
+use sha2::{Digest as _, Sha256};
+
+/// What a request brought along to prove itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Credentials<'a> {
+    /// The header `X-API-Key`.
+    pub x_api_key: Option<&'a str>,
+    /// The header `Authorization`; counts with the scheme `apikey`, and only without `X-API-Key`.
+    pub authorization: Option<&'a str>,
+    /// The query parameter `api_key`, already decoded; the last resort, because queries end up in logs.
+    pub query: Option<&'a str>,
+}
+
+/// The keys that are good. Without any, no request is.
+#[derive(Clone, Default)]
+pub struct ApiKeys(Vec<[u8; 32]>);
+
+/// An empty key would let in whoever sends an empty header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an API key must not be empty")]
+pub struct EmptyKey;
+
+impl ApiKeys {
+    /// Takes the keys.
+    pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, EmptyKey> {
+        keys.into_iter()
+            .map(|key| {
+                if key.is_empty() {
+                    Err(EmptyKey)
+                } else {
+                    Ok(digest(key))
+                }
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this is one of the keys.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        let presented = digest(key);
+        let mut found = false;
+        for known in &self.0 {
+            let difference = known
+                .iter()
+                .zip(&presented)
+                .fold(0, |difference, (a, b)| black_box(difference | (a ^ b)));
+            found |= difference == 0;
+        }
+        found
+    }
+
+    /// Whether the request may call, by the rules of Centrifugo's server API: the header `X-API-Key`, or
+    /// in its absence `Authorization: apikey KEY`; if that fails, the query parameter `api_key`.
+    #[must_use]
+    pub fn admit(&self, credentials: Credentials<'_>) -> bool {
+        let x_api_key = credentials.x_api_key.filter(|key| !key.is_empty());
+        let header = x_api_key.or_else(|| credentials.authorization.and_then(apikey));
+        header.is_some_and(|key| self.has(key))
+            || credentials.query.is_some_and(|key| self.has(key))
+    }
+}
+
+/// Not even digests belong into a log.
+impl fmt::Debug for ApiKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} API keys", self.0.len())
+    }
+}
+
+fn digest(key: &str) -> [u8; 32] {
+    Sha256::digest(key).into()
+}
+
+/// The key in `apikey KEY`; schemes are case-insensitive (RFC 9110 section 11.1).
+fn apikey(authorization: &str) -> Option<&str> {
+    let mut words = authorization.split_ascii_whitespace();
+    let scheme = words.next()?;
+    let key = words.next()?;
+    (scheme.eq_ignore_ascii_case("apikey") && words.next().is_none()).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(credentials: Credentials<'_>, admitted: bool) {
+        let keys = ApiKeys::new(["first", "second key"]).unwrap();
+        assert_eq!(keys.admit(credentials), admitted, "{credentials:?}");
+    }
+
+    #[test]
+    fn keys_come_by_header_or_query() {
+        let none = Credentials::default();
+        let x_api_key = |key| Credentials {
+            x_api_key: Some(key),
+            ..none
+        };
+        let authorization = |value| Credentials {
+            authorization: Some(value),
+            ..none
+        };
+        check(none, false);
+        for key in ["first", "second key"] {
+            check(x_api_key(key), true);
+        }
+        for key in ["", "firs", "first ", "First", "third", "second"] {
+            check(x_api_key(key), false);
+        }
+        for value in ["apikey first", "ApiKey  first "] {
+            check(authorization(value), true);
+        }
+        for value in [
+            "first",
+            "apikey",
+            "apikey first x",
+            "bearer first",
+            "apikey second key",
+            "",
+        ] {
+            check(authorization(value), false);
+        }
+        check(
+            Credentials {
+                query: Some("first"),
+                ..x_api_key("wrong")
+            },
+            true,
+        );
+        check(
+            Credentials {
+                query: Some(""),
+                ..none
+            },
+            false,
+        );
+        check(
+            Credentials {
+                authorization: Some("apikey first"),
+                ..x_api_key("wrong")
+            },
+            false,
+        );
+        check(
+            Credentials {
+                authorization: Some("apikey first"),
+                ..x_api_key("")
+            },
+            true,
+        );
+    }
+
+    #[test]
+    fn without_keys_nobody_is_admitted() {
+        let keys = ApiKeys::new([]).unwrap();
+        assert!(keys.is_empty());
+        assert!(!keys.has(""));
+        assert_eq!(ApiKeys::new(["a", ""]).err(), Some(EmptyKey));
+        assert_eq!(format!("{:?}", ApiKeys::new(["a"]).unwrap()), "1 API keys");
+    }
+}

@@ -1,0 +1,338 @@
+//! What a token says about its holder, once its signature was found good.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::{ChannelPattern, TokenFault};
+
+/// The claims of a connection or subscription token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// The user (`sub`), empty for an anonymous one.
+    pub sub: Box<str>,
+    /// When the token stops being accepted, in Unix seconds.
+    pub exp: Option<u64>,
+    /// From when on it is accepted, in Unix seconds.
+    pub nbf: Option<u64>,
+    /// When it was made, in Unix seconds.
+    pub iat: Option<u64>,
+    /// The token's own id.
+    pub jti: Option<Box<str>>,
+    /// When the connection or subscription ends, if that is not `exp`; `Some(None)` for never.
+    pub expire_at: Option<Option<u64>>,
+    /// JSON about the connection (in a subscription token: about the subscription) that others may see.
+    pub info: Option<Box<str>>,
+    /// JSON for the server and its backends, never shown to clients.
+    pub meta: Option<Box<str>>,
+    /// Channels that the connection is subscribed to from its start; ignored if there are `subs`.
+    pub channels: Vec<Box<str>>,
+    /// The same with options.
+    pub subs: BTreeMap<Box<str>, SubscriptionOptions>,
+    /// The channel of a subscription token.
+    pub channel: Option<Box<str>>,
+    /// The one connection that a subscription token is for, by its public id; an old claim.
+    pub client: Option<Box<str>>,
+    /// Options of a subscription token's subscription.
+    pub options: SubscriptionOptions,
+    /// Which channels the holder may use; nothing leaves the decision to the channels' own options.
+    pub allow: Option<Allow>,
+}
+
+/// What a token sets for one subscription; nothing where the channel's own options decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionOptions {
+    /// JSON about the subscription that others may see.
+    pub info: Option<Box<str>>,
+    /// JSON for the subscriber, sent when the subscription begins.
+    pub data: Option<Box<str>>,
+    /// Whether the subscriber counts as present.
+    pub presence: Option<bool>,
+    /// Whether the subscriber's coming and going is told.
+    pub join_leave: Option<bool>,
+    /// Whether the subscriber hears of others' coming and going unasked.
+    pub force_push_join_leave: Option<bool>,
+    /// Whether the subscription recovers unasked.
+    pub force_recovery: Option<bool>,
+    /// Whether the subscription is watched for gaps unasked.
+    pub force_positioning: Option<bool>,
+}
+
+/// The channels that a token opens: our own claim `allow`.
+///
+/// `{"allow":{"subscribe":["news","chat:*"],"publish":["chat:*"]}}`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Allow {
+    /// Channels to subscribe to.
+    #[serde(default)]
+    pub subscribe: Vec<ChannelPattern>,
+    /// Channels to publish into.
+    #[serde(default)]
+    pub publish: Vec<ChannelPattern>,
+}
+
+impl Claims {
+    /// Whether the token itself opens this channel for subscribing: by `allow`, or because the token
+    /// names it in `channels`, `subs` or `channel`. If not, the channel's own options may still do so.
+    #[must_use]
+    pub fn may_subscribe(&self, channel: &str) -> bool {
+        self.allow
+            .as_ref()
+            .is_some_and(|allow| covers(&allow.subscribe, channel))
+            || self.subs.contains_key(channel)
+            || self.channels.iter().any(|name| &**name == channel)
+            || self.channel.as_deref() == Some(channel)
+    }
+
+    /// Whether the token itself opens this channel for publishing, which only `allow` does.
+    #[must_use]
+    pub fn may_publish(&self, channel: &str) -> bool {
+        self.allow
+            .as_ref()
+            .is_some_and(|allow| covers(&allow.publish, channel))
+    }
+
+    /// When the connection or subscription ends unless it is refreshed, in Unix seconds; nothing for never.
+    #[must_use]
+    pub fn ends_at_unix_s(&self) -> Option<u64> {
+        self.expire_at.unwrap_or(self.exp)
+    }
+
+    /// Refuses a subscription token where a connection token belongs.
+    pub fn check_connection(&self) -> Result<(), TokenFault> {
+        match self.channel {
+            Some(_) => Err(TokenFault::Purpose),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a token that is not for this channel, this user, or this connection (its public id).
+    ///
+    /// Without the check of the user, a token that one user was given would open the channel to all.
+    pub fn check_subscription(
+        &self,
+        channel: &str,
+        user: &str,
+        client: &str,
+    ) -> Result<(), TokenFault> {
+        let for_channel = self.channel.as_deref() == Some(channel);
+        let for_client = self.client.as_deref().is_none_or(|only| only == client);
+        if for_channel && for_client && &*self.sub == user {
+            Ok(())
+        } else {
+            Err(TokenFault::Purpose)
+        }
+    }
+
+    /// Reads claims whose signature is good; also gives what the verifier alone looks at.
+    pub(crate) fn parse(json: &[u8]) -> Result<(Self, Audience), TokenFault> {
+        let raw: RawClaims<'_> = serde_json::from_slice(json).map_err(|_| TokenFault::Malformed)?;
+        let audience = Audience {
+            aud: raw.aud.unwrap_or_default().0,
+            iss: raw.iss,
+        };
+        let options = RawOptions {
+            info: raw.info,
+            b64info: raw.b64info,
+            data: raw.data,
+            b64data: raw.b64data,
+            overrides: raw.overrides,
+        }
+        .into_options()?;
+        let claims = Self {
+            sub: raw.sub.unwrap_or_default(),
+            exp: raw.exp.map(|date| date.0),
+            nbf: raw.nbf.map(|date| date.0),
+            iat: raw.iat.map(|date| date.0),
+            jti: raw.jti,
+            expire_at: raw.expire_at.map(|date| Some(date.0).filter(|at| *at > 0)),
+            info: options.info.clone(),
+            meta: raw.meta.map(json_text),
+            channels: raw.channels.unwrap_or_default(),
+            subs: raw
+                .subs
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(channel, options)| Ok((channel, options.into_options()?)))
+                .collect::<Result<_, TokenFault>>()?,
+            channel: raw.channel.filter(|channel| !channel.is_empty()),
+            client: raw.client.filter(|client| !client.is_empty()),
+            options,
+            allow: raw.allow,
+        };
+        Ok((claims, audience))
+    }
+}
+
+/// For whom a token is and from whom, which matters only until it is accepted.
+pub(crate) struct Audience {
+    pub(crate) aud: Vec<Box<str>>,
+    pub(crate) iss: Option<Box<str>>,
+}
+
+fn covers(patterns: &[ChannelPattern], channel: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.covers(channel))
+}
+
+fn json_text(json: &RawValue) -> Box<str> {
+    json.get().into()
+}
+
+#[derive(Deserialize)]
+struct RawClaims<'a> {
+    sub: Option<Box<str>>,
+    exp: Option<NumericDate>,
+    nbf: Option<NumericDate>,
+    iat: Option<NumericDate>,
+    jti: Option<Box<str>>,
+    iss: Option<Box<str>>,
+    aud: Option<OneOrMany>,
+    expire_at: Option<NumericDate>,
+    #[serde(borrow)]
+    meta: Option<&'a RawValue>,
+    channels: Option<Vec<Box<str>>>,
+    #[serde(borrow)]
+    subs: Option<BTreeMap<Box<str>, RawOptions<'a>>>,
+    channel: Option<Box<str>>,
+    client: Option<Box<str>>,
+    allow: Option<Allow>,
+    #[serde(borrow)]
+    info: Option<&'a RawValue>,
+    b64info: Option<Box<str>>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    b64data: Option<Box<str>>,
+    #[serde(rename = "override")]
+    overrides: Option<Overrides>,
+}
+
+/// One entry of the claim `subs`.
+#[derive(Default, Deserialize)]
+struct RawOptions<'a> {
+    #[serde(borrow)]
+    info: Option<&'a RawValue>,
+    b64info: Option<Box<str>>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    b64data: Option<Box<str>>,
+    #[serde(rename = "override")]
+    overrides: Option<Overrides>,
+}
+
+impl RawOptions<'_> {
+    fn into_options(self) -> Result<SubscriptionOptions, TokenFault> {
+        let overrides = self.overrides.unwrap_or_default();
+        let flag = |flag: Option<Flag>| flag.map(|flag| flag.value);
+        Ok(SubscriptionOptions {
+            info: json_or_base64(self.info, self.b64info)?,
+            data: json_or_base64(self.data, self.b64data)?,
+            presence: flag(overrides.presence),
+            join_leave: flag(overrides.join_leave),
+            force_push_join_leave: flag(overrides.force_push_join_leave),
+            force_recovery: flag(overrides.force_recovery),
+            force_positioning: flag(overrides.force_positioning),
+        })
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Overrides {
+    presence: Option<Flag>,
+    join_leave: Option<Flag>,
+    force_push_join_leave: Option<Flag>,
+    force_recovery: Option<Flag>,
+    force_positioning: Option<Flag>,
+}
+
+#[derive(Deserialize)]
+struct Flag {
+    #[serde(default)]
+    value: bool,
+}
+
+/// Base64 goes before JSON, as in Centrifugo. What it holds is embedded in JSON later, so bytes that are
+/// not JSON stay base64, as a JSON string.
+fn json_or_base64(
+    json: Option<&RawValue>,
+    base64: Option<Box<str>>,
+) -> Result<Option<Box<str>>, TokenFault> {
+    let Some(base64) = base64.filter(|base64| !base64.is_empty()) else {
+        return Ok(json.map(json_text));
+    };
+    let bytes = STANDARD
+        .decode(&*base64)
+        .map_err(|_| TokenFault::Malformed)?;
+    Ok(Some(match serde_json::from_slice::<&RawValue>(&bytes) {
+        Ok(json) => json_text(json),
+        Err(_) => format!("\"{base64}\"").into(),
+    }))
+}
+
+/// The claim `aud`: one text or several (RFC 7519 section 4.1.3).
+#[derive(Default)]
+struct OneOrMany(Vec<Box<str>>);
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrManyVisitor;
+
+        impl<'de> Visitor<'de> for OneOrManyVisitor {
+            type Value = OneOrMany;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a list of strings")
+            }
+
+            fn visit_str<E>(self, one: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany(vec![one.into()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
+                let mut many = Vec::new();
+                while let Some(one) = seq.next_element()? {
+                    many.push(one);
+                }
+                Ok(OneOrMany(many))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrManyVisitor)
+    }
+}
+
+/// Seconds since 1970, perhaps with a fraction (RFC 7519 section 2); what lies before 1970 is 0.
+struct NumericDate(u64);
+
+impl<'de> Deserialize<'de> for NumericDate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct DateVisitor;
+
+        impl Visitor<'_> for DateVisitor {
+            type Value = NumericDate;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("seconds since 1970")
+            }
+
+            fn visit_u64<E>(self, seconds: u64) -> Result<NumericDate, E> {
+                Ok(NumericDate(seconds))
+            }
+
+            fn visit_i64<E>(self, seconds: i64) -> Result<NumericDate, E> {
+                Ok(NumericDate(u64::try_from(seconds).unwrap_or(0)))
+            }
+
+            fn visit_f64<E>(self, seconds: f64) -> Result<NumericDate, E> {
+                // The cast cuts the fraction off and stays within the range of the type.
+                Ok(NumericDate(seconds as u64))
+            }
+        }
+
+        deserializer.deserialize_any(DateVisitor)
+    }
+}

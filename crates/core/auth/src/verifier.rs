@@ -1,0 +1,142 @@
+//! From a token's text to its claims, or to the reason why not.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::keys::Keys;
+use crate::{Algorithm, Claims, KeyConfig, KeyError};
+
+/// Why a token is not accepted: the peer's fault, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum TokenFault {
+    /// Not a signed token, or claims of the wrong type.
+    #[error("token is malformed")]
+    Malformed,
+    /// Its algorithm has no key here.
+    #[error("token algorithm is not accepted")]
+    Algorithm,
+    /// The signature is not of our keys.
+    #[error("token signature is wrong")]
+    Signature,
+    /// A good token that is past its time. The client should come with a new one (error code 109).
+    #[error("token has expired")]
+    Expired,
+    /// A good token before its time.
+    #[error("token is not valid yet")]
+    NotYetValid,
+    /// For somebody else.
+    #[error("token is for another audience")]
+    Audience,
+    /// From somebody else.
+    #[error("token is from another issuer")]
+    Issuer,
+    /// For something else: another channel, user or connection, or a subscription instead of a connection.
+    #[error("token is for another purpose")]
+    Purpose,
+}
+
+/// Checks tokens against one set of keys.
+#[derive(Debug)]
+pub struct Verifier {
+    keys: Keys,
+    audience: Option<Box<str>>,
+    issuer: Option<Box<str>>,
+    leeway_s: u64,
+}
+
+/// The header parameters that matter here (RFC 7515 section 4.1). Keys named by a token are never used.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    crit: Option<IgnoredAny>,
+}
+
+impl Verifier {
+    /// Parses the keys, so that a bad one is found at start and not at the first token.
+    pub fn new(config: KeyConfig) -> Result<Self, KeyError> {
+        Ok(Self {
+            keys: Keys::parse(&config)?,
+            audience: config.audience,
+            issuer: config.issuer,
+            leeway_s: config.leeway_s,
+        })
+    }
+
+    /// Checks signature, audience, issuer and time, in this order, and gives the claims.
+    ///
+    /// [`TokenFault::Expired`] therefore says that all else was in order. A token without `exp` does not expire.
+    pub fn verify(&self, token: &str, now_unix_s: u64) -> Result<Claims, TokenFault> {
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenFault::Malformed)?;
+        let (header, payload) = message.split_once('.').ok_or(TokenFault::Malformed)?;
+        self.check_signature(header, message, signature)?;
+        let (claims, audience) = Claims::parse(&decode(payload)?)?;
+        if let Some(wanted) = &self.audience
+            && !audience.aud.contains(wanted)
+        {
+            return Err(TokenFault::Audience);
+        }
+        if self.issuer.is_some() && audience.iss != self.issuer {
+            return Err(TokenFault::Issuer);
+        }
+        self.check_time(&claims, now_unix_s)?;
+        Ok(claims)
+    }
+
+    fn check_signature(
+        &self,
+        header: &str,
+        message: &str,
+        signature: &str,
+    ) -> Result<(), TokenFault> {
+        let header: Header =
+            serde_json::from_slice(&decode(header)?).map_err(|_| TokenFault::Malformed)?;
+        // Extensions that must be understood are not (RFC 7515 section 4.1.11).
+        if header.crit.is_some() {
+            return Err(TokenFault::Malformed);
+        }
+        let algorithm = Algorithm::from_name(&header.alg).ok_or(TokenFault::Algorithm)?;
+        let keys = self.keys.for_algorithm(algorithm);
+        if keys.is_empty() {
+            return Err(TokenFault::Algorithm);
+        }
+        decode(signature)?;
+        let good = keys.iter().any(|key| {
+            jsonwebtoken::crypto::verify(signature, message.as_bytes(), key, algorithm.backend())
+                .unwrap_or(false)
+        });
+        if good {
+            Ok(())
+        } else {
+            Err(TokenFault::Signature)
+        }
+    }
+
+    /// The moment `exp` itself is too late (RFC 7519 section 4.1.4), the moment `nbf` is early enough (4.1.5).
+    fn check_time(&self, claims: &Claims, now_unix_s: u64) -> Result<(), TokenFault> {
+        if claims
+            .exp
+            .is_some_and(|exp| now_unix_s >= exp.saturating_add(self.leeway_s))
+        {
+            return Err(TokenFault::Expired);
+        }
+        if claims
+            .nbf
+            .is_some_and(|nbf| now_unix_s.saturating_add(self.leeway_s) < nbf)
+        {
+            return Err(TokenFault::NotYetValid);
+        }
+        Ok(())
+    }
+}
+
+/// Base64 for URLs, without padding (RFC 7515 section 2).
+fn decode(part: &str) -> Result<Vec<u8>, TokenFault> {
+    URL_SAFE_NO_PAD
+        .decode(part)
+        .map_err(|_| TokenFault::Malformed)
+}
+
+#[cfg(test)]
+mod tests;
