@@ -1,1 +1,41 @@
 //! Configuration: text and variables in, validated options out, each with where it came from.
+//!
+//! Owns: the table of options (`options`), the order of the layers (defaults, file,
+//! environment, flags: the later wins), the checks across options, and every text that
+//! is made from the table: the commented file, the list of values, the reference.
+//!
+//! Never: reads a file or the environment, resolves a host name, or stops at the first
+//! problem. Secrets appear in no message and in no `Debug` form.
+//!
+//! Invariants
+//! - A value that was refused leaves the default in place and a [`Problem`] behind, and then
+//!   no configuration comes out.
+//! - What [`init_text`] writes is read back as the defaults.
+
+mod check;
+mod config;
+mod document;
+mod kind;
+mod layout;
+mod load;
+mod options;
+mod problem;
+mod secret;
+mod section;
+mod show;
+mod suggest;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{AuthFile, Config, Namespace, Namespaces};
+pub use load::{ConfigFile, Loaded, Origins, Sources};
+pub use options::{
+    Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
+    Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Websocket,
+};
+pub use problem::{Origin, Problem};
+pub use secret::Secret;
+pub use section::OptionSpec;
+pub use show::{Shown, init_text, options, reference_text};

@@ -1,0 +1,342 @@
+//! Checks across options: combinations that would be unsafe or could not work.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use crate::config::{Config, is_loopback};
+use crate::layout::element;
+use crate::load::Origins;
+use crate::options::ChannelOptions;
+use crate::problem::{Origin, Problem};
+use crate::units::{duration_text, size_text};
+
+/// RFC 7518 section 3.2: the key of HS256 has at least the 256 bits of its hash.
+const HMAC_SECRET_BYTES_MIN: usize = 32;
+
+const NAMESPACE_BYTES_MAX: usize = 64;
+
+/// Looks at everything; `failed` are the paths whose values were refused before.
+pub(crate) fn check(
+    config: &Config,
+    origins: &Origins,
+    failed: &BTreeSet<String>,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) {
+    let mut checks = Checks {
+        config,
+        origins,
+        failed,
+        problems,
+        warnings,
+    };
+    checks.listeners();
+    checks.exposure();
+    checks.keys();
+    checks.limits();
+    checks.channels();
+    checks.appwrite();
+    checks.grip();
+}
+
+struct Checks<'a> {
+    config: &'a Config,
+    origins: &'a Origins,
+    failed: &'a BTreeSet<String>,
+    problems: &'a mut Vec<Problem>,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Checks<'_> {
+    fn problem(&mut self, path: &str, message: impl Into<String>) {
+        let origin = self.origins.get(path).clone();
+        self.problems.push(Problem::new(origin, message));
+    }
+
+    fn failed_under(&self, prefix: &str) -> bool {
+        self.failed.iter().any(|path| path.starts_with(prefix))
+    }
+
+    fn is_set(&self, path: &str) -> bool {
+        *self.origins.get(path) != Origin::Default
+    }
+
+    fn listeners(&mut self) {
+        if self.config.listen.client.is_empty() && !self.failed_under("listen.client") {
+            self.problem(
+                "listen.client",
+                "listen.client is empty: name at least one address",
+            );
+        }
+        let mut seen: Vec<(&str, SocketAddr)> = Vec::new();
+        for (option, address) in self.config.addresses() {
+            // Port 0 asks the kernel for any free port, which is another one each time.
+            let twin = seen
+                .iter()
+                .find(|(_, other)| *other == address && address.port() != 0);
+            if let Some(&(other, _)) = twin {
+                let message = if other == option {
+                    format!("{option}: {address} stands there twice")
+                } else {
+                    format!("{option}: {address} is taken by {other}; give each its own port")
+                };
+                self.problem(option, message);
+            }
+            seen.push((option, address));
+        }
+    }
+
+    fn exposure(&mut self) {
+        if self.failed_under("auth.") || self.failed_under("listen.") {
+            return;
+        }
+        let config = self.config;
+        let auth = &config.auth;
+        let client = config
+            .listen
+            .client
+            .iter()
+            .find(|address| !is_loopback(address));
+        if let Some(address) = client
+            && !auth.client_keys()
+        {
+            if auth.insecure {
+                self.warnings.push(format!(
+                    "auth.insecure: clients reach {address} and no key checks them"
+                ));
+            } else {
+                self.problem(
+                    "listen.client",
+                    format!(
+                        "listen.client: other machines can reach {address}, but clients need no key: \
+                         set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
+                         auth.eddsa_public_key), or auth.insecure = true to do without"
+                    ),
+                );
+            }
+        }
+        let address = config.listen.api;
+        if !is_loopback(&address) && !auth.api_keys_set() {
+            if auth.insecure {
+                self.warnings.push(format!(
+                    "auth.insecure: everyone who reaches {address} may use the server API"
+                ));
+            } else {
+                self.problem(
+                    "listen.api",
+                    format!(
+                        "listen.api: other machines can reach {address}, but the server API needs no key: \
+                         set auth.api_keys, or auth.insecure = true to do without"
+                    ),
+                );
+            }
+        }
+        if !auth.client_keys() && !config.anonymous_allowed() {
+            self.warnings.push(
+                "no client can connect: no key for tokens is set and auth.anonymous is false"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn keys(&mut self) {
+        for key in [
+            "hmac_secret",
+            "rsa_public_key",
+            "ecdsa_public_key",
+            "eddsa_public_key",
+        ] {
+            let text = format!("auth.{key}");
+            let file = format!("auth.{key}_file");
+            if self.is_set(&text) && self.is_set(&file) {
+                let message = format!("{file}: {text} is set too; keep one of the two");
+                self.problem(&file, message);
+            }
+        }
+        let secret = self.config.auth.hmac_secret.as_ref();
+        if secret.is_some_and(|secret| secret.len() < HMAC_SECRET_BYTES_MIN) {
+            self.warnings.push(format!(
+                "auth.hmac_secret is shorter than {HMAC_SECRET_BYTES_MIN} bytes and can be guessed; \
+                 make one with `openssl rand -hex 32`"
+            ));
+        }
+        if self
+            .config
+            .auth
+            .api_keys
+            .iter()
+            .any(|key| key.trim().is_empty())
+        {
+            self.problem("auth.api_keys", "auth.api_keys: one of the keys is blank");
+        }
+    }
+
+    fn limits(&mut self) {
+        let websocket = &self.config.websocket;
+        let (interval, timeout) = (websocket.ping_interval_ms, websocket.pong_timeout_ms);
+        if interval != 0 && timeout >= interval && !self.failed_under("websocket.") {
+            self.problem(
+                "websocket.pong_timeout",
+                format!(
+                    "websocket.pong_timeout: {:?} has to be shorter than websocket.ping_interval, which is {:?}",
+                    duration_text(timeout),
+                    duration_text(interval),
+                ),
+            );
+        }
+        let queue = self.config.engine.out_buffer_bytes_max;
+        let message = self.config.limits.message_bytes_max;
+        if message > queue && !self.failed_under("engine.") && !self.failed_under("limits.") {
+            self.problem(
+                "limits.message_bytes_max",
+                format!(
+                    "limits.message_bytes_max: a message of {:?} would not fit into any connection's queue; \
+                     raise engine.out_buffer_bytes_max, which is {:?}",
+                    size_text(message),
+                    size_text(queue),
+                ),
+            );
+        }
+        if self.config.limits.publish_bytes_max > queue {
+            self.warnings.push(format!(
+                "limits.publish_bytes_max is {:?}, but a connection's queue holds {:?}: larger publications \
+                 close every subscriber; raise engine.out_buffer_bytes_max",
+                size_text(self.config.limits.publish_bytes_max),
+                size_text(queue),
+            ));
+        }
+    }
+
+    fn channels(&mut self) {
+        self.channel("channel", &self.config.channel);
+        let mut seen = BTreeSet::new();
+        for (index, namespace) in self.config.namespaces.iter().enumerate() {
+            let path = element("namespace", index);
+            let name = &namespace.name;
+            let at = format!("{path}.name");
+            if !self.is_set(&at) {
+                self.problem(&path, format!("{path} has no name: add name = \"…\""));
+            } else if !name.is_empty() && !is_namespace_name(name) {
+                let message = format!(
+                    "{at}: expected 1 to {NAMESPACE_BYTES_MAX} ASCII letters, digits, \"-\", \"_\" or \".\", found {name:?}"
+                );
+                self.problem(&at, message);
+            } else if !name.is_empty() && !seen.insert(name) {
+                self.problem(
+                    &at,
+                    format!(
+                        "{at}: the namespace {name:?} is there twice; join the two or rename one"
+                    ),
+                );
+            }
+            self.channel(&path, &namespace.options);
+        }
+        let namespaces = self.config.namespaces.iter();
+        let mut options = namespaces
+            .map(|namespace| &namespace.options)
+            .chain([&self.config.channel]);
+        if self.config.auth.anonymous == Some(true)
+            && !options.any(|options| options.anonymous_subscribe)
+        {
+            self.warnings.push(
+                "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
+                 clients without a token can connect and do nothing"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn channel(&mut self, path: &str, options: &ChannelOptions) {
+        let (size, ttl_ms) = (options.history_size, options.history_ttl_ms);
+        let missing = match (size, ttl_ms) {
+            (0, 0) => "history_size and history_ttl",
+            (0, _) => "history_size",
+            (_, 0) => "history_ttl",
+            _ => return,
+        };
+        let at_fault = |key: &str| self.failed.contains(&format!("{path}.{key}"));
+        if at_fault("history_size") || at_fault("history_ttl") {
+            return;
+        }
+        if options.recovery {
+            let message =
+                format!("{path}.recovery: there is nothing to recover from; set {missing} above 0");
+            self.problem(&format!("{path}.recovery"), message);
+        } else if size != 0 || ttl_ms != 0 {
+            self.warnings
+                .push(format!("{path} keeps no history: {missing} is 0"));
+        }
+    }
+
+    fn appwrite(&mut self) {
+        let Some(appwrite) = &self.config.appwrite else {
+            return;
+        };
+        if appwrite.projects.is_empty() && !self.failed_under("appwrite.") {
+            self.warnings.push(
+                "[appwrite] has no [[appwrite.project]]: name the projects whose clients may connect".to_owned(),
+            );
+        }
+        let mut seen = BTreeSet::new();
+        for (index, project) in appwrite.projects.iter().enumerate() {
+            let path = element("appwrite.project", index);
+            let at = format!("{path}.id");
+            if !self.is_set(&at) {
+                self.problem(&path, format!("{path} has no id: add id = \"…\""));
+            } else if !project.id.is_empty() && !seen.insert(&project.id) {
+                self.problem(
+                    &at,
+                    format!("{at}: the project {:?} is there twice", project.id),
+                );
+            }
+        }
+    }
+
+    fn grip(&mut self) {
+        let Some(grip) = &self.config.grip else {
+            return;
+        };
+        for (option, address) in self.config.addresses() {
+            if option.starts_with("grip.") && !is_loopback(&address) {
+                self.warnings.push(format!(
+                    "{option}: everyone who reaches {address} may use it, since GRIP has no keys for it; \
+                     keep it inside your network"
+                ));
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for (index, route) in grip.routes.iter().enumerate() {
+            let path = element("grip.route", index);
+            if !self.is_set(&format!("{path}.path")) {
+                self.problem(
+                    &path,
+                    format!("{path} has no path: add path = \"/\" or a longer one"),
+                );
+            } else if !route.path.is_empty() && !seen.insert(&route.path) {
+                let at = format!("{path}.path");
+                self.problem(
+                    &at,
+                    format!(
+                        "{at}: the path {:?} is there twice; list all backends in one route",
+                        route.path
+                    ),
+                );
+            }
+            let at = format!("{path}.origin");
+            if route.origin.is_empty() && !self.failed.contains(&at) {
+                let place = if self.is_set(&at) { &at } else { &path };
+                self.problem(
+                    place,
+                    format!("{path} has no backend: add origin = [\"http://…\"]"),
+                );
+            }
+        }
+    }
+}
+
+fn is_namespace_name(name: &str) -> bool {
+    name.len() <= NAMESPACE_BYTES_MAX
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}

@@ -1,0 +1,255 @@
+//! The whole configuration, and the questions that other rooms ask it.
+
+use std::net::SocketAddr;
+
+use throng_types::ChannelName;
+
+use crate::kind::{Fault, Given, Kind, Rule, Text};
+use crate::options::{
+    Appwrite, Auth, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Websocket,
+};
+use crate::secret::Secret;
+use crate::section::{OptionSpec, Section};
+
+/// Every option's value, checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// `[listen]`
+    pub listen: Listen,
+    /// `[engine]`
+    pub engine: Engine,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[websocket]`
+    pub websocket: Websocket,
+    /// `[stream]`
+    pub stream: Stream,
+    /// `[auth]`
+    pub auth: Auth,
+    /// `[drain]`
+    pub drain: Drain,
+    /// `[channel]`: the options of channels without a namespace.
+    pub channel: ChannelOptions,
+    /// `[[namespace]]`
+    pub namespaces: Namespaces,
+    /// `[log]`
+    pub log: Log,
+    /// `[appwrite]`, when it is there.
+    pub appwrite: Option<Appwrite>,
+    /// `[grip]`, when it is there.
+    pub grip: Option<Grip>,
+}
+
+impl Config {
+    /// Whether nothing restricts anybody: no keys, anonymous use not forbidden, and every
+    /// address on loopback. The banner says so.
+    #[must_use]
+    pub fn open_mode(&self) -> bool {
+        self.unrestricted() && !self.exposed()
+    }
+
+    /// Whether clients may connect without a token.
+    #[must_use]
+    pub fn anonymous_allowed(&self) -> bool {
+        self.auth.anonymous.unwrap_or_else(|| self.unrestricted())
+    }
+
+    /// The options of a channel; none when its name begins with a namespace that nobody configured,
+    /// and then every use of it is refused.
+    #[must_use]
+    pub fn channel_options(&self, channel: &ChannelName) -> Option<&ChannelOptions> {
+        match channel.namespace() {
+            None => Some(&self.channel),
+            Some(namespace) => self.namespaces.find(namespace),
+        }
+    }
+
+    /// Every address that takes connections from outside, with the option that names it.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
+        let clients = self.listen.client.iter();
+        let mut all: Vec<_> = clients.map(|&address| ("listen.client", address)).collect();
+        all.push(("listen.api", self.listen.api));
+        if let Some(grip) = &self.grip {
+            all.extend(grip.addresses());
+        }
+        all
+    }
+
+    /// Open mode, or the same on purpose on an address that others reach.
+    pub(crate) fn unrestricted(&self) -> bool {
+        let keys = self.auth.client_keys() || self.auth.api_keys_set();
+        !keys && self.auth.anonymous != Some(false) && (self.auth.insecure || !self.exposed())
+    }
+
+    /// Whether another machine can reach the client or API listener.
+    fn exposed(&self) -> bool {
+        let mut addresses = self.listen.client.iter().chain([&self.listen.api]);
+        addresses.any(|address| !is_loopback(address))
+    }
+}
+
+pub(crate) fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+impl Auth {
+    /// Whether anything is set that checks clients' tokens.
+    #[must_use]
+    pub fn client_keys(&self) -> bool {
+        self.hmac_secret.is_some()
+            || self.rsa_public_key.is_some()
+            || self.ecdsa_public_key.is_some()
+            || self.eddsa_public_key.is_some()
+            || self.files().iter().any(|file| file.key != "api_keys_file")
+    }
+
+    /// Whether the server API asks for a key.
+    #[must_use]
+    pub fn api_keys_set(&self) -> bool {
+        !self.api_keys.is_empty() || self.api_keys_file.is_some()
+    }
+
+    /// The files that the caller reads and hands to [`Auth::take_file`].
+    #[must_use]
+    pub fn files(&self) -> Vec<AuthFile> {
+        [
+            ("hmac_secret_file", &self.hmac_secret_file),
+            ("rsa_public_key_file", &self.rsa_public_key_file),
+            ("ecdsa_public_key_file", &self.ecdsa_public_key_file),
+            ("eddsa_public_key_file", &self.eddsa_public_key_file),
+            ("api_keys_file", &self.api_keys_file),
+        ]
+        .into_iter()
+        .filter_map(|(key, path)| {
+            Some(AuthFile {
+                key,
+                path: path.clone()?,
+            })
+        })
+        .collect()
+    }
+
+    /// Stores what a file held. White space around a secret does not count, since editors end
+    /// files with a line break.
+    ///
+    /// # Errors
+    /// A sentence for the user when the text is empty or is no PEM text where one belongs.
+    pub fn take_file(&mut self, file: &AuthFile, text: &str) -> Result<(), String> {
+        let option = file.key.strip_suffix("_file").unwrap_or(file.key);
+        let keys: Vec<&str>;
+        let wrong = |why: &str| format!("auth.{}: {}: {why}", file.key, file.path);
+        if option == "api_keys" {
+            keys = text
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .collect();
+            if keys.is_empty() {
+                return Err(wrong("the file holds no key; put one on each line"));
+            }
+            self.api_keys.extend(keys.into_iter().map(Secret::from));
+            return Ok(());
+        }
+        self.set(option, &Given::Text(text.trim()))
+            .map_err(|fault| wrong(&fault.message))
+    }
+}
+
+/// A file that `[auth]` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthFile {
+    /// The option that names it, such as `hmac_secret_file`.
+    pub key: &'static str,
+    /// The path as the user wrote it.
+    pub path: String,
+}
+
+impl Grip {
+    /// The addresses on which GRIP backends publish, with the options that name them.
+    fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        [
+            ("grip.http_publish", self.http_publish),
+            ("grip.zmq_pull", self.zmq_pull),
+            ("grip.zmq_sub", self.zmq_sub),
+            ("grip.zmq_command", self.zmq_command),
+        ]
+        .into_iter()
+        .filter_map(|(key, address)| Some((key, address?)))
+    }
+}
+
+/// One namespace: what stands before the first `:` of a channel name, and the options of its channels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Namespace {
+    /// 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The options of its channels.
+    pub options: ChannelOptions,
+}
+
+const NAMESPACE_DOC: &str = "The options of channels whose names begin with the namespace and a colon: `chat:42` is in `chat`. Repeat the section for each namespace; a channel in an unknown namespace is refused.";
+const NAME_DOC: &str =
+    "What stands before the first colon: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.";
+const NAME_RULE: Rule = Rule::ANY.example("\"chat\"");
+
+impl Section for Namespace {
+    fn name(&self) -> &'static str {
+        "namespace"
+    }
+
+    fn doc(&self) -> String {
+        NAMESPACE_DOC.to_owned()
+    }
+
+    fn specs(&self) -> Vec<OptionSpec> {
+        let name =
+            OptionSpec::of::<Text>("namespace", "name", &[NAME_DOC], NAME_RULE, &String::new());
+        let options = self.options.specs().into_iter();
+        let options = options.map(|spec| OptionSpec {
+            section: "namespace",
+            ..spec
+        });
+        std::iter::once(name).chain(options).collect()
+    }
+
+    fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault> {
+        if key == "name" {
+            self.name = Text::read(given, &NAME_RULE)?;
+            return Ok(());
+        }
+        self.options.set(key, given)
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        if key == "name" {
+            return Text::write(&self.name);
+        }
+        self.options.text(key)
+    }
+}
+
+/// The configured namespaces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Namespaces(pub(crate) Vec<Namespace>);
+
+impl Namespaces {
+    /// The options of the namespace with this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&ChannelOptions> {
+        // Namespaces are few, and a subscription is looked up once.
+        let found = self.0.iter().find(|namespace| namespace.name == name)?;
+        Some(&found.options)
+    }
+
+    /// In the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Namespace> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<Namespace> for Namespaces {
+    fn from_iter<I: IntoIterator<Item = Namespace>>(namespaces: I) -> Self {
+        Self(namespaces.into_iter().collect())
+    }
+}

@@ -1,0 +1,113 @@
+//! Which sections a configuration has, in the order in which people read them.
+
+use crate::config::{Config, Namespace};
+use crate::options::{
+    Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
+    Listen, Log, Stream, Websocket,
+};
+use crate::section::Section;
+
+/// How often a section may stand in the file, and what its absence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Once; absent, its defaults hold.
+    Once,
+    /// Once; absent, the feature is off.
+    Optional,
+    /// As often as there are things to describe, in double brackets.
+    Repeated,
+}
+
+impl Shape {
+    /// The section's heading in a file.
+    pub(crate) fn heading(self, name: &str) -> String {
+        match self {
+            Self::Once | Self::Optional => format!("[{name}]"),
+            Self::Repeated => format!("[[{name}]]"),
+        }
+    }
+}
+
+/// Every section with its defaults.
+pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
+    vec![
+        (Shape::Once, Box::new(Listen::default())),
+        (Shape::Once, Box::new(Engine::default())),
+        (Shape::Once, Box::new(Limits::default())),
+        (Shape::Once, Box::new(Websocket::default())),
+        (Shape::Once, Box::new(Stream::default())),
+        (Shape::Once, Box::new(Auth::default())),
+        (Shape::Once, Box::new(Drain::default())),
+        (Shape::Once, Box::new(ChannelOptions::default())),
+        (Shape::Repeated, Box::new(Namespace::default())),
+        (Shape::Once, Box::new(Log::default())),
+        (Shape::Optional, Box::new(Appwrite::default())),
+        (Shape::Repeated, Box::new(AppwriteProject::default())),
+        (Shape::Optional, Box::new(Grip::default())),
+        (Shape::Repeated, Box::new(GripRoute::default())),
+    ]
+}
+
+/// The headings of the sections that stand at the top of a file, by name.
+pub(crate) fn top_sections() -> Vec<(&'static str, Shape)> {
+    sections()
+        .into_iter()
+        .map(|(shape, section)| (section.name(), shape))
+        .filter(|(name, _)| !name.contains('.'))
+        .collect()
+}
+
+impl Config {
+    /// The sections that are always there.
+    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 9] {
+        [
+            &mut self.listen,
+            &mut self.engine,
+            &mut self.limits,
+            &mut self.websocket,
+            &mut self.stream,
+            &mut self.auth,
+            &mut self.drain,
+            &mut self.channel,
+            &mut self.log,
+        ]
+    }
+
+    /// Every section that is there, with the prefix of its values' paths, in reading order.
+    pub(crate) fn present(&self) -> Vec<(String, Shape, &dyn Section)> {
+        let mut all: Vec<(String, Shape, &dyn Section)> = Vec::new();
+        let once: [&dyn Section; 8] = [
+            &self.listen,
+            &self.engine,
+            &self.limits,
+            &self.websocket,
+            &self.stream,
+            &self.auth,
+            &self.drain,
+            &self.channel,
+        ];
+        all.extend(once.map(|section| (section.name().to_owned(), Shape::Once, section)));
+        repeated(&mut all, &self.namespaces.0);
+        all.push(("log".to_owned(), Shape::Once, &self.log));
+        if let Some(appwrite) = &self.appwrite {
+            all.push(("appwrite".to_owned(), Shape::Optional, appwrite));
+            repeated(&mut all, &appwrite.projects);
+        }
+        if let Some(grip) = &self.grip {
+            all.push(("grip".to_owned(), Shape::Optional, grip));
+            repeated(&mut all, &grip.routes);
+        }
+        all
+    }
+}
+
+fn repeated<'a, S: Section>(all: &mut Vec<(String, Shape, &'a dyn Section)>, sections: &'a [S]) {
+    for (index, section) in sections.iter().enumerate() {
+        all.push((element(section.name(), index), Shape::Repeated, section));
+    }
+}
+
+/// The path of one of several sections with one name: `namespace[0]`.
+pub(crate) fn element(name: &str, index: usize) -> String {
+    format!("{name}[{index}]")
+}

@@ -1,0 +1,429 @@
+//! The layers: defaults, then the file, then the environment, then the flags.
+//!
+//! Each layer's value is checked even when a later layer overrides it, because a value
+//! that is wrong today is a trap for the day when the override goes away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::check::check;
+use crate::config::{Config, Namespace};
+use crate::document::{Places, entry};
+use crate::kind::{Fault, Given};
+use crate::layout::{Shape, element, sections, top_sections};
+use crate::options::{Appwrite, Grip};
+use crate::problem::{Origin, Problem};
+use crate::section::{OptionSpec, Section};
+use crate::suggest::{closest, unknown_option, unknown_top};
+
+/// A configuration file that the caller has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// How messages call it, usually its path.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Everything that a configuration is made from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file, if there is one.
+    pub file: Option<ConfigFile>,
+    /// Environment variables. The caller may hand over all: names that do not begin with
+    /// `THRONG_` are not looked at, and an empty value counts as not set.
+    pub env: Vec<(String, String)>,
+    /// Flags as option paths with values: `("listen.api", "127.0.0.1:9001")`. Of several values for one
+    /// option the last wins; an option that is a list takes them all.
+    pub flags: Vec<(String, String)>,
+}
+
+/// Where each value came from, by path: `listen.api`, `namespace[0].history_size`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins(BTreeMap<String, Origin>);
+
+impl Origins {
+    /// [`Origin::Default`] for what nobody set.
+    #[must_use]
+    pub fn get(&self, path: &str) -> &Origin {
+        self.0.get(path).unwrap_or(&Origin::Default)
+    }
+
+    /// Everything that somebody set, by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        self.0.iter().map(|(path, origin)| (path.as_str(), origin))
+    }
+}
+
+/// A configuration that passed every check.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// Where they came from.
+    pub origins: Origins,
+    /// What is allowed and yet probably not meant; one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads, merges and checks.
+    ///
+    /// # Errors
+    /// All problems at once, in the order of the file, then of the variables, then of the flags.
+    pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
+        let mut loader = Loader::new(sources);
+        let mut config = Self::default();
+        let file_is_sound = match loader.places.map(|places| places.parse()) {
+            None => {
+                loader.fill(&DeTable::new(), &mut config);
+                true
+            }
+            Some(Ok(table)) => {
+                loader.fill(&table, &mut config);
+                true
+            }
+            Some(Err(problems)) => {
+                loader.problems.extend(problems);
+                loader.fill(&DeTable::new(), &mut config);
+                false
+            }
+        };
+        loader.unknown_variables();
+        loader.unknown_flags();
+        loader.resolve_permissions(&mut config);
+        let Loader {
+            origins,
+            failed,
+            mut problems,
+            mut warnings,
+            ..
+        } = loader;
+        // What a broken file would have said is unknown, so nothing can be missing from it.
+        if file_is_sound {
+            check(&config, &origins, &failed, &mut problems, &mut warnings);
+        }
+        if problems.is_empty() {
+            return Ok(Loaded {
+                config,
+                origins,
+                warnings,
+            });
+        }
+        // What is missing has no place, and is easier to understand after what is wrong.
+        problems.sort_by_key(|problem| (problem.origin == Origin::Default, problem.origin.clone()));
+        Err(problems)
+    }
+}
+
+struct Loader<'a> {
+    sources: &'a Sources,
+    places: Option<Places<'a>>,
+    origins: Origins,
+    /// Paths whose value was refused: checks across options leave them out.
+    failed: BTreeSet<String>,
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Loader<'a> {
+    fn new(sources: &'a Sources) -> Self {
+        Self {
+            sources,
+            places: sources.file.as_ref().map(Places::new),
+            origins: Origins::default(),
+            failed: BTreeSet::new(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn fill(&mut self, root: &DeTable<'_>, config: &mut Config) {
+        self.unknown_sections(root);
+        for section in config.once_mut() {
+            let table = self.table(root, section.name());
+            self.section(table, section, &[]);
+        }
+        config.namespaces.0 = self.repeated::<Namespace>(root, "namespace", "namespace");
+        if self.mentions(root, "appwrite") {
+            let mut appwrite = Appwrite::default();
+            let table = self.table(root, "appwrite");
+            self.section(table, &mut appwrite, &["project"]);
+            if let Some(table) = table {
+                appwrite.projects = self.repeated(table, "project", "appwrite.project");
+            }
+            config.appwrite = Some(appwrite);
+        }
+        if self.mentions(root, "grip") {
+            let mut grip = Grip::default();
+            let table = self.table(root, "grip");
+            self.section(table, &mut grip, &["route"]);
+            if let Some(table) = table {
+                grip.routes = self.repeated(table, "route", "grip.route");
+            }
+            config.grip = Some(grip);
+        }
+    }
+
+    /// Whether an optional section is there, by its heading or by any of its options.
+    fn mentions(&self, root: &DeTable<'_>, name: &str) -> bool {
+        let specs = specs_of(name);
+        entry(root, name).is_some()
+            || specs.iter().any(|spec| self.variable(spec).is_some())
+            || specs
+                .iter()
+                .any(|spec| self.flag_values(spec).next().is_some())
+    }
+
+    /// A section that may stand there once.
+    fn table<'t, 'i>(&mut self, parent: &'t DeTable<'i>, name: &str) -> Option<&'t DeTable<'i>> {
+        let value = entry(parent, name)?;
+        let message = match value.get_ref() {
+            DeValue::Table(table) => return Some(table),
+            DeValue::Array(_) => {
+                format!("[{name}] can stand only once: write it in single brackets")
+            }
+            _ => format!("{name} is a section: write [{name}], and its options below it"),
+        };
+        self.file_problem(value, message);
+        None
+    }
+
+    /// The sections that may stand several times.
+    fn repeated<S: Section + Default>(
+        &mut self,
+        parent: &DeTable<'_>,
+        key: &str,
+        name: &str,
+    ) -> Vec<S> {
+        let Some(value) = entry(parent, key) else {
+            return Vec::new();
+        };
+        let DeValue::Array(items) = value.get_ref() else {
+            let message =
+                format!("{name} may stand several times: write it in double brackets, [[{name}]]");
+            self.file_problem(value, message);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in items.iter() {
+            let DeValue::Table(table) = item.get_ref() else {
+                self.file_problem(
+                    item,
+                    format!("{name} is a section: write [[{name}]], and its options below it"),
+                );
+                continue;
+            };
+            let mut section = S::default();
+            let path = element(name, sections.len());
+            self.place(&path, item);
+            self.take_table(&path, Shape::Repeated, table, &mut section, &[]);
+            sections.push(section);
+        }
+        sections
+    }
+
+    /// Fills a section that stands once from all layers. `inner` are the sections inside it.
+    fn section(&mut self, table: Option<&DeTable<'_>>, section: &mut dyn Section, inner: &[&str]) {
+        let name = section.name();
+        if let Some(table) = table {
+            self.take_table(name, Shape::Once, table, section, inner);
+        }
+        for spec in section.specs() {
+            if let Some((name, value)) = self.variable(&spec) {
+                let origin = Origin::Env(name.to_owned());
+                self.take_text(&spec, value, origin, section);
+            }
+            let values: Vec<&str> = self.flag_values(&spec).collect();
+            let value = match values.as_slice() {
+                [] => continue,
+                values if spec.list => values.join(","),
+                [.., last] => (*last).to_owned(),
+            };
+            self.take_text(&spec, &value, Origin::Flag(flag_name(&spec)), section);
+        }
+    }
+
+    fn take_table(
+        &mut self,
+        path: &str,
+        shape: Shape,
+        table: &DeTable<'_>,
+        section: &mut dyn Section,
+        inner: &[&str],
+    ) {
+        let specs = section.specs();
+        for (key, value) in table {
+            let name: &str = key.get_ref();
+            if specs.iter().any(|spec| spec.key == name) {
+                let option = format!("{path}.{name}");
+                self.place(&option, value);
+                let stored = section.set(name, &Given::Toml(value));
+                self.note(&option, stored);
+            } else if !inner.contains(&name)
+                && let Some(places) = self.places
+            {
+                let mut known: Vec<&str> = specs.iter().map(|spec| spec.key).collect();
+                known.extend(inner);
+                let heading = shape.heading(section.name());
+                let message = unknown_option(name, &heading, &known);
+                self.problems.push(places.problem(&key.span(), message));
+            }
+        }
+    }
+
+    fn take_text(
+        &mut self,
+        spec: &OptionSpec,
+        value: &str,
+        origin: Origin,
+        section: &mut dyn Section,
+    ) {
+        let path = spec.path();
+        self.origins.0.insert(path.clone(), origin);
+        let stored = section.set(spec.key, &Given::Text(value));
+        self.note(&path, stored);
+    }
+
+    /// Turns a refusal into a problem at the place where the value stands.
+    fn note(&mut self, path: &str, stored: Result<(), Fault>) {
+        let Err(fault) = stored else { return };
+        let origin = match (&fault.span, self.places) {
+            (Some(span), Some(places)) => places.origin(span.start),
+            _ => self.origins.get(path).clone(),
+        };
+        self.problems
+            .push(Problem::new(origin, format!("{path}: {}", fault.message)));
+        self.failed.insert(path.to_owned());
+    }
+
+    fn place(&mut self, path: &str, value: &Spanned<DeValue<'_>>) {
+        if let Some(places) = self.places {
+            let origin = places.origin(value.span().start);
+            self.origins.0.insert(path.to_owned(), origin);
+        }
+    }
+
+    fn file_problem(&mut self, value: &Spanned<DeValue<'_>>, message: String) {
+        if let Some(places) = self.places {
+            self.problems.push(places.problem(&value.span(), message));
+        }
+    }
+
+    fn unknown_sections(&mut self, root: &DeTable<'_>) {
+        let Some(places) = self.places else { return };
+        let known = top_sections();
+        for (key, value) in root {
+            let name: &str = key.get_ref();
+            if known.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            let is_section = match value.get_ref() {
+                DeValue::Table(_) => true,
+                DeValue::Array(items) => items.iter().any(|item| item.get_ref().is_table()),
+                _ => false,
+            };
+            let message = unknown_top(name, is_section);
+            self.problems.push(places.problem(&key.span(), message));
+        }
+    }
+
+    fn variable(&self, spec: &OptionSpec) -> Option<(&'a str, &'a str)> {
+        let wanted = spec.env();
+        let mut variables = self.sources.env.iter();
+        let (name, value) =
+            variables.rfind(|(name, value)| *name == wanted && !value.is_empty())?;
+        Some((name, value))
+    }
+
+    fn flag_values(&self, spec: &OptionSpec) -> impl Iterator<Item = &'a str> {
+        let path = spec.path();
+        let flags = self.sources.flags.iter();
+        flags
+            .filter(move |(option, _)| *option == path)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Other programs set variables that begin like ours, so a strange one is worth no more
+    /// than a warning.
+    fn unknown_variables(&mut self) {
+        let specs = settable();
+        let known: Vec<String> = specs.iter().map(OptionSpec::env).collect();
+        for (name, _) in &self.sources.env {
+            // Kubernetes announces a service named "throng" by the last two.
+            let foreign = !name.starts_with("THRONG_")
+                || name == "THRONG_CONFIG"
+                || name.starts_with("THRONG_PORT")
+                || name.starts_with("THRONG_SERVICE_");
+            if foreign || known.contains(name) {
+                continue;
+            }
+            let hint = closest(name, known.iter().map(String::as_str))
+                .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+            self.warnings
+                .push(format!("env {name} is no option and has no effect{hint}"));
+        }
+    }
+
+    fn unknown_flags(&mut self) {
+        let known: Vec<String> = settable().iter().map(OptionSpec::path).collect();
+        for (path, _) in &self.sources.flags {
+            if known.contains(path) {
+                continue;
+            }
+            let hint = closest(path, known.iter().map(String::as_str)).map_or_else(
+                || "`throng config show` lists the options".to_owned(),
+                |meant| format!("did you mean {meant:?}?"),
+            );
+            let origin = Origin::Flag(format!("--set {path}"));
+            self.problems.push(Problem::new(
+                origin,
+                format!("unknown option {path:?}: {hint}"),
+            ));
+        }
+    }
+
+    /// Gives permissions that nobody set the answer of open mode.
+    fn resolve_permissions(&self, config: &mut Config) {
+        let open = config.unrestricted();
+        let resolve = |path: &str, options: &mut crate::ChannelOptions| {
+            let unset = |key: &str| *self.origins.get(&format!("{path}.{key}")) == Origin::Default;
+            if unset("anonymous_subscribe") {
+                options.anonymous_subscribe = open;
+            }
+            if unset("anonymous_publish") {
+                options.anonymous_publish = open;
+            }
+            if unset("publish") {
+                options.publish = open;
+            }
+        };
+        resolve("channel", &mut config.channel);
+        for (index, namespace) in config.namespaces.0.iter_mut().enumerate() {
+            resolve(&element("namespace", index), &mut namespace.options);
+        }
+    }
+}
+
+/// The flag that sets an option: its own, or the general one.
+fn flag_name(spec: &OptionSpec) -> String {
+    spec.flag
+        .map_or_else(|| format!("--set {}", spec.path()), str::to_owned)
+}
+
+fn specs_of(name: &str) -> Vec<OptionSpec> {
+    let mut all = sections().into_iter();
+    all.find(|(_, section)| section.name() == name)
+        .map_or_else(Vec::new, |(_, section)| section.specs())
+}
+
+/// The options that variables and flags can set: those of sections that stand once.
+pub(crate) fn settable() -> Vec<OptionSpec> {
+    sections()
+        .into_iter()
+        .filter(|(shape, _)| *shape != Shape::Repeated)
+        .flat_map(|(_, section)| section.specs())
+        .collect()
+}

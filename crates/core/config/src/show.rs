@@ -1,0 +1,203 @@
+//! Texts made from the table: the commented file, the values with their origins, the reference.
+
+use std::fmt::Write as _;
+
+use crate::layout::{Shape, sections};
+use crate::load::Loaded;
+use crate::problem::Origin;
+use crate::secret::MASK;
+use crate::section::{OptionSpec, Section};
+
+/// One value with where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// `listen.api`, `namespace[0].history_size`.
+    pub path: String,
+    /// The value as TOML, masked if it is a secret; none while it is unset.
+    pub value: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl Loaded {
+    /// Every value of every section that is there. `reveal` shows secrets as they are.
+    #[must_use]
+    pub fn values(&self, reveal: bool) -> Vec<Shown> {
+        let present = self.config.present();
+        let sections = present.iter();
+        sections
+            .flat_map(|(path, _, section)| self.values_of(path, *section, reveal))
+            .collect()
+    }
+
+    /// The configuration as TOML, each value followed by where it came from.
+    #[must_use]
+    pub fn show(&self, reveal: bool) -> String {
+        let mut out = String::new();
+        for (path, shape, section) in self.config.present() {
+            let _ = writeln!(out, "{}", shape.heading(section.name()));
+            let lines: Vec<(String, String)> = self
+                .values_of(&path, section, reveal)
+                .into_iter()
+                .map(|shown| line(&path, &shown))
+                .collect();
+            let width = lines.iter().map(|(line, _)| line.chars().count()).max();
+            for (line, origin) in &lines {
+                let _ = writeln!(
+                    out,
+                    "{line:<width$}  # {origin}",
+                    width = width.unwrap_or(0).min(48)
+                );
+            }
+            out.push('\n');
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+        out
+    }
+
+    fn values_of(&self, path: &str, section: &dyn Section, reveal: bool) -> Vec<Shown> {
+        let shown = |spec: OptionSpec| {
+            let path = format!("{path}.{}", spec.key);
+            let value = section.text(spec.key);
+            let value = match value {
+                Some(value) if spec.secret && !reveal && value != "[]" => Some(if spec.list {
+                    format!("[\"{MASK}\"]")
+                } else {
+                    format!("\"{MASK}\"")
+                }),
+                value => value,
+            };
+            let origin = self.origins.get(&path).clone();
+            Shown {
+                path,
+                value,
+                origin,
+            }
+        };
+        section.specs().into_iter().map(shown).collect()
+    }
+}
+
+/// `key = value` and the comment after it.
+fn line(section: &str, shown: &Shown) -> (String, String) {
+    let key = shown.path.get(section.len() + 1..).unwrap_or(&shown.path);
+    match &shown.value {
+        Some(value) => (format!("{key} = {value}"), shown.origin.to_string()),
+        None => (format!("# {key}"), "not set".to_owned()),
+    }
+}
+
+/// Every option of every section, in the order of the reference.
+#[must_use]
+pub fn options() -> Vec<OptionSpec> {
+    let all = sections().into_iter();
+    all.flat_map(|(_, section)| section.specs()).collect()
+}
+
+/// A configuration file with every option, its meaning and its default, all commented out,
+/// so that the defaults of the running version hold until somebody decides otherwise.
+#[must_use]
+pub fn init_text() -> String {
+    let mut out = String::from(
+        "# Configuration of Throng. Lines that begin with \"#\" and no space are options with their\n\
+         # defaults, or with an example where there is no default: remove the \"#\" to set one.\n\
+         # Variables override this file (THRONG_LISTEN_API for api in [listen]), and flags override both.\n\
+         # `throng config check` checks this file; `throng config show` says what holds and why.\n",
+    );
+    for (shape, section) in sections() {
+        out.push('\n');
+        comment(&mut out, &section.doc());
+        let heading = shape.heading(section.name());
+        let mark = if shape == Shape::Once { "" } else { "#" };
+        let _ = writeln!(out, "{mark}{heading}");
+        for spec in section.specs() {
+            out.push('\n');
+            comment(&mut out, &spec.doc);
+            if !spec.unset.is_empty() {
+                comment(&mut out, &format!("Unset: {}.", spec.unset));
+            }
+            let value = spec.default.filter(|_| !required(spec.key, shape));
+            let value = value.as_deref().unwrap_or(spec.example);
+            let _ = writeln!(out, "#{} = {value}", spec.key);
+        }
+    }
+    out
+}
+
+/// Whether an empty value is none: the names of repeated sections have no useful default.
+fn required(key: &str, shape: Shape) -> bool {
+    shape == Shape::Repeated && matches!(key, "name" | "id" | "path" | "origin")
+}
+
+/// Wraps a sentence into comment lines.
+fn comment(out: &mut String, text: &str) {
+    const COLUMNS: usize = 96;
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count() + 1;
+        if column == 0 || column + width > COLUMNS {
+            out.push_str(if column == 0 { "#" } else { "\n#" });
+            column = 1;
+        }
+        out.push(' ');
+        out.push_str(word);
+        column += width;
+    }
+    out.push('\n');
+}
+
+/// The reference in Markdown, for `docs/config.md`.
+#[must_use]
+pub fn reference_text() -> String {
+    let mut out = String::from(
+        "# Configuration\n\n\
+         Throng starts without any configuration. Values come from four places, and the later wins: the\n\
+         defaults, the file (`throng serve --config throng.toml`), the environment, the flags.\n\
+         `throng config init` writes a commented file, `throng config check` checks one,\n\
+         and `throng config show` prints every value with where it came from.\n\n\
+         Durations are whole numbers with a unit (`250ms`, `10s`, `5m`, `1h`, `1d`, or several: `1m30s`), sizes are\n\
+         bytes or whole numbers with `B`, `KiB`, `MiB` or `GiB`. Lists are TOML lists in the file, and\n\
+         texts with commas in variables and flags. A variable that is empty counts as not set.\n\
+         Options in double brackets can be set in the file alone.\n\n\
+         *Open mode* holds while no keys are set, `auth.anonymous` is not `false` and all addresses are on\n\
+         loopback: everyone on the machine may do everything. `auth.insecure = true` extends the same to\n\
+         addresses that other machines reach.\n\n\
+         This page is generated from the table of options.\n",
+    );
+    for (shape, section) in sections() {
+        let _ = writeln!(
+            out,
+            "\n## `{}`\n\n{}\n",
+            shape.heading(section.name()),
+            section.doc()
+        );
+        let variables = shape != Shape::Repeated;
+        out.push_str(if variables {
+            "| option | kind | default | variable, flag | meaning |\n|---|---|---|---|---|\n"
+        } else {
+            "| option | kind | default | meaning |\n|---|---|---|---|\n"
+        });
+        for spec in section.specs() {
+            reference_row(&mut out, &spec, shape);
+        }
+    }
+    out
+}
+
+fn reference_row(out: &mut String, spec: &OptionSpec, shape: Shape) {
+    let default = match &spec.default {
+        _ if required(spec.key, shape) => "required".to_owned(),
+        Some(default) => format!("`{default}`"),
+        None if spec.unset.is_empty() => "not set".to_owned(),
+        None => spec.unset.to_owned(),
+    };
+    let _ = write!(out, "| `{}` | {} | {default} |", spec.key, spec.kind);
+    if shape != Shape::Repeated {
+        let flag = spec
+            .flag
+            .map_or_else(String::new, |flag| format!(", `{flag}`"));
+        let _ = write!(out, " `{}`{flag} |", spec.env());
+    }
+    let _ = writeln!(out, " {} |", spec.doc.replace('|', "\\|"));
+}
