@@ -175,3 +175,80 @@ fn packages(root: &Path) -> Result<Vec<Package>> {
     packages.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(packages)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(folder: &Path, arguments: &[&str]) {
+        let status = Command::new("git")
+            .args(arguments)
+            .current_dir(folder)
+            .status();
+        assert!(status.unwrap().success(), "git {arguments:?}");
+    }
+
+    #[test]
+    fn files_are_those_that_git_has_or_would_add() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes);
+        git(folder.path(), &["init", "--quiet"]);
+        write(".gitignore", b"ignored\n").unwrap();
+        write("ignored", b"x").unwrap();
+        write("b.rs", b"//! B.\n").unwrap();
+        write("a.bin", b"\xff").unwrap();
+        write("gone", b"x").unwrap();
+        git(folder.path(), &["add", "gone", "b.rs"]);
+        std::fs::remove_file(folder.path().join("gone")).unwrap();
+
+        let found = files(folder.path()).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|file| (file.path.as_str(), file.text.as_deref()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (".gitignore", Some("ignored\n")),
+                ("a.bin", None),
+                ("b.rs", Some("//! B.\n")),
+            ]
+        );
+    }
+
+    #[test]
+    fn outside_a_checkout_the_error_says_what_was_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = files(folder.path()).err().unwrap();
+        assert!(
+            format!("{error:#}").contains("git cannot list"),
+            "{error:#}"
+        );
+    }
+
+    /// The workspace that this test was built from: edges between rooms carry a folder, others do not.
+    #[test]
+    fn packages_know_their_rooms_and_edges() {
+        let packages = packages(&root().unwrap()).unwrap();
+        let session = packages
+            .iter()
+            .find(|package| package.room() == "core/session")
+            .unwrap();
+        assert!(session.owns("crates/core/session/src/lib.rs"));
+        assert!(!session.owns("crates/core/sessions/src/lib.rs"));
+        assert!(
+            session
+                .dependencies
+                .iter()
+                .any(|edge| edge.folder.as_deref() == Some("crates/core/types"))
+        );
+        let xtask = packages.iter().find(|package| package.room() == "xtask");
+        let tempfile = xtask
+            .unwrap()
+            .dependencies
+            .iter()
+            .find(|edge| edge.name == "tempfile")
+            .unwrap();
+        assert!(tempfile.folder.is_none() && tempfile.for_tests);
+    }
+}
