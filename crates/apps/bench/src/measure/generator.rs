@@ -1,0 +1,186 @@
+//! Whether the generator itself kept up. A run in which it did not says nothing about the server.
+//!
+//! Owns: the generator's lag behind its own schedule, its threads' load, and the verdict.
+
+use serde::{Deserialize, Serialize};
+
+use super::Latency;
+
+/// What a generator must keep for its figures to count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorLimits {
+    /// The 99th percentile of its own lag may be this share of the measured 99th percentile…
+    pub lag_share_max: f64,
+    /// …or this many µs, whichever is more.
+    pub lag_floor_us: u64,
+    /// A thread above this share of one CPU has no reserve.
+    pub busy_max: f64,
+    /// So many of its seconds may be above that.
+    pub busy_seconds_share_max: f64,
+    /// So many of the events that were due may have been left out.
+    pub missed_share_max: f64,
+}
+
+impl Default for GeneratorLimits {
+    fn default() -> Self {
+        Self {
+            lag_share_max: 0.1,
+            lag_floor_us: 1000,
+            busy_max: 0.9,
+            busy_seconds_share_max: 0.1,
+            missed_share_max: 0.001,
+        }
+    }
+}
+
+/// What the generator observed about itself. Merges over its threads and machines.
+#[derive(Clone, Debug, Default)]
+pub struct GeneratorHealth {
+    /// From the due time of each event to the moment it was begun.
+    pub lag: Latency,
+    /// Seconds of threads that were looked at.
+    pub thread_seconds: u64,
+    /// Of these, how many were busier than the limit.
+    pub busy_seconds: u64,
+    /// The busiest second of any thread, as a share of one CPU.
+    pub busiest: f64,
+    /// CPU time of all threads, in µs.
+    pub cpu_us: u64,
+    /// Events that were due.
+    pub due_events: u64,
+    /// Events that were due and never begun.
+    pub missed_events: u64,
+}
+
+/// What the run is worth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// The generator had reserves: the figures are the server's.
+    Valid,
+    /// The generator was the bottleneck.
+    Invalid {
+        /// Why, one sentence each.
+        reasons: Vec<String>,
+    },
+}
+
+impl Verdict {
+    /// Whether the figures count.
+    #[must_use]
+    pub const fn is_valid(&self) -> bool {
+        matches!(self, Self::Valid)
+    }
+}
+
+impl GeneratorHealth {
+    /// Takes one second of one thread: the CPU it used, as a share of one CPU.
+    pub fn on_thread_second(&mut self, busy: f64, limits: &GeneratorLimits) {
+        self.thread_seconds += 1;
+        self.busy_seconds += u64::from(busy > limits.busy_max);
+        self.busiest = self.busiest.max(busy);
+        self.cpu_us += (busy * 1e6) as u64;
+    }
+
+    /// Adds another thread's or machine's observations.
+    pub fn merge(&mut self, other: &Self) {
+        self.lag.merge(&other.lag);
+        self.thread_seconds += other.thread_seconds;
+        self.busy_seconds += other.busy_seconds;
+        self.busiest = self.busiest.max(other.busiest);
+        self.cpu_us += other.cpu_us;
+        self.due_events += other.due_events;
+        self.missed_events += other.missed_events;
+    }
+
+    /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured latency.
+    #[must_use]
+    pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> Verdict {
+        let mut reasons = Vec::new();
+        if let Some(lag_us) = self.lag.percentile_us(99.0) {
+            let share_us = measured_p99_us.map_or(0.0, |us| us as f64 * limits.lag_share_max);
+            let bound_us = share_us.max(limits.lag_floor_us as f64);
+            if lag_us as f64 > bound_us {
+                reasons.push(format!(
+                    "the generator began its events late: 99th percentile {:.1} ms, {:.1} ms is the bound",
+                    lag_us as f64 / 1000.0,
+                    bound_us / 1000.0
+                ));
+            }
+        }
+        let busy_share = share(self.busy_seconds, self.thread_seconds);
+        if busy_share > limits.busy_seconds_share_max {
+            reasons.push(format!(
+                "the generator's threads had no reserve: above {:.0} % of a CPU in {:.0} % of their seconds",
+                limits.busy_max * 100.0,
+                busy_share * 100.0
+            ));
+        }
+        let missed_share = share(self.missed_events, self.due_events);
+        if missed_share > limits.missed_share_max {
+            reasons.push(format!(
+                "{} of {} events that were due were never begun",
+                self.missed_events, self.due_events
+            ));
+        }
+        if reasons.is_empty() {
+            Verdict::Valid
+        } else {
+            Verdict::Invalid { reasons }
+        }
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasons(health: &GeneratorHealth, p99: Option<u64>) -> usize {
+        match health.verdict(p99, &GeneratorLimits::default()) {
+            Verdict::Valid => 0,
+            Verdict::Invalid { reasons } => reasons.len(),
+        }
+    }
+
+    #[test]
+    fn an_idle_generator_is_valid() {
+        assert_eq!(reasons(&GeneratorHealth::default(), None), 0);
+        let mut health = GeneratorHealth::default();
+        let limits = GeneratorLimits::default();
+        (0..100).for_each(|k| health.on_thread_second(if k < 10 { 0.99 } else { 0.3 }, &limits));
+        assert_eq!(reasons(&health, Some(5000)), 0);
+    }
+
+    #[test]
+    fn lag_counts_against_what_was_measured() {
+        let mut health = GeneratorHealth::default();
+        (0..100).for_each(|_| health.lag.record_us(4000));
+        assert_eq!(reasons(&health, None), 1);
+        assert_eq!(reasons(&health, Some(10_000)), 1);
+        assert_eq!(reasons(&health, Some(50_000)), 0);
+    }
+
+    #[test]
+    fn every_fault_is_named_and_merging_keeps_them() {
+        let limits = GeneratorLimits::default();
+        let mut health = GeneratorHealth {
+            due_events: 1000,
+            missed_events: 2,
+            ..GeneratorHealth::default()
+        };
+        let mut other = GeneratorHealth::default();
+        (0..10).for_each(|_| other.on_thread_second(0.95, &limits));
+        other.lag.record_us(1_000_000);
+        health.merge(&other);
+        assert_eq!(reasons(&health, Some(1000)), 3);
+        assert_eq!(health.cpu_us, 9_500_000);
+    }
+}
