@@ -1,6 +1,7 @@
 //! Project automation, in Rust so that it runs wherever the project builds: `cargo xtask help`.
 
 mod ci;
+mod docs;
 mod paths;
 mod plan;
 mod score;
@@ -17,8 +18,9 @@ Usage: cargo xtask COMMAND
 
   ci               Everything that must pass before a commit is pushed; stops at the first failure
   test             Installs the programs that tests use, then runs every test
-  tidy             Checks what the compiler cannot: layers, purity, sizes, headers, leftovers
+  tidy             Checks what the compiler cannot: layers, purity, sizes, headers, leftovers, stale pages
   tidy --update    Writes today's sizes and the clippy files of pure crates
+  docs             Writes the pages that are made from the code
   score            Prints the shape of the code, crate by crate
   help             Prints this
 ";
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["test"] => ci::test(),
         ["tidy"] => tidy::check(),
         ["tidy", "--update"] => done(tidy::update()),
+        ["docs"] => done(docs::write()),
         ["score"] => done(score::print()),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

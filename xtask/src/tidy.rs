@@ -14,6 +14,7 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 
+use crate::docs;
 use crate::tree::Tree;
 
 pub(crate) use purity::is_test_file;
@@ -57,6 +58,7 @@ pub(crate) fn check() -> Result<bool> {
     findings.extend(size::check(&tree)?);
     findings.extend(words::check(&tree));
     findings.extend(publish::check(&tree));
+    findings.extend(docs::check(&tree));
     for finding in &findings {
         println!("{finding}");
     }

@@ -32,10 +32,14 @@ struct Ratchet {
 /// Checks every file of code against the ratchet.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let ratchet = Ratchet::read(tree)?;
-    let mut findings = largest(tree)
-        .into_iter()
-        .filter_map(|(folder, (path, lines))| ratchet.growth(&folder, path, lines))
-        .collect::<Vec<_>>();
+    let largest = largest(tree);
+    let mut findings: Vec<_> = largest
+        .iter()
+        .filter_map(|(folder, &(path, lines))| ratchet.growth(folder, path, lines))
+        .collect();
+    findings.extend(ratchet.largest.keys().filter_map(|folder| {
+        ratchet.slack(folder, largest.get(folder).map_or(0, |(_, lines)| *lines))
+    }));
     for (path, lines) in sizes(tree) {
         findings.extend(ratchet.giant(path, lines));
     }
@@ -143,6 +147,16 @@ impl Ratchet {
         })
     }
 
+    /// What shrank is held at its new size.
+    fn slack(&self, folder: &str, lines: usize) -> Option<Finding> {
+        (self.largest.get(folder).copied().unwrap_or(0) > lines).then(|| {
+            let message = format!(
+                "{folder} shrank to {lines} lines: keep that with `cargo xtask tidy --update`"
+            );
+            Finding::new(RATCHET, message)
+        })
+    }
+
     fn giant(&self, path: &str, lines: usize) -> Option<Finding> {
         let reason = self.reasons.get(path).map_or("", |reason| reason.trim());
         (lines > MAX_LINES && reason.is_empty()).then(|| {
@@ -174,6 +188,13 @@ mod tests {
             let found = ratchet().growth(folder, "x.rs", lines);
             assert_eq!(found.is_none(), fine, "{folder} {lines}");
         }
+    }
+
+    #[test]
+    fn what_shrank_is_held() {
+        assert!(ratchet().slack("crates/a", 499).is_some());
+        assert!(ratchet().slack("crates/a", 500).is_none());
+        assert!(ratchet().slack("crates/b", 100).is_none());
     }
 
     #[test]
