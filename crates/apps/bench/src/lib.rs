@@ -9,6 +9,7 @@
 //! measures except the wire formats. Everything in this crate that can be a pure function is
 //! one: time and randomness come in as arguments.
 
+pub mod check;
 pub mod measure;
 pub mod payload;
 pub mod ports;
@@ -16,3 +17,4 @@ pub mod rng;
 pub mod schedule;
 mod suggest;
 pub mod template;
+pub mod units;

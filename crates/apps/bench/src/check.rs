@@ -1,0 +1,540 @@
+//! `--check 'p99<50ms'`: promises that a run must keep, and the exit codes that tell.
+//!
+//! Owns: the grammar `metric comparator value`, the judgement, the exit codes. Never: computes a figure.
+//!
+//! ```text
+//! check      = metric comparator value
+//! metric     = delivery percentile (p50 … p99.99), min, mean, max, connect_pNN, lag_pNN,
+//!              or a count or share by name (see `Metric::names`)
+//! comparator = < | <= | > | >= | == | !=
+//! value      = a number with a unit: us ms s for times, % for shares, k M for counts, k M G for sizes
+//! ```
+//!
+//! A check without data fails: a run that measured nothing has promised nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::suggest::nearest;
+use crate::units;
+
+/// What a figure is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// µs; written with a unit of time.
+    Time,
+    /// A plain number.
+    Count,
+    /// 0 to 1; written `99.9%` or `0.999`.
+    Share,
+    /// Bytes.
+    Bytes,
+    /// Per second.
+    Rate,
+}
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $unit:ident;)*) => {
+        /// A figure that a run can have, latencies apart.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Figure { $($(#[$doc])* $variant,)* }
+
+        impl Figure {
+            /// Every figure.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its name in a check.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it is measured in.
+            #[must_use]
+            pub const fn unit(self) -> Unit {
+                match self { $(Self::$variant => Unit::$unit,)* }
+            }
+        }
+    };
+}
+
+figures! {
+    /// Connects begun.
+    Attempted = "attempted", Count;
+    /// TCP handshakes.
+    TcpConnected = "connected", Count;
+    /// Handshakes accepted.
+    Upgraded = "upgraded", Count;
+    /// Subscriptions acknowledged.
+    Subscribed = "subscribed", Count;
+    /// Usable connections at the end of the hold.
+    Alive = "alive", Count;
+    /// Connects failed.
+    Failed = "failed", Count;
+    /// Connections lost.
+    Lost = "lost", Count;
+    /// Publications begun.
+    Published = "published", Count;
+    /// Publications failed.
+    PublishFailed = "publish_failed", Count;
+    /// Deliveries that were due.
+    Expected = "expected", Count;
+    /// Deliveries that came.
+    Received = "received", Count;
+    /// Deliveries that never came.
+    Missing = "missing", Count;
+    /// Deliveries that came twice.
+    Duplicates = "duplicates", Count;
+    /// Deliveries that came after a later one.
+    OutOfOrder = "out_of_order", Count;
+    /// Distinct deliveries over expected ones.
+    Reach = "reach", Share;
+    /// Deliveries a second over the measured time.
+    DeliveryRate = "delivery_rate", Rate;
+    /// The reconnect storm's end: time until 99.9 % were back and caught up.
+    BackTime = "back_time", Time;
+    /// Server memory for each connection.
+    ServerMemory = "server_memory_per_connection", Bytes;
+    /// Server CPU as a share of one CPU, mean over the measured time.
+    ServerCpu = "server_cpu", Count;
+}
+
+/// What a check looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Metric {
+    /// A percentile of one kind of latency.
+    Percentile(Kind, f64),
+    /// The least latency.
+    Min(Kind),
+    /// The mean latency.
+    Mean(Kind),
+    /// The greatest latency.
+    Max(Kind),
+    /// Anything else.
+    Figure(Figure),
+}
+
+/// Which latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// From the intended publication to the delivery.
+    Delivery,
+    /// From the intended connect to being usable.
+    Connect,
+    /// The generator's own lag.
+    Lag,
+}
+
+impl Kind {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Delivery => "",
+            Self::Connect => "connect_",
+            Self::Lag => "lag_",
+        }
+    }
+}
+
+impl Metric {
+    /// What it is measured in.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Figure(figure) => figure.unit(),
+            _ => Unit::Time,
+        }
+    }
+
+    /// Every name, with one percentile as an example of all.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        let mut names = vec![
+            "p50",
+            "p90",
+            "p95",
+            "p99",
+            "p99.9",
+            "p99.99",
+            "min",
+            "mean",
+            "max",
+            "connect_p99",
+            "connect_max",
+            "lag_p99",
+            "lag_max",
+        ];
+        names.extend(Figure::ALL.iter().map(|figure| figure.as_str()));
+        names
+    }
+
+    fn parse(name: &str) -> Result<Self, CheckError> {
+        if let Some(figure) = Figure::ALL.iter().find(|figure| figure.as_str() == name) {
+            return Ok(Self::Figure(*figure));
+        }
+        let (kind, rest) = [Kind::Connect, Kind::Lag]
+            .into_iter()
+            .find_map(|kind| Some((kind, name.strip_prefix(kind.prefix())?)))
+            .unwrap_or((Kind::Delivery, name));
+        match rest {
+            "min" => return Ok(Self::Min(kind)),
+            "mean" => return Ok(Self::Mean(kind)),
+            "max" => return Ok(Self::Max(kind)),
+            _ => {}
+        }
+        if let Some(digits) = rest.strip_prefix('p')
+            && digits.starts_with(|c: char| c.is_ascii_digit())
+        {
+            return match digits.parse::<f64>() {
+                Ok(percentile) if percentile > 0.0 && percentile <= 100.0 => {
+                    Ok(Self::Percentile(kind, percentile))
+                }
+                _ => Err(CheckError(format!("`{name}` is not a percentile"))),
+            };
+        }
+        let help = nearest(name, Self::names()).map_or_else(
+            || format!("known are {}", Self::names().join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Err(CheckError(format!("`{name}` is not a metric; {help}")))
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(kind, percentile) => write!(f, "{}p{percentile}", kind.prefix()),
+            Self::Min(kind) => write!(f, "{}min", kind.prefix()),
+            Self::Mean(kind) => write!(f, "{}mean", kind.prefix()),
+            Self::Max(kind) => write!(f, "{}max", kind.prefix()),
+            Self::Figure(figure) => f.write_str(figure.as_str()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparator {
+    LessOrEqual,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+    Less,
+    Greater,
+}
+
+impl Comparator {
+    /// Two characters before one, so that `<=` is not read as `<`.
+    const ALL: [(&'static str, Self); 6] = [
+        ("<=", Self::LessOrEqual),
+        (">=", Self::GreaterOrEqual),
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<", Self::Less),
+        (">", Self::Greater),
+    ];
+
+    fn holds(self, actual: f64, bound: f64) -> bool {
+        let equal = (actual - bound).abs() <= f64::EPSILON * actual.abs().max(bound.abs());
+        match self {
+            Self::LessOrEqual => actual < bound || equal,
+            Self::GreaterOrEqual => actual > bound || equal,
+            Self::Equal => equal,
+            Self::NotEqual => !equal,
+            Self::Less => actual < bound && !equal,
+            Self::Greater => actual > bound && !equal,
+        }
+    }
+}
+
+/// Why a text is not a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckError(String);
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+/// One promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    text: String,
+    metric: Metric,
+    comparator: Comparator,
+    bound: f64,
+}
+
+impl FromStr for Check {
+    type Err = CheckError;
+
+    fn from_str(text: &str) -> Result<Self, CheckError> {
+        let at = text.find(['<', '>', '=', '!']).ok_or_else(|| {
+            CheckError(format!(
+                "`{text}` has no comparator; write it like `p99<50ms` or `lost==0`"
+            ))
+        })?;
+        let (name, rest) = text.split_at(at);
+        let Some((symbol, comparator)) = Comparator::ALL
+            .into_iter()
+            .find(|(symbol, _)| rest.starts_with(symbol))
+        else {
+            return Err(CheckError(format!(
+                "`{text}`: the comparators are <, <=, >, >=, == and !="
+            )));
+        };
+        let metric = Metric::parse(name.trim())?;
+        let value = rest[symbol.len()..].trim();
+        let bound = match metric.unit() {
+            Unit::Time => units::parse_duration_us(value).map(|us| us as f64),
+            Unit::Count => value
+                .parse::<f64>()
+                .ok()
+                .filter(|number| number.is_finite() && *number >= 0.0)
+                .map_or_else(|| units::parse_count(value).map(|count| count as f64), Ok),
+            Unit::Share => units::parse_share(value),
+            Unit::Bytes => units::parse_size_bytes(value).map(|bytes| bytes as f64),
+            Unit::Rate => units::parse_rate_per_s(value),
+        }
+        .map_err(|why| CheckError(format!("`{text}`: {why}")))?;
+        Ok(Self {
+            text: text.trim().to_owned(),
+            metric,
+            comparator,
+            bound,
+        })
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Check {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where the figures come from.
+pub trait Facts {
+    /// A figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing was measured.
+    fn get(&self, metric: Metric) -> Option<f64>;
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Kept.
+    Passed {
+        /// The figure.
+        actual: f64,
+    },
+    /// Broken.
+    Failed {
+        /// The figure.
+        actual: f64,
+    },
+    /// Nothing was measured, which is a failure of its own kind.
+    NoData,
+}
+
+impl Outcome {
+    /// Whether the promise was kept.
+    #[must_use]
+    pub const fn passed(&self) -> bool {
+        matches!(self, Self::Passed { .. })
+    }
+}
+
+impl Check {
+    /// What it looks at.
+    #[must_use]
+    pub const fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// Judges a run.
+    #[must_use]
+    pub fn judge(&self, facts: &impl Facts) -> Outcome {
+        match facts.get(self.metric) {
+            Some(actual) if actual.is_finite() => {
+                if self.comparator.holds(actual, self.bound) {
+                    Outcome::Passed { actual }
+                } else {
+                    Outcome::Failed { actual }
+                }
+            }
+            _ => Outcome::NoData,
+        }
+    }
+}
+
+/// How the process ends. The numbers are part of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// Everything that was asked for happened.
+    Ok = 0,
+    /// The run could not be carried out.
+    Error = 1,
+    /// The command line or the scenario cannot be read.
+    Usage = 2,
+    /// A check failed.
+    CheckFailed = 10,
+    /// A check had no data.
+    CheckNoData = 11,
+    /// The generator was the bottleneck: the figures are not the server's.
+    GeneratorSaturated = 12,
+    /// The machine cannot hold what was asked for.
+    Preflight = 13,
+    /// Ended by a signal; results up to then are written.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The code for a run that came to its end. A saturated generator outranks the checks, since its
+    /// figures mean nothing; a failed check outranks one without data.
+    #[must_use]
+    pub fn of_run(outcomes: &[Outcome], generator_valid: bool) -> Self {
+        if !generator_valid {
+            return Self::GeneratorSaturated;
+        }
+        if outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Outcome::Failed { .. }))
+        {
+            return Self::CheckFailed;
+        }
+        if outcomes.contains(&Outcome::NoData) {
+            return Self::CheckNoData;
+        }
+        Self::Ok
+    }
+
+    /// The number that the process returns.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Run;
+
+    impl Facts for Run {
+        fn get(&self, metric: Metric) -> Option<f64> {
+            match metric {
+                Metric::Percentile(Kind::Delivery, p) => Some(p * 1000.0),
+                Metric::Percentile(Kind::Connect, _) => Some(5000.0),
+                Metric::Max(_) => Some(2e6),
+                Metric::Figure(Figure::Lost) => Some(0.0),
+                Metric::Figure(Figure::Reach) => Some(0.9995),
+                Metric::Figure(Figure::Alive) => Some(1_000_000.0),
+                _ => None,
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<bool>) {
+        let outcome = text.parse::<Check>().unwrap().judge(&Run);
+        let got = match outcome {
+            Outcome::Passed { .. } => Some(true),
+            Outcome::Failed { .. } => Some(false),
+            Outcome::NoData => None,
+        };
+        assert_eq!(got, expected, "{text}: {outcome:?}");
+    }
+
+    #[test]
+    fn promises_are_judged() {
+        check("p99<100ms", Some(true));
+        check("p99<50ms", Some(false));
+        check(" p99.9 <= 99.9ms ", Some(true));
+        check("p50>=50ms", Some(true));
+        check("max<2s", Some(false));
+        check("max<=2s", Some(true));
+        check("lost==0", Some(true));
+        check("lost!=0", Some(false));
+        check("reach>=99.9%", Some(true));
+        check("reach==1", Some(false));
+        check("alive>=1M", Some(true));
+        check("alive>1000000", Some(false));
+        check("connect_p95<1ms", Some(false));
+        check("missing==0", None);
+        check("lag_p99<1ms", None);
+    }
+
+    #[test]
+    fn what_is_no_check_is_refused_with_help() {
+        for (text, help) in [
+            ("p99", "no comparator"),
+            ("p99=50ms", "the comparators are"),
+            ("p99<50", "has no unit"),
+            ("p99<", "begin with a number"),
+            ("p0<1s", "not a percentile"),
+            ("p101<1s", "not a percentile"),
+            ("losst==0", "did you mean `lost`?"),
+            ("zzzzzzz<1", "known are p50"),
+            ("lost==5ms", "unknown"),
+            ("lost==-1", "begin with a number"),
+            ("reach>=110%", "more than everything"),
+            ("<5ms", "not a metric"),
+        ] {
+            let error = text.parse::<Check>().unwrap_err().to_string();
+            assert!(error.contains(help), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_name_can_be_asked_for() {
+        for name in Metric::names() {
+            let metric = Metric::parse(name).unwrap();
+            assert_eq!(metric.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn exit_codes_have_an_order_of_precedence() {
+        let (passed, failed) = (
+            Outcome::Passed { actual: 1.0 },
+            Outcome::Failed { actual: 1.0 },
+        );
+        for (outcomes, valid, exit) in [
+            (vec![], true, Exit::Ok),
+            (vec![passed], true, Exit::Ok),
+            (vec![passed, Outcome::NoData], true, Exit::CheckNoData),
+            (vec![Outcome::NoData, failed], true, Exit::CheckFailed),
+            (vec![failed], false, Exit::GeneratorSaturated),
+        ] {
+            assert_eq!(Exit::of_run(&outcomes, valid), exit);
+        }
+        assert_eq!(Exit::Interrupted.code(), 130);
+    }
+
+    #[test]
+    fn a_check_travels_as_its_text() {
+        let check: Check = "p99<50ms".parse().unwrap();
+        let json = serde_json::to_string(&check).unwrap();
+        assert_eq!(json, "\"p99<50ms\"");
+        assert_eq!(serde_json::from_str::<Check>(&json).unwrap(), check);
+    }
+}
