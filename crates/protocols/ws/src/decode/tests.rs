@@ -518,6 +518,32 @@ fn a_buffer_is_no_larger_than_its_message() {
 }
 
 #[test]
+fn many_small_pieces_cost_no_more_than_one() {
+    // Fragments of one byte: the buffer moves when it doubles, not with each fragment.
+    let mut decoder = Decoder::new(Role::Client);
+    let mut sizes = Vec::new();
+    for number in 0..10_000 {
+        let mut fragment = frame(Role::Client, if number == 0 { 0x02 } else { 0x00 }, b"x");
+        let fed = decoder.feed(&mut fragment, &LIMITS, |_| unreachable!("it never ends"));
+        assert_eq!(fed, Ok(fragment.len()));
+        sizes.push(decoder.held_bytes());
+    }
+    sizes.dedup();
+    assert!(sizes.len() <= 9, "{sizes:?}");
+
+    // Reads that end within a character: what was found valid is not looked at again.
+    let wire = frame(Role::Client, 0x81, "a😀b".repeat(500).as_bytes());
+    let mut decoder = Decoder::new(Role::Client);
+    for read in wire[..wire.len() - 1].chunks(6) {
+        let fed = decoder.feed(&mut read.to_vec(), &LIMITS, |_| unreachable!("in part"));
+        assert_eq!(fed, Ok(read.len()));
+        if let Some(progress) = &decoder.progress {
+            assert!(progress.bytes.len() - progress.text_bytes < 4);
+        }
+    }
+}
+
+#[test]
 fn an_empty_read_changes_nothing() {
     let mut decoder = Decoder::new(Role::Server);
     let fed = decoder.feed(&mut [], &LIMITS, |_| unreachable!("nothing was said"));

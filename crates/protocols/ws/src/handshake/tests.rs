@@ -120,7 +120,13 @@ fn refusals() {
         ),
         ("sec-websocket-key", None, Refusal::KeyMissing, 400),
         ("sec-websocket-key", Some(""), Refusal::KeyMalformed, 400),
-        // 15 bytes, 17 bytes, no padding, not base64, not ASCII.
+        // 10, 15 and 17 bytes, no padding, not base64, not ASCII.
+        (
+            "sec-websocket-key",
+            Some("dGhlIHNhbXBsZQ=="),
+            Refusal::KeyMalformed,
+            400,
+        ),
         (
             "sec-websocket-key",
             Some("dGhlIHNhbXBsZSBub25j"),
