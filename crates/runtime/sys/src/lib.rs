@@ -9,6 +9,7 @@
 compile_error!("throng-sys speaks to Linux only");
 
 pub mod cpu;
+pub mod errno;
 pub mod limits;
 pub mod memory;
 pub mod random;

@@ -44,6 +44,12 @@ pub fn trim() -> bool {
     }
 }
 
+/// The size of a page in bytes; `tcp_mem` and `sockstat` count in pages.
+#[must_use]
+pub fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 /// What one process holds, in bytes, from `smaps_rollup`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {

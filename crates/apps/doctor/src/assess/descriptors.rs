@@ -1,0 +1,181 @@
+//! Descriptors: `nofile`, `nr_open`, `file-max`, `max_user_watches`.
+
+use super::{Context, Finding, Limit, round_up};
+use crate::report::{Check, Fix, Kind, Scope};
+use crate::text::grouped;
+
+/// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
+const OWN: u64 = 128;
+
+/// Files the rest of the machine may still want to open.
+const OTHERS: u64 = 4_096;
+
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+    checks.extend([
+        nofile(context),
+        nr_open(context),
+        file_max(context),
+        watches(context),
+    ]);
+}
+
+/// Descriptors each process needs for the goal.
+fn needed(context: &Context<'_>) -> u64 {
+    context
+        .goal
+        .div_ceil(context.processes())
+        .saturating_add(OWN)
+}
+
+/// How many connections a limit per process lets live.
+fn allows(context: &Context<'_>, limit: u64) -> u64 {
+    limit
+        .saturating_sub(OWN)
+        .saturating_mul(context.processes())
+}
+
+/// Throng raises its soft limit to the hard one by itself, so the hard one counts.
+fn nofile(context: &Context<'_>) -> Check {
+    let limit = context.machine.nofile;
+    let allowed = limit.map(|limit| allows(context, limit.hard));
+    let target = nofile_target(context);
+    let mut fix = vec![
+        Fix::Unit {
+            directive: format!("LimitNOFILE={target}"),
+        },
+        Fix::Nofile { limit: target },
+        Fix::Command {
+            line: format!(
+                "prlimit --pid $$ --nofile={target}:{target}   # root: this shell and what it starts"
+            ),
+        },
+    ];
+    if context.machine.container {
+        let line = format!("docker run --ulimit nofile={target}:{target} ...");
+        fix.insert(0, Fix::Command { line });
+    } else {
+        fix.push(Fix::Command {
+            line: format!(
+                "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later logins; not root, not services"
+            ),
+        });
+    }
+    Limit {
+        id: "nofile",
+        title: "descriptors of one process",
+        kind: Kind::Holds,
+        cost: "8 bytes per descriptor in use",
+    }
+    .found(Finding {
+        current: limit.map(|limit| match (limit.soft, limit.hard) {
+            (soft, hard) if soft == hard => grouped_limit(hard),
+            (soft, hard) => format!("soft {}, hard {}", grouped_limit(soft), grouped_limit(hard)),
+        }),
+        needed: Some(grouped(needed(context))),
+        status: context.status(allowed),
+        allows: allowed,
+        why: String::from(
+            "every connection is a descriptor; beyond the limit accept(2) and socket(2) fail with \
+             EMFILE. Throng raises the soft limit to the hard one by itself",
+        ),
+        fix,
+    })
+}
+
+/// Above `nr_open` the kernel refuses the limit; where `nr_open` itself is too low, its own
+/// check raises it to the same number.
+fn nofile_target(context: &Context<'_>) -> u64 {
+    let (needed, target) = (needed(context), round_up(needed(context)));
+    match context.machine.nr_open {
+        Some(ceiling) if needed <= ceiling => target.min(ceiling),
+        _ => target,
+    }
+}
+
+fn nr_open(context: &Context<'_>) -> Check {
+    let limit = context.machine.nr_open;
+    let allowed = limit.map(|limit| allows(context, limit));
+    Limit {
+        id: "nr_open",
+        title: "ceiling of nofile",
+        kind: Kind::Holds,
+        cost: "nothing until descriptors are in use",
+    }
+    .found(Finding {
+        current: limit.map(grouped),
+        needed: Some(grouped(needed(context))),
+        status: context.status(allowed),
+        allows: allowed,
+        why: String::from("no process may have a nofile above it, not even root's"),
+        fix: vec![Fix::Sysctl {
+            key: "fs.nr_open",
+            value: round_up(needed(context)).to_string(),
+            scope: Scope::Host,
+        }],
+    })
+}
+
+fn file_max(context: &Context<'_>) -> Check {
+    let machine = context.machine;
+    let ends = context.plan.role.ends();
+    // What is allocated now is the rest of the machine.
+    let others = machine.file_allocated.unwrap_or(0).max(OTHERS);
+    let needed = context.ends().saturating_add(others);
+    let allowed = machine
+        .file_max
+        .map(|max| max.saturating_sub(others) / ends);
+    Limit {
+        id: "file-max",
+        title: "open files of the machine",
+        kind: Kind::Holds,
+        cost: "nothing until files are open; their memory is in the price of a connection",
+    }
+    .found(Finding {
+        current: machine.file_max.map(|max| match machine.file_allocated {
+            Some(now) => format!("{} ({} in use)", grouped_limit(max), grouped(now)),
+            None => grouped_limit(max),
+        }),
+        needed: Some(grouped(needed)),
+        status: context.status(allowed),
+        allows: allowed,
+        why: String::from("beyond it every open fails with ENFILE, for every process"),
+        fix: vec![Fix::Sysctl {
+            key: "fs.file-max",
+            value: round_up(needed).to_string(),
+            scope: Scope::Host,
+        }],
+    })
+}
+
+fn watches(context: &Context<'_>) -> Check {
+    let limit = context.machine.epoll_watches_max;
+    let allowed = limit.map(|limit| limit.saturating_sub(OWN) / context.plan.role.ends());
+    let needed = context.ends().saturating_add(OWN);
+    Limit {
+        id: "max_user_watches",
+        title: "epoll registrations of one user",
+        kind: Kind::Holds,
+        cost: "nothing until registered; 144 bytes each are in the price of a connection",
+    }
+    .found(Finding {
+        current: limit.map(grouped),
+        needed: Some(grouped(needed)),
+        status: context.status(allowed),
+        allows: allowed,
+        why: String::from("beyond it epoll_ctl(2) fails with ENOSPC"),
+        fix: vec![Fix::Sysctl {
+            key: "fs.epoll.max_user_watches",
+            value: round_up(needed).to_string(),
+            scope: Scope::Host,
+        }],
+    })
+}
+
+/// Kernels write "no limit" as one of several very large numbers.
+fn grouped_limit(limit: u64) -> String {
+    if (1 << 62) <= limit {
+        String::from("unlimited")
+    } else {
+        grouped(limit)
+    }
+}

@@ -1,0 +1,197 @@
+//! What the network stack counts: source ports and tracked connections.
+
+use super::{Context, Finding, Limit, round_up};
+use crate::machine::Conntrack;
+use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::text::grouped;
+
+/// The widest range that leaves privileged ports alone.
+const RANGE_FIRST: u64 = 1_024;
+const RANGE_LAST: u64 = 65_535;
+
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+    if context.plan.role.opens() {
+        checks.push(port_range(context));
+        checks.push(tw_reuse(context));
+    }
+    checks.push(conntrack(context));
+}
+
+/// Each source address has the whole range once per target.
+fn port_range(context: &Context<'_>) -> Check {
+    let (machine, plan) = (context.machine, context.plan);
+    let assumed = if plan.role.accepts() {
+        None
+    } else {
+        machine.addresses
+    };
+    let sources = plan.source_addresses.or(assumed).unwrap_or(1).max(1);
+    let pairs = sources.saturating_mul(plan.targets.max(1));
+    let ports = machine.ports();
+    let allowed = ports.map(|ports| ports.saturating_mul(pairs));
+    let mut status = context.status(allowed);
+    let mut why = String::from(
+        "a connection needs a free port per source address and target; beyond that connect(2) \
+         fails with EADDRNOTAVAIL",
+    );
+    // connect(2) tries ports of one parity first and the rest only after all of those.
+    if status == Status::Ok && allowed.is_some_and(|allowed| allowed / 2 < context.goal) {
+        status = Status::Warn;
+        why.push_str(". Past half of the range each connect(2) searches the first half in vain");
+    }
+    Limit {
+        id: "ip_local_port_range",
+        title: "source ports",
+        kind: Kind::Holds,
+        cost: "256 bytes per port in use, in the price of a connection",
+    }
+    .found(Finding {
+        current: machine.port_range.zip(ports).map(|((first, last), ports)| {
+            format!(
+                "{first}-{last}: {} ports x {sources} addresses x {} targets",
+                grouped(ports),
+                plan.targets.max(1)
+            )
+        }),
+        needed: Some(grouped(context.goal)),
+        status,
+        allows: allowed,
+        why,
+        fix: port_fixes(context, pairs),
+    })
+}
+
+fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
+    let machine = context.machine;
+    // Newer kernels refuse a range that starts among privileged ports.
+    let first = machine
+        .port_unprivileged_start
+        .unwrap_or(RANGE_FIRST)
+        .clamp(RANGE_FIRST, 32_768);
+    let widest = RANGE_LAST + 1 - first;
+    let mut fix = Vec::new();
+    let range = machine
+        .port_range
+        .map(|(first, last)| (u64::from(first), u64::from(last)));
+    if range.is_none_or(|(from, to)| first < from || to < RANGE_LAST) {
+        fix.push(Fix::Sysctl {
+            key: "net.ipv4.ip_local_port_range",
+            value: format!("{first} {RANGE_LAST}"),
+            scope: Scope::Namespace,
+        });
+        fix.push(Fix::Advice {
+            text: String::from(
+                "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
+                 connection may take one first",
+            ),
+        });
+    }
+    // Pairs that keep each range at most half full.
+    let wanted = context.goal.div_ceil((widest / 2).max(1));
+    if pairs < wanted {
+        let text = if context.plan.role.accepts() {
+            format!(
+                "use {wanted} source addresses (127.0.0.1, 127.0.0.2, ...: all of 127.0.0.0/8 \
+                 works without setup), or that many listening ports"
+            )
+        } else {
+            format!(
+                "reach {wanted} pairs of source address and target: more listening ports at the \
+                 server, or more addresses here (ip address add ADDRESS/PREFIX dev DEVICE), or \
+                 more machines"
+            )
+        };
+        fix.push(Fix::Advice { text });
+    }
+    fix
+}
+
+/// Over loopback the default, 2, is enough.
+fn tw_reuse(context: &Context<'_>) -> Check {
+    let value = context.machine.tw_reuse;
+    let enough = |value| value == 1 || (value == 2 && context.plan.role.accepts());
+    let status = match value {
+        None => Status::Unknown,
+        Some(value) if enough(value) => Status::Ok,
+        Some(_) => Status::Warn,
+    };
+    Limit {
+        id: "tcp_tw_reuse",
+        title: "ports of connections just closed",
+        kind: Kind::Rate,
+        cost: "nothing; both ends must use TCP timestamps",
+    }
+    .found(Finding {
+        current: value.map(|value| value.to_string()),
+        needed: Some(String::from(if context.plan.role.accepts() {
+            "1 or 2"
+        } else {
+            "1"
+        })),
+        allows: None,
+        status,
+        why: String::from(
+            "a port stays taken for a minute after its connection was closed from here, so a run \
+             soon after another finds none",
+        ),
+        fix: vec![Fix::Sysctl {
+            key: "net.ipv4.tcp_tw_reuse",
+            value: String::from("1"),
+            scope: Scope::Namespace,
+        }],
+    })
+}
+
+/// Over loopback a connection is one entry as well: both directions share it.
+fn conntrack(context: &Context<'_>) -> Check {
+    let (current, allowed, status) = match context.machine.conntrack {
+        Conntrack::Unknown => (None, None, Status::Unknown),
+        Conntrack::Absent => (Some(String::from("not loaded")), None, Status::Ok),
+        Conntrack::Active { max, count } => {
+            let allowed = max.saturating_sub(count);
+            let current = format!("{} ({} in use)", grouped(max), grouped(count));
+            (Some(current), Some(allowed), context.status(Some(allowed)))
+        }
+    };
+    let in_use = match context.machine.conntrack {
+        Conntrack::Active { count, .. } => count,
+        Conntrack::Unknown | Conntrack::Absent => 0,
+    };
+    let needed = context.goal.saturating_add(in_use);
+    let target = round_up(needed);
+    Limit {
+        id: "nf_conntrack_max",
+        title: "connections that netfilter tracks",
+        kind: Kind::Holds,
+        cost: "about 320 bytes per tracked connection; not tracking is better",
+    }
+    .found(Finding {
+        current,
+        needed: Some(grouped(needed)),
+        status,
+        allows: allowed,
+        why: String::from(
+            "when the table is full packets are dropped: connections time out at random, sends \
+             fail with EPERM",
+        ),
+        fix: vec![
+            Fix::Sysctl {
+                key: "net.netfilter.nf_conntrack_max",
+                value: target.to_string(),
+                scope: Scope::Host,
+            },
+            Fix::Command {
+                line: format!(
+                    "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
+                    target / 4
+                ),
+            },
+            Fix::Command {
+                line: String::from(
+                    "iptables -t raw -A PREROUTING -p tcp --dport PORT -j NOTRACK && iptables -t \
+                     raw -A OUTPUT -p tcp --sport PORT -j NOTRACK   # instead: do not track",
+                ),
+            },
+        ],
+    })
+}

@@ -1,0 +1,460 @@
+//! Verdicts over fixture machines.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixture::{CONTAINER, STOCK, TUNED, tree};
+use crate::machine::{Conntrack, GroupMemory};
+use crate::plan::Role;
+use crate::text::{render_text, summary_line};
+
+fn machine(layers: &[&[(&str, &str)]]) -> Machine {
+    let root = tree(layers);
+    Machine {
+        page_bytes: 4_096,
+        ..Machine::read(root.path())
+    }
+}
+
+fn stock() -> Machine {
+    machine(&[STOCK])
+}
+
+fn tuned() -> Machine {
+    let machine = machine(&[STOCK, TUNED]);
+    Machine {
+        conntrack: Conntrack::Absent,
+        ..machine
+    }
+}
+
+#[track_caller]
+fn check_first(machine: &Machine, plan: &Plan, first: &str, holds: u64) {
+    let report = assess(machine, plan);
+    assert_eq!(report.binds_first, Some(first), "{}", render_text(&report));
+    assert_eq!(report.holds_connections, Some(holds), "{first}");
+}
+
+#[test]
+fn what_binds_first() {
+    let server = Plan::new(Role::Server, None);
+    let loadgen = Plan::new(Role::Loadgen, None);
+    let both = Plan::new(Role::Both, None);
+
+    // Tracking, as on every stock firewall.
+    check_first(&stock(), &server, "nf_conntrack_max", 32_700);
+    let untracked = Machine {
+        conntrack: Conntrack::Absent,
+        ..stock()
+    };
+    check_first(&untracked, &server, "nofile", 524_288 - 128);
+    // Two processes share the connections, and the user's epoll registrations are next.
+    check_first(
+        &untracked,
+        &Plan {
+            processes: 2,
+            ..Plan::new(Role::Server, None)
+        },
+        "MemAvailable",
+        871_494,
+    );
+    // Two addresses of this machine, one target.
+    check_first(&untracked, &loadgen, "ip_local_port_range", 2 * 28_232);
+    check_first(&untracked, &both, "ip_local_port_range", 28_232);
+    let spread = Plan {
+        source_addresses: Some(16),
+        targets: 2,
+        ..both
+    };
+    // Both ends: 8,682 bytes a connection.
+    check_first(&untracked, &spread, "MemAvailable", 424_203);
+
+    check_first(&tuned(), &server, "nofile", 8_388_608 - 128);
+    let low_ceiling = Machine {
+        nr_open: Some(1_048_576),
+        ..tuned()
+    };
+    check_first(&low_ceiling, &server, "nr_open", 1_048_576 - 128);
+    let few_files = Machine {
+        file_max: Some(104_096),
+        file_allocated: Some(4_096),
+        ..tuned()
+    };
+    check_first(&few_files, &server, "file-max", 100_000);
+    check_first(&few_files, &spread, "file-max", 50_000);
+    let few_watches = Machine {
+        epoll_watches_max: Some(50_128),
+        ..tuned()
+    };
+    check_first(&few_watches, &server, "max_user_watches", 50_000);
+
+    // 448 MiB free in the group, less the reserve of 64 MiB.
+    check_first(&machine(&[CONTAINER]), &server, "memory.max", 95_305);
+}
+
+#[test]
+fn statuses_follow_the_number_asked_for() {
+    let cases: &[(&str, Option<u64>, Status)] = &[
+        ("nofile", None, Status::Warn),
+        ("nofile", Some(524_160), Status::Ok),
+        ("nofile", Some(524_161), Status::Fail),
+        ("nr_open", Some(1_048_448), Status::Ok),
+        ("nr_open", Some(1_048_449), Status::Fail),
+        ("nf_conntrack_max", Some(32_700), Status::Ok),
+        ("nf_conntrack_max", Some(32_701), Status::Fail),
+        ("MemAvailable", Some(1_000_000), Status::Fail),
+        ("MemAvailable", Some(100_000), Status::Ok),
+        ("max_user_watches", Some(1_000_000), Status::Fail),
+        ("file-max", Some(10_000_000), Status::Ok),
+        // What binds under load warns and never fails.
+        ("tcp_mem", Some(1_000_000), Status::Warn),
+        ("tcp_mem", Some(100_000), Status::Ok),
+        ("tcp_rmem", Some(1_000_000), Status::Warn),
+        ("tcp_rmem", Some(10_000), Status::Ok),
+        ("tcp_max_orphans", Some(16_385), Status::Warn),
+        ("tcp_ehash_entries", Some(262_145), Status::Warn),
+        ("tcp_ehash_entries", Some(262_144), Status::Ok),
+        ("somaxconn", Some(99_999), Status::Ok),
+        ("somaxconn", Some(100_000), Status::Warn),
+        ("tcp_max_syn_backlog", Some(1), Status::Warn),
+        ("rx_queues", Some(1), Status::Warn),
+    ];
+    for &(id, connections, status) in cases {
+        let report = assess(&stock(), &Plan::new(Role::Server, connections));
+        let check = report.check(id).unwrap_or_else(|| panic!("no check {id}"));
+        assert_eq!(check.status, status, "{id} at {connections:?}");
+    }
+}
+
+#[test]
+fn a_tuned_machine_passes_a_million() {
+    let report = assess(&tuned(), &Plan::new(Role::Server, Some(1_000_000)));
+    for check in &report.checks {
+        assert_eq!(check.status, Status::Ok, "{}", check.id);
+    }
+    assert_eq!(report.status(), Status::Ok);
+}
+
+#[test]
+fn a_container_leaves_much_unknown_and_fails_on_what_it_knows() {
+    let report = assess(
+        &machine(&[CONTAINER]),
+        &Plan::new(Role::Server, Some(1_000_000)),
+    );
+    assert_eq!(report.check("nr_open").unwrap().status, Status::Unknown);
+    assert_eq!(
+        report.check("nf_conntrack_max").unwrap().status,
+        Status::Unknown
+    );
+    assert_eq!(report.check("nofile").unwrap().status, Status::Ok);
+    assert_eq!(report.check("memory.max").unwrap().status, Status::Fail);
+    assert_eq!(report.status(), Status::Fail);
+    let empty = assess(&Machine::default(), &Plan::new(Role::Both, None));
+    assert_eq!((empty.holds_connections, empty.binds_first), (None, None));
+    assert_eq!(empty.status(), Status::Unknown, "{}", render_text(&empty));
+}
+
+#[test]
+fn roles_ask_what_concerns_them() {
+    let ids = |role| -> Vec<&str> {
+        let report = assess(&stock(), &Plan::new(role, None));
+        report.checks.iter().map(|check| check.id).collect()
+    };
+    for (id, server, loadgen, both) in [
+        ("ip_local_port_range", false, true, true),
+        ("tcp_tw_reuse", false, true, true),
+        ("somaxconn", true, false, true),
+        ("rx_queues", true, true, false),
+        ("nofile", true, true, true),
+    ] {
+        for (role, expect) in [
+            (Role::Server, server),
+            (Role::Loadgen, loadgen),
+            (Role::Both, both),
+        ] {
+            assert_eq!(ids(role).contains(&id), expect, "{id} {role:?}");
+        }
+    }
+}
+
+#[track_caller]
+fn check_lines(machine: &Machine, plan: &Plan, id: &str, expect: &[&str]) {
+    let report = assess(machine, plan);
+    let lines: Vec<String> = report
+        .check(id)
+        .unwrap()
+        .fix
+        .iter()
+        .map(Fix::line)
+        .collect();
+    for line in expect {
+        assert!(
+            lines.iter().any(|have| have.starts_with(line)),
+            "{id}: {line} not in {lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn lines_lift_what_they_belong_to() {
+    let million = Plan::new(Role::Server, Some(1_000_000));
+    let two = Plan::new(Role::Server, Some(2_000_000));
+    check_lines(
+        &stock(),
+        &million,
+        "nofile",
+        &["LimitNOFILE=1048576", "ulimit -n 1048576"],
+    );
+    check_lines(&stock(), &two, "nofile", &["LimitNOFILE=2097152"]);
+    check_lines(&stock(), &two, "nr_open", &["sysctl -w fs.nr_open=2097152"]);
+    // A power of two above nr_open would be refused.
+    let odd = Machine {
+        nr_open: Some(1_500_000),
+        ..stock()
+    };
+    check_lines(
+        &odd,
+        &Plan::new(Role::Server, Some(1_200_000)),
+        "nofile",
+        &["LimitNOFILE=1500000"],
+    );
+    check_lines(
+        &stock(),
+        &million,
+        "tcp_mem",
+        &["sysctl -w net.ipv4.tcp_mem='187500 250000 375000'"],
+    );
+    check_lines(
+        &stock(),
+        &million,
+        "nf_conntrack_max",
+        &[
+            "sysctl -w net.netfilter.nf_conntrack_max=1048576",
+            "iptables -t raw",
+        ],
+    );
+    check_lines(
+        &stock(),
+        &Plan::new(Role::Both, Some(1_000_000)),
+        "ip_local_port_range",
+        &[
+            "sysctl -w net.ipv4.ip_local_port_range='1024 65535'",
+            "use 32 source addresses",
+        ],
+    );
+    check_lines(
+        &stock(),
+        &million,
+        "tcp_ehash_entries",
+        &["kernel command line: thash_entries=131072"],
+    );
+    check_lines(
+        &stock(),
+        &million,
+        "rx_queues",
+        &["ethtool -L eth0 combined 2"],
+    );
+    let container = Machine {
+        container: true,
+        ..stock()
+    };
+    check_lines(
+        &container,
+        &million,
+        "nofile",
+        &["docker run --ulimit nofile=1048576:1048576"],
+    );
+}
+
+#[test]
+fn a_group_limit_has_a_line() {
+    let group = GroupMemory {
+        file: "memory.max",
+        path: "/x".into(),
+        limit_bytes: 1 << 30,
+        used_bytes: 0,
+    };
+    let boxed = Machine {
+        group: Some(group.clone()),
+        ..tuned()
+    };
+    let plan = Plan::new(Role::Server, Some(1_000_000));
+    let report = assess(&boxed, &plan);
+    let Some(Fix::Unit { directive }) = report.check("memory.max").unwrap().fix.first() else {
+        panic!("no directive");
+    };
+    let mebibytes = directive
+        .strip_prefix("MemoryMax=")
+        .and_then(|rest| rest.strip_suffix('M'));
+    let limit_bytes = mebibytes.unwrap().parse::<u64>().unwrap() << 20;
+    // What the line asks for is enough.
+    let lifted = Machine {
+        group: Some(GroupMemory {
+            limit_bytes,
+            ..group
+        }),
+        ..tuned()
+    };
+    assert_eq!(
+        assess(&lifted, &plan).check("memory.max").unwrap().status,
+        Status::Ok
+    );
+}
+
+#[test]
+fn tcp_mem_is_told_apart_from_bytes() {
+    let plan = Plan::new(Role::Server, Some(1_000));
+    for (tcp_mem, status, says) in [
+        ([10, 20, 4_000], Status::Ok, "pages"),
+        ([9_000, 9_000, 9_000], Status::Warn, "Equal numbers"),
+        ([10, 20, 10_000_000], Status::Warn, "exceeds the memory"),
+        ([1, 2, 3], Status::Warn, "stall"),
+    ] {
+        let report = assess(
+            &Machine {
+                tcp_mem: Some(tcp_mem),
+                ..stock()
+            },
+            &plan,
+        );
+        let check = report.check("tcp_mem").unwrap();
+        assert_eq!(check.status, status, "{tcp_mem:?}");
+        assert!(check.why.contains(says), "{tcp_mem:?}: {}", check.why);
+    }
+}
+
+#[test]
+fn half_a_port_range_is_a_knee() {
+    let at = |connections| {
+        let plan = Plan {
+            source_addresses: Some(1),
+            ..Plan::new(Role::Loadgen, Some(connections))
+        };
+        assess(&stock(), &plan)
+            .check("ip_local_port_range")
+            .unwrap()
+            .status
+    };
+    assert_eq!(at(14_116), Status::Ok);
+    assert_eq!(at(14_117), Status::Warn);
+    assert_eq!(at(28_232), Status::Warn);
+    assert_eq!(at(28_233), Status::Fail);
+}
+
+#[test]
+fn the_banner_names_the_limit_and_the_line() {
+    let low = Machine {
+        nofile: Some(throng_sys::limits::Nofile {
+            soft: 20_000,
+            hard: 20_000,
+        }),
+        ..tuned()
+    };
+    for (connections, expect) in [
+        (
+            None,
+            "this machine holds about 19,872 connections; nofile binds first (nofile = 20,000): \
+             lift it with `LimitNOFILE=16777216` in the systemd unit",
+        ),
+        (
+            Some(50_000),
+            "this machine holds about 19,872 connections of the 50,000 planned; nofile binds first \
+             (nofile = 20,000): lift it with `LimitNOFILE=65536` in the systemd unit",
+        ),
+        (
+            Some(10_000),
+            "this machine holds the 10,000 connections planned, up to about 19,872; nofile binds \
+             first (nofile = 20,000)",
+        ),
+    ] {
+        let report = assess(&low, &Plan::new(Role::Server, connections));
+        assert_eq!(summary_line(&report), expect);
+    }
+    let nothing = assess(&Machine::default(), &Plan::new(Role::Server, None));
+    assert!(summary_line(&nothing).contains("does not tell"));
+}
+
+#[test]
+fn text_has_a_line_per_limit_and_the_lines_that_lift() {
+    let report = assess(&stock(), &Plan::new(Role::Both, Some(1_000_000)));
+    let text = render_text(&report);
+    for check in &report.checks {
+        let rows = text
+            .lines()
+            .filter(|line| line.split_whitespace().nth(1) == Some(check.id));
+        assert_eq!(rows.count(), 1, "{}:\n{text}", check.id);
+        for fix in &check.fix {
+            assert!(text.contains(&fix.line()), "{}", fix.line());
+        }
+    }
+    assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+    assert!(text.is_ascii());
+}
+
+prop_compose! {
+    fn any_machine()(
+        numbers in prop::collection::vec(prop::option::of(any::<u64>()), 12),
+        triple in prop::option::of(any::<[u64; 3]>()),
+        ports in prop::option::of(any::<(u16, u16)>()),
+        hard in prop::option::of(any::<u64>()),
+        conntrack in prop::option::of(any::<(u64, u64)>()),
+        used_bytes in any::<u64>(),
+        container in any::<bool>(),
+    ) -> Machine {
+        Machine {
+            page_bytes: used_bytes,
+            container,
+            nofile: hard.map(|hard| throng_sys::limits::Nofile { soft: hard / 2, hard }),
+            nr_open: numbers[0],
+            file_max: numbers[1],
+            file_allocated: numbers[2],
+            epoll_watches_max: numbers[3],
+            memory_available_bytes: numbers[4],
+            memory_total_bytes: numbers[5],
+            port_unprivileged_start: numbers[6],
+            addresses: numbers[7],
+            somaxconn: numbers[8],
+            tw_reuse: numbers[9],
+            ehash_entries: numbers[10],
+            cpus: numbers[11],
+            tcp_mem: triple,
+            tcp_rmem: triple,
+            port_range: ports,
+            ports_reserved: used_bytes,
+            conntrack: conntrack.map_or(Conntrack::Unknown, |(max, count)| Conntrack::Active { max, count }),
+            group: numbers[0].map(|limit_bytes| GroupMemory {
+                file: "memory.max", path: "/".into(), limit_bytes, used_bytes,
+            }),
+            ..Machine::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_report_agrees_with_its_checks(
+        machine in any_machine(),
+        connections in prop::option::of(any::<u64>()),
+        shape in any::<[u64; 3]>(),
+        role in prop::sample::select(vec![Role::Server, Role::Loadgen, Role::Both]),
+    ) {
+        let [processes, targets, server_user_bytes] = shape;
+        let plan = Plan { processes, targets, server_user_bytes, ..Plan::new(role, connections) };
+        let report = assess(&machine, &plan);
+        let lowest = report.checks.iter()
+            .filter(|check| check.kind == Kind::Holds)
+            .filter_map(|check| check.allows_connections)
+            .min();
+        prop_assert_eq!(report.holds_connections, lowest);
+        prop_assert_eq!(report.first().and_then(|check| check.allows_connections), lowest);
+        if let Some((wanted, holds)) = connections.zip(lowest) {
+            prop_assert_eq!(holds < wanted, report.status() == Status::Fail);
+        }
+        for check in &report.checks {
+            prop_assert!(Status::Warn <= check.status || check.fix.is_empty(), "{}", check.id);
+            prop_assert!(check.status != Status::Fail || !check.fix.is_empty(), "{}", check.id);
+            prop_assert!(check.status != Status::Fail || check.kind == Kind::Holds, "{}", check.id);
+        }
+        prop_assert!(!render_text(&report).is_empty() && !summary_line(&report).is_empty());
+    }
+}

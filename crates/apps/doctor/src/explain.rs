@@ -1,0 +1,165 @@
+//! From an error to the limit behind it.
+
+use std::io;
+
+use throng_sys::errno;
+
+use crate::plan::Role;
+use crate::report::Report;
+
+/// A limit that was hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The kernel's name, equal to the id of a check where there is one.
+    pub limit: &'static str,
+    /// What happened.
+    pub sentence: &'static str,
+}
+
+impl Explanation {
+    /// The sentence with what the limit is on this machine and the first line that lifts it.
+    #[must_use]
+    pub fn on(&self, report: &Report) -> String {
+        let mut text = format!("{}: {}", self.limit, self.sentence);
+        if let Some(check) = report.check(self.limit) {
+            if let Some(current) = &check.current {
+                text.push_str("; now ");
+                text.push_str(current);
+            }
+            if let Some(fix) = check.fix.first() {
+                text.push_str("; lift it with `");
+                text.push_str(&fix.line());
+                text.push('`');
+            }
+        }
+        text
+    }
+}
+
+/// Names the limit behind an error number, seen at an end with this role; `None` when the
+/// number does not speak of a limit.
+#[must_use]
+pub fn explain_errno(code: i32, role: Role) -> Option<Explanation> {
+    let (limit, sentence) = match code {
+        errno::EMFILE => ("nofile", "this process has as many descriptors as it may"),
+        errno::ENFILE => ("file-max", "the machine has as many open files as it may"),
+        errno::EADDRNOTAVAIL if role.opens() => (
+            "ip_local_port_range",
+            "no source port is left for this source address and target (or the source address is \
+             not one of this machine)",
+        ),
+        errno::EADDRINUSE if role.opens() => (
+            "ip_local_port_range",
+            "the source port is taken, by a connection or by TIME_WAIT",
+        ),
+        errno::ENOSPC => (
+            "max_user_watches",
+            "this user has as many epoll registrations as it may",
+        ),
+        errno::ENOBUFS => (
+            "tcp_mem",
+            "the kernel has no memory left for network buffers",
+        ),
+        errno::ENOMEM => (
+            "MemAvailable",
+            "the machine or its control group is out of memory",
+        ),
+        errno::EPERM => (
+            "nf_conntrack_max",
+            "a packet was refused on its way out: the table of tracked connections is full, or a \
+             firewall rule says so",
+        ),
+        errno::ETIMEDOUT if role.opens() => (
+            "somaxconn",
+            "the other end did not answer: its backlog is full (somaxconn, tcp_max_syn_backlog), \
+             or connection tracking on the way dropped packets (nf_conntrack_max)",
+        ),
+        _ => return None,
+    };
+    Some(Explanation { limit, sentence })
+}
+
+/// As [`explain_errno`], for an error as the standard library gives it.
+#[must_use]
+pub fn explain_error(error: &io::Error, role: Role) -> Option<Explanation> {
+    let code = error.raw_os_error().or_else(|| match error.kind() {
+        // A connection's own deadline is reported without a number.
+        io::ErrorKind::TimedOut => Some(errno::ETIMEDOUT),
+        io::ErrorKind::AddrNotAvailable => Some(errno::EADDRNOTAVAIL),
+        _ => None,
+    })?;
+    explain_errno(code, role)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{STOCK, tree};
+    use crate::{Machine, Plan, assess};
+
+    #[test]
+    fn errors_name_limits() {
+        use Role::{Both, Loadgen, Server};
+        for (code, role, limit) in [
+            (errno::EMFILE, Server, Some("nofile")),
+            (errno::EMFILE, Loadgen, Some("nofile")),
+            (errno::ENFILE, Server, Some("file-max")),
+            (errno::EADDRNOTAVAIL, Loadgen, Some("ip_local_port_range")),
+            (errno::EADDRNOTAVAIL, Both, Some("ip_local_port_range")),
+            // A server that binds an address it does not have has hit no limit.
+            (errno::EADDRNOTAVAIL, Server, None),
+            (errno::EADDRINUSE, Loadgen, Some("ip_local_port_range")),
+            (errno::EADDRINUSE, Server, None),
+            (errno::ENOSPC, Server, Some("max_user_watches")),
+            (errno::ENOBUFS, Server, Some("tcp_mem")),
+            (errno::ENOMEM, Loadgen, Some("MemAvailable")),
+            (errno::EPERM, Loadgen, Some("nf_conntrack_max")),
+            (errno::ETIMEDOUT, Loadgen, Some("somaxconn")),
+            (errno::ETIMEDOUT, Server, None),
+            (errno::ECONNREFUSED, Loadgen, None),
+            (errno::ECONNRESET, Server, None),
+            (0, Both, None),
+            (-1, Both, None),
+        ] {
+            let found = explain_errno(code, role).map(|explanation| explanation.limit);
+            assert_eq!(found, limit, "{code} {role:?}");
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(explain_error(&error, role).map(|found| found.limit), limit);
+        }
+    }
+
+    #[test]
+    fn errors_without_a_number_are_read_by_kind() {
+        let limit = |kind: io::ErrorKind| {
+            explain_error(&kind.into(), Role::Loadgen).map(|explanation| explanation.limit)
+        };
+        assert_eq!(limit(io::ErrorKind::TimedOut), Some("somaxconn"));
+        assert_eq!(
+            limit(io::ErrorKind::AddrNotAvailable),
+            Some("ip_local_port_range")
+        );
+        assert_eq!(limit(io::ErrorKind::UnexpectedEof), None);
+    }
+
+    #[test]
+    fn an_explanation_gains_numbers_and_a_line_from_a_report() {
+        let root = tree(&[STOCK]);
+        let plan = Plan::new(Role::Loadgen, Some(1_000_000));
+        let report = assess(&Machine::read(root.path()), &plan);
+        let text = explain_errno(errno::EADDRNOTAVAIL, Role::Loadgen)
+            .unwrap()
+            .on(&report);
+        for part in [
+            "ip_local_port_range: no source port",
+            "28,232 ports",
+            "'1024 65535'",
+        ] {
+            assert!(text.contains(part), "{part} not in {text}");
+        }
+        let unlisted = Explanation {
+            limit: "tcp_max_tw_buckets",
+            sentence: "full",
+        };
+        assert_eq!(unlisted.on(&report), "tcp_max_tw_buckets: full");
+    }
+}

@@ -1,0 +1,116 @@
+//! What the machine is asked to do: how many connections, at which end, at what price.
+
+use serde::Serialize;
+
+/// Which end of the connections lives on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It accepts them.
+    #[default]
+    Server,
+    /// It opens them, towards another machine.
+    Loadgen,
+    /// It does both, over loopback: memory, files and hash entries count twice.
+    Both,
+}
+
+impl Role {
+    /// The word used in text and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Loadgen => "loadgen",
+            Self::Both => "both",
+        }
+    }
+
+    /// Whether source ports of this machine are spent.
+    #[must_use]
+    pub const fn opens(self) -> bool {
+        !matches!(self, Self::Server)
+    }
+
+    /// Whether this machine listens.
+    #[must_use]
+    pub const fn accepts(self) -> bool {
+        !matches!(self, Self::Loadgen)
+    }
+
+    /// Ends of one connection that live here.
+    #[must_use]
+    pub const fn ends(self) -> u64 {
+        match self {
+            Self::Server | Self::Loadgen => 1,
+            Self::Both => 2,
+        }
+    }
+}
+
+/// The question put to a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Connections wanted at once. `None` asks how far the machine's memory would reach.
+    pub connections: Option<u64>,
+    /// Which end lives here.
+    pub role: Role,
+    /// Processes that share the connections evenly; `nofile` and `nr_open` bind each of them.
+    pub processes: u64,
+    /// Source addresses of the opening end. `None`: every address of this machine, or a single
+    /// one over loopback.
+    pub source_addresses: Option<u64>,
+    /// Distinct pairs of address and port the opening end connects to; each gives it the
+    /// whole port range anew.
+    pub targets: u64,
+    /// Memory of our process per accepted connection.
+    pub server_user_bytes: u64,
+    /// Memory of the kernel per accepted connection.
+    pub server_kernel_bytes: u64,
+    /// Memory of the load generator per opened connection.
+    pub client_user_bytes: u64,
+    /// Memory of the kernel per opened connection.
+    pub client_kernel_bytes: u64,
+    /// Bytes expected to sit in the kernel's buffers per connection end under load. Idle
+    /// connections have none.
+    pub buffered_bytes: u64,
+}
+
+impl Plan {
+    /// A plan with the default prices: an idle connection on a current x86-64 kernel, with one
+    /// epoll registration, costs about 3,970 bytes at the accepting end and about 4,200 at the
+    /// opening one, which also holds bind buckets.
+    #[must_use]
+    pub const fn new(role: Role, connections: Option<u64>) -> Self {
+        Self {
+            connections,
+            role,
+            processes: 1,
+            source_addresses: None,
+            targets: 1,
+            server_user_bytes: 256,
+            server_kernel_bytes: 3_970,
+            client_user_bytes: 256,
+            client_kernel_bytes: 4_200,
+            buffered_bytes: 1_024,
+        }
+    }
+
+    /// Memory of one idle connection on this machine, all ends that live here, in bytes;
+    /// at least 1.
+    #[must_use]
+    pub fn connection_bytes(&self) -> u64 {
+        let server = self
+            .server_user_bytes
+            .saturating_add(self.server_kernel_bytes);
+        let client = self
+            .client_user_bytes
+            .saturating_add(self.client_kernel_bytes);
+        let bytes = match self.role {
+            Role::Server => server,
+            Role::Loadgen => client,
+            Role::Both => server.saturating_add(client),
+        };
+        bytes.max(1)
+    }
+}

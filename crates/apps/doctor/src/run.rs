@@ -1,0 +1,205 @@
+//! The whole diagnosis, for the command line.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use crate::apply::{Applied, Effect, apply};
+use crate::assess::assess;
+use crate::json::render_json;
+use crate::machine::Machine;
+use crate::persist::{PersistedFile, persist, write_persisted};
+use crate::plan::Plan;
+use crate::report::{Fix, Report, Status};
+use crate::text::render_text;
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `/`, or a tree laid out like it.
+    pub root: PathBuf,
+    /// The process to judge; `None` is this one. A running server's limits may differ from
+    /// those of the shell.
+    pub pid: Option<u32>,
+    /// The question.
+    pub plan: Plan,
+    /// Lift limits now.
+    pub fix: bool,
+    /// Keep them lifted after a reboot.
+    pub persist: bool,
+    /// Do not ask before changing anything.
+    pub yes: bool,
+    /// Write JSON instead of text.
+    pub json: bool,
+    /// The systemd service that `persist` writes a drop-in for, without `.service`.
+    pub unit: String,
+}
+
+impl Options {
+    /// A diagnosis of this machine that changes nothing.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        Self {
+            root: PathBuf::from("/"),
+            pid: None,
+            plan,
+            fix: false,
+            persist: false,
+            yes: false,
+            json: false,
+            unit: String::from("throng"),
+        }
+    }
+}
+
+/// How a diagnosis ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No check failed; there may be warnings.
+    Good,
+    /// At least one check fails for the number of connections asked for.
+    Short,
+    /// A change was asked for and at least one line was refused, or the answer was no.
+    Unfixed,
+}
+
+impl Outcome {
+    /// The exit code: 0 good, 1 short, 3 unfixed. 2 is left to wrong usage.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Short => 1,
+            Self::Unfixed => 3,
+        }
+    }
+}
+
+/// Diagnoses, and changes what was asked for.
+///
+/// The report describes the machine after the changes. `ask` is given the lines at stake and
+/// says yes or no; with `yes` it is not called.
+///
+/// # Errors
+/// Those of writing to `out`. What the machine refuses is in the report.
+pub fn run(
+    options: &Options,
+    out: &mut dyn Write,
+    ask: &mut dyn FnMut(&str) -> bool,
+) -> io::Result<Outcome> {
+    let look = || {
+        assess(
+            &Machine::read_for(&options.root, options.pid),
+            &options.plan,
+        )
+    };
+    let before = look();
+    let mut changes = Changes {
+        options,
+        ask,
+        applied: Vec::new(),
+        refused: false,
+    };
+    if options.fix {
+        changes.fix(&before);
+    }
+    if options.persist {
+        // From the report before the fix: a limit lifted just now still has to be kept.
+        changes.keep(persist(&options.root, &before, &options.unit));
+    }
+    let Changes {
+        applied, refused, ..
+    } = changes;
+    let after = if options.fix { look() } else { before };
+    if options.json {
+        out.write_all(render_json(&after, &applied)?.as_bytes())?;
+    } else {
+        out.write_all(render_text(&after).as_bytes())?;
+        write_applied(&applied, out)?;
+    }
+    Ok(match after.status() {
+        _ if refused => Outcome::Unfixed,
+        Status::Fail => Outcome::Short,
+        Status::Ok | Status::Unknown | Status::Warn => Outcome::Good,
+    })
+}
+
+/// Raising the limit of a process that is about to end would only make the report look good.
+const NOFILE_NOTE: &str = "a limit belongs to a process and this one ends with the diagnosis: \
+                           use the lines below, or --persist";
+
+struct Changes<'a> {
+    options: &'a Options,
+    ask: &'a mut dyn FnMut(&str) -> bool,
+    applied: Vec<Applied>,
+    refused: bool,
+}
+
+impl Changes<'_> {
+    fn fix(&mut self, report: &Report) {
+        let lines = report.checks.iter().flat_map(|check| &check.fix);
+        let lines = lines.filter(|fix| matches!(fix, Fix::Sysctl { .. }));
+        let lines: Vec<String> = lines.map(|fix| format!("  {}\n", fix.line())).collect();
+        if lines.is_empty() {
+            return;
+        }
+        if !self.agreed(&format!("Apply now:\n{}", lines.concat())) {
+            return;
+        }
+        let mut nofile = |_| Effect::ByHand(String::from(NOFILE_NOTE));
+        let applied = apply(&self.options.root, report, &mut nofile);
+        self.add(applied);
+    }
+
+    fn keep(&mut self, files: Vec<PersistedFile>) {
+        for file in files {
+            let line = format!("/{}", file.path);
+            if !self.agreed(&format!("Write {line}:\n{}", file.text)) {
+                continue;
+            }
+            let effect = match write_persisted(&self.options.root, &file) {
+                Ok(()) => Effect::Done,
+                Err(error) => Effect::Refused(format!("{error}; needs root")),
+            };
+            let done = effect == Effect::Done;
+            self.add(vec![Applied { line, effect }]);
+            if done {
+                let effect = Effect::ByHand(String::from("makes the file count now"));
+                self.add(vec![Applied {
+                    line: file.activate.to_owned(),
+                    effect,
+                }]);
+            }
+        }
+    }
+
+    fn agreed(&mut self, question: &str) -> bool {
+        let agreed = self.options.yes || (self.ask)(question);
+        self.refused |= !agreed;
+        agreed
+    }
+
+    fn add(&mut self, applied: Vec<Applied>) {
+        self.refused |= applied
+            .iter()
+            .any(|line| matches!(line.effect, Effect::Refused(_)));
+        self.applied.extend(applied);
+    }
+}
+
+fn write_applied(applied: &[Applied], out: &mut dyn Write) -> io::Result<()> {
+    if applied.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nChanges")?;
+    for Applied { line, effect } in applied {
+        let name = effect.name();
+        match effect.note() {
+            Some(note) => writeln!(out, "  {name:<8}  {line}   ({note})")?,
+            None => writeln!(out, "  {name:<8}  {line}")?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

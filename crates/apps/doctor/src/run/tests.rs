@@ -1,0 +1,246 @@
+//! The whole diagnosis over fixture roots.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::*;
+use crate::Role;
+use crate::fixture::{CONTAINER, STOCK, TUNED, get, put, tree};
+
+fn options(root: &Path, connections: u64) -> Options {
+    Options {
+        root: root.to_owned(),
+        ..Options::new(Plan::new(Role::Server, Some(connections)))
+    }
+}
+
+/// Runs with an answer to every question; returns outcome, output and the questions.
+fn go(options: &Options, answer: bool) -> (Outcome, String, Vec<String>) {
+    let (mut out, mut asked) = (Vec::new(), Vec::new());
+    let outcome = run(options, &mut out, &mut |question| {
+        asked.push(question.to_owned());
+        answer
+    });
+    (outcome.unwrap(), String::from_utf8(out).unwrap(), asked)
+}
+
+const SYSCTL_D: &str = "etc/sysctl.d/60-throng.conf";
+const DROP_IN: &str = "etc/systemd/system/throng.service.d/60-throng.conf";
+
+#[test]
+fn exit_codes_are_told_apart() {
+    let codes = [Outcome::Good, Outcome::Short, Outcome::Unfixed].map(Outcome::exit_code);
+    assert_eq!(codes, [0, 1, 3]);
+}
+
+#[test]
+fn a_diagnosis_changes_nothing_and_asks_nothing() {
+    let root = tree(&[STOCK]);
+    let (outcome, text, asked) = go(&options(root.path(), 1_000_000), true);
+    assert_eq!((outcome, asked.len()), (Outcome::Short, 0));
+    assert!(
+        text.contains("nf_conntrack_max binds first") && !text.contains("Changes"),
+        "{text}"
+    );
+    for (path, before) in STOCK {
+        assert_eq!(get(root.path(), path).as_deref(), Some(*before), "{path}");
+    }
+    assert_eq!(go(&options(root.path(), 1_000), true).0, Outcome::Good);
+}
+
+#[test]
+fn no_means_no() {
+    let root = tree(&[STOCK]);
+    let options = Options {
+        fix: true,
+        persist: true,
+        ..options(root.path(), 1_000_000)
+    };
+    let (outcome, _, asked) = go(&options, false);
+    assert_eq!((outcome, asked.len()), (Outcome::Unfixed, 3));
+    assert!(
+        asked[0].contains("net.netfilter.nf_conntrack_max=1048576"),
+        "{}",
+        asked[0]
+    );
+    for (path, before) in STOCK {
+        assert_eq!(get(root.path(), path).as_deref(), Some(*before), "{path}");
+    }
+    assert_eq!(get(root.path(), SYSCTL_D), None);
+    assert_eq!(get(root.path(), DROP_IN), None);
+}
+
+#[test]
+fn fix_and_persist_keep_what_was_lifted() {
+    let root = tree(&[STOCK]);
+    let wanted = Options {
+        fix: true,
+        persist: true,
+        yes: true,
+        ..options(root.path(), 500_000)
+    };
+    let (outcome, text, asked) = go(&wanted, false);
+    // nofile suffices, and all that failed was a setting.
+    assert_eq!((outcome, asked.len()), (Outcome::Good, 0), "{text}");
+    assert!(text.contains("by_hand   sysctl --system"), "{text}");
+    assert!(
+        get(root.path(), SYSCTL_D)
+            .unwrap()
+            .contains("net.netfilter.nf_conntrack_max = 524288\n")
+    );
+    assert_eq!(get(root.path(), DROP_IN), None);
+
+    // A larger goal later adds to the file and replaces what it must.
+    put(
+        root.path(),
+        SYSCTL_D,
+        &(get(root.path(), SYSCTL_D).unwrap() + "# note = 1\nvm.swappiness = 1\n"),
+    );
+    let more = Options {
+        plan: Plan::new(Role::Server, Some(600_000)),
+        ..wanted
+    };
+    let (outcome, text, _) = go(&more, false);
+    // A descriptor limit cannot be raised for others from here.
+    assert_eq!(outcome, Outcome::Short, "{text}");
+    let kept = get(root.path(), SYSCTL_D).unwrap();
+    for line in [
+        "nf_conntrack_max = 1048576\n",
+        "vm.swappiness = 1\n",
+        "net.core.somaxconn = 16384\n",
+    ] {
+        assert!(kept.contains(line), "{line} not in\n{kept}");
+    }
+    assert!(!kept.contains("note"), "{kept}");
+    let drop_in = get(root.path(), DROP_IN).unwrap();
+    assert!(
+        drop_in.ends_with("[Service]\nLimitNOFILE=1048576\n"),
+        "{drop_in}"
+    );
+}
+
+#[test]
+fn what_cannot_be_written_is_told() {
+    let root = tree(&[CONTAINER]);
+    // A file where a directory should be.
+    put(root.path(), "etc", "");
+    let wanted = Options {
+        persist: true,
+        yes: true,
+        ..options(root.path(), 1_000_000)
+    };
+    let (outcome, text, _) = go(&wanted, false);
+    assert_eq!(outcome, Outcome::Unfixed);
+    assert!(text.contains("refused"), "{text}");
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[track_caller]
+fn check_schema(document: &Value) {
+    let mut top = vec![
+        "schema",
+        "status",
+        "role",
+        "container",
+        "connections",
+        "goal",
+        "connection_bytes",
+        "holds_connections",
+        "binds_first",
+        "summary",
+        "checks",
+        "applied",
+    ];
+    top.sort_unstable();
+    let mut have = keys(document);
+    have.sort_unstable();
+    assert_eq!(have, top);
+    assert_eq!(document["schema"], 1);
+    let one_of = |value: &Value, words: &[&str]| {
+        assert!(
+            words.contains(&value.as_str().unwrap()),
+            "{value} not in {words:?}"
+        );
+    };
+    one_of(&document["role"], &["server", "loadgen", "both"]);
+    one_of(&document["status"], &["ok", "unknown", "warn", "fail"]);
+    for number in ["connections", "holds_connections"] {
+        assert!(
+            document[number].is_u64() || document[number].is_null(),
+            "{number}"
+        );
+    }
+    let mut fields = [
+        "id",
+        "title",
+        "kind",
+        "current",
+        "needed",
+        "allows_connections",
+        "status",
+        "why",
+        "cost",
+        "fix",
+    ];
+    fields.sort_unstable();
+    for check in document["checks"].as_array().unwrap() {
+        let mut have = keys(check);
+        have.sort_unstable();
+        assert_eq!(have, fields);
+        one_of(&check["kind"], &["holds", "load", "rate"]);
+        one_of(&check["status"], &["ok", "unknown", "warn", "fail"]);
+        for fix in check["fix"].as_array().unwrap() {
+            one_of(
+                &fix["kind"],
+                &["sysctl", "nofile", "unit", "command", "advice"],
+            );
+            assert!(fix["line"].is_string());
+            assert_eq!(fix["kind"] == "sysctl", fix["key"].is_string(), "{fix}");
+            assert_eq!(fix["kind"] == "sysctl", fix["scope"].is_string(), "{fix}");
+        }
+    }
+    for applied in document["applied"].as_array().unwrap() {
+        one_of(&applied["effect"], &["done", "refused", "by_hand"]);
+        assert_eq!(
+            applied["note"].is_null(),
+            applied["effect"] == "done",
+            "{applied}"
+        );
+    }
+}
+
+#[test]
+fn json_keeps_its_layout() {
+    for (layers, fix) in [
+        (&[STOCK][..], true),
+        (&[STOCK][..], false),
+        (&[STOCK, TUNED][..], false),
+        (&[CONTAINER][..], true),
+        (&[][..], true),
+    ] {
+        let root = tree(layers);
+        for role in [Role::Server, Role::Loadgen, Role::Both] {
+            for connections in [None, Some(1_000_000)] {
+                let wanted = Options {
+                    root: root.path().to_owned(),
+                    json: true,
+                    yes: true,
+                    fix,
+                    persist: fix,
+                    ..Options::new(Plan::new(role, connections))
+                };
+                let (_, text, _) = go(&wanted, false);
+                check_schema(&serde_json::from_str(&text).unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Reports for people: plain text, aligned, without colour.
+
+use std::fmt::Write as _;
+
+use crate::report::{Check, Fix, Report, Status};
+
+/// Renders a report: the verdict, one line per limit, and how to lift those that are short.
+///
+/// Every line of the table starts with its status in a column of its own, so a caller that
+/// wants colour can paint lines by their first word.
+#[must_use]
+pub fn render_text(report: &Report) -> String {
+    let mut out = String::new();
+    verdict(report, &mut out);
+    out.push('\n');
+    table(report, &mut out);
+    let short: Vec<&Check> = report
+        .checks
+        .iter()
+        .filter(|check| !check.fix.is_empty())
+        .collect();
+    for check in short {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n{} ({})\n", check.id, check.title);
+        wrap(&format!("why:  {}.", check.why), &mut out);
+        let _ = writeln!(out, "  cost: {}.", check.cost);
+        out.push_str("  lift:\n");
+        for fix in &check.fix {
+            let _ = writeln!(out, "    {}", fix.line());
+        }
+    }
+    out
+}
+
+/// One sentence for a server's banner.
+#[must_use]
+pub fn summary_line(report: &Report) -> String {
+    let Some((holds, first)) = report.holds_connections.zip(report.first()) else {
+        return String::from("this machine does not tell how many connections it holds");
+    };
+    let mut line = match report.connections {
+        Some(wanted) if wanted <= holds => format!(
+            "this machine holds the {} connections planned, up to about {}",
+            grouped(wanted),
+            grouped(holds)
+        ),
+        Some(wanted) => format!(
+            "this machine holds about {} connections of the {} planned",
+            grouped(holds),
+            grouped(wanted)
+        ),
+        None => format!("this machine holds about {} connections", grouped(holds)),
+    };
+    let current = first.current.as_deref().unwrap_or("unknown");
+    // Writing to a String cannot fail.
+    let _ = write!(
+        line,
+        "; {} binds first ({} = {current})",
+        first.id, first.id
+    );
+    if let Some(fix) = first.fix.first() {
+        let _ = match fix {
+            Fix::Advice { text } => write!(line, ": {text}"),
+            Fix::Unit { directive } => {
+                write!(line, ": lift it with `{directive}` in the systemd unit")
+            }
+            _ => write!(line, ": lift it with `{}`", fix.line()),
+        };
+    }
+    line
+}
+
+fn verdict(report: &Report, out: &mut String) {
+    let mut sentence = summary_line(report);
+    if let Some(start) = sentence.get_mut(..1) {
+        start.make_ascii_uppercase();
+    }
+    let place = if report.container {
+        ", in a container"
+    } else {
+        ""
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "Role {}{place}; {} bytes of memory per idle connection.",
+        report.role.name(),
+        grouped(report.connection_bytes)
+    );
+    let _ = writeln!(out, "{sentence}");
+    if report.connections.is_none() {
+        let _ = writeln!(
+            out,
+            "Limits are compared with {} connections, which memory would allow.",
+            grouped(report.goal)
+        );
+    }
+}
+
+fn table(report: &Report, out: &mut String) {
+    let header = ["", "LIMIT", "HOLDS", "NEEDED", "NOW"].map(String::from);
+    let rows = report.checks.iter().map(|check| {
+        let status = match check.status {
+            Status::Ok => "ok",
+            Status::Unknown => "?",
+            Status::Warn => "WARN",
+            Status::Fail => "FAIL",
+        };
+        [
+            status.to_owned(),
+            check.id.to_owned(),
+            check
+                .allows_connections
+                .map_or_else(|| String::from("-"), holds),
+            check.needed.clone().unwrap_or_else(|| String::from("-")),
+            check
+                .current
+                .clone()
+                .unwrap_or_else(|| String::from("unknown")),
+        ]
+    });
+    let rows: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].len())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: [usize; 4] = std::array::from_fn(width);
+    for [status, limit, holds, needed, now] in &rows {
+        let [a, b, c, d] = widths;
+        let _ = writeln!(
+            out,
+            "{status:<a$}  {limit:<b$}  {holds:>c$}  {needed:>d$}  {now}"
+        );
+    }
+}
+
+/// Beyond what any machine holds a number only confuses.
+fn holds(connections: u64) -> String {
+    if 1_000_000_000 < connections {
+        String::from(">1,000,000,000")
+    } else {
+        grouped(connections)
+    }
+}
+
+/// Breaks a paragraph at 96 columns, indented; lines after the first align with its text.
+fn wrap(paragraph: &str, out: &mut String) {
+    const WIDTH: usize = 96;
+    let mut line = String::from(" ");
+    for word in paragraph.split(' ') {
+        if WIDTH < line.len() + 1 + word.len() {
+            out.push_str(&line);
+            out.push('\n');
+            line = String::from("       ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+/// A number with commas between thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (n, digit) in digits.chars().enumerate() {
+        if 0 < n && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A size in the largest unit that keeps it above one.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+    ];
+    UNITS.iter().find(|(_, unit)| *unit <= bytes).map_or_else(
+        || format!("{bytes} B"),
+        |(name, unit)| format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, expect) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (20_000, "20,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), expect);
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (size, expect) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_536, "1.5 KiB"),
+            (16 << 30, "16.0 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(bytes(size), expect);
+        }
+    }
+
+    #[test]
+    fn paragraphs_break_between_words() {
+        let mut out = String::new();
+        let words = vec!["word"; 60].join(" ");
+        wrap(&words, &mut out);
+        assert!(
+            out.lines()
+                .all(|line| line.len() <= 96 && line.starts_with("  "))
+        );
+        assert_eq!(out.split_whitespace().count(), 60);
+    }
+}
