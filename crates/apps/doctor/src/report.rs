@@ -96,7 +96,9 @@ impl Fix {
                 format!("sysctl -w {key}='{value}'")
             }
             Self::Sysctl { key, value, .. } => format!("sysctl -w {key}={value}"),
-            Self::Nofile { limit } => format!("ulimit -n {limit}"),
+            Self::Nofile { limit } => {
+                format!("ulimit -n {limit}   # root: this shell and what it starts")
+            }
             Self::Unit { directive } => format!("{directive}   # systemd unit, [Service]"),
             Self::Command { line } => line.clone(),
             Self::Advice { text } => text.clone(),

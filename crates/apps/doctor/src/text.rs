@@ -26,7 +26,13 @@ pub fn render_text(report: &Report) -> String {
         let _ = writeln!(out, "  cost: {}.", check.cost);
         out.push_str("  lift:\n");
         for fix in &check.fix {
-            let _ = writeln!(out, "    {}", fix.line());
+            // Advice is a comment, so that the block can go through a shell as a whole.
+            let hash = if matches!(fix, Fix::Advice { .. }) {
+                "# "
+            } else {
+                ""
+            };
+            let _ = writeln!(out, "    {hash}{}", fix.line());
         }
     }
     out
@@ -87,7 +93,7 @@ fn verdict(report: &Report, out: &mut String) {
         report.role.name(),
         grouped(report.connection_bytes)
     );
-    let _ = writeln!(out, "{sentence}");
+    let _ = writeln!(out, "{sentence}.");
     if report.connections.is_none() {
         let _ = writeln!(
             out,

@@ -46,7 +46,7 @@ fn nofile(context: &Context<'_>) -> Check {
         Fix::Nofile { limit: target },
         Fix::Command {
             line: format!(
-                "prlimit --pid $$ --nofile={target}:{target}   # root: this shell and what it starts"
+                "prlimit --pid PID --nofile={target}:{target}   # root: a process that runs already"
             ),
         },
     ];

@@ -48,9 +48,10 @@ fn port_range(context: &Context<'_>) -> Check {
     .found(Finding {
         current: machine.port_range.zip(ports).map(|((first, last), ports)| {
             format!(
-                "{first}-{last}: {} ports x {sources} addresses x {} targets",
+                "{first}-{last}: {} ports x {} x {}",
                 grouped(ports),
-                plan.targets.max(1)
+                counted(sources, "address", "addresses"),
+                counted(plan.targets.max(1), "target", "targets")
             )
         }),
         needed: Some(grouped(context.goal)),
@@ -59,6 +60,14 @@ fn port_range(context: &Context<'_>) -> Check {
         why,
         fix: port_fixes(context, pairs),
     })
+}
+
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
 }
 
 fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
