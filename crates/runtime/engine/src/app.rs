@@ -1,0 +1,154 @@
+//! The seam between the engine and what runs on it.
+//!
+//! The engine knows sockets, time and queues; an [`App`] knows what bytes mean. The
+//! engine calls, the app answers with [`Effects`]; neither knows the other's insides.
+
+use std::net::SocketAddr;
+
+use throng_types::{ConnId, Millis, Now};
+
+use crate::Conns;
+
+/// What runs on a shard. One value per shard, owned by its thread.
+pub trait App: Sized {
+    /// What the app keeps for a connection. Its size is paid by every idle connection.
+    type Session;
+    /// What apps of different shards send each other.
+    type Mail: Send + 'static;
+
+    /// A connection was accepted. `None` closes it at once.
+    fn accept(
+        &mut self,
+        listener: u8,
+        peer: SocketAddr,
+        now: Now,
+    ) -> Option<Accepted<Self::Session>>;
+
+    /// An outgoing connection is established.
+    fn connected(&mut self, _id: ConnId, _session: &mut Self::Session, _fx: &mut Effects<'_>) {}
+
+    /// Bytes arrived. They are the app's to take, whole: the engine keeps none.
+    fn bytes(
+        &mut self,
+        id: ConnId,
+        session: &mut Self::Session,
+        input: &mut [u8],
+        fx: &mut Effects<'_>,
+    );
+
+    /// The connection's deadline has come; it is unset.
+    fn timeout(&mut self, id: ConnId, session: &mut Self::Session, fx: &mut Effects<'_>);
+
+    /// A queue that had grown is empty again; `dropped` frames were forgotten meanwhile.
+    fn drained(
+        &mut self,
+        _id: ConnId,
+        _session: &mut Self::Session,
+        _dropped: u32,
+        _fx: &mut Effects<'_>,
+    ) {
+    }
+
+    /// The connection is gone, and its id finds nobody any more.
+    fn closed(&mut self, id: ConnId, session: Self::Session, tag: u32, why: Closed, now: Now);
+
+    /// Mail from another shard, or from outside the shards (`from` is `None`).
+    fn mail(
+        &mut self,
+        from: Option<usize>,
+        mail: Self::Mail,
+        conns: &mut Conns<Self::Session>,
+        now: Now,
+    );
+
+    /// Whether mail from other shards may be handed over now.
+    fn wants_mail(&self) -> bool {
+        true
+    }
+
+    /// Mail for another shard, in the order in which it must arrive.
+    fn take_mail(&mut self, to: usize) -> Option<Self::Mail>;
+
+    /// Once per turn, after input and before output; true if more work waits.
+    fn turn(&mut self, conns: &mut Conns<Self::Session>, now: Now) -> bool;
+
+    /// When [`App::turn`] must run even if nothing happens.
+    fn deadline(&self) -> Option<Millis> {
+        None
+    }
+
+    /// Whether the shard may end; asked once per turn.
+    fn finished(&self, _conns: &Conns<Self::Session>) -> bool {
+        false
+    }
+
+    /// The listener ran out of descriptors (`true`) or takes connections again (`false`).
+    fn accept_paused(&mut self, _paused: bool) {}
+}
+
+/// What an app makes of a new connection.
+pub struct Accepted<S> {
+    /// Kept with the connection.
+    pub session: S,
+    /// Given back when it closes.
+    pub tag: u32,
+    /// Its first deadline.
+    pub deadline: Option<Millis>,
+}
+
+/// How the app wants a connection to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Once everything queued has left; then the sending side is shut and the peer's close awaited for a while.
+    Flush,
+    /// At once; what is queued is lost.
+    Now,
+}
+
+/// Why a connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The peer closed or shut its sending side.
+    ByPeer,
+    /// The app asked for it.
+    ByApp,
+    /// The kernel reported an error, by number.
+    Error(i32),
+    /// Its queue was full.
+    Slow,
+}
+
+/// What a session wants done. Collected while it runs, carried out after.
+pub struct Effects<'a> {
+    /// Bytes for the peer: append.
+    pub out: &'a mut Vec<u8>,
+    /// The clocks, as read at the start of the turn.
+    pub now: Now,
+    pub(crate) deadline: Option<Option<Millis>>,
+    pub(crate) ending: Option<Ending>,
+}
+
+impl<'a> Effects<'a> {
+    /// Effects over a buffer; for the engine and for tests of sessions.
+    #[must_use]
+    pub const fn new(out: &'a mut Vec<u8>, now: Now) -> Self {
+        Self {
+            out,
+            now,
+            deadline: None,
+            ending: None,
+        }
+    }
+
+    /// Sets or clears the connection's one deadline.
+    pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
+        self.deadline = Some(deadline);
+    }
+
+    /// Ends the connection; the first wish counts, but "at once" outranks "when all has left".
+    pub fn end(&mut self, ending: Ending) {
+        if self.ending != Some(Ending::Now) {
+            self.ending = Some(ending);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The queue against plain bytes: whatever is not dropped leaves in order, once.
+
+use super::*;
+
+fn frame(text: &str) -> Frame {
+    Frame::new(text.as_bytes())
+}
+
+/// What a kernel that takes `most` bytes at a time would see.
+fn drain(queue: &mut Outbound, most: usize) -> String {
+    let mut seen = Vec::new();
+    while !queue.is_empty() {
+        let chunk: Vec<u8> = queue.with_slices(|slices| {
+            slices
+                .iter()
+                .flat_map(|slice| slice.to_vec())
+                .take(most)
+                .collect()
+        });
+        assert!(!chunk.is_empty(), "a queue with items offers bytes");
+        queue.sent(chunk.len());
+        seen.extend(chunk);
+    }
+    assert_eq!((queue.bytes(), queue.own.len(), queue.head_sent), (0, 0, 0));
+    String::from_utf8(seen).unwrap()
+}
+
+#[test]
+fn bytes_leave_in_order_whatever_the_kernel_takes() {
+    for most in 1..40 {
+        let mut queue = Outbound::default();
+        queue.push_begun(&frame("begun"), 2);
+        queue.push_own(b"one");
+        queue.push_own(b"-two");
+        for n in 0..100 {
+            let pushed = queue.push_frame(&frame(&format!("<{n}>")), n, Overflow::Close, 1 << 20);
+            assert_eq!(pushed, Pushed::Queued { dropped: 0 });
+            if n % 7 == 0 {
+                queue.push_own(b"+");
+            }
+        }
+        let expect: String = std::iter::once("gunone-two".to_owned())
+            .chain((0..100).map(|n| format!("<{n}>{}", if n % 7 == 0 { "+" } else { "" })))
+            .collect();
+        assert_eq!(queue.bytes(), expect.len());
+        assert_eq!(drain(&mut queue, most), expect);
+    }
+}
+
+#[test]
+fn a_full_queue_closes() {
+    let mut queue = Outbound::default();
+    assert_eq!(
+        queue.push_frame(&frame("12345"), 1, Overflow::Close, 8),
+        Pushed::Queued { dropped: 0 }
+    );
+    assert_eq!(
+        queue.push_frame(&frame("12345"), 1, Overflow::Close, 8),
+        Pushed::Full
+    );
+    assert_eq!(drain(&mut queue, 100), "12345");
+}
+
+#[test]
+fn the_oldest_goes_but_never_one_that_has_begun() {
+    let mut queue = Outbound::default();
+    let push = |queue: &mut Outbound, text: &str| {
+        queue.push_frame(&frame(text), 1, Overflow::DropOldest, 10)
+    };
+    push(&mut queue, "aaaa");
+    queue.sent(1);
+    queue.push_own(b"!");
+    push(&mut queue, "bbbb");
+    assert_eq!(push(&mut queue, "cccc"), Pushed::Queued { dropped: 1 });
+    assert_eq!(
+        push(&mut queue, "larger than the queue"),
+        Pushed::Queued { dropped: 2 }
+    );
+    assert_eq!(queue.dropped, 3);
+    assert_eq!(drain(&mut queue, 100), "aaa!");
+}
+
+#[test]
+fn only_the_latest_of_a_key_stays_while_blocked() {
+    let mut queue = Outbound::default();
+    let push = |queue: &mut Outbound, key, text: &str| {
+        queue.push_frame(&frame(text), key, Overflow::LatestOnly, 100)
+    };
+    push(&mut queue, 1, "a1 ");
+    push(&mut queue, 1, "a2 ");
+    assert_eq!(
+        queue.dropped, 0,
+        "a connection that keeps up gets everything"
+    );
+    queue.blocked = true;
+    push(&mut queue, 2, "b1 ");
+    assert_eq!(push(&mut queue, 1, "a3 "), Pushed::Queued { dropped: 2 });
+    assert_eq!(push(&mut queue, 2, "b2 "), Pushed::Queued { dropped: 1 });
+    assert_eq!(drain(&mut queue, 2), "a3 b2 ");
+}

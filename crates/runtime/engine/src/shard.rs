@@ -1,0 +1,445 @@
+//! The shard's loop: one thread, one reactor, one turn after the other.
+//!
+//! A turn waits for readiness, reads the clock once, feeds sessions, takes mail, lets
+//! the app run its hub, and writes each dirty connection once. Every part of it is
+//! bounded, so that no crowd of one kind starves another.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
+use throng_sys::socket;
+use throng_types::{Millis, Now, ShardId};
+
+use crate::conns::Flushed;
+use crate::mailbox::{Bell, Mailboxes};
+use crate::{App, Closed, ConnLimits, Conns};
+
+/// Bytes that one read takes.
+const READ_BYTES: usize = 64 << 10;
+/// Reads from one connection before others have their turn.
+const READS_PER_TURN: usize = 4;
+/// Connections that one turn accepts.
+const ACCEPTS_PER_TURN: usize = 256;
+/// Mail that one turn takes from each mailbox.
+const MAIL_PER_TURN: usize = 1024;
+/// Readiness events that one turn handles.
+const EVENTS: usize = 1024;
+/// How long accepting pauses when descriptors have run out, unless one is freed before. In milliseconds.
+const ACCEPT_PAUSE_MS: u64 = 500;
+
+const BELL: Token = Token(usize::MAX);
+const LISTENERS_MAX: usize = 16;
+
+/// What a shard is made of.
+pub struct ShardOptions {
+    /// Which shard this is.
+    pub shard: ShardId,
+    /// What it listens on; the place in this list is the number that the app is told.
+    pub listeners: Vec<OwnedFd>,
+    /// Bounds of its connections.
+    pub limits: ConnLimits,
+    /// The start of the process, from which monotonic time counts; the same for all shards.
+    pub started: Instant,
+}
+
+/// What a shard's loop has done, for metrics. Only ever rises.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoopStats {
+    /// Turns.
+    pub turns: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections that the app refused at once.
+    pub refused: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Times that accepting had to pause.
+    pub accept_pauses: u64,
+}
+
+struct Listener {
+    fd: OwnedFd,
+    /// Connections wait and are not taken yet: readiness is told once only.
+    waiting: bool,
+}
+
+/// A shard before it runs. Make it on any thread, run it on its own.
+pub(crate) struct Core {
+    poll: Poll,
+    bell: Arc<Bell>,
+}
+
+impl Core {
+    pub(crate) fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let bell = Arc::new(Bell::new(mio::Waker::new(poll.registry(), BELL)?));
+        Ok(Self { poll, bell })
+    }
+
+    pub(crate) fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
+    }
+}
+
+/// See the module's head.
+pub struct Shard<A: App> {
+    app: A,
+    conns: Conns<A::Session>,
+    mail: Mailboxes<A::Mail>,
+    poll: Poll,
+    bell: Arc<Bell>,
+    listeners: Vec<Listener>,
+    accept_paused_until: Option<Millis>,
+    /// Connections with more input than their share of the last turn.
+    unread: Vec<u32>,
+    /// A ring to another shard is full: offer the rest again soon.
+    mail_waits: bool,
+    buffer: Box<[u8]>,
+    started: Instant,
+    stats: LoopStats,
+}
+
+impl<A: App> Shard<A> {
+    pub(crate) fn new(
+        core: Core,
+        options: ShardOptions,
+        mail: Mailboxes<A::Mail>,
+        app: A,
+    ) -> io::Result<Self> {
+        assert!(
+            options.listeners.len() <= LISTENERS_MAX,
+            "{LISTENERS_MAX} listeners at most"
+        );
+        let mut listeners = Vec::new();
+        for (number, fd) in options.listeners.into_iter().enumerate() {
+            let token = Token(usize::MAX - 1 - number);
+            core.poll.registry().register(
+                &mut SourceFd(&fd.as_raw_fd()),
+                token,
+                Interest::READABLE,
+            )?;
+            listeners.push(Listener { fd, waiting: true });
+        }
+        Ok(Self {
+            app,
+            conns: Conns::new(options.shard, options.limits),
+            mail,
+            poll: core.poll,
+            bell: core.bell,
+            listeners,
+            accept_paused_until: None,
+            unread: Vec::new(),
+            mail_waits: false,
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            started: options.started,
+            stats: LoopStats::default(),
+        })
+    }
+
+    /// Runs until the app says that it is finished; gives the app back.
+    ///
+    /// # Errors
+    /// If the reactor itself fails, which leaves nothing to run on.
+    pub fn run(
+        mut self,
+        mut observe: impl FnMut(&A, &Conns<A::Session>, LoopStats),
+    ) -> io::Result<A> {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut more = true;
+        loop {
+            let timeout = if more {
+                Some(Duration::ZERO)
+            } else {
+                self.sleep_time()
+            };
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            more = self.turn(&events);
+            observe(&self.app, &self.conns, self.stats);
+            if self.app.finished(&self.conns) {
+                return Ok(self.app);
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        let mono = Millis(self.started.elapsed().as_millis() as u64);
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            mono,
+            unix_ms: unix.as_millis() as u64,
+        }
+    }
+
+    fn sleep_time(&self) -> Option<Duration> {
+        if self.mail_waits {
+            return Some(Duration::from_millis(1));
+        }
+        let deadlines = [
+            self.conns.next_deadline(),
+            self.app.deadline(),
+            self.accept_paused_until,
+        ];
+        let next = deadlines.into_iter().flatten().min()?;
+        // A fresh look at the clock: the turn that set the deadline may have been long.
+        let now_us = self.started.elapsed().as_micros() as u64;
+        // Rounded up to the next millisecond, so that a wake-up finds the deadline passed.
+        let wait_ms = (next.0 * 1000).saturating_sub(now_us).div_ceil(1000);
+        Some(Duration::from_millis(wait_ms))
+    }
+
+    /// One turn; true if work is left for the next.
+    fn turn(&mut self, events: &Events) -> bool {
+        let now = self.now();
+        self.conns.set_now(now);
+        self.stats.turns += 1;
+        let mut flushed = Flushed::default();
+        for index in std::mem::take(&mut self.unread) {
+            self.read(index, false);
+        }
+        for event in events {
+            match event.token() {
+                BELL => {}
+                Token(token) if token >= usize::MAX - LISTENERS_MAX - 1 => {
+                    if let Some(listener) = self.listeners.get_mut(usize::MAX - 1 - token) {
+                        listener.waiting = true;
+                    }
+                }
+                Token(index) => self.ready(index as u32, event, &mut flushed),
+            }
+        }
+        let mut more = self.take_mail(now);
+        for index in self.conns.expired() {
+            let app = &mut self.app;
+            self.conns
+                .act(index, |id, session, fx| app.timeout(id, session, fx));
+        }
+        more |= self.accept(now);
+        more |= self.app.turn(&mut self.conns, now);
+        self.open_outgoing();
+        let also = self.conns.flush();
+        flushed.drained.extend(also.drained);
+        flushed.unread.extend(also.unread);
+        for (index, dropped) in flushed.drained {
+            let app = &mut self.app;
+            self.conns.act(index, |id, session, fx| {
+                app.drained(id, session, dropped, fx)
+            });
+            more = true;
+        }
+        self.unread.extend(flushed.unread);
+        more |= self.bury(now);
+        self.mail_waits = self.post_mail();
+        more || !self.unread.is_empty()
+    }
+
+    fn ready(&mut self, index: u32, event: &mio::event::Event, flushed: &mut Flushed) {
+        if self.conns.is_connecting(index) {
+            if event.is_writable() || event.is_error() {
+                self.connected(index);
+            }
+            if !event.is_readable() {
+                return;
+            }
+        }
+        if event.is_writable() {
+            self.conns.write(index, flushed);
+        }
+        if event.is_readable() || event.is_error() {
+            self.read(index, event.is_read_closed() || event.is_error());
+        }
+    }
+
+    fn connected(&mut self, index: u32) {
+        let error = self
+            .conns
+            .fd(index)
+            .and_then(|fd| match socket::take_error(fd) {
+                Ok(error) => error,
+                Err(error) => Some(error),
+            });
+        if let Some(error) = error {
+            self.conns
+                .doom(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
+        } else if self.conns.take_connecting(index) {
+            let app = &mut self.app;
+            self.conns
+                .act(index, |id, session, fx| app.connected(id, session, fx));
+        }
+    }
+
+    /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
+    /// the peer's close may be behind it.
+    fn read(&mut self, index: u32, to_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            if !self.conns.may_read(index) {
+                return;
+            }
+            let Some(fd) = self.conns.fd(index) else {
+                return;
+            };
+            let count = match socket::recv(fd, &mut self.buffer) {
+                Ok(0) => return self.conns.doom(index, Closed::ByPeer),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    let why = Closed::Error(error.raw_os_error().unwrap_or(0));
+                    return self.conns.doom(index, why);
+                }
+            };
+            self.stats.read_bytes += count as u64;
+            if !self.conns.is_ending(index) {
+                let (app, input) = (&mut self.app, &mut self.buffer[..count]);
+                self.conns
+                    .act(index, |id, session, fx| app.bytes(id, session, input, fx));
+            }
+            if count < READ_BYTES && !to_end {
+                return;
+            }
+        }
+        self.unread.push(index);
+    }
+
+    fn take_mail(&mut self, now: Now) -> bool {
+        self.bell.heard();
+        let mut more = false;
+        for _ in 0..MAIL_PER_TURN {
+            let Ok(mail) = self.mail.outside.try_recv() else {
+                break;
+            };
+            self.app.mail(None, mail, &mut self.conns, now);
+        }
+        for from in 0..self.mail.from.len() {
+            let Some(mailbox) = self.mail.from[from].as_mut() else {
+                continue;
+            };
+            for _ in 0..MAIL_PER_TURN {
+                if !self.app.wants_mail() {
+                    break;
+                }
+                let Ok(mail) = mailbox.pop() else { break };
+                self.app.mail(Some(from), mail, &mut self.conns, now);
+            }
+            more |= !mailbox.is_empty();
+        }
+        more
+    }
+
+    /// Hands mail to the rings; true if some found no room and must be offered again.
+    fn post_mail(&mut self) -> bool {
+        let mut full = false;
+        for (to, road) in self.mail.to.iter_mut().enumerate() {
+            let Some((ring, bell)) = road else { continue };
+            let mut posted = false;
+            while ring.slots() > 0 {
+                let Some(mail) = self.app.take_mail(to) else {
+                    break;
+                };
+                // There is room: this thread is the only writer.
+                let pushed = ring.push(mail);
+                debug_assert!(pushed.is_ok(), "room was checked");
+                posted = true;
+            }
+            full |= ring.slots() == 0;
+            if posted {
+                bell.ring();
+            }
+        }
+        full
+    }
+
+    fn accept(&mut self, now: Now) -> bool {
+        if self
+            .accept_paused_until
+            .is_some_and(|until| now.mono < until)
+        {
+            return false;
+        }
+        if self.accept_paused_until.take().is_some() {
+            self.app.accept_paused(false);
+        }
+        let mut left = ACCEPTS_PER_TURN;
+        for number in 0..self.listeners.len() {
+            while left > 0 && self.listeners[number].waiting {
+                left -= 1;
+                match socket::accept(self.listeners[number].fd.as_fd()) {
+                    Ok((fd, peer)) => self.accepted(number as u8, fd, peer, now),
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::WouldBlock => self.listeners[number].waiting = false,
+                        io::ErrorKind::ConnectionAborted => {}
+                        _ if is_exhausted(&error) => {
+                            self.stats.accept_pauses += 1;
+                            self.accept_paused_until = Some(now.mono + ACCEPT_PAUSE_MS);
+                            self.app.accept_paused(true);
+                            return false;
+                        }
+                        _ => {}
+                    },
+                }
+            }
+        }
+        left == 0
+    }
+
+    fn accepted(&mut self, listener: u8, fd: OwnedFd, peer: std::net::SocketAddr, now: Now) {
+        let Some(accepted) = self.app.accept(listener, peer, now) else {
+            self.stats.refused += 1;
+            return;
+        };
+        self.stats.accepted += 1;
+        let raw = fd.as_raw_fd();
+        let id = self.conns.insert(fd, accepted, false);
+        self.watch(raw, id.index());
+    }
+
+    fn open_outgoing(&mut self) {
+        for (fd, accepted) in self.conns.take_opening() {
+            let raw = fd.as_raw_fd();
+            let id = self.conns.insert(fd, accepted, true);
+            self.watch(raw, id.index());
+        }
+    }
+
+    /// Asks once for both directions; the kernel tells each change once (edge-triggered), so
+    /// nothing has to be asked again when a queue blocks.
+    fn watch(&mut self, fd: i32, index: u32) {
+        if let Err(error) = register(self.poll.registry(), fd, index) {
+            self.conns
+                .doom(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
+        }
+    }
+
+    /// Buries connections that ended; true if accepting may go on because of it.
+    fn bury(&mut self, now: Now) -> bool {
+        let mut freed = false;
+        while let Some((id, session, tag, why)) = self.conns.take_doomed() {
+            self.unread.retain(|&index| index != id.index());
+            self.app.closed(id, session, tag, why, now);
+            freed = true;
+        }
+        if freed && self.accept_paused_until.is_some() {
+            self.accept_paused_until = Some(now.mono);
+            return true;
+        }
+        false
+    }
+}
+
+fn register(registry: &Registry, fd: i32, index: u32) -> io::Result<()> {
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    registry.register(&mut SourceFd(&fd), Token(index as usize), interest)
+}
+
+/// Whether the process or the machine has no descriptor or memory left for a connection.
+fn is_exhausted(error: &io::Error) -> bool {
+    // EMFILE, ENFILE, ENOBUFS, ENOMEM (accept(2)).
+    matches!(error.raw_os_error(), Some(24 | 23 | 105 | 12))
+}
