@@ -56,21 +56,22 @@ pub(crate) fn find_end(
 ) -> Result<Option<usize>, HeadFault> {
     let mut from = searched.min(window.len());
     if from <= lines_at {
-        return search(window, lines_at, lines_at);
+        return search(window, lines_at);
     }
     // The byte after a CR decides about it, and may have come only now.
     if window.get(from - 1) == Some(&b'\r') {
         from -= 1;
     }
-    match search(window, lines_at, from)? {
+    match search(window, from)? {
         None => Ok(None),
         // Whether earlier bytes were really searched is the caller's word. A head
         // is searched whole once more before anything in it is believed.
-        Some(end) => search(&window[..end], lines_at, lines_at),
+        Some(end) => search(&window[..end], lines_at),
     }
 }
 
-fn search(window: &[u8], lines_at: usize, mut from: usize) -> Result<Option<usize>, HeadFault> {
+/// The first line has its own CRLF before `from`, so an empty line is a CRLF behind a CRLF.
+fn search(window: &[u8], mut from: usize) -> Result<Option<usize>, HeadFault> {
     while let Some(found) = memchr2(b'\r', b'\n', window.get(from..).unwrap_or_default()) {
         let at = from + found;
         match window.get(at..at + 2) {
@@ -79,7 +80,7 @@ fn search(window: &[u8], lines_at: usize, mut from: usize) -> Result<Option<usiz
             _ => return Err(HeadFault::LineEnd),
         }
         from = at + 2;
-        if at == lines_at || window[..at].ends_with(b"\r\n") {
+        if window[..at].ends_with(b"\r\n") {
             return Ok(Some(from));
         }
     }

@@ -80,7 +80,7 @@ impl<'b> Request<'b> {
     #[must_use]
     pub fn expects_continue(&self) -> bool {
         self.minor_version == 1
-            && self.body != Body::None
+            && !matches!(self.body, Body::None | Body::Length(0))
             && self.headers.has_token("expect", "100-continue")
     }
 

@@ -163,6 +163,25 @@ fn request_lines_are_strict() {
 }
 
 #[test]
+fn faults_of_first_lines_do_not_wait_for_the_head() {
+    use BadRequest as Bad;
+    for (wire, fault) in [
+        ("\u{16}", Bad::Method),
+        ("GET /\u{0}", Bad::Target),
+        ("GET /\u{7f}", Bad::Target),
+        ("GET /\r", Bad::RequestLine),
+        ("GET / HTTQ", Bad::RequestLine),
+        ("GET / HTTP/3.0", Bad::Version),
+        ("GET / HTTP/1.1\r\nX\n", Bad::LineEnd),
+        ("GET / HTTP/1.1\r\nX\rY", Bad::LineEnd),
+    ] {
+        refused(wire, fault);
+        let before = &wire.as_bytes()[..wire.len() - 1];
+        assert_eq!(parse_request(before, &Limits::default()), Ok(None));
+    }
+}
+
+#[test]
 fn targets_have_a_path_a_query_and_a_host() {
     for (target, path, query, host) in [
         ("/", "/", "", "a"),
@@ -381,6 +400,7 @@ fn continue_is_expected_for_a_body() {
         ("Expect: 100-Continue\r\nContent-Length: 5", true),
         ("Expect: 100-continue\r\nTransfer-Encoding: chunked", true),
         ("Expect: 100-continue", false),
+        ("Expect: 100-continue\r\nContent-Length: 0", false),
         ("Expect: other\r\nContent-Length: 5", false),
     ] {
         assert_eq!(accepted(&with_fields(lines)).expects_continue(), expects);
