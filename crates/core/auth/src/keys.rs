@@ -157,8 +157,8 @@ pub enum KeyError {
     /// The key serves other algorithms than the one that was asked for.
     #[error("the key does not fit the algorithm {0}")]
     WrongAlgorithm(Algorithm),
-    /// The claims cannot be written.
-    #[error("the claims cannot be signed")]
+    /// The claims are not a JSON object.
+    #[error("the claims are not a JSON object")]
     Claims,
 }
 

@@ -81,6 +81,9 @@ pub fn sign(
 ) -> Result<String, KeyError> {
     let key = encoding_key(algorithm, key)?;
     let claims = serde_json::to_vec(claims).map_err(|_| KeyError::Claims)?;
+    if !claims.starts_with(b"{") {
+        return Err(KeyError::Claims);
+    }
     let mut token = String::new();
     let header = format!("{{\"alg\":\"{algorithm}\",\"typ\":\"JWT\"}}");
     URL_SAFE_NO_PAD.encode_string(header, &mut token);

@@ -137,6 +137,3 @@ fn decode(part: &str) -> Result<Vec<u8>, TokenFault> {
         .decode(part)
         .map_err(|_| TokenFault::Malformed)
 }
-
-#[cfg(test)]
-mod tests;

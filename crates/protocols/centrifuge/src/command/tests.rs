@@ -1,1 +1,308 @@
+//! Frames as SDKs send them, and frames as they should not be.
 
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a frame holds, in short: `id` and the request's debug form, or the fault.
+fn read(frame: &[u8]) -> Vec<String> {
+    commands(frame)
+        .map(|command| match command {
+            Ok(command) => format!("{} {:?}", command.id, command.request),
+            Err(fault) => format!("{fault:?}"),
+        })
+        .collect()
+}
+
+#[track_caller]
+fn one(frame: &str) -> Command<'_> {
+    let mut all = commands(frame.as_bytes());
+    let command = all.next().unwrap().unwrap();
+    assert!(all.next().is_none());
+    command
+}
+
+#[track_caller]
+fn fault(frame: impl AsRef<[u8]>, expected: Malformed) {
+    let last = commands(frame.as_ref()).last().unwrap();
+    assert_eq!(last.map(|command| format!("{command:?}")), Err(expected));
+}
+
+#[test]
+fn centrifuge_js_connects() {
+    // The first frame of version 5 without and with options; ids stand last.
+    let command = one(r#"{"connect":{"name":"js"},"id":1}"#);
+    let Request::Connect(connect) = command.request else {
+        panic!()
+    };
+    assert_eq!((command.id, &*connect.name, &*connect.token), (1, "js", ""));
+
+    let command = one(
+        r#"{"connect":{"token":"h.p.s","data":{"user":1},"name":"js","version":"1.0","headers":{"x":"y"},"flag":1,"subs":{"$42":{"recover":true,"offset":7,"epoch":"ab"},"news":{"recover":true}}},"id":1}"#,
+    );
+    let Request::Connect(connect) = command.request else {
+        panic!()
+    };
+    assert_eq!(
+        (&*connect.token, &*connect.version, connect.flag),
+        ("h.p.s", "1.0", 1)
+    );
+    assert_eq!(connect.data.unwrap().get(), r#"{"user":1}"#);
+    let subs: Vec<_> = connect
+        .subs
+        .iter()
+        .map(|sub| (&*sub.channel, sub.recover, sub.offset, &*sub.epoch))
+        .collect();
+    assert_eq!(subs, [("$42", true, 7, "ab"), ("news", true, 0, "")]);
+}
+
+#[test]
+fn centrifuge_js_subscribes() {
+    let command = one(
+        r#"{"subscribe":{"channel":"chat:42","token":"t","data":[1],"positioned":true,"recoverable":true,"join_leave":true,"flag":3,"recover":true,"offset":9,"epoch":"2f","delta":"fossil","tf":{"key":"a","cmp":"eq","val":"b"}},"id":2}"#,
+    );
+    let Request::Subscribe(subscribe) = command.request else {
+        panic!()
+    };
+    assert_eq!(
+        (command.id, &*subscribe.channel, &*subscribe.token),
+        (2, "chat:42", "t")
+    );
+    assert!(
+        subscribe.recover && subscribe.positioned && subscribe.recoverable && subscribe.join_leave
+    );
+    assert_eq!(
+        (subscribe.offset, &*subscribe.epoch, subscribe.flag),
+        (9, "2f", 3)
+    );
+    assert_eq!(&*subscribe.delta, "fossil");
+    assert_eq!(
+        subscribe.tf.unwrap().get(),
+        r#"{"key":"a","cmp":"eq","val":"b"}"#
+    );
+    assert!(matches!(subscribe.channel, Cow::Borrowed(_)));
+}
+
+#[test]
+fn every_command_is_read() {
+    for (frame, expected) in [
+        ("{}", "0 Pong"),
+        (r#"{"id":0}"#, "0 Pong"),
+        (
+            r#"{"unsubscribe":{"channel":"c"},"id":3}"#,
+            r#"3 Unsubscribe { channel: "c" }"#,
+        ),
+        (
+            r#"{"presence":{"channel":"c"},"id":3}"#,
+            r#"3 Presence { channel: "c" }"#,
+        ),
+        (
+            r#"{"presence_stats":{"channel":"c"},"id":3}"#,
+            r#"3 PresenceStats { channel: "c" }"#,
+        ),
+        (
+            r#"{"history":{"channel":"c","limit":-1,"reverse":true},"id":3}"#,
+            r#"3 History(History { channel: "c", limit: -1, since: None, reverse: true })"#,
+        ),
+        (
+            r#"{"history":{"channel":"c","since":{"offset":0,"epoch":"e"}},"id":3}"#,
+            r#"3 History(History { channel: "c", limit: 0, since: Some(Since { offset: 0, epoch: "e" }), reverse: false })"#,
+        ),
+        (r#"{"ping":{},"id":3}"#, "3 Ping"),
+        (
+            r#"{"refresh":{"token":"t"},"id":3}"#,
+            r#"3 Refresh { token: "t" }"#,
+        ),
+        (
+            r#"{"sub_refresh":{"channel":"c","token":"t"},"id":4294967295}"#,
+            r#"4294967295 SubRefresh { channel: "c", token: "t" }"#,
+        ),
+    ] {
+        assert_eq!(read(frame.as_bytes()), [expected], "{frame}");
+    }
+}
+
+#[test]
+fn data_is_left_as_it_stands() {
+    let command = one(r#"{"publish":{"channel":"c","data": {"a" : [1,"\u00e9"]} },"id":5}"#);
+    let Request::Publish { channel, data } = command.request else {
+        panic!()
+    };
+    assert_eq!((&*channel, data.get()), ("c", r#"{"a" : [1,"\u00e9"]}"#));
+
+    let command = one(r#"{"rpc":{"method":"sum","data":null},"id":6}"#);
+    let Request::Rpc { method, data } = command.request else {
+        panic!()
+    };
+    assert_eq!((&*method, data.get()), ("sum", "null"));
+
+    for frame in [
+        r#"{"send":{"data":"x"}}"#,
+        r#"{"send":{"data":"x"},"id":9}"#,
+    ] {
+        let Request::Send { data } = one(frame).request else {
+            panic!()
+        };
+        assert_eq!(data.get(), r#""x""#);
+    }
+    let Request::Send { data } = one(r#"{"send":{}}"#).request else {
+        panic!()
+    };
+    assert_eq!(data.get(), "null");
+}
+
+#[test]
+fn several_commands_share_a_frame() {
+    let frame =
+        b"{\"connect\":{},\"id\":1}\n{\"subscribe\":{\"channel\":\"a\"},\"id\":2}\n{}\r\n\n";
+    let read = read(frame);
+    assert_eq!(read.len(), 3);
+    assert!(read[0].starts_with("1 Connect"));
+    assert!(read[1].starts_with("2 Subscribe"));
+    assert_eq!(read[2], "0 Pong");
+}
+
+#[test]
+fn a_fault_ends_the_frame() {
+    let frame = b"{}\n{\"id\":1}\n{}";
+    assert_eq!(read(frame), ["0 Pong", "NoRequest"]);
+    let mut all = commands(frame);
+    assert_eq!(all.by_ref().count(), 2);
+    assert!(all.next().is_none());
+}
+
+#[test]
+fn broken_frames_are_refused() {
+    for empty in ["", "\n", "\n\n", " ", "\r\n"] {
+        fault(empty, Malformed::Empty);
+    }
+    fault(
+        b"{\"connect\":{\"token\":\"\xff\"},\"id\":1}",
+        Malformed::NotUtf8,
+    );
+    fault(r#"{"id":7}"#, Malformed::NoRequest);
+    fault(r#"{"id":7,"connect":null}"#, Malformed::NoRequest);
+    fault(r#"{"id":7,"new_command":{}}"#, Malformed::NoRequest);
+    fault(r#"{"connect":{}}"#, Malformed::NoId);
+    fault(r#"{"connect":{},"id":null}"#, Malformed::NoId);
+    fault(r#"{"ping":{},"rpc":{},"id":1}"#, Malformed::SeveralRequests);
+    fault(
+        r#"{"connect":{},"connect":{},"id":1}"#,
+        Malformed::SeveralRequests,
+    );
+    for (frame, at) in [
+        ("{", 1),
+        ("{}x", 3),
+        ("null", 4),
+        ("1", 1),
+        (r#"{"id":-1}"#, 8),
+        (r#"{"id":4294967296}"#, 16),
+        (r#"{"id":"1"}"#, 9),
+        (r#"{"id":1,"connect":1}"#, 19),
+        (r#"{"id":1,"unsubscribe":{"channel":1}}"#, 34),
+        (r#"{"id":1,"subscribe":{"offset":-1}}"#, 32),
+    ] {
+        fault(frame, Malformed::NotACommand { at });
+    }
+}
+
+#[test]
+fn unknown_fields_and_null_are_ignored() {
+    let command = one(
+        r#"{"id":1,"method":1,"subscribe":{"channel":"\u0441","token":null,"offset":null,"recover":null,"data":null,"tf":null,"cursor":"x","new":{"deep":[[]]}}}"#,
+    );
+    let Request::Subscribe(subscribe) = command.request else {
+        panic!()
+    };
+    // An escaped name cannot be borrowed.
+    assert_eq!(
+        (&*subscribe.channel, &*subscribe.token, subscribe.offset),
+        ("с", "", 0)
+    );
+    assert!(subscribe.data.is_none() && !subscribe.recover);
+}
+
+#[test]
+fn what_is_not_offered_is_refused_and_not_a_fault() {
+    for (frame, code) in [
+        (
+            r#"{"subscribe":{"channel":"c","type":1,"phase":2},"id":1}"#,
+            ErrorCode::NotAvailable,
+        ),
+        (
+            r#"{"publish":{"channel":"c","data":1,"type":1,"key":"k"},"id":1}"#,
+            ErrorCode::NotAvailable,
+        ),
+        (
+            r#"{"sub_refresh":{"channel":"c","type":1,"track":[]},"id":1}"#,
+            ErrorCode::NotAvailable,
+        ),
+        (
+            r#"{"publish":{"channel":"c"},"id":1}"#,
+            ErrorCode::BadRequest,
+        ),
+    ] {
+        let Request::Refused(refused) = one(frame).request else {
+            panic!("{frame}")
+        };
+        assert_eq!(refused, code, "{frame}");
+    }
+}
+
+#[test]
+fn unidirectional_transports_send_bare_connect_requests() {
+    for empty in ["", " ", "null", "{}"] {
+        let connect = Connect::parse(empty.as_bytes()).unwrap();
+        assert!(
+            connect.token.is_empty() && connect.subs.is_empty(),
+            "{empty}"
+        );
+    }
+    let json = br#"{"token":"t","subs":{"user#42":{"recover":true,"offset":12,"epoch":"xD5R"}}}"#;
+    let connect = Connect::parse(json).unwrap();
+    assert_eq!(
+        (&*connect.token, &*connect.subs[0].channel),
+        ("t", "user#42")
+    );
+    assert_eq!(Connect::parse(b"\xff").unwrap_err(), Malformed::NotUtf8);
+    assert_eq!(
+        Connect::parse(b"[").unwrap_err(),
+        Malformed::NotACommand { at: 1 }
+    );
+}
+
+#[test]
+fn every_cut_of_a_frame_is_read_without_panic() {
+    let frame = r#"{"connect":{"token":"é","subs":{"a":{"recover":true}}},"id":1}
+{"publish":{"channel":"c","data":{"a":"\n"}},"id":2}"#
+        .as_bytes();
+    for cut in 0..=frame.len() {
+        for part in [&frame[..cut], &frame[cut..]] {
+            assert!(commands(part).count() >= 1);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(frame: Vec<u8>) {
+        prop_assert!(commands(&frame).count() >= 1);
+    }
+
+    #[test]
+    fn nothing_like_a_command_panics(frame in r#"(\{("(id|connect|subscribe|publish|rpc|send|subs|data)":[{\[]?["0-9a-z]{0,4}[,}\]]{0,2}){0,4}\}?\n?){1,3}"#) {
+        let faults = commands(frame.as_bytes()).filter(Result::is_err).count();
+        prop_assert!(faults <= 1);
+    }
+
+    #[test]
+    fn data_comes_through_untouched(text: String, id in 1..u32::MAX) {
+        let data = serde_json::to_string(&text).unwrap();
+        let frame = format!(r#"{{"id":{id},"publish":{{"data":{data},"channel":{data}}}}}"#);
+        let command = one(&frame);
+        prop_assert_eq!(command.id, id);
+        let Request::Publish { channel, data: read } = command.request else { panic!() };
+        prop_assert_eq!(read.get(), data);
+        prop_assert_eq!(&*channel, text.as_str());
+    }
+}

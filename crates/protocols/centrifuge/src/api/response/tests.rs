@@ -1,1 +1,142 @@
+//! Answers as backends' libraries read them.
 
+use std::sync::Arc;
+
+use throng_types::{ChannelName, Epoch, Payload, PayloadKind};
+
+use super::*;
+
+fn published(offset: u64) -> PublishResult {
+    PublishResult {
+        position: Some(Position {
+            epoch: Epoch(0x2f),
+            offset,
+        }),
+    }
+}
+
+#[track_caller]
+fn check(encode: impl FnOnce(&mut Vec<u8>), expected: &str) {
+    let mut out = Vec::new();
+    encode(&mut out);
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
+}
+
+#[track_caller]
+fn check_result(result: ApiResult<'_>, expected: &str) {
+    check(
+        |out| encode_response(Ok(&result), out),
+        &format!(r#"{{"result":{expected}}}"#),
+    );
+}
+
+#[test]
+fn results() {
+    check_result(ApiResult::Publish(PublishResult::default()), "{}");
+    check_result(
+        ApiResult::Publish(published(7)),
+        r#"{"epoch":"2f","offset":7}"#,
+    );
+    check_result(ApiResult::Unsubscribe, "{}");
+    check_result(ApiResult::Disconnect, "{}");
+    check_result(ApiResult::Channels(&[]), r#"{"channels":{}}"#);
+    check_result(
+        ApiResult::Channels(&[("a\"", 1), ("b", 20)]),
+        r#"{"channels":{"a\"":{"num_clients":1},"b":{"num_clients":20}}}"#,
+    );
+    check_result(
+        ApiResult::Broadcast(&[
+            Ok(published(1)),
+            Err(ApiError::UnknownChannel),
+            Ok(PublishResult::default()),
+        ]),
+        concat!(
+            r#"{"responses":[{"result":{"epoch":"2f","offset":1}},"#,
+            r#"{"error":{"code":102,"message":"unknown channel"}},{"result":{}}]}"#,
+        ),
+    );
+    let node = NodeInfo {
+        uid: "u",
+        name: "host_8000",
+        num_clients: 3,
+        uptime_s: 9,
+        ..NodeInfo::default()
+    };
+    check_result(
+        ApiResult::Info(&[node]),
+        concat!(
+            r#"{"nodes":[{"uid":"u","name":"host_8000","version":"","num_clients":3,"num_users":0,"#,
+            r#""num_channels":0,"num_subs":0,"uptime":9}]}"#,
+        ),
+    );
+}
+
+#[test]
+fn history_shows_no_time() {
+    let publication = Arc::new(Publication {
+        channel: ChannelName::new("c").unwrap(),
+        position: published(2).position,
+        payload: Payload {
+            bytes: b"{\n}".as_slice().into(),
+            kind: PayloadKind::Json,
+        },
+        publisher: None,
+        tags: None,
+        time_unix_ms: 1,
+    });
+    let history = HistoryResult {
+        publications: &[publication],
+        position: published(4).position.unwrap(),
+    };
+    check_result(
+        ApiResult::History(history),
+        r#"{"publications":[{"data":{},"offset":2}],"epoch":"2f","offset":4}"#,
+    );
+}
+
+#[test]
+fn errors_have_three_frames_and_a_status() {
+    for (error, code, status) in [
+        (ApiError::Internal, 100, 500),
+        (ApiError::UnknownChannel, 102, 404),
+        (ApiError::NotFound, 104, 404),
+        (ApiError::BadRequest, 107, 400),
+        (ApiError::NotAvailable, 108, 400),
+        (ApiError::UnrecoverablePosition, 112, 416),
+        (ApiError::Conflict, 113, 409),
+    ] {
+        let bare = format!(r#"{{"code":{code},"message":"{}"}}"#, error.message());
+        assert_eq!(error.http_status(), status);
+        check(|out| encode_bare_error(error, out), &bare);
+        check(
+            |out| encode_response(Err(error), out),
+            &format!(r#"{{"error":{bare}}}"#),
+        );
+        check(
+            |out| encode_legacy(3, Err(error), out),
+            &format!(r#"{{"id":3,"error":{bare}}}"#),
+        );
+    }
+}
+
+#[test]
+fn batches_and_the_older_endpoint() {
+    let answers = [
+        Ok(ApiResult::Publish(PublishResult::default())),
+        Err(ApiError::UnknownChannel),
+        Ok(ApiResult::Disconnect),
+    ];
+    check(
+        |out| encode_batch(answers, out),
+        concat!(
+            r#"{"replies":[{"publish":{}},{"error":{"code":102,"message":"unknown channel"}},"#,
+            r#"{"disconnect":{}}]}"#,
+        ),
+    );
+    check(|out| encode_batch([], out), r#"{"replies":[]}"#);
+    check(
+        |out| encode_legacy(0, Ok(&ApiResult::Unsubscribe), out),
+        r#"{"result":{}}"#,
+    );
+}
