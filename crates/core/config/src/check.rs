@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use crate::config::{Config, is_loopback};
 use crate::layout::element;
-use crate::load::Origins;
 use crate::options::ChannelOptions;
 use crate::problem::{Origin, Problem};
+use crate::sources::Origins;
 use crate::units::{duration_text, size_text};
 
 /// RFC 7518 section 3.2: the key of HS256 has at least the 256 bits of its hash.

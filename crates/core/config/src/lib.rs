@@ -23,6 +23,7 @@ mod problem;
 mod secret;
 mod section;
 mod show;
+mod sources;
 mod suggest;
 mod units;
 
@@ -30,7 +31,6 @@ mod units;
 mod tests;
 
 pub use config::{AuthFile, Config, Namespace, Namespaces};
-pub use load::{ConfigFile, Loaded, Origins, Sources};
 pub use options::{
     Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
     Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Websocket,
@@ -39,3 +39,4 @@ pub use problem::{Origin, Problem};
 pub use secret::Secret;
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
+pub use sources::{ConfigFile, Loaded, Origins, Sources};

@@ -3,7 +3,7 @@
 //! Each layer's value is checked even when a later layer overrides it, because a value
 //! that is wrong today is a trap for the day when the override goes away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -16,57 +16,8 @@ use crate::layout::{Shape, element, sections, top_sections};
 use crate::options::{Appwrite, Grip};
 use crate::problem::{Origin, Problem};
 use crate::section::{OptionSpec, Section};
+use crate::sources::{Loaded, Origins, Sources};
 use crate::suggest::{closest, unknown_option, unknown_top};
-
-/// A configuration file that the caller has read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConfigFile {
-    /// How messages call it, usually its path.
-    pub name: String,
-    /// What it holds.
-    pub text: String,
-}
-
-/// Everything that a configuration is made from.
-#[derive(Clone, Debug, Default)]
-pub struct Sources {
-    /// The file, if there is one.
-    pub file: Option<ConfigFile>,
-    /// Environment variables. The caller may hand over all: names that do not begin with
-    /// `THRONG_` are not looked at, and an empty value counts as not set.
-    pub env: Vec<(String, String)>,
-    /// Flags as option paths with values: `("listen.api", "127.0.0.1:9001")`. Of several values for one
-    /// option the last wins; an option that is a list takes them all.
-    pub flags: Vec<(String, String)>,
-}
-
-/// Where each value came from, by path: `listen.api`, `namespace[0].history_size`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origins(BTreeMap<String, Origin>);
-
-impl Origins {
-    /// [`Origin::Default`] for what nobody set.
-    #[must_use]
-    pub fn get(&self, path: &str) -> &Origin {
-        self.0.get(path).unwrap_or(&Origin::Default)
-    }
-
-    /// Everything that somebody set, by path.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
-        self.0.iter().map(|(path, origin)| (path.as_str(), origin))
-    }
-}
-
-/// A configuration that passed every check.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The values.
-    pub config: Config,
-    /// Where they came from.
-    pub origins: Origins,
-    /// What is allowed and yet probably not meant; one sentence each.
-    pub warnings: Vec<String>,
-}
 
 impl Config {
     /// Reads, merges and checks.

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::layout::{Shape, sections};
-use crate::load::Loaded;
 use crate::problem::Origin;
 use crate::secret::MASK;
 use crate::section::{OptionSpec, Section};
+use crate::sources::Loaded;
 
 /// One value with where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

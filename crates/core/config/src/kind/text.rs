@@ -1,0 +1,286 @@
+//! The kinds whose values are TOML strings: texts, keys, addresses, URLs, words.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
+use crate::secret::Secret;
+
+/// A kind whose values are TOML strings.
+pub(crate) trait TextKind {
+    /// The field's type.
+    type Field;
+    /// See [`Kind::name`].
+    const NAME: &'static str;
+    /// See [`Kind::expected`].
+    fn wanted() -> String;
+    /// Reads and checks.
+    fn of(text: &str) -> Option<Self::Field>;
+    /// The inverse of [`TextKind::of`].
+    fn text(value: &Self::Field) -> String;
+}
+
+impl<K: TextKind> Kind for K {
+    type Field = K::Field;
+
+    fn name() -> String {
+        K::NAME.to_owned()
+    }
+
+    fn expected(_: &Rule) -> String {
+        K::wanted()
+    }
+
+    fn read(given: &Given<'_>, rule: &Rule) -> Result<K::Field, Fault> {
+        given
+            .as_str()
+            .and_then(K::of)
+            .map_or_else(|| Self::refuse(given, rule), Ok)
+    }
+
+    fn write(value: &K::Field) -> Option<String> {
+        Some(quoted(&K::text(value)))
+    }
+}
+
+/// Any text but the empty one.
+pub(crate) struct Text;
+
+impl TextKind for Text {
+    type Field = String;
+    const NAME: &'static str = "text";
+
+    fn wanted() -> String {
+        "a text that is not empty".to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        (!text.trim().is_empty()).then(|| text.to_owned())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// A text that is never shown.
+pub(crate) struct SecretText;
+
+impl TextKind for SecretText {
+    type Field = Secret;
+    const NAME: &'static str = "secret";
+
+    fn wanted() -> String {
+        "a text that is not empty".to_owned()
+    }
+
+    fn of(text: &str) -> Option<Secret> {
+        Text::of(text).map(Secret::from)
+    }
+
+    fn text(value: &Secret) -> String {
+        value.expose().to_owned()
+    }
+}
+
+/// A public key in PEM form (RFC 7468).
+pub(crate) struct Pem;
+
+impl TextKind for Pem {
+    type Field = String;
+    const NAME: &'static str = "PEM text";
+
+    fn wanted() -> String {
+        "a public key as PEM text that begins with -----BEGIN (for the name of a file, use the option that ends in _file)"
+            .to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        let public = text.trim_start().starts_with("-----BEGIN ") && !is_private_key(text);
+        public.then(|| text.to_owned())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// An IP address with a port.
+pub(crate) struct Address;
+
+impl TextKind for Address {
+    type Field = SocketAddr;
+    const NAME: &'static str = "address";
+
+    fn wanted() -> String {
+        "an IP address with a port, such as \"127.0.0.1:8000\" or \"[::]:8000\"".to_owned()
+    }
+
+    fn of(text: &str) -> Option<SocketAddr> {
+        text.trim().parse().ok()
+    }
+
+    fn text(value: &SocketAddr) -> String {
+        value.to_string()
+    }
+}
+
+/// An address as `ZeroMQ` and its users write it: `tcp://` is optional, `*` stands for all interfaces.
+pub(crate) struct Endpoint;
+
+impl TextKind for Endpoint {
+    type Field = SocketAddr;
+    const NAME: &'static str = "address";
+
+    fn wanted() -> String {
+        "an address such as \"127.0.0.1:5561\", \"tcp://127.0.0.1:5560\" or \"tcp://*:5560\""
+            .to_owned()
+    }
+
+    fn of(text: &str) -> Option<SocketAddr> {
+        let text = text.trim();
+        let text = text.strip_prefix("tcp://").unwrap_or(text);
+        match text.strip_prefix("*:") {
+            Some(port) => Some(SocketAddr::from((
+                Ipv4Addr::UNSPECIFIED,
+                port.parse().ok()?,
+            ))),
+            None => text.parse().ok(),
+        }
+    }
+
+    fn text(value: &SocketAddr) -> String {
+        value.to_string()
+    }
+}
+
+/// A web origin (RFC 6454 section 6.1), `*` for all, or `scheme://*.domain` for all below a domain.
+pub(crate) struct WebOrigin;
+
+impl TextKind for WebOrigin {
+    type Field = String;
+    const NAME: &'static str = "origin";
+
+    fn wanted() -> String {
+        "a web origin such as \"https://app.example.com\", without a path, or \"*\"".to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        let text = text.trim();
+        (text == "*" || host_of(text, &["http://", "https://"])?.1.is_empty())
+            .then(|| text.to_ascii_lowercase())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// The address of something that speaks HTTP.
+pub(crate) struct HttpUrl;
+
+impl TextKind for HttpUrl {
+    type Field = String;
+    const NAME: &'static str = "URL";
+
+    fn wanted() -> String {
+        "a URL that begins with http:// or https://, such as \"http://127.0.0.1:9000\"".to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        host_of(text.trim(), &["http://", "https://"])?;
+        Some(text.trim().to_owned())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// The address of a Redis server. It may hold a password, so it is a secret.
+pub(crate) struct RedisUrl;
+
+impl TextKind for RedisUrl {
+    type Field = Secret;
+    const NAME: &'static str = "URL";
+
+    fn wanted() -> String {
+        "a URL such as \"redis://127.0.0.1:6379/0\" or \"rediss://user:password@host:6379\""
+            .to_owned()
+    }
+
+    fn of(text: &str) -> Option<Secret> {
+        host_of(text.trim(), &["redis://", "rediss://"])?;
+        Some(Secret::from(text.trim()))
+    }
+
+    fn text(value: &Secret) -> String {
+        value.expose().to_owned()
+    }
+}
+
+/// Where a route begins.
+pub(crate) struct PathPrefix;
+
+impl TextKind for PathPrefix {
+    type Field = String;
+    const NAME: &'static str = "path";
+
+    fn wanted() -> String {
+        "a path that begins with \"/\"".to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        let clean = text.starts_with('/')
+            && !text.contains(|c: char| c.is_control() || matches!(c, ' ' | '?' | '#'));
+        clean.then(|| text.to_owned())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// A field type with a few named values.
+pub(crate) trait Named: Copy + PartialEq + 'static {
+    /// Every value with its text.
+    const NAMES: &'static [(&'static str, Self)];
+}
+
+/// One of a few words.
+pub(crate) struct Choice<T>(T);
+
+impl<T: Named> TextKind for Choice<T> {
+    type Field = T;
+    const NAME: &'static str = "word";
+
+    fn wanted() -> String {
+        let names: Vec<String> = T::NAMES
+            .iter()
+            .map(|(name, _)| format!("{name:?}"))
+            .collect();
+        format!("one of {}", names.join(", "))
+    }
+
+    fn of(text: &str) -> Option<T> {
+        let found = T::NAMES.iter().find(|(name, _)| *name == text.trim());
+        found.map(|&(_, value)| value)
+    }
+
+    fn text(value: &T) -> String {
+        let found = T::NAMES.iter().find(|(_, other)| other == value);
+        found.map_or_else(String::new, |(name, _)| (*name).to_owned())
+    }
+}
+
+/// Host and what follows it, if the text has one of the schemes and its host is not empty.
+fn host_of<'a>(text: &'a str, schemes: &[&str]) -> Option<(&'a str, &'a str)> {
+    let rest = schemes
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme))?;
+    if rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return None;
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, after) = rest.split_at_checked(end)?;
+    (!host.is_empty()).then_some((host, after))
+}

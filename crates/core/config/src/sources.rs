@@ -1,0 +1,56 @@
+//! What goes into the loader and what comes out.
+
+use std::collections::BTreeMap;
+
+use crate::config::Config;
+use crate::problem::Origin;
+
+/// A configuration file that the caller has read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// How messages call it, usually its path.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Everything that a configuration is made from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file, if there is one.
+    pub file: Option<ConfigFile>,
+    /// Environment variables. The caller may hand over all: names that do not begin with
+    /// `THRONG_` are not looked at, and an empty value counts as not set.
+    pub env: Vec<(String, String)>,
+    /// Flags as option paths with values: `("listen.api", "127.0.0.1:9001")`. Of several values for one
+    /// option the last wins; an option that is a list takes them all.
+    pub flags: Vec<(String, String)>,
+}
+
+/// Where each value came from, by path: `listen.api`, `namespace[0].history_size`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins(pub(crate) BTreeMap<String, Origin>);
+
+impl Origins {
+    /// [`Origin::Default`] for what nobody set.
+    #[must_use]
+    pub fn get(&self, path: &str) -> &Origin {
+        self.0.get(path).unwrap_or(&Origin::Default)
+    }
+
+    /// Everything that somebody set, by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        self.0.iter().map(|(path, origin)| (path.as_str(), origin))
+    }
+}
+
+/// A configuration that passed every check.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// Where they came from.
+    pub origins: Origins,
+    /// What is allowed and yet probably not meant; one sentence each.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,464 @@
+//! What is accepted, where it came from, and the texts that are made from the table.
+
+use proptest::prelude::*;
+
+use super::{check, load, load_all, refusals, sources};
+use crate::*;
+
+#[test]
+fn channels_find_their_options() {
+    let loaded = load(
+        "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \"chat\"\nsubscribe_token = true\nslow_consumer = \"latest-only\"",
+    );
+    let options = |name| {
+        let channel = throng_types::ChannelName::new(name).expect("a channel name");
+        loaded.config.channel_options(&channel)
+    };
+    assert_eq!(options("news").map(|options| options.history_size), Some(1));
+    let chat = options("chat:42").expect("configured");
+    assert!(chat.subscribe_token && chat.history_size == 0);
+    assert_eq!(chat.slow_consumer, SlowConsumer::LatestOnly);
+    assert_eq!(options("other:42"), None);
+    assert_eq!(options(":42"), None);
+    assert_eq!(loaded.config.namespaces.find("chat"), Some(chat));
+}
+
+#[test]
+fn permissions_that_nobody_set_follow_open_mode() {
+    let permissions = |file: &str| {
+        let config = load(file).config;
+        let options = config.namespaces.find("n").expect("configured");
+        assert_eq!(config.channel.publish, options.publish, "{file}");
+        (
+            options.anonymous_subscribe,
+            options.anonymous_publish,
+            options.publish,
+        )
+    };
+    let namespace = "[[namespace]]\nname = \"n\"\n";
+    assert_eq!(permissions(namespace), (true, true, true));
+    assert_eq!(
+        permissions(&format!("{namespace}anonymous_publish = false")),
+        (true, false, true)
+    );
+    for closed in [
+        "anonymous = false",
+        "hmac_secret = \"s\"",
+        "api_keys = [\"k\"]",
+    ] {
+        let file = format!("{namespace}anonymous_subscribe = true\n[auth]\n{closed}");
+        assert_eq!(permissions(&file), (true, false, false), "{closed}");
+    }
+    assert!(Config::load(&Sources::default()).is_ok_and(|loaded| loaded.config.open_mode()));
+}
+
+#[test]
+fn optional_sections_are_read_and_checked() {
+    check(
+        "[grip]\nzmq_sub = \"tcp://localhost:1\"\n[[grip.route]]\npath = \"x\"\n[[grip.route]]\norigin = \"127.0.0.1:9\"\n\
+         [[grip.route]]\npath = \"/\"\norigin = []",
+        &[
+            "throng.toml:2:11: grip.zmq_sub: expected an address such as \"127.0.0.1:5561\", \"tcp://127.0.0.1:5560\" or \"tcp://*:5560\", found \"tcp://localhost:1\"",
+            "throng.toml:3:1: grip.route[0] has no backend: add origin = [\"http://…\"]",
+            "throng.toml:4:8: grip.route[0].path: expected a path that begins with \"/\", found \"x\"",
+            "throng.toml:5:1: grip.route[1] has no path: add path = \"/\" or a longer one",
+            "throng.toml:6:10: grip.route[1].origin: expected a URL that begins with http:// or https://, such as \"http://127.0.0.1:9000\", found \"127.0.0.1:9\"",
+            "throng.toml:9:10: grip.route[2] has no backend: add origin = [\"http://…\"]",
+        ],
+    );
+    check(
+        "[appwrite]\nredis = \"x\"\n[[appwrite.project]]\n[[appwrite.project]]\nid = \"\"\n[[appwrite.project]]\nid = \"p\"\n[[appwrite.project]]\nid = \"p\"",
+        &[
+            "throng.toml:2:9: appwrite.redis: expected a URL such as \"redis://127.0.0.1:6379/0\" or \"rediss://user:password@host:6379\", found another text",
+            "throng.toml:3:1: appwrite.project[0] has no id: add id = \"…\"",
+            "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \"\"",
+            "throng.toml:9:6: appwrite.project[3].id: the project \"p\" is there twice",
+        ],
+    );
+    let none = load("").config;
+    assert!(none.grip.is_none() && none.appwrite.is_none());
+
+    let loaded = load_all(
+        "[[grip.route]]\npath = \"/api\"\norigin = \"http://127.0.0.1:9000/x\"\n[[grip.route]]\npath = \"/\"\n\
+         origin = [\"https://a\", \"http://b:1\"]\nresponse_timeout = \"2s\"",
+        &[
+            ("THRONG_APPWRITE_API", "http://127.0.0.1/v1"),
+            ("THRONG_GRIP_ZMQ_PULL", "tcp://*:5560"),
+        ],
+        &[],
+    );
+    let grip = loaded
+        .config
+        .grip
+        .as_ref()
+        .expect("a route makes the section");
+    assert_eq!(grip.routes[0].origin, ["http://127.0.0.1:9000/x"]);
+    assert_eq!(
+        (
+            grip.routes[1].origin.len(),
+            grip.routes[1].response_timeout_ms
+        ),
+        (2, 2000)
+    );
+    assert_eq!(grip.zmq_pull, Some(([0, 0, 0, 0], 5560).into()));
+    let appwrite = loaded
+        .config
+        .appwrite
+        .as_ref()
+        .expect("a variable makes the section");
+    assert_eq!(appwrite.api.as_deref(), Some("http://127.0.0.1/v1"));
+    assert_eq!(
+        loaded.warnings,
+        [
+            "[appwrite] has no [[appwrite.project]]: name the projects whose clients may connect",
+            "grip.zmq_pull: everyone who reaches 0.0.0.0:5560 may use it, since GRIP has no keys for it; keep it inside your network",
+        ]
+    );
+}
+
+#[test]
+fn later_layers_win_and_are_remembered() {
+    let file = "[engine]\nshards = 1\nbacklog = 10\n[listen]\nclient = \"127.0.0.1:1\"\n";
+    let loaded = load_all(
+        file,
+        &[
+            ("THRONG_ENGINE_SHARDS", "2"),
+            ("THRONG_LISTEN_CLIENT", "127.0.0.1:2, [::1]:2"),
+            ("THRONG_LISTEN_API", ""),
+            ("PATH", "x"),
+        ],
+        &[("engine.shards", "3"), ("engine.shards", "4")],
+    );
+    let origin = |path| loaded.origins.get(path).to_string();
+    assert_eq!(
+        (loaded.config.engine.shards, origin("engine.shards")),
+        (4, "flag --shards".to_owned())
+    );
+    assert_eq!(
+        (loaded.config.engine.backlog, origin("engine.backlog")),
+        (10, "throng.toml:3".to_owned())
+    );
+    assert_eq!(loaded.config.listen.client.len(), 2);
+    assert_eq!(origin("listen.client"), "env THRONG_LISTEN_CLIENT");
+    assert_eq!(origin("listen.api"), "default");
+    assert_eq!(loaded.warnings, [""; 0]);
+
+    let flags = [
+        ("listen.client", "127.0.0.1:3"),
+        ("listen.client", "127.0.0.1:4"),
+    ];
+    let loaded = load_all(file, &[], &flags);
+    assert_eq!(
+        loaded.config.listen.client.len(),
+        2,
+        "a repeated flag makes a list"
+    );
+
+    assert_eq!(
+        refusals(
+            "[engine]\nshards = 999",
+            &[("THRONG_ENGINE_SHARDS", "x")],
+            &[("engine.shard", "1"), ("engine.shards", "")]
+        ),
+        [
+            "throng.toml:2:10: engine.shards: expected a whole number from 0 to 256, found the number 999",
+            "env THRONG_ENGINE_SHARDS: engine.shards: expected a whole number from 0 to 256, found \"x\"",
+            "flag --set engine.shard: unknown option \"engine.shard\": did you mean \"engine.shards\"?",
+            "flag --shards: engine.shards: expected a whole number from 0 to 256, found \"\"",
+        ]
+    );
+}
+
+#[test]
+fn strange_variables_are_a_warning() {
+    let variables = [
+        ("THRONG_LISTEN_CLEINT", "x"),
+        ("THRONG_CONFIG", "x"),
+        ("THRONG_PORT_8000_TCP", "tcp://10.0.0.1:8000"),
+        ("THRONG_SERVICE_HOST", "10.0.0.1"),
+        ("THRONG_NAMESPACE_NAME", "x"),
+    ];
+    assert_eq!(
+        load_all("", &variables, &[]).warnings,
+        [
+            "env THRONG_LISTEN_CLEINT is no option and has no effect; did you mean THRONG_LISTEN_CLIENT?",
+            "env THRONG_NAMESPACE_NAME is no option and has no effect",
+        ]
+    );
+}
+
+/// A value other than the default that every kind of option accepts.
+fn another(option: &OptionSpec) -> &'static str {
+    match option.path().as_str() {
+        "log.level" => return "debug",
+        "log.format" => return "json",
+        "websocket.pong_timeout" => return "7s",
+        "limits.history_bytes_max" => return "7MiB",
+        _ => {}
+    }
+    match option.kind.as_str() {
+        "bool" if option.default.as_deref() == Some("false") => "true",
+        "bool" => "false",
+        "number" => "7",
+        "duration" => "17s",
+        "size" => "77KiB",
+        "text" | "secret" | "list of secrets" => "a-long-text-that-guards-the-doors",
+        "PEM text" => "-----BEGIN PUBLIC KEY-----",
+        "address" | "list of addresses" => "127.0.0.7:777",
+        "list of origins" => "https://a.example",
+        "URL" if option.key == "redis" => "redis://a",
+        "URL" => "http://a",
+        "word" => "latest-only",
+        other => panic!("{}: no value for the kind {other}", option.path()),
+    }
+}
+
+#[test]
+fn every_option_can_be_set_from_every_layer() {
+    let once = options().into_iter().filter(|option| {
+        !matches!(
+            option.section,
+            "namespace" | "grip.route" | "appwrite.project"
+        )
+    });
+    for option in once {
+        let path = option.path();
+        let value = another(&option);
+        let in_file = match option.kind.as_str() {
+            "bool" | "number" => value.to_owned(),
+            _ => format!("{value:?}"),
+        };
+        let recovery = if path == "channel.recovery" {
+            "history_size = 1\nhistory_ttl = \"1s\"\n"
+        } else {
+            ""
+        };
+        let base = if recovery.is_empty() {
+            String::new()
+        } else {
+            format!("[channel]\n{recovery}")
+        };
+        let section = if recovery.is_empty() {
+            format!("[{}]\n", option.section)
+        } else {
+            base.clone()
+        };
+        let layers = [
+            (
+                load(&format!("{section}{} = {in_file}", option.key)),
+                "throng.toml:".to_owned(),
+            ),
+            (
+                load_all(&base, &[(&option.env(), value)], &[]),
+                format!("env {}", option.env()),
+            ),
+            (
+                load_all(&base, &[], &[(&path, value)]),
+                "flag --".to_owned(),
+            ),
+        ];
+        for (loaded, origin) in layers {
+            let shown = loaded.values(true);
+            let shown = shown
+                .iter()
+                .find(|shown| shown.path == path)
+                .expect("it is shown");
+            assert_ne!(shown.value, option.default, "{path}");
+            let text = shown.value.clone().unwrap_or_default();
+            assert!(text.contains(value), "{path} = {text}");
+            assert!(
+                shown.origin.to_string().starts_with(&origin),
+                "{path}: {}",
+                shown.origin
+            );
+        }
+    }
+}
+
+/// The commented file with the options switched on that `keep` picks.
+fn uncommented(keep: impl Fn(&str, &str) -> bool) -> String {
+    let mut section = String::new();
+    let mut out = String::new();
+    for line in init_text().lines() {
+        let option = line
+            .strip_prefix('#')
+            .filter(|rest| !rest.starts_with(' ') && !rest.is_empty());
+        let content = option.unwrap_or(line);
+        if let Some(name) = content.strip_prefix('[') {
+            name.trim_matches(['[', ']']).clone_into(&mut section);
+        }
+        let key = content.split(" = ").next().unwrap_or_default();
+        out.push_str(if keep(&section, key) { content } else { line });
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+fn the_commented_file_holds_the_defaults() {
+    let defaults = load("").config;
+    assert_eq!(load(&init_text()).config, defaults, "as it is written");
+
+    let with_defaults: Vec<OptionSpec> = options()
+        .into_iter()
+        .filter(|option| {
+            option.default.is_some()
+                && !matches!(
+                    option.section,
+                    "namespace" | "appwrite" | "appwrite.project" | "grip" | "grip.route"
+                )
+        })
+        .collect();
+    let text = uncommented(|section, key| {
+        with_defaults
+            .iter()
+            .any(|option| option.section == section && option.key == key)
+    });
+    let loaded = load(&text);
+    assert_eq!(loaded.config, defaults, "with every default switched on");
+    for option in &with_defaults {
+        assert!(
+            matches!(loaded.origins.get(&option.path()), Origin::File { .. }),
+            "{}",
+            option.path()
+        );
+    }
+
+    let everything = uncommented(|_, key| {
+        !matches!(
+            key,
+            "hmac_secret_file"
+                | "ecdsa_public_key_file"
+                | "rsa_public_key_file"
+                | "eddsa_public_key_file"
+        )
+    });
+    let loaded = load(&everything);
+    assert_eq!(
+        loaded.config.namespaces.iter().count(),
+        1,
+        "examples are values that are accepted"
+    );
+    assert_eq!(loaded.config.grip.map(|grip| grip.routes.len()), Some(1));
+}
+
+#[test]
+fn what_is_shown_reads_back() {
+    let file = "[engine]\nshards = 3\n[auth]\nhmac_secret = \"tab\\there \\\"quoted\\\" \\\\ \\u0001 é\"\n\
+        [[namespace]]\nname = \"a\"\npublish = true\n[[namespace]]\nname = \"b\"\n\
+        [[appwrite.project]]\nid = \"p\"\nplatforms = [\"a\", \"b\"]\n[[grip.route]]\npath = \"/\"\norigin = \"http://a\"\n";
+    let loaded = load(file);
+    let shown = loaded.show(true);
+    assert_eq!(load(&shown).config, loaded.config, "{shown}");
+    assert!(
+        shown.contains("[engine]\nshards = 3                     # throng.toml:2\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn options_are_named_once_and_documented() {
+    let all = options();
+    let mut names: Vec<String> = all.iter().map(OptionSpec::path).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all.len());
+    let mut variables: Vec<String> = all.iter().map(OptionSpec::env).collect();
+    variables.sort();
+    variables.dedup();
+    assert_eq!(variables.len(), all.len(), "two options share a variable");
+    let reference = reference_text();
+    for option in &all {
+        assert!(
+            option.doc.ends_with('.'),
+            "{}: {}",
+            option.path(),
+            option.doc
+        );
+        assert!(
+            reference.contains(&format!("| `{}` | {} |", option.key, option.kind)),
+            "{}",
+            option.path()
+        );
+        assert!(
+            option.default.is_some() || !option.example.is_empty(),
+            "{} needs an example",
+            option.path()
+        );
+    }
+    assert_eq!(all[0].env(), "THRONG_LISTEN_CLIENT");
+    for line in reference.lines().filter(|line| line.starts_with('|')) {
+        assert!(
+            matches!(line.matches(" |").count(), 4 | 5) || line.starts_with("|---"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn files_are_taken_by_the_option_that_names_them() {
+    let mut auth = load(
+        "[auth]\nhmac_secret_file = \"s\"\neddsa_public_key_file = \"e\"\napi_keys_file = \"k\"\n",
+    )
+    .config
+    .auth;
+    let files = auth.files();
+    let keys: Vec<&str> = files.iter().map(|file| file.key).collect();
+    assert_eq!(
+        keys,
+        ["hmac_secret_file", "eddsa_public_key_file", "api_keys_file"]
+    );
+    assert_eq!(auth.take_file(&files[0], "secret\n"), Ok(()));
+    assert_eq!(auth.hmac_secret.as_deref(), Some("secret"));
+    assert_eq!(auth.take_file(&files[2], "one\n\n two \r\n"), Ok(()));
+    let api_keys: Vec<&str> = auth.api_keys.iter().map(Secret::expose).collect();
+    assert_eq!(api_keys, ["one", "two"]);
+    assert_eq!(
+        auth.take_file(&files[2], " \n"),
+        Err("auth.api_keys_file: k: the file holds no key; put one on each line".to_owned())
+    );
+    assert_eq!(
+        auth.take_file(&files[0], " \n"),
+        Err(
+            "auth.hmac_secret_file: s: expected a text that is not empty, found something else"
+                .to_owned()
+        )
+    );
+    let message = auth
+        .take_file(&files[1], "MC4CAQ")
+        .expect_err("no PEM text");
+    assert!(
+        message.starts_with("auth.eddsa_public_key_file: e: expected a public key as PEM text"),
+        "{message}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_survived(text in ".*") {
+        let _ = Config::load(&sources(&text, &[], &[]));
+    }
+
+    /// Pieces of real files in any order find more than random characters do.
+    #[test]
+    fn any_heap_of_pieces_is_survived(
+        pieces in proptest::collection::vec(
+            prop_oneof![
+                Just("["), Just("]"), Just("[["), Just("]]"), Just("\n"), Just(" = "), Just("\""), Just("."), Just("#"),
+                Just("listen"), Just("namespace"), Just("grip"), Just("route"), Just("name"), Just("client"),
+                Just("history_size"), Just("{"), Just("}"), Just(","), Just("1"), Just("-"), Just("é"), Just("\r\n"),
+                Just("\"\"\""), Just("0x"), Just("1979-05-27"), Just("[[namespace]]\nname = \"x\"\n"), Just("true"),
+            ],
+            0..40,
+        )
+    ) {
+        let _ = Config::load(&sources(&pieces.concat(), &[], &[]));
+    }
+
+    #[test]
+    fn any_variable_and_flag_is_survived(which in 0_usize..80, text in ".*") {
+        let all = options();
+        let option = &all[which % all.len()];
+        let _ = Config::load(&sources("", &[(&option.env(), &text)], &[(&option.path(), &text)]));
+    }
+}

@@ -1,0 +1,337 @@
+//! What is refused, and in exactly which words.
+
+use super::{check, load, refusals};
+use crate::*;
+
+#[test]
+fn strange_keys_are_named_with_what_was_meant() {
+    check(
+        "[websocket]\npign_interval = \"25s\"\n",
+        &[
+            "throng.toml:2:1: unknown option \"pign_interval\" in [websocket]: did you mean \"ping_interval\"?",
+        ],
+    );
+    check(
+        "[stream]\nping_interval = \"25s\"\n  zzzzzzzz = 1",
+        &[
+            "throng.toml:2:1: unknown option \"ping_interval\" in [stream]: it belongs in [websocket]",
+            "throng.toml:3:3: unknown option \"zzzzzzzz\" in [stream]: the options there are keepalive_interval",
+        ],
+    );
+    check(
+        "[websokcet]\nping_interval = \"1s\"\n",
+        &["throng.toml:1:2: unknown section \"websokcet\": did you mean [websocket]?"],
+    );
+    check(
+        "[[namespaces]]\nname = \"x\"",
+        &["throng.toml:1:3: unknown section \"namespaces\": did you mean [[namespace]]?"],
+    );
+    check(
+        "client = \"127.0.0.1:1\"\n",
+        &["throng.toml:1:1: unknown option \"client\" outside any section: put it under [listen]"],
+    );
+    check(
+        "[wholly_else]\n",
+        &[
+            "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], [engine], [limits], \
+           [websocket], [stream], [auth], [drain], [channel], [[namespace]], [log], [appwrite], [grip]",
+        ],
+    );
+    check(
+        "[[namespace]]\nname = \"x\"\nrecover = true\n[[grip.route]]\npath = \"/\"\norigin = \"http://a\"\ntimeout = 1\n[grip]\nroutes = 1",
+        &[
+            "throng.toml:3:1: unknown option \"recover\" in [[namespace]]: did you mean \"recovery\"?",
+            "throng.toml:7:1: unknown option \"timeout\" in [[grip.route]]: it belongs in [drain]",
+            "throng.toml:9:1: unknown option \"routes\" in [grip]: did you mean \"route\"?",
+        ],
+    );
+}
+
+#[test]
+fn wrong_shapes_say_how_to_write_it() {
+    check(
+        "[namespace]\nname = \"x\"\n",
+        &[
+            "throng.toml:1:1: namespace may stand several times: write it in double brackets, [[namespace]]",
+        ],
+    );
+    check(
+        "namespace = [1]\n",
+        &[
+            "throng.toml:1:14: namespace is a section: write [[namespace]], and its options below it",
+        ],
+    );
+    check(
+        "[[listen]]\n",
+        &["throng.toml:1:1: [listen] can stand only once: write it in single brackets"],
+    );
+    check(
+        "listen = 4\n",
+        &["throng.toml:1:10: listen is a section: write [listen], and its options below it"],
+    );
+    check(
+        "grip = false\n",
+        &["throng.toml:1:8: grip is a section: write [grip], and its options below it"],
+    );
+    check(
+        "[listen\nclient = 4\n[a",
+        &[
+            "throng.toml:1:8: not valid TOML: unclosed table, expected `]`",
+            "throng.toml:3:3: not valid TOML: unclosed table, expected `]`",
+        ],
+    );
+    check(
+        "[listen]\napi = \"1\"\napi = \"2\"",
+        &["throng.toml:3:1: not valid TOML: duplicate key"],
+    );
+}
+
+#[test]
+fn wrong_values_say_what_is_expected() {
+    check(
+        "[websocket]\nping_interval = 25\n",
+        &[
+            "throng.toml:2:17: websocket.ping_interval: expected a duration from \"1s\" to \"1h\" or \"0s\" (off), found the number 25",
+        ],
+    );
+    check(
+        "[engine]\nbacklog = 0\nshards = -1\nout_buffer_bytes_max = \"1k\"\nconnections_max = 1.5",
+        &[
+            "throng.toml:2:11: engine.backlog: expected a whole number from 1 to 65535, found the number 0",
+            "throng.toml:3:10: engine.shards: expected a whole number from 0 to 256, found the number -1",
+            "throng.toml:4:24: engine.out_buffer_bytes_max: expected a size from \"4KiB\" to \"1GiB\", found \"1k\"",
+            "throng.toml:5:19: engine.connections_max: expected a whole number from 0 to 4294967295, found a number with a fraction",
+        ],
+    );
+    check(
+        "[listen]\nclient = [\"127.0.0.1:8000\",\n  \"localhost:9\"]\napi = true\n",
+        &[
+            "throng.toml:3:3: listen.client: expected an IP address with a port, such as \"127.0.0.1:8000\" or \"[::]:8000\", found \"localhost:9\"",
+            "throng.toml:4:7: listen.api: expected an IP address with a port, such as \"127.0.0.1:8000\" or \"[::]:8000\", found true",
+        ],
+    );
+    check(
+        "[log]\nlevel = \"verbose\"\nformat = 1979-05-27\n",
+        &[
+            "throng.toml:2:9: log.level: expected one of \"error\", \"warn\", \"info\", \"debug\", \"trace\", found \"verbose\"",
+            "throng.toml:3:10: log.format: expected one of \"text\", \"json\", found a date or time",
+        ],
+    );
+    check(
+        "[auth]\nallowed_origins = [\"https://a.b/\"]\ninsecure = \"yes\"\naudience = []\nissuer = {}",
+        &[
+            "throng.toml:2:20: auth.allowed_origins: expected a web origin such as \"https://app.example.com\", without a path, or \"*\", found \"https://a.b/\"",
+            "throng.toml:3:12: auth.insecure: expected true or false, found \"yes\"",
+            "throng.toml:4:12: auth.audience: expected a text that is not empty, found a list",
+            "throng.toml:5:10: auth.issuer: expected a text that is not empty, found a section",
+        ],
+    );
+}
+
+#[test]
+fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
+    for option in options() {
+        let zero = match option.kind.as_str() {
+            "size" => "\"0B\"",
+            "duration" => "\"0s\"",
+            _ => continue,
+        };
+        if option.section.contains('.') {
+            continue;
+        }
+        let file = format!("[{}]\n{} = {zero}\n", option.section, option.key);
+        let allowed = matches!(
+            option.path().as_str(),
+            "websocket.ping_interval"
+                | "stream.keepalive_interval"
+                | "drain.timeout"
+                | "drain.jitter"
+                | "channel.history_ttl"
+                | "namespace.history_ttl"
+                | "appwrite.history"
+        );
+        if option.section != "namespace" {
+            assert_eq!(refusals(&file, &[], &[]).is_empty(), allowed, "{file}");
+        }
+    }
+}
+
+#[test]
+fn secrets_stay_out_of_messages_and_lists() {
+    let pem = "-----BEGIN PRIVATE KEY-----hunter2";
+    let wrong = [
+        ("[auth]\nhmac_secret = [\"hunter2\"]\n".to_owned(), "a list"),
+        (
+            "[auth]\napi_keys = [\"\", \"hunter2\"]\n".to_owned(),
+            "another text",
+        ),
+        (
+            format!("[auth]\nrsa_public_key = \"{pem}\"\n"),
+            "a private key",
+        ),
+        (
+            "[appwrite]\nredis = \"http://:hunter2@host\"\n".to_owned(),
+            "another text",
+        ),
+    ];
+    for (file, found) in wrong {
+        let problems = refusals(&file, &[], &[]).join("\n");
+        assert!(problems.contains(&format!("found {found}")), "{problems}");
+        assert!(!problems.contains("hunter2"), "{problems}");
+    }
+    let problems = refusals(
+        "",
+        &[("THRONG_APPWRITE_REDIS", "http://:hunter2@host")],
+        &[],
+    );
+    assert_eq!(problems.len(), 1);
+    assert!(!problems.concat().contains("hunter2"), "{problems:?}");
+
+    let loaded = load(
+        "[auth]\nhmac_secret = \"hunter2-hunter2-hunter2-hunter2-\"\napi_keys = [\"hunter2\", \"hunter2b\"]\n\
+         [appwrite]\nredis = \"redis://:hunter2@host\"\n[grip]\nsig_key = \"hunter2\"\n",
+    );
+    let shown = loaded.show(false);
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("api_keys = [\"********\"]"), "{shown}");
+    assert!(!format!("{loaded:?}").contains("hunter2"));
+    assert_eq!(loaded.show(true).matches("hunter2b").count(), 1);
+}
+
+#[test]
+fn addresses_that_others_reach_need_keys() {
+    let client = "listen.client: other machines can reach 0.0.0.0:8000, but clients need no key: \
+        set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
+        auth.eddsa_public_key), or auth.insecure = true to do without";
+    let api = "listen.api: other machines can reach [::]:8001, but the server API needs no key: \
+        set auth.api_keys, or auth.insecure = true to do without";
+    let file = "[listen]\nclient = \"0.0.0.0:8000\"\napi = \"[::]:8001\"\n";
+    let both = [
+        format!("throng.toml:2:10: {client}"),
+        format!("throng.toml:3:7: {api}"),
+    ];
+    check(file, &[&both[0], &both[1]]);
+    check(&format!("{file}[auth]\napi_keys = [\"k\"]"), &[&both[0]]);
+    check(
+        &format!("{file}[auth]\nhmac_secret_file = \"f\""),
+        &[&both[1]],
+    );
+    // A key that is given and wrong is one problem, not two.
+    check(
+        &format!("{file}[auth]\napi_keys = [\"k\"]\nhmac_secret = 1"),
+        &["throng.toml:6:15: auth.hmac_secret: expected a text that is not empty, found a number"],
+    );
+    let by_flag = refusals("", &[], &[("listen.client", "0.0.0.0:8000")]);
+    assert_eq!(by_flag, [format!("flag --listen: {client}")]);
+    let by_variable = refusals("", &[("THRONG_LISTEN_API", "[::]:8001")], &[]);
+    assert_eq!(by_variable, [format!("env THRONG_LISTEN_API: {api}")]);
+
+    for keys in [
+        "eddsa_public_key_file = \"f\"",
+        "ecdsa_public_key = \"-----BEGIN PUBLIC KEY-----\"",
+    ] {
+        let loaded = load(&format!("{file}[auth]\napi_keys_file = \"f\"\n{keys}"));
+        assert!(!loaded.config.open_mode() && !loaded.config.anonymous_allowed());
+        assert_eq!(loaded.warnings, [""; 0]);
+    }
+    let loaded = load(&format!("{file}[auth]\ninsecure = true\n"));
+    assert!(!loaded.config.open_mode() && loaded.config.anonymous_allowed());
+    assert_eq!(
+        loaded.warnings,
+        [
+            "auth.insecure: clients reach 0.0.0.0:8000 and no key checks them",
+            "auth.insecure: everyone who reaches [::]:8001 may use the server API",
+        ]
+    );
+    for loopback in ["127.0.0.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        assert!(
+            load(&format!("[listen]\napi = \"{loopback}\""))
+                .config
+                .open_mode(),
+            "{loopback}"
+        );
+    }
+}
+
+#[test]
+fn combinations_that_cannot_work_are_refused() {
+    check(
+        "[listen]\nclient = []",
+        &["throng.toml:2:10: listen.client is empty: name at least one address"],
+    );
+    check(
+        "[listen]\nclient = [\"127.0.0.1:1\", \"127.0.0.1:1\"]\napi = \"127.0.0.1:1\"\n[grip]\nzmq_pull = \"tcp://127.0.0.1:1\"",
+        &[
+            "throng.toml:2:10: listen.client: 127.0.0.1:1 stands there twice",
+            "throng.toml:3:7: listen.api: 127.0.0.1:1 is taken by listen.client; give each its own port",
+            "throng.toml:5:12: grip.zmq_pull: 127.0.0.1:1 is taken by listen.client; give each its own port",
+        ],
+    );
+    check(
+        "[listen]\nclient = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\napi = \"127.0.0.1:0\"\n",
+        &[],
+    );
+    check(
+        "[auth]\nhmac_secret = \"a\"\nhmac_secret_file = \"b\"",
+        &[
+            "throng.toml:3:20: auth.hmac_secret_file: auth.hmac_secret is set too; keep one of the two",
+        ],
+    );
+    check(
+        "[websocket]\nping_interval = \"5s\"\n",
+        &[
+            "websocket.pong_timeout: \"8s\" has to be shorter than websocket.ping_interval, which is \"5s\"",
+        ],
+    );
+    check("[websocket]\nping_interval = \"0s\"\n", &[]);
+    check(
+        "[limits]\nmessage_bytes_max = \"2MiB\"\n",
+        &[
+            "throng.toml:2:21: limits.message_bytes_max: a message of \"2MiB\" would not fit into any connection's queue; \
+           raise engine.out_buffer_bytes_max, which is \"1MiB\"",
+        ],
+    );
+}
+
+#[test]
+fn channels_are_checked_together() {
+    let recovery = "recovery: there is nothing to recover from; set";
+    for (options, missing) in [
+        ("recovery = true", "history_size and history_ttl"),
+        ("recovery = true\nhistory_size = 1", "history_ttl"),
+        ("recovery = true\nhistory_ttl = \"1m\"", "history_size"),
+    ] {
+        check(
+            &format!("[channel]\n{options}"),
+            &[&format!(
+                "throng.toml:2:12: channel.{recovery} {missing} above 0"
+            )],
+        );
+    }
+    check(
+        "[channel]\nrecovery = true\nhistory_size = 1\nhistory_ttl = \"1m\"",
+        &[],
+    );
+    check(
+        "[[namespace]]\nhistory_size = 5\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \"a b\"\n[[namespace]]\nname = \"x\"\n\
+         [[namespace]]\nname = \"x\"\nrecovery = true\nslow_consumer = \"drop\"",
+        &[
+            "throng.toml:1:1: namespace[0] has no name: add name = \"…\"",
+            "throng.toml:5:8: namespace[1].name: expected 1 to 64 ASCII letters, digits, \"-\", \"_\" or \".\", found \"a b\"",
+            "throng.toml:9:8: namespace[3].name: the namespace \"x\" is there twice; join the two or rename one",
+            "throng.toml:10:12: namespace[3].recovery: there is nothing to recover from; set history_size and history_ttl above 0",
+            "throng.toml:11:17: namespace[3].slow_consumer: expected one of \"close\", \"drop-oldest\", \"latest-only\", found \"drop\"",
+        ],
+    );
+    let loaded =
+        load("[channel]\nhistory_size = 5\n[auth]\nanonymous = true\nhmac_secret = \"short\"");
+    assert_eq!(
+        loaded.warnings,
+        [
+            "auth.hmac_secret is shorter than 32 bytes and can be guessed; make one with `openssl rand -hex 32`",
+            "channel keeps no history: history_ttl is 0",
+            "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
+             clients without a token can connect and do nothing",
+        ]
+    );
+}
