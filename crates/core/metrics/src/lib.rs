@@ -1,1 +1,30 @@
-//! Every metric name once, counters per shard, merge, text format.
+//! Metrics: every name once, one board of cells per shard, sums, and the texts that tools read.
+//!
+//! Owns: the table of metrics (`names`), counting (`board`), adding up (`totals`), differences
+//! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`, `reference`).
+//!
+//! Never: reads a clock or the process; what is only known outside (memory, descriptors, uptime) is
+//! put into [`Totals`] by whoever asks. Counting takes no lock, allocates nothing and uses no floats.
+//!
+//! Invariants
+//! - A cell of a [`Board`] has one writer; see there.
+//! - A metric is declared by one line of the table, and every text follows from it.
+
+mod board;
+mod delta;
+mod histogram;
+mod json;
+mod map;
+mod names;
+mod reference;
+mod text;
+mod totals;
+
+pub use board::Board;
+pub use delta::Delta;
+pub use histogram::{BOUNDS_US, Buckets};
+pub use json::write_json;
+pub use names::{Counter, Gauge, Histogram, Label};
+pub use reference::reference_text;
+pub use text::{CONTENT_TYPE, write_text};
+pub use totals::{Sample, Totals};

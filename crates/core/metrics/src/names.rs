@@ -1,0 +1,223 @@
+//! The table: every metric once.
+//!
+//! To add a metric, add a line here; to add a series to one, add a variant to its line.
+//! Names follow Prometheus's conventions: counters end in `_total`, units are base units
+//! and stand in the name. The prefix `throng_` is added by the macro.
+
+/// One label of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// What the series differ by: `reason`.
+    pub key: &'static str,
+    /// Which of them this is: `per_ip`.
+    pub value: &'static str,
+}
+
+/// Declares a set of metrics: `"name" "Help." { Variant, Variant(label = "value"), … }`.
+macro_rules! metrics {
+    (
+        $(#[doc = $set_doc:literal])+
+        $set:ident {
+            $($name:literal $help:literal {
+                $($variant:ident $(($key:ident = $value:literal))?),+ $(,)?
+            })+
+        }
+    ) => {
+        $(#[doc = $set_doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $set {
+            $($(
+                #[doc = $help]
+                $(#[doc = concat!("\n\n`", stringify!($key), "` is `", $value, "`.")])?
+                $variant,
+            )+)+
+        }
+
+        impl $set {
+            /// Every series, those of one metric next to each other.
+            pub const ALL: &'static [Self] = &[$($(Self::$variant),+),+];
+            /// How many series there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The metric's name, with the prefix.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($(Self::$variant)|+ => concat!("throng_", $name),)+
+                }
+            }
+
+            /// What the metric counts: one sentence.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self {
+                    $($(Self::$variant)|+ => $help,)+
+                }
+            }
+
+            /// What sets the series apart from the metric's others.
+            #[must_use]
+            pub const fn label(self) -> Option<Label> {
+                match self {
+                    $($(Self::$variant => metrics!(@label $($key $value)?),)+)+
+                }
+            }
+
+            /// The place of the series in [`Self::ALL`].
+            #[must_use]
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+    (@label) => { None };
+    (@label $key:ident $value:literal) => {
+        Some(Label { key: stringify!($key), value: $value })
+    };
+}
+
+metrics! {
+    /// Things that happened, counted since the start.
+    Counter {
+        "connections_accepted_total" "Connections accepted." { ConnectionsAccepted }
+        "connections_refused_total" "Connections refused before they could do anything." {
+            RefusedDescriptors(reason = "descriptors"),
+            RefusedConnectionsMax(reason = "connections_max"),
+            RefusedPerIp(reason = "per_ip"),
+            RefusedOrigin(reason = "origin"),
+            RefusedDraining(reason = "draining"),
+        }
+        "connections_closed_total" "Connections that ended, by why: client means that the peer closed or vanished." {
+            ClosedClient(reason = "client"),
+            ClosedNormal(reason = "connection_closed"),
+            ClosedShutdown(reason = "shutdown"),
+            ClosedServerError(reason = "internal_server_error"),
+            ClosedExpired(reason = "connection_expired"),
+            ClosedSubscriptionExpired(reason = "subscription_expired"),
+            ClosedSlow(reason = "slow"),
+            ClosedWriteError(reason = "write_error"),
+            ClosedInsufficientState(reason = "insufficient_state"),
+            ClosedForceReconnect(reason = "force_reconnect"),
+            ClosedNoPong(reason = "no_pong"),
+            ClosedTooManyRequests(reason = "too_many_requests"),
+            ClosedInvalidToken(reason = "invalid_token"),
+            ClosedBadRequest(reason = "bad_request"),
+            ClosedStale(reason = "stale"),
+            ClosedForceNoReconnect(reason = "force_disconnect"),
+            ClosedConnectionLimit(reason = "connection_limit"),
+            ClosedChannelLimit(reason = "channel_limit"),
+            ClosedInappropriateProtocol(reason = "inappropriate_protocol"),
+            ClosedPermissionDenied(reason = "permission_denied"),
+            ClosedNotAvailable(reason = "not_available"),
+            ClosedTooManyErrors(reason = "too_many_errors"),
+        }
+        "publications_total" "Publications accepted, by where they came from." {
+            PublicationsClient(source = "client"),
+            PublicationsApi(source = "api"),
+            PublicationsGrip(source = "grip"),
+            PublicationsAppwrite(source = "appwrite"),
+            PublicationsBroker(source = "broker"),
+        }
+        "deliveries_total" "Publications put on the queues of subscribers." { Deliveries }
+        "delivery_bytes_total" "Bytes of those deliveries, as they go over the wire." { DeliveryBytes }
+        "dropped_total" "Deliveries that a full queue shed, by the channel's slow_consumer rule." {
+            DroppedOldest(policy = "drop-oldest"),
+            DroppedLatestOnly(policy = "latest-only"),
+            DroppedClose(policy = "close"),
+        }
+        "slow_consumers_total" "Connections whose queue was full, each time that one became so." { SlowConsumers }
+        "recovered_total" "Attempts to get missed publications, by how they ended." {
+            RecoveredComplete(result = "complete"),
+            RecoveredFailed(result = "failed"),
+        }
+        "history_evicted_total" "Publications that left the history, by why." {
+            HistoryEvictedSize(reason = "size"),
+            HistoryEvictedAge(reason = "age"),
+            HistoryEvictedBudget(reason = "budget"),
+        }
+        "commands_total" "Commands from clients." {
+            CommandConnect(method = "connect"),
+            CommandSubscribe(method = "subscribe"),
+            CommandUnsubscribe(method = "unsubscribe"),
+            CommandPublish(method = "publish"),
+            CommandPresence(method = "presence"),
+            CommandPresenceStats(method = "presence_stats"),
+            CommandHistory(method = "history"),
+            CommandPing(method = "ping"),
+            CommandSend(method = "send"),
+            CommandRpc(method = "rpc"),
+            CommandRefresh(method = "refresh"),
+            CommandSubRefresh(method = "sub_refresh"),
+        }
+        "errors_total" "Commands answered with an error, by its code in the client protocol." {
+            ErrorInternal(code = "100"),
+            ErrorUnauthorized(code = "101"),
+            ErrorUnknownChannel(code = "102"),
+            ErrorPermissionDenied(code = "103"),
+            ErrorMethodNotFound(code = "104"),
+            ErrorAlreadySubscribed(code = "105"),
+            ErrorLimitExceeded(code = "106"),
+            ErrorBadRequest(code = "107"),
+            ErrorNotAvailable(code = "108"),
+            ErrorTokenExpired(code = "109"),
+            ErrorExpired(code = "110"),
+            ErrorTooManyRequests(code = "111"),
+            ErrorUnrecoverablePosition(code = "112"),
+            ErrorOther(code = "other"),
+        }
+        "auth_failures_total" "Tokens and keys that were refused." {
+            AuthMissing(reason = "missing"),
+            AuthMalformed(reason = "malformed"),
+            AuthAlgorithm(reason = "algorithm"),
+            AuthSignature(reason = "signature"),
+            AuthExpired(reason = "expired"),
+            AuthNotYetValid(reason = "not_yet_valid"),
+            AuthAudience(reason = "audience"),
+            AuthIssuer(reason = "issuer"),
+            AuthChannel(reason = "channel"),
+            AuthApiKey(reason = "api_key"),
+        }
+        "bad_requests_total" "HTTP requests and WebSocket frames that broke their protocol." { BadRequests }
+        "bytes_in_total" "Bytes read from client connections." { BytesIn }
+        "bytes_out_total" "Bytes that the kernel took for client connections." { BytesOut }
+        "messages_in_total" "Messages read from clients." { MessagesIn }
+        "reads_total" "Read calls on client connections." { Reads }
+        "writes_total" "Write calls on client connections." { Writes }
+        "pings_total" "Pings and other signs of life sent to clients." { Pings }
+        "mailbox_full_total" "Times that a shard found another's mailbox full and had to wait." { MailboxFull }
+        "turns_total" "Turns of the shards' loops." { Turns }
+        "wakeups_total" "Times that another thread woke a shard." { Wakeups }
+    }
+}
+
+metrics! {
+    /// How things are now.
+    Gauge {
+        "connections" "Open connections." {
+            ConnectionsWebsocket(transport = "websocket"),
+            ConnectionsSse(transport = "sse"),
+            ConnectionsStream(transport = "stream"),
+            ConnectionsHttp(transport = "http"),
+        }
+        "subscriptions" "Subscriptions of open connections." { Subscriptions }
+        "channels" "Channels that have a subscriber or a history." { Channels }
+        "history_publications" "Publications kept for clients that come back." { HistoryPublications }
+        "history_bytes" "Bytes of memory that they take." { HistoryBytes }
+        "queued_bytes" "Bytes accepted for connections and not yet taken by the kernel." { QueuedBytes }
+        "accept_paused" "Shards that have stopped accepting connections." { AcceptPaused }
+        "shards" "Shards, each a thread." { Shards }
+        "process_resident_bytes" "Resident memory of the process." { ProcessResidentBytes }
+        "open_descriptors" "File descriptors that the process has open." { OpenDescriptors }
+        "descriptors_max" "File descriptors that the process may open." { DescriptorsMax }
+        "uptime_seconds" "Seconds since the start." { UptimeSeconds }
+    }
+}
+
+metrics! {
+    /// How durations are distributed. The names are those of the texts, in seconds; recording is in microseconds.
+    Histogram {
+        "delivery_latency_seconds" "From accepting a publication to the first write of it by a shard." { DeliveryLatency }
+        "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }
+    }
+}

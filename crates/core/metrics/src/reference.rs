@@ -1,0 +1,88 @@
+//! The reference in Markdown, for `docs/metrics.md`.
+
+use std::fmt::Write as _;
+
+use crate::histogram::BOUNDS_US;
+use crate::{Counter, Gauge, Histogram, Label};
+
+/// Every metric with its kind, its label and its meaning.
+#[must_use]
+pub fn reference_text() -> String {
+    let mut out = String::from(
+        "# Metrics\n\n\
+         `GET /metrics` on the API listener answers in Prometheus's text format, `GET /stats` with the same\n\
+         numbers as JSON. Counters count since the start; gauges say how things are now. All are sums over the\n\
+         shards. Every series is always there, also while it is zero.\n\n\
+         This page is generated from the table of metrics.\n",
+    );
+    table(
+        &mut out,
+        "Counters",
+        Counter::ALL.iter().map(|c| (c.name(), c.help(), c.label())),
+    );
+    table(
+        &mut out,
+        "Gauges",
+        Gauge::ALL.iter().map(|g| (g.name(), g.help(), g.label())),
+    );
+    out.push_str(
+        "| `throng_build_info` | `version` | The version of the running program; always 1. |\n",
+    );
+    table(
+        &mut out,
+        "Histograms",
+        Histogram::ALL
+            .iter()
+            .map(|h| (h.name(), h.help(), h.label())),
+    );
+    let bounds: Vec<String> = BOUNDS_US.iter().map(ToString::to_string).collect();
+    let _ = writeln!(
+        out,
+        "\nThe bounds of their buckets, in microseconds: {}.",
+        bounds.join(", ")
+    );
+    out
+}
+
+fn table(
+    out: &mut String,
+    title: &str,
+    series: impl Iterator<Item = (&'static str, &'static str, Option<Label>)>,
+) {
+    let _ = writeln!(
+        out,
+        "\n## {title}\n\n| name | label | meaning |\n|---|---|---|"
+    );
+    let mut series = series.peekable();
+    while let Some((name, help, label)) = series.next() {
+        let mut values: Vec<&str> = label.iter().map(|label| label.value).collect();
+        while let Some((_, _, next)) = series.next_if(|(next, _, _)| *next == name) {
+            values.extend(next.map(|label| label.value));
+        }
+        let label = match label {
+            Some(label) => format!("`{}`: {}", label.key, values.join(", ")),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "| `{name}` | {label} | {help} |");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_one_row() {
+        let text = reference_text();
+        let names = Counter::ALL.iter().map(|c| c.name());
+        let names = names.chain(Gauge::ALL.iter().map(|g| g.name()));
+        for name in names.chain(Histogram::ALL.iter().map(|h| h.name())) {
+            assert_eq!(text.matches(&format!("| `{name}` |")).count(), 1, "{name}");
+        }
+        let recovered = "| `throng_recovered_total` | `result`: complete, failed | Attempts to get missed publications, by how they ended. |\n";
+        assert!(text.contains(recovered), "{text}");
+        for line in text.lines().filter(|line| line.starts_with('|')) {
+            assert_eq!(line.matches('|').count(), 4, "{line}");
+        }
+    }
+}

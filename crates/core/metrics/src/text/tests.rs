@@ -1,0 +1,178 @@
+//! The text as a scraper reads it, and the table behind it.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Board;
+
+fn text_of(totals: &Totals) -> String {
+    let mut out = String::new();
+    write_text(totals, "1.2.3", &mut out);
+    out
+}
+
+fn is_name(name: &str) -> bool {
+    let rest_is_valid = name
+        .bytes()
+        .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
+    rest_is_valid && name.starts_with("throng_") && !name.contains("__") && !name.ends_with('_')
+}
+
+#[test]
+fn names_are_valid_and_used_once() {
+    let mut metrics = HashSet::new();
+    let mut all = HashSet::new();
+    let mut last = "";
+    let counters = Counter::ALL.iter();
+    let counters = counters.map(|c| (c.name(), c.help(), c.label(), true));
+    let gauges = Gauge::ALL
+        .iter()
+        .map(|g| (g.name(), g.help(), g.label(), false));
+    let histograms = Histogram::ALL.iter();
+    let histograms = histograms.map(|h| (h.name(), h.help(), h.label(), false));
+    let mut keys: HashMap<&str, Option<&str>> = HashMap::new();
+    for (name, help, label, is_counter) in counters.chain(gauges).chain(histograms) {
+        assert!(is_name(name), "{name}");
+        assert_eq!(name.ends_with("_total"), is_counter, "{name}");
+        assert!(
+            help.ends_with('.') && !help.contains('\n'),
+            "{name}: {help}"
+        );
+        if name != last {
+            assert!(metrics.insert(name), "{name} is declared in two places");
+            last = name;
+        }
+        let label_text = label.map(|label| format!("{}={}", label.key, label.value));
+        assert!(
+            all.insert((name, label_text.clone())),
+            "{name} {label_text:?} is there twice"
+        );
+        // One metric has one label on all of its series, or on none.
+        let key = label.map(|label| label.key);
+        assert_eq!(*keys.entry(name).or_insert(key), key, "{name}");
+    }
+    for histogram in Histogram::ALL {
+        assert!(histogram.name().ends_with("_seconds") && histogram.label().is_none());
+    }
+    for (index, counter) in Counter::ALL.iter().enumerate() {
+        assert_eq!(counter.index(), index);
+    }
+}
+
+/// Reads the text back line by line, as a scraper would.
+#[test]
+fn every_line_is_what_a_scraper_expects() {
+    let board = Board::new();
+    for (index, &counter) in Counter::ALL.iter().enumerate() {
+        board.add(counter, index as u64 + 1);
+    }
+    for (index, &gauge) in Gauge::ALL.iter().enumerate() {
+        board.set(gauge, index as u64 + 501);
+    }
+    let text = text_of(&Totals::sum([&board]));
+    assert!(text.ends_with('\n') && !text.contains("\n\n"));
+
+    let mut helps = HashSet::new();
+    let mut current = ("", "");
+    let mut values: HashMap<&str, &str> = HashMap::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect("a help text");
+            assert!(helps.insert(name) && !help.is_empty(), "{line}");
+            current = (name, "");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            assert_eq!((name, ""), current, "a type follows its help: {line}");
+            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
+            current.1 = kind;
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(values.insert(series, value).is_none(), "twice: {line}");
+            let name = series.split('{').next().expect("a name");
+            let base = match current.1 {
+                "histogram" => ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .find_map(|suffix| name.strip_suffix(suffix))
+                    .expect("a part of a histogram"),
+                _ => name,
+            };
+            assert_eq!(base, current.0, "{line}");
+        }
+    }
+    assert_eq!(values["throng_build_info{version=\"1.2.3\"}"], "1");
+    for (index, &counter) in Counter::ALL.iter().enumerate() {
+        let series = match counter.label() {
+            Some(label) => format!("{}{{{}=\"{}\"}}", counter.name(), label.key, label.value),
+            None => counter.name().to_owned(),
+        };
+        assert_eq!(values[series.as_str()], (index + 1).to_string(), "{series}");
+    }
+    assert_eq!(values["throng_connections{transport=\"websocket\"}"], "501");
+    let parts = Histogram::COUNT * (BOUNDS_US.len() + 3);
+    assert_eq!(values.len(), 1 + Counter::COUNT + Gauge::COUNT + parts);
+}
+
+#[test]
+fn histograms_are_cumulative_and_in_seconds() {
+    let board = Board::new();
+    for us in [50, 51, 700, 60_000_000] {
+        board.record(Histogram::TurnDuration, us);
+    }
+    let text = text_of(&Totals::sum([&board]));
+    let lines: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("# TYPE throng_turn_duration_seconds"))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "# TYPE throng_turn_duration_seconds histogram",
+            "throng_turn_duration_seconds_bucket{le=\"0.00005\"} 1",
+            "throng_turn_duration_seconds_bucket{le=\"0.0001\"} 2",
+            "throng_turn_duration_seconds_bucket{le=\"0.00025\"} 2",
+            "throng_turn_duration_seconds_bucket{le=\"0.0005\"} 2",
+            "throng_turn_duration_seconds_bucket{le=\"0.001\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.0025\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.005\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.01\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.025\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.05\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.1\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.25\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"0.5\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"1\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"2.5\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"5\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"10\"} 3",
+            "throng_turn_duration_seconds_bucket{le=\"+Inf\"} 4",
+            "throng_turn_duration_seconds_sum 60.000801",
+            "throng_turn_duration_seconds_count 4",
+        ]
+    );
+}
+
+#[test]
+fn labels_are_escaped() {
+    let mut out = String::new();
+    write_text(&Totals::new(), "a\"b\\c\nd", &mut out);
+    assert!(
+        out.contains("throng_build_info{version=\"a\\\"b\\\\c\\nd\"} 1\n"),
+        "{out}"
+    );
+    out.clear();
+    escape_help("a\\b\n\"c\"", &mut out);
+    assert_eq!(out, "a\\\\b\\n\"c\"");
+}
+
+proptest! {
+    #[test]
+    fn seconds_are_exact(us: u64) {
+        let text = seconds(us);
+        let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+        let back: u128 = format!("{whole}{rest:0<6}").parse().expect("digits");
+        prop_assert_eq!(back, u128::from(us));
+    }
+}
