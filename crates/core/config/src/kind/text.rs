@@ -166,8 +166,17 @@ impl TextKind for WebOrigin {
 
     fn of(text: &str) -> Option<String> {
         let text = text.trim();
-        (text == "*" || host_of(text, &["http://", "https://"])?.1.is_empty())
-            .then(|| text.to_ascii_lowercase())
+        // Apps in web views have schemes of their own, such as `capacitor://localhost`.
+        let is_origin = || {
+            let (scheme, _) = text.split_once("://")?;
+            let is_scheme = !scheme.is_empty()
+                && scheme
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+            let (_, after) = host_of(text, &[&format!("{scheme}://")])?;
+            (is_scheme && after.is_empty()).then_some(())
+        };
+        (text == "*" || is_origin().is_some()).then(|| text.to_ascii_lowercase())
     }
 
     fn text(value: &String) -> String {

@@ -187,6 +187,35 @@ fn strange_variables_are_a_warning() {
     );
 }
 
+#[test]
+fn origins_may_be_patterns_and_of_any_scheme() {
+    let accepted = [
+        "*",
+        "https://A.example",
+        "https://*.a.example",
+        "http://localhost:*",
+        "capacitor://localhost",
+    ];
+    for origin in accepted {
+        let loaded = load(&format!("[auth]\nallowed_origins = [{origin:?}]"));
+        assert_eq!(loaded.config.auth.allowed_origins, [origin.to_lowercase()]);
+    }
+    for wrong in [
+        "",
+        "a.example",
+        "://a",
+        "https://",
+        "https://a/",
+        "https://a?b",
+        "https://a b",
+        "ht tp://a",
+        "é://a",
+    ] {
+        let problems = refusals(&format!("[auth]\nallowed_origins = [{wrong:?}]"), &[], &[]);
+        assert_eq!(problems.len(), 1, "{wrong}");
+    }
+}
+
 /// A value other than the default that every kind of option accepts.
 fn another(option: &OptionSpec) -> &'static str {
     match option.path().as_str() {
