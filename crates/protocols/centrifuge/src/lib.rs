@@ -18,11 +18,10 @@ mod command;
 mod json;
 mod push;
 mod reply;
+mod request;
 
 pub use code::ErrorCode;
-pub use command::{
-    Command, Commands, Connect, History, Malformed, Request, Since, Subscribe, commands,
-};
+pub use command::{Command, Commands, Malformed, Request, commands};
 pub use json::{append_payload, append_text, payload_of};
 pub use push::{
     SubscribePush, encode_connect_push, encode_disconnect_push, encode_message_push,
@@ -35,3 +34,4 @@ pub use reply::{
     encode_publish_result, encode_refresh_result, encode_rpc_result, encode_sub_refresh_result,
     encode_subscribe_result, encode_unsubscribe_result,
 };
+pub use request::{Connect, History, Since, Subscribe};

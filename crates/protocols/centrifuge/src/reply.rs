@@ -166,7 +166,7 @@ pub fn encode_ping_result(id: u32, out: &mut Vec<u8>) {
 /// Answers `history`.
 pub fn encode_history_result(id: u32, result: &HistoryResult<'_>, out: &mut Vec<u8>) {
     let mut reply = open_reply(id, out);
-    append_history(result, append_publication, reply.value("history"));
+    append_history(result, reply.value("history"));
     reply.close();
 }
 
@@ -260,11 +260,7 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
     subscribe.flag_if_set("recoverable", result.recoverable);
     subscribe.position_if_any(result.position);
     if !result.publications.is_empty() {
-        append_publications(
-            result.publications,
-            append_publication,
-            subscribe.value("publications"),
-        );
+        append_publications(result.publications, subscribe.value("publications"));
     }
     subscribe.flag_if_set("recovered", result.recovered);
     subscribe.flag_if_set("positioned", result.positioned);
@@ -273,43 +269,29 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
     subscribe.close();
 }
 
-/// The client protocol and the server API differ only in how much of a publication they show.
-pub(crate) fn append_history(
-    result: &HistoryResult<'_>,
-    append: fn(&Publication, &mut Vec<u8>),
-    out: &mut Vec<u8>,
-) {
+/// The client protocol and the server API show history alike.
+pub(crate) fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
     let mut history = Object::open(out);
-    append_publications(result.publications, append, history.value("publications"));
+    append_publications(result.publications, history.value("publications"));
     append_epoch(result.position, history.value("epoch"));
     history.number("offset", result.position.offset);
     history.close();
 }
 
-fn append_publications(
-    publications: &[Arc<Publication>],
-    append: fn(&Publication, &mut Vec<u8>),
-    out: &mut Vec<u8>,
-) {
+fn append_publications(publications: &[Arc<Publication>], out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, publication) in publications.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        append(publication, out);
+        append_publication(publication, out);
     }
     out.push(b']');
 }
 
-/// One publication as clients see it.
+/// One publication. Its time stays here: the reference server does not send it, and most SDKs would not
+/// show it.
 pub(crate) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
-    let mut object = open_publication(publication, out);
-    object.number_if_any("time", publication.time_unix_ms);
-    object.close();
-}
-
-/// The part of a publication that clients and backends see alike.
-pub(crate) fn open_publication<'a>(publication: &Publication, out: &'a mut Vec<u8>) -> Object<'a> {
     let mut object = Object::open(out);
     append_payload(&publication.payload, object.value("data"));
     if let Some(publisher) = &publication.publisher {
@@ -319,7 +301,7 @@ pub(crate) fn open_publication<'a>(publication: &Publication, out: &'a mut Vec<u
         object.number("offset", position.offset);
     }
     object.json_if_any("tags", publication.tags.as_deref());
-    object
+    object.close();
 }
 
 pub(crate) fn append_presence<'a>(

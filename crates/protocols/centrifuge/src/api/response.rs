@@ -1,11 +1,11 @@
 //! Answers of the server API.
 
-use throng_types::{Position, Publication};
+use throng_types::Position;
 
 use super::{ApiError, Method};
 use crate::HistoryResult;
 use crate::json::{Object, append_text};
-use crate::reply::{append_history, open_publication};
+use crate::reply::append_history;
 
 /// What a publication came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl ApiResult<'_> {
             Self::Publish(result) => append_publish(*result, out),
             Self::Broadcast(responses) => append_broadcast(responses, out),
             Self::Unsubscribe | Self::Disconnect => out.extend_from_slice(b"{}"),
-            Self::History(result) => append_history(result, append_publication, out),
+            Self::History(result) => append_history(result, out),
             Self::Channels(channels) => append_channels(channels, out),
             Self::Info(nodes) => append_nodes(nodes, out),
         }
@@ -183,11 +183,6 @@ fn append_nodes(nodes: &[NodeInfo<'_>], out: &mut Vec<u8>) {
         object.close();
     });
     result.close();
-}
-
-/// One publication as backends see it: without its time.
-fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
-    open_publication(publication, out).close();
 }
 
 fn append_list<T>(

@@ -30,7 +30,7 @@ fn fault(frame: impl AsRef<[u8]>, expected: Malformed) {
 
 #[test]
 fn centrifuge_js_connects() {
-    // The first frame of version 5 without and with options; ids stand last.
+    // The first frame, with no options and with all of them.
     let command = one(r#"{"connect":{"name":"js"},"id":1}"#);
     let Request::Connect(connect) = command.request else {
         panic!()
@@ -81,6 +81,54 @@ fn centrifuge_js_subscribes() {
         r#"{"key":"a","cmp":"eq","val":"b"}"#
     );
     assert!(matches!(subscribe.channel, Cow::Borrowed(_)));
+}
+
+#[test]
+fn a_session_of_centrifuge_js() {
+    // What version 5.8 wrote to a WebSocket, frame by frame, when every method was called in turn.
+    let frames = [
+        r#"{"connect":{"token":"t","data":{"user":1},"name":"js"},"id":1}"#,
+        r#"{"subscribe":{"channel":"chat:42","positioned":true,"recoverable":true,"flag":1,"recover":true,"offset":7,"epoch":"2f"},"id":2}"#,
+        r#"{"history":{"channel":"chat:42","limit":-1},"id":3}"#,
+        r#"{"presence":{"channel":"chat:42"},"id":4}"#,
+        r#"{"presence_stats":{"channel":"chat:42"},"id":5}"#,
+        r#"{"publish":{"channel":"chat:42","data":{"a":1}},"id":6}"#,
+        r#"{"rpc":{"method":"x","data":{}},"id":7}"#,
+        r#"{"send":{"data":"hi"}}"#,
+        "{}",
+    ];
+    let kinds = frames.map(|frame| {
+        let command = one(frame);
+        let kind = match command.request {
+            Request::Connect(_) => "connect",
+            Request::Subscribe(_) => "subscribe",
+            Request::History(_) => "history",
+            Request::Presence { .. } => "presence",
+            Request::PresenceStats { .. } => "presence_stats",
+            Request::Publish { .. } => "publish",
+            Request::Rpc { .. } => "rpc",
+            Request::Send { .. } => "send",
+            Request::Pong => "pong",
+            other => panic!("{other:?}"),
+        };
+        (command.id, kind)
+    });
+    assert_eq!(
+        kinds,
+        [
+            (1, "connect"),
+            (2, "subscribe"),
+            (3, "history"),
+            (4, "presence"),
+            (5, "presence_stats"),
+            (6, "publish"),
+            (7, "rpc"),
+            (0, "send"),
+            (0, "pong"),
+        ]
+    );
+    // An SDK that batches joins the same commands in one frame.
+    assert_eq!(commands(frames.join("\n").as_bytes()).count(), frames.len());
 }
 
 #[test]

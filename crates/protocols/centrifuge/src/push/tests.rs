@@ -67,7 +67,7 @@ fn publications_of_every_kind() {
     full.time_unix_ms = 5;
     check(
         full,
-        r#"{"channel":"chat:42","pub":{"data":1,"offset":10,"tags":{"k":"v"},"time":5}}"#,
+        r#"{"channel":"chat:42","pub":{"data":1,"offset":10,"tags":{"k":"v"}}}"#,
     );
 }
 

@@ -178,7 +178,7 @@ fn histories() {
         concat!(
             r#"{"id":5,"history":{"publications":[{"data":"x","#,
             r#""info":{"user":"","client":"c1","conn_info":{"name":"Ada"}},"#,
-            r#""offset":1,"tags":{"k":"v"},"time":1790000000000}],"epoch":"2f","offset":1}}"#,
+            r#""offset":1,"tags":{"k":"v"}}],"epoch":"2f","offset":1}}"#,
         ),
     );
 }

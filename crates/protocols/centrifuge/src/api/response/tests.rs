@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Epoch, Payload, PayloadKind};
+use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Publication};
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn results() {
 }
 
 #[test]
-fn history_shows_no_time() {
+fn history_is_the_clients_history() {
     let publication = Arc::new(Publication {
         channel: ChannelName::new("c").unwrap(),
         position: published(2).position,

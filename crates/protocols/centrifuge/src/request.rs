@@ -1,0 +1,163 @@
+//! The larger requests of the client protocol, borrowed from the frame's bytes.
+//!
+//! Unknown fields are ignored, because the protocol grows by fields that both sides negotiate; `null`
+//! means the default.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::command::{Malformed, not_a_command, utf8};
+use crate::json::{Text, or_default, text};
+
+/// Who the client is and what it brings along.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Connect<'a> {
+    /// The connection token, empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub token: Cow<'a, str>,
+    /// The application's own JSON.
+    #[serde(borrow)]
+    pub data: Option<&'a RawValue>,
+    /// Server-side subscriptions to recover, and channels that a unidirectional client wants.
+    #[serde(borrow, deserialize_with = "subs")]
+    pub subs: Vec<Subscribe<'a>>,
+    /// The SDK's or application's name, such as `js`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub name: Cow<'a, str>,
+    /// Its version.
+    #[serde(borrow, deserialize_with = "text")]
+    pub version: Cow<'a, str>,
+    /// Connection features that the client supports, as bits; the server answers with those it enabled.
+    #[serde(deserialize_with = "or_default")]
+    pub flag: i64,
+}
+
+impl<'a> Connect<'a> {
+    /// Reads a bare connect request, as unidirectional transports take it: the parameter `cf_connect` of
+    /// `/connection/uni_sse`, the body of `/connection/uni_http_stream`, the first message of
+    /// `/connection/uni_websocket`. Nothing, white space and `null` are an anonymous request.
+    pub fn parse(json: &'a [u8]) -> Result<Self, Malformed> {
+        let text = utf8(json)?;
+        if text.trim_ascii().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_str::<Option<Self>>(text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| not_a_command(&error))
+    }
+}
+
+/// What the client wants of a channel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Subscribe<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// The subscription token, empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub token: Cow<'a, str>,
+    /// Whether everything after `epoch` and `offset` should be sent along.
+    #[serde(deserialize_with = "or_default")]
+    pub recover: bool,
+    /// The stream's epoch that the client knows; see `throng_types::Epoch::parse`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub epoch: Cow<'a, str>,
+    /// The offset of the last publication that the client has.
+    #[serde(deserialize_with = "or_default")]
+    pub offset: u64,
+    /// The application's own JSON.
+    #[serde(borrow)]
+    pub data: Option<&'a RawValue>,
+    /// Whether gaps should be detected while subscribed.
+    #[serde(deserialize_with = "or_default")]
+    pub positioned: bool,
+    /// Whether the client will want to recover later.
+    #[serde(deserialize_with = "or_default")]
+    pub recoverable: bool,
+    /// Whether the client wants to hear of others who come and go.
+    #[serde(deserialize_with = "or_default")]
+    pub join_leave: bool,
+    /// The delta format that the client can read (`fossil`), empty for none.
+    #[serde(borrow, deserialize_with = "text")]
+    pub delta: Cow<'a, str>,
+    /// A filter over publication tags, as the client wrote it.
+    #[serde(borrow)]
+    pub tf: Option<&'a RawValue>,
+    /// Subscription features, as bits: 1 numbers instead of channel names in pushes, 2 an error
+    /// instead of `recovered: false`.
+    #[serde(deserialize_with = "or_default")]
+    pub flag: i64,
+    /// The kind of subscription; 0 is a stream, the only one that is offered.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub(crate) kind: i32,
+}
+
+/// What the client wants of a channel's past.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct History<'a> {
+    /// The channel.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: i32,
+    /// Only what comes after (with `reverse`: before) this position.
+    #[serde(borrow)]
+    pub since: Option<Since<'a>>,
+    /// The latest first.
+    #[serde(deserialize_with = "or_default")]
+    pub reverse: bool,
+}
+
+/// A position as a client or a backend states it, the epoch still text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Since<'a> {
+    /// The offset.
+    #[serde(deserialize_with = "or_default")]
+    pub offset: u64,
+    /// The epoch; empty if the client never learned it.
+    #[serde(borrow, deserialize_with = "text")]
+    pub epoch: Cow<'a, str>,
+}
+
+/// For `connect.subs`: an object from channel to request, read into requests that know their channel.
+fn subs<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Subscribe<'a>>, D::Error> {
+    struct SubsVisitor;
+
+    impl<'de> Visitor<'de> for SubsVisitor {
+        type Value = Vec<Subscribe<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of subscriptions")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut subs = Vec::new();
+            while let Some((Text(channel), sub)) =
+                map.next_entry::<Text<'de>, Option<Subscribe<'de>>>()?
+            {
+                subs.push(Subscribe {
+                    channel,
+                    ..sub.unwrap_or_default()
+                });
+            }
+            Ok(subs)
+        }
+    }
+
+    deserializer.deserialize_any(SubsVisitor)
+}
