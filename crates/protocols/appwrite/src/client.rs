@@ -1,0 +1,302 @@
+//! What clients send: `{"type":…,"data":…}` in one frame, text or binary.
+//!
+//! Owns: the grammar of each message, its checks in Appwrite's order and with its texts, limits.
+//! Never: acts. A message parses the same whether or not it is allowed now.
+//!
+//! `authentication` may come before the first `subscribe` or after it (SDKs send both at once);
+//! stock loses the connection's project in the first case, a fault that nobody may copy.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::{Fault, Filter, Limits};
+
+/// The longest session that Appwrite takes, in characters.
+const SESSION_CHARS_MAX: usize = 2048;
+/// The longest status of a presence, in characters.
+const STATUS_CHARS_MAX: usize = 2048;
+/// The longest id, in bytes (Appwrite's `CustomId`).
+const ID_BYTES_MAX: usize = 36;
+
+/// A message from a client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientMessage {
+    /// Sent every 20 s by SDKs from 16.1 on; answered with `pong`.
+    Ping,
+    /// A session for a connection whose handshake could carry none: base64 of JSON
+    /// `{"id":…,"secret":…}`, not looked into here.
+    Authentication {
+        /// The session.
+        session: String,
+    },
+    /// Subscriptions to make or to change, in order.
+    Subscribe(Vec<SubscribeItem>),
+    /// Ids of subscriptions to end. Unknown ones are answered with `removed: false`.
+    Unsubscribe(Vec<String>),
+    /// The user's presence.
+    Presence(Presence),
+}
+
+/// One subscription of a `subscribe` message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubscribeItem {
+    /// The client's id for it; without one the server makes one.
+    pub id: Option<String>,
+    /// The channels as asked for; [`channel::convert`](crate::channel::convert) is still to come.
+    pub channels: Vec<String>,
+    /// Its queries.
+    pub filter: Filter,
+}
+
+/// A `presence` message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Presence {
+    /// Free text.
+    pub status: String,
+    /// Which presence to change; `unique()` asks for a new id.
+    pub id: String,
+    /// A JSON object to keep with it.
+    pub metadata: Option<Map<String, Value>>,
+    /// Permission strings, not looked into here; without them only the user has any.
+    pub permissions: Option<Vec<String>>,
+}
+
+impl ClientMessage {
+    /// Reads one frame's payload.
+    ///
+    /// # Errors
+    /// The [`Fault`] that Appwrite would answer; [`Fault::Format`] for a frame beyond the limit.
+    pub fn parse(frame: &[u8], limits: &Limits) -> Result<Self, Fault> {
+        // The one message that every client sends all the time.
+        if frame == br#"{"type":"ping"}"# {
+            return Ok(Self::Ping);
+        }
+        if frame.len() > limits.message_bytes_max {
+            return Err(Fault::Format);
+        }
+        let message: Value = serde_json::from_slice(frame).map_err(|_| Fault::Format)?;
+        let Value::Object(mut message) = message else {
+            return Err(Fault::Format);
+        };
+        if !message.contains_key("type") && !message.contains_key("data") {
+            return Err(Fault::Format);
+        }
+        let data = message.remove("data").unwrap_or(Value::Null);
+        match message.get("type").and_then(Value::as_str) {
+            Some("ping") => Ok(Self::Ping),
+            Some("authentication") => authentication(&data),
+            Some("subscribe") => subscribe(&data, limits).map(Self::Subscribe),
+            Some("unsubscribe") => unsubscribe(&data, limits).map(Self::Unsubscribe),
+            Some("presence") => presence(data).map(Self::Presence),
+            _ => Err(Fault::MessageType),
+        }
+    }
+
+    /// Whether it may come on a connection without a project; others are answered with
+    /// [`Fault::MissingProject`].
+    #[must_use]
+    pub fn works_without_project(&self) -> bool {
+        *self == Self::Ping
+    }
+}
+
+fn authentication(data: &Value) -> Result<ClientMessage, Fault> {
+    match data.get("session") {
+        None => Err(Fault::Required("Session")),
+        Some(Value::String(session)) if within(session, SESSION_CHARS_MAX) => {
+            Ok(ClientMessage::Authentication {
+                session: session.clone(),
+            })
+        }
+        Some(_) => Err(Fault::Field("session", text_rule(SESSION_CHARS_MAX))),
+    }
+}
+
+fn subscribe(data: &Value, limits: &Limits) -> Result<Vec<SubscribeItem>, Fault> {
+    let items = list(data)?;
+    // Appwrite checks the form of every item before it reads any query.
+    for item in items {
+        check_item(item, limits)?;
+    }
+    if items.len() > limits.subscriptions_max {
+        return Err(items_fault("Too many subscriptions."));
+    }
+    items.iter().map(|item| read_item(item, limits)).collect()
+}
+
+fn check_item(item: &Value, limits: &Limits) -> Result<(), Fault> {
+    if !item.is_object() && !item.is_array() {
+        return Err(items_fault("Each subscribe payload must be an object."));
+    }
+    if item.get("subscriptionId").is_some_and(|id| !is_id(id)) {
+        return Err(items_fault("subscriptionId is not a valid id."));
+    }
+    let Some(channels) = item.get("channels") else {
+        return Err(items_fault("channels is not present in payload."));
+    };
+    let Some(channels) = as_list(channels) else {
+        return Err(items_fault("channels is not a valid array."));
+    };
+    if !channels.iter().all(Value::is_string) {
+        return Err(items_fault("channels must contain only strings."));
+    }
+    if item
+        .get("queries")
+        .is_some_and(|queries| as_list(queries).is_none())
+    {
+        return Err(items_fault("queries is not a valid array."));
+    }
+    if channels.len() > limits.channels_max {
+        return Err(items_fault("Too many channels."));
+    }
+    let too_long = |channel: &Value| {
+        channel
+            .as_str()
+            .is_some_and(|c| c.len() > limits.channel_bytes_max)
+    };
+    if channels.iter().any(too_long) {
+        return Err(items_fault("A channel's name is too long."));
+    }
+    Ok(())
+}
+
+fn read_item(item: &Value, limits: &Limits) -> Result<SubscribeItem, Fault> {
+    let texts = |name: &str| -> Vec<&str> {
+        let values = item.get(name).and_then(as_list).unwrap_or_default();
+        values.iter().filter_map(Value::as_str).collect()
+    };
+    let queries = texts("queries");
+    let asked = item.get("queries").and_then(as_list).unwrap_or_default();
+    if queries.len() != asked.len() {
+        return Err(Fault::Internal("a query is not a text".to_owned()));
+    }
+    Ok(SubscribeItem {
+        id: item
+            .get("subscriptionId")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        channels: texts("channels").into_iter().map(str::to_owned).collect(),
+        filter: Filter::parse(&queries, limits, Fault::MessageQuery)?,
+    })
+}
+
+fn unsubscribe(data: &Value, limits: &Limits) -> Result<Vec<String>, Fault> {
+    let items = list(data)?;
+    if items.len() > limits.subscriptions_max {
+        return Err(items_fault("Too many subscriptions."));
+    }
+    items
+        .iter()
+        .map(|item| match item.get("subscriptionId") {
+            Some(Value::String(id)) if !id.is_empty() => Ok(id.clone()),
+            _ => Err(items_fault(
+                "Each unsubscribe payload must include a non-empty subscriptionId.",
+            )),
+        })
+        .collect()
+}
+
+fn presence(data: Value) -> Result<Presence, Fault> {
+    let Value::Object(mut data) = data else {
+        return Err(Fault::Required("Status"));
+    };
+    let status = match data.remove("status") {
+        None => return Err(Fault::Required("Status")),
+        Some(Value::String(status)) if within(&status, STATUS_CHARS_MAX) => status,
+        Some(_) => return Err(Fault::Field("status", text_rule(STATUS_CHARS_MAX))),
+    };
+    let id = match data.remove("presenceId") {
+        None => "unique()".to_owned(),
+        Some(Value::String(id)) if within(&id, ID_BYTES_MAX) => id,
+        Some(_) => return Err(Fault::Field("presenceId", text_rule(ID_BYTES_MAX))),
+    };
+    let metadata = match data.remove("metadata") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(metadata)) => Some(metadata),
+        // PHP's empty object arrives as an empty list.
+        Some(Value::Array(list)) if list.is_empty() => Some(Map::new()),
+        Some(_) => {
+            return Err(Fault::Field(
+                "metadata",
+                "Value must be a valid JSON object".into(),
+            ));
+        }
+    };
+    let permissions = match data.remove("permissions") {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(list)) => Some(texts_only(list).ok_or_else(permissions_fault)?),
+        Some(_) => return Err(permissions_fault()),
+    };
+    Ok(Presence {
+        status,
+        id,
+        metadata,
+        permissions,
+    })
+}
+
+fn texts_only(list: Vec<Value>) -> Option<Vec<String>> {
+    list.into_iter()
+        .map(|value| match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        })
+        .collect()
+}
+
+fn permissions_fault() -> Fault {
+    Fault::Field(
+        "permissions",
+        "Permissions must be an array of strings.".into(),
+    )
+}
+
+/// `data` of a list-shaped message. No `data`, or `null`, is a missing field.
+fn list(data: &Value) -> Result<&[Value], Fault> {
+    if data.is_null() {
+        return Err(Fault::Required("Items"));
+    }
+    as_list(data).ok_or_else(|| items_fault("Payload is not valid."))
+}
+
+/// A list as PHP sees one, where an empty object is an empty list.
+fn as_list(value: &Value) -> Option<&[Value]> {
+    match value {
+        Value::Array(list) => Some(list),
+        Value::Object(map) if map.is_empty() => Some(&[]),
+        _ => None,
+    }
+}
+
+fn items_fault(why: &'static str) -> Fault {
+    Fault::Field("items", Cow::Borrowed(why))
+}
+
+/// Appwrite's `CustomId`: up to 36 of `A-Z a-z 0-9 . _ -`, not beginning with one of the latter
+/// three, or the literal `unique()`, which it keeps as the id.
+fn is_id(value: &Value) -> bool {
+    let Some(id) = value.as_str() else {
+        return false;
+    };
+    let special = |b: u8| matches!(b, b'.' | b'_' | b'-');
+    id == "unique()"
+        || (!id.is_empty()
+            && id.len() <= ID_BYTES_MAX
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || special(b))
+            && !id.starts_with(['.', '_', '-']))
+}
+
+fn within(text: &str, chars_max: usize) -> bool {
+    !text.is_empty() && text.chars().count() <= chars_max
+}
+
+fn text_rule(chars_max: usize) -> Cow<'static, str> {
+    format!(
+        "Value must be a valid string and at least 1 chars and no longer than {chars_max} chars"
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests;

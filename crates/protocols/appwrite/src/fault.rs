@@ -1,0 +1,325 @@
+//! How Appwrite refuses: one `error` frame with a code and a text, and sometimes a close.
+//!
+//! Owns: every code and text, whether a fault ends the connection, and the WebSocket close code
+//! that Appwrite leaves out. Never: sends anything.
+//!
+//! Appwrite answers every upgrade with 101, then sends the frame and drops the connection without
+//! a close frame; a browser reports that as 1006, and SDKs from 21.3 on stop retrying only on 1008.
+//! So a refused client comes back once a second for ever, unless [`RefusalStyle::close_codes`] is on.
+
+use std::borrow::Cow;
+
+use crate::json;
+
+/// Where a refused client was when it went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// While the connection was being opened: every fault ends it.
+    Open,
+    /// On a message of an open connection: only policy violations end it.
+    Message,
+}
+
+/// What a client did wrong, or what went wrong for it. The message that the client sees is the
+/// `Display` form, with [`RefusalStyle::mask`] in production.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The project is not known here.
+    #[error("Missing or unknown project ID")]
+    UnknownProject,
+    /// A message came on a connection that has no project.
+    #[error("Missing project context. Reconnect to the project first.")]
+    MissingProject,
+    /// The project has switched this API off.
+    #[error("The requested API is disabled. You can enable the API from the Appwrite console.")]
+    ApiDisabled,
+    /// This address opened too many connections.
+    #[error("Too many requests")]
+    TooManyRequests,
+    /// This connection sent too many messages.
+    #[error("Too many messages.")]
+    TooManyMessages,
+    /// The page's host is none of the project's platforms.
+    #[error(
+        "Invalid Origin. Register your new client ({host}) as a new {platform} platform on your project console dashboard"
+    )]
+    Origin {
+        /// The host of the `Origin` header.
+        host: String,
+        /// What Appwrite calls the scheme's platform.
+        platform: &'static str,
+    },
+    /// The page's scheme is not one that Appwrite knows.
+    #[error(
+        "Invalid Scheme. The scheme used ({scheme}) in the Origin ({origin}) is not supported. If you are using a custom scheme, please change it to `appwrite-callback-<PROJECT_ID>`"
+    )]
+    OriginScheme {
+        /// The scheme of the `Origin` header.
+        scheme: String,
+        /// The whole header.
+        origin: String,
+    },
+    /// The `Origin` header has neither scheme nor host (`null`, for one).
+    #[error("Invalid Origin.")]
+    OriginEmpty,
+    /// No channel in the URL, for servers that still insist (Appwrite up to 1.9.0).
+    #[error("Missing channels")]
+    MissingChannels,
+    /// A query in the URL that does not parse or is not supported.
+    #[error("{0}")]
+    UrlQuery(String),
+    /// A query in a message that does not parse or is not supported.
+    #[error("Invalid query: {0}")]
+    MessageQuery(String),
+    /// Not JSON, or an object with neither `type` nor `data`.
+    #[error("Message format is not valid.")]
+    Format,
+    /// No such message type.
+    #[error("Message type is not valid.")]
+    MessageType,
+    /// A field of a message is missing.
+    #[error("Payload is not valid. {0} is required")]
+    Required(&'static str),
+    /// A field of a message has the wrong form: the field and why.
+    #[error("{0}: {1}")]
+    Field(&'static str, Cow<'static, str>),
+    /// An `authentication` message whose session Appwrite does not know.
+    #[error("Session is not valid.")]
+    Session,
+    /// An `authentication` message on a connection that acts for another user.
+    #[error("Cannot re-authenticate on an impersonated connection.")]
+    Impersonated,
+    /// Only signed-in users may do this.
+    #[error("User must be authorized")]
+    Unauthorized,
+    /// A JWT that does not verify: what Appwrite said of it.
+    #[error("Failed to verify JWT. {0}")]
+    Jwt(String),
+    /// A JWT and a cookie at once.
+    #[error("JWT and cookie can't be used in the same request.")]
+    JwtAndCookie,
+    /// A fault without a code of its own, which production masks (`select` other than `*`,
+    /// values of a type that PHP would stumble over).
+    #[error("{0}")]
+    Internal(String),
+    /// Something of ours failed.
+    #[error("Error: Server Error")]
+    Server,
+}
+
+impl Fault {
+    /// The `code` in the frame (Appwrite's table of errors).
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::UnknownProject
+            | Self::MissingProject
+            | Self::Origin { .. }
+            | Self::OriginScheme { .. }
+            | Self::OriginEmpty
+            | Self::MissingChannels
+            | Self::UrlQuery(_) => POLICY_VIOLATION,
+            Self::ApiDisabled | Self::JwtAndCookie => 403,
+            Self::Unauthorized | Self::Jwt(_) => 401,
+            Self::TooManyRequests | Self::TooManyMessages => TRY_AGAIN_LATER,
+            Self::MessageQuery(_)
+            | Self::Format
+            | Self::MessageType
+            | Self::Required(_)
+            | Self::Field(..)
+            | Self::Session
+            | Self::Impersonated => FORMAT_INVALID,
+            Self::Internal(_) => 0,
+            Self::Server => 500,
+        }
+    }
+
+    /// Whether the connection ends after the frame. Opening tolerates nothing; on an open
+    /// connection only code 1008 ends it.
+    #[must_use]
+    pub fn closes(&self, phase: Phase) -> bool {
+        phase == Phase::Open || self.code() == POLICY_VIOLATION
+    }
+
+    /// A label for metrics, without anything that the client chose.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::UnknownProject | Self::MissingProject => "project",
+            Self::ApiDisabled => "api_disabled",
+            Self::TooManyRequests => "too_many_requests",
+            Self::TooManyMessages => "too_many_messages",
+            Self::Origin { .. } | Self::OriginScheme { .. } | Self::OriginEmpty => "origin",
+            Self::MissingChannels => "channels",
+            Self::UrlQuery(_) | Self::MessageQuery(_) => "query",
+            Self::Format | Self::MessageType | Self::Required(_) | Self::Field(..) => "format",
+            Self::Session | Self::Jwt(_) | Self::JwtAndCookie | Self::Impersonated => "session",
+            Self::Unauthorized => "unauthorized",
+            Self::Internal(_) | Self::Server => "server",
+        }
+    }
+
+    /// Appends the `error` frame and says how the connection goes on.
+    pub fn refuse(&self, phase: Phase, style: RefusalStyle, out: &mut Vec<u8>) -> Aftermath {
+        let code = self.code();
+        out.extend_from_slice(br#"{"type":"error","data":{"code":"#);
+        json::push_int(out, code);
+        out.extend_from_slice(br#","message":"#);
+        if style.mask && self.masked(phase) {
+            json::push_str(out, MASK);
+        } else {
+            json::push_str(out, &self.to_string());
+        }
+        out.extend_from_slice(b"}}");
+        if !self.closes(phase) {
+            Aftermath::Stay
+        } else if style.close_codes {
+            Aftermath::Close(close_code(code))
+        } else {
+            Aftermath::Drop
+        }
+    }
+
+    /// Since 1.8.0 a production server hides the text of code 0 and of every code from 500 on,
+    /// which takes in the WebSocket codes; only 1008 while opening keeps its text.
+    fn masked(&self, phase: Phase) -> bool {
+        let code = self.code();
+        let kept = phase == Phase::Open && code == POLICY_VIOLATION;
+        (code == 0 || code >= 500) && !kept
+    }
+}
+
+/// What becomes of the connection after an `error` frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aftermath {
+    /// It stays open.
+    Stay,
+    /// It ends after a close frame with this code.
+    Close(u16),
+    /// It ends without a close frame, as Appwrite does it.
+    Drop,
+}
+
+/// How faithful refusals are to a stock server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalStyle {
+    /// Send a close frame with a code on which SDKs stop retrying. Stock sends none.
+    pub close_codes: bool,
+    /// Hide texts as a production server does. Clients only show them, so telling is kinder.
+    pub mask: bool,
+}
+
+impl RefusalStyle {
+    /// What a production Appwrite does.
+    pub const STOCK: Self = Self {
+        close_codes: false,
+        mask: true,
+    };
+}
+
+impl Default for RefusalStyle {
+    fn default() -> Self {
+        Self {
+            close_codes: true,
+            mask: false,
+        }
+    }
+}
+
+/// The close code for a frame's code. SDKs stop on 1008 alone, so what no retry can mend gets it.
+fn close_code(code: u16) -> u16 {
+    match code {
+        POLICY_VIOLATION | FORMAT_INVALID | 401 | 403 => POLICY_VIOLATION,
+        TRY_AGAIN_LATER => TRY_AGAIN_LATER,
+        _ => 1011,
+    }
+}
+
+const FORMAT_INVALID: u16 = 1003;
+const POLICY_VIOLATION: u16 = 1008;
+const TRY_AGAIN_LATER: u16 = 1013;
+const MASK: &str = "Error: Server Error";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(fault: &Fault, phase: Phase, style: RefusalStyle, frame: &str, then: Aftermath) {
+        let mut out = Vec::new();
+        assert_eq!(fault.refuse(phase, style, &mut out), then, "{fault:?}");
+        assert_eq!(String::from_utf8(out).unwrap(), frame);
+    }
+
+    #[test]
+    fn opening_ends_with_every_fault() {
+        let ours = RefusalStyle::default();
+        check(
+            &Fault::UnknownProject,
+            Phase::Open,
+            ours,
+            r#"{"type":"error","data":{"code":1008,"message":"Missing or unknown project ID"}}"#,
+            Aftermath::Close(1008),
+        );
+        check(
+            &Fault::TooManyRequests,
+            Phase::Open,
+            ours,
+            r#"{"type":"error","data":{"code":1013,"message":"Too many requests"}}"#,
+            Aftermath::Close(1013),
+        );
+        check(
+            &Fault::Server,
+            Phase::Open,
+            ours,
+            r#"{"type":"error","data":{"code":500,"message":"Error: Server Error"}}"#,
+            Aftermath::Close(1011),
+        );
+        check(
+            &Fault::Jwt("Expired".to_owned()),
+            Phase::Open,
+            RefusalStyle::STOCK,
+            r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
+            Aftermath::Drop,
+        );
+    }
+
+    #[test]
+    fn stock_hides_what_production_hides() {
+        for (fault, phase, message) in [
+            (
+                Fault::UnknownProject,
+                Phase::Open,
+                "Missing or unknown project ID",
+            ),
+            (Fault::TooManyRequests, Phase::Open, MASK),
+            (Fault::Internal("x".to_owned()), Phase::Open, MASK),
+            (Fault::Format, Phase::Message, MASK),
+            (Fault::MissingProject, Phase::Message, MASK),
+            (
+                Fault::Unauthorized,
+                Phase::Message,
+                "User must be authorized",
+            ),
+        ] {
+            let mut out = Vec::new();
+            fault.refuse(phase, RefusalStyle::STOCK, &mut out);
+            let frame: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(frame["data"]["message"], message, "{fault:?}");
+            assert_eq!(frame["data"]["code"], fault.code());
+        }
+    }
+
+    #[test]
+    fn an_open_connection_survives_all_but_policy() {
+        for fault in [
+            Fault::Format,
+            Fault::TooManyMessages,
+            Fault::Unauthorized,
+            Fault::Session,
+        ] {
+            assert!(!fault.closes(Phase::Message), "{fault:?}");
+        }
+        assert!(Fault::MissingProject.closes(Phase::Message));
+    }
+}

@@ -1,0 +1,347 @@
+//! What Appwrite publishes: one JSON message for each event, on Redis channel `realtime`.
+//!
+//! Owns: the message's form in every version since 0.10, and what an event says about identities.
+//! Never: subscribes, decides who receives, or re-encodes the payload, which stays as it came.
+//!
+//! The publisher has already worked out channels and roles, so this is all that a receiver needs;
+//! the API port takes the same message, so that Appwrite need not be there.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::identity::{ANY, GUESTS};
+use crate::{json, server};
+
+/// The Redis channel of all projects.
+pub const REDIS_CHANNEL: &str = "realtime";
+
+/// Why a message of the feed cannot be used. The publisher's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeedError {
+    /// Not JSON of the documented form.
+    #[error("the feed message is malformed")]
+    Malformed,
+    /// Project, channels or roles are empty: stock never publishes that.
+    #[error("the feed message has no project, no channel or no role")]
+    Empty,
+    /// Longer than the caller allows.
+    #[error("the feed message is too long")]
+    TooLong,
+}
+
+/// One event as the feed brings it. Shared by reference among the shards.
+#[derive(Debug)]
+pub struct FeedMessage {
+    /// The project whose connections may get it.
+    pub project: Box<str>,
+    /// Who may get it; names from before 1.0 are already in their new form.
+    pub roles: Vec<Box<str>>,
+    /// Where it is heard.
+    pub channels: Vec<Box<str>>,
+    /// The roles of `user_id` have changed, and must be known before this event is matched.
+    pub permissions_changed: bool,
+    /// Whose roles have changed.
+    pub user_id: Option<Box<str>>,
+    names: Names,
+    timestamp: Option<Box<RawValue>>,
+    payload: Box<RawValue>,
+    attributes: OnceLock<Map<String, Value>>,
+}
+
+/// The event's names in the form of the publisher's generation.
+#[derive(Debug)]
+enum Names {
+    /// From 0.14 on.
+    Many(Box<RawValue>),
+    /// Up to 0.13.
+    One(Box<RawValue>),
+}
+
+/// What an event means for connections that are already open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityChange {
+    /// Roles may be different now: ask for the account again.
+    Reload {
+        /// The user.
+        user_id: String,
+    },
+    /// A session ended: whoever came with it is a guest now.
+    SessionEnded {
+        /// The user.
+        user_id: String,
+        /// The session's id; nothing if all of them ended.
+        session_id: Option<String>,
+    },
+    /// The account is gone.
+    UserDeleted {
+        /// The user.
+        user_id: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Wire<'w> {
+    #[serde(borrow)]
+    project: Cow<'w, str>,
+    #[serde(borrow)]
+    roles: Vec<Cow<'w, str>>,
+    #[serde(rename = "permissionsChanged", default)]
+    permissions_changed: Option<Value>,
+    #[serde(rename = "userId", borrow, default)]
+    user_id: Option<Cow<'w, str>>,
+    #[serde(borrow)]
+    data: WireData<'w>,
+}
+
+#[derive(Deserialize)]
+struct WireData<'w> {
+    #[serde(borrow, default)]
+    events: Option<&'w RawValue>,
+    #[serde(borrow, default)]
+    event: Option<&'w RawValue>,
+    #[serde(borrow)]
+    channels: Vec<Cow<'w, str>>,
+    #[serde(borrow, default)]
+    timestamp: Option<&'w RawValue>,
+    #[serde(borrow)]
+    payload: &'w RawValue,
+}
+
+impl FeedMessage {
+    /// Reads one message of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// [`FeedError`]; the message is then to be counted and dropped.
+    pub fn parse(message: &[u8], bytes_max: usize) -> Result<Self, FeedError> {
+        if message.len() > bytes_max {
+            return Err(FeedError::TooLong);
+        }
+        let wire: Wire<'_> = serde_json::from_slice(message).map_err(|_| FeedError::Malformed)?;
+        let names = match (wire.data.events, wire.data.event) {
+            (Some(many), _) => Names::Many(many.to_owned()),
+            (None, Some(one)) => Names::One(one.to_owned()),
+            (None, None) => return Err(FeedError::Malformed),
+        };
+        if wire.project.is_empty() || wire.roles.is_empty() || wire.data.channels.is_empty() {
+            return Err(FeedError::Empty);
+        }
+        Ok(Self {
+            project: wire.project.into(),
+            roles: wire
+                .roles
+                .iter()
+                .map(|role| modern_role(role).into())
+                .collect(),
+            channels: wire
+                .data
+                .channels
+                .iter()
+                .map(|c| c.as_ref().into())
+                .collect(),
+            permissions_changed: wire.permissions_changed.is_some_and(|value| truthy(&value)),
+            user_id: wire
+                .user_id
+                .filter(|user_id| !user_id.is_empty())
+                .map(Into::into),
+            names,
+            timestamp: wire.data.timestamp.map(ToOwned::to_owned),
+            payload: wire.data.payload.to_owned(),
+            attributes: OnceLock::new(),
+        })
+    }
+
+    /// Whether everyone may get it.
+    #[must_use]
+    pub fn for_everyone(&self) -> bool {
+        self.roles.iter().any(|role| &**role == ANY)
+    }
+
+    /// The payload's top level, for filters; parsed at the first call. A payload that is not an
+    /// object has none.
+    pub fn attributes(&self) -> &Map<String, Value> {
+        self.attributes
+            .get_or_init(|| serde_json::from_str(self.payload.get()).unwrap_or_default())
+    }
+
+    /// The payload as it came.
+    #[must_use]
+    pub fn payload(&self) -> &str {
+        self.payload.get()
+    }
+
+    /// The event's names, longest first; empty if they are not texts.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        match &self.names {
+            Names::Many(raw) => serde_json::from_str(raw.get()).unwrap_or_default(),
+            Names::One(raw) => serde_json::from_str(raw.get())
+                .map(|name| vec![name])
+                .unwrap_or_default(),
+        }
+    }
+
+    /// What the event means for open connections of its user, beyond what stock acts on: stock
+    /// leaves sockets with their old roles after logout, block, verification and label changes.
+    #[must_use]
+    pub fn identity_change(&self) -> Option<IdentityChange> {
+        let changed = self.user_id.as_deref().filter(|_| self.permissions_changed);
+        if let Some(user_id) = changed {
+            return Some(IdentityChange::Reload {
+                user_id: user_id.to_owned(),
+            });
+        }
+        // Only user events are published to the account channel.
+        if !self.channels.iter().any(|channel| &**channel == "account") {
+            return None;
+        }
+        self.names().iter().find_map(|name| user_event(name))
+    }
+
+    /// Appends the fields of the `event` frame's `data`, without `subscriptions`.
+    fn push_fields(&self, out: &mut Vec<u8>) {
+        match &self.names {
+            Names::Many(raw) => {
+                out.extend_from_slice(br#""events":"#);
+                out.extend_from_slice(raw.get().as_bytes());
+            }
+            Names::One(raw) => {
+                out.extend_from_slice(br#""event":"#);
+                out.extend_from_slice(raw.get().as_bytes());
+            }
+        }
+        out.extend_from_slice(br#","channels":"#);
+        json::push_strs(out, &self.channels);
+        if let Some(timestamp) = &self.timestamp {
+            out.extend_from_slice(br#","timestamp":"#);
+            out.extend_from_slice(timestamp.get().as_bytes());
+        }
+        out.extend_from_slice(br#","payload":"#);
+        out.extend_from_slice(self.payload.get().as_bytes());
+    }
+}
+
+/// Where a frame's own bytes stand between its shared ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// `subscriptions` last, as stock has it: a long head and a tail of three bytes.
+    #[default]
+    IdsLast,
+    /// `subscriptions` first: a short head and a long tail. Clients cannot tell the difference,
+    /// and a frame is then two pieces: its own (frame header, head, ids) and the shared tail.
+    IdsFirst,
+}
+
+/// An event in its wire form but for the ids of a connection's subscriptions, which differ.
+///
+/// A frame is `head`, then ids in quotes with commas between, then `tail`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedEvent {
+    /// Shared bytes before the ids.
+    pub head: Box<[u8]>,
+    /// Shared bytes after the ids.
+    pub tail: Box<[u8]>,
+}
+
+impl EncodedEvent {
+    /// Encodes an event once for all its receivers.
+    #[must_use]
+    pub fn new(event: &FeedMessage, layout: Layout) -> Self {
+        let mut head = Vec::with_capacity(128 + event.payload.get().len());
+        let mut tail = Vec::new();
+        head.extend_from_slice(br#"{"type":"event","data":{"#);
+        match layout {
+            Layout::IdsLast => {
+                event.push_fields(&mut head);
+                head.extend_from_slice(br#","subscriptions":["#);
+                tail.extend_from_slice(b"]}}");
+            }
+            Layout::IdsFirst => {
+                head.extend_from_slice(br#""subscriptions":["#);
+                tail.extend_from_slice(b"],");
+                event.push_fields(&mut tail);
+                tail.extend_from_slice(b"}}");
+            }
+        }
+        Self {
+            head: head.into(),
+            tail: tail.into(),
+        }
+    }
+
+    /// Appends the whole frame. `ids` are the connection's own bytes, as
+    /// [`Index::write_ids`](crate::Index::write_ids) or [`write_ids`] makes them.
+    pub fn splice(&self, ids: &[u8], out: &mut Vec<u8>) {
+        out.reserve(self.frame_bytes(ids.len()));
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(ids);
+        out.extend_from_slice(&self.tail);
+    }
+
+    /// The length of a whole frame with that many bytes of ids, for the WebSocket header.
+    #[must_use]
+    pub fn frame_bytes(&self, ids_bytes: usize) -> usize {
+        self.head.len() + ids_bytes + self.tail.len()
+    }
+}
+
+/// Appends ids in the form that goes between the halves of an event.
+pub fn write_ids<S: AsRef<str>>(ids: impl IntoIterator<Item = S>, out: &mut Vec<u8>) {
+    for (n, id) in ids.into_iter().enumerate() {
+        server::comma(n, out);
+        json::push_str(out, id.as_ref());
+    }
+}
+
+/// `users.U.sessions.S.delete` and its relatives, with `users` as the only concrete beginning.
+fn user_event(name: &str) -> Option<IdentityChange> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let user_id = || (*parts.get(1)?).ne("*").then(|| parts[1].to_owned());
+    match parts.as_slice() {
+        ["users", _, "sessions", "delete"] => Some(IdentityChange::SessionEnded {
+            user_id: user_id()?,
+            session_id: None,
+        }),
+        ["users", _, "sessions", session, "delete"] if *session != "*" => {
+            Some(IdentityChange::SessionEnded {
+                user_id: user_id()?,
+                session_id: Some((*session).to_owned()),
+            })
+        }
+        ["users", _, "delete"] => Some(IdentityChange::UserDeleted {
+            user_id: user_id()?,
+        }),
+        ["users", _, "update", ..] | ["users", _, "verification", ..] => {
+            Some(IdentityChange::Reload {
+                user_id: user_id()?,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Roles were written otherwise before 1.0.
+fn modern_role(role: &str) -> &str {
+    match role {
+        "*" | "role:all" => ANY,
+        "role:guest" => GUESTS,
+        "role:member" => "users",
+        role => role,
+    }
+}
+
+fn truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(truth) => *truth,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty() && text != "0",
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

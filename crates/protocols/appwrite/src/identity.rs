@@ -1,0 +1,323 @@
+//! Who a connection is: roles from an account document, and where a session is found.
+//!
+//! Owns: the roles that Appwrite's `User::getRoles` gives, from what its HTTP API tells
+//! (`GET /v1/account`, `GET /v1/teams/{id}/memberships`), and the places in a handshake that may
+//! hold a session. Never: asks, verifies or remembers.
+//!
+//! `any` is never the role of a connection: it stands in events and means everyone.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The role of those without an account.
+pub const GUESTS: &str = "guests";
+/// The role in an event that everyone has.
+pub const ANY: &str = "any";
+
+/// An answer of Appwrite's API that is not what its documentation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccountError {
+    /// Not JSON, or a field has another type.
+    #[error("the account is not an account document")]
+    Malformed,
+    /// `$id` is missing or empty.
+    #[error("the account has no id")]
+    NoId,
+}
+
+/// A user as far as realtime is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's id, empty for a guest.
+    pub user_id: String,
+    /// What the user may be addressed by, in Appwrite's order.
+    pub roles: Vec<String>,
+    /// The labels, also among the roles.
+    pub labels: Vec<String>,
+    /// Email or phone verified.
+    pub verified: bool,
+    /// The account is switched off: the connection must be refused or demoted to a guest.
+    pub blocked: bool,
+    /// The account document as the API gave it, for the `user` field of frames; empty for a guest.
+    pub account: Box<str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Account {
+    #[serde(rename = "$id", default)]
+    id: String,
+    #[serde(default)]
+    email_verification: bool,
+    #[serde(default)]
+    phone_verification: bool,
+    #[serde(default = "yes")]
+    status: bool,
+    #[serde(default)]
+    labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Memberships {
+    memberships: Vec<Membership>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Membership {
+    #[serde(rename = "$id", default)]
+    id: String,
+    #[serde(default)]
+    user_id: String,
+    #[serde(default)]
+    team_id: String,
+    #[serde(default)]
+    confirm: bool,
+    #[serde(default)]
+    roles: Vec<String>,
+}
+
+impl Identity {
+    /// Nobody in particular.
+    #[must_use]
+    pub fn guest() -> Self {
+        Self {
+            user_id: String::new(),
+            roles: vec![GUESTS.to_owned()],
+            labels: Vec::new(),
+            verified: false,
+            blocked: false,
+            account: Box::default(),
+        }
+    }
+
+    /// Reads the answer of `GET /v1/account` and those of `GET /v1/teams/{id}/memberships`, one
+    /// for each of the user's teams. Memberships of others and unconfirmed ones give no role.
+    ///
+    /// # Errors
+    /// [`AccountError`] for answers that are not what they should be.
+    pub fn from_account(account: &[u8], memberships: &[&[u8]]) -> Result<Self, AccountError> {
+        let raw: &RawValue =
+            serde_json::from_slice(account).map_err(|_| AccountError::Malformed)?;
+        let account: Account =
+            serde_json::from_str(raw.get()).map_err(|_| AccountError::Malformed)?;
+        if account.id.is_empty() {
+            return Err(AccountError::NoId);
+        }
+        let verified = account.email_verification || account.phone_verification;
+        let id = &account.id;
+        let dimension = if verified { "verified" } else { "unverified" };
+        let mut roles = vec![
+            format!("user:{id}"),
+            "users".to_owned(),
+            format!("user:{id}/{dimension}"),
+            format!("users/{dimension}"),
+        ];
+        for list in memberships {
+            let list: Memberships =
+                serde_json::from_slice(list).map_err(|_| AccountError::Malformed)?;
+            for membership in &list.memberships {
+                if membership.user_id == *id {
+                    push_membership(membership, &mut roles);
+                }
+            }
+        }
+        roles.extend(account.labels.iter().map(|label| format!("label:{label}")));
+        Ok(Self {
+            user_id: account.id,
+            roles,
+            labels: account.labels,
+            verified,
+            blocked: !account.status,
+            account: raw.get().into(),
+        })
+    }
+
+    /// Whether it is nobody in particular.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        self.user_id.is_empty()
+    }
+}
+
+fn push_membership(membership: &Membership, roles: &mut Vec<String>) {
+    if !membership.confirm || membership.id.is_empty() || membership.team_id.is_empty() {
+        return;
+    }
+    let team = &membership.team_id;
+    roles.push(format!("team:{team}"));
+    roles.push(format!("member:{}", membership.id));
+    roles.extend(
+        membership
+            .roles
+            .iter()
+            .map(|role| format!("team:{team}/{role}")),
+    );
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The headers of a handshake that may hold a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SessionHeaders<'h> {
+    /// `Cookie`.
+    pub cookie: Option<&'h str>,
+    /// `X-Appwrite-Session`.
+    pub session: Option<&'h str>,
+    /// `X-Fallback-Cookies`: a JSON object of cookies.
+    pub fallback: Option<&'h str>,
+}
+
+impl SessionHeaders<'_> {
+    /// The session for a project, from the first place that has one: the cookie, the cookie for
+    /// old browsers, the session's own header, the fallback header. With `admin` it is the
+    /// console's session.
+    #[must_use]
+    pub fn find(&self, project: &str, admin: bool) -> Option<String> {
+        let project = if admin { crate::CONSOLE } else { project };
+        let name = format!("a_session_{project}");
+        let cookies = self.cookie.unwrap_or_default();
+        cookie(cookies, &name)
+            .or_else(|| cookie(cookies, &format!("{name}_legacy")))
+            .or_else(|| self.session.map(str::to_owned))
+            .filter(|session| !session.is_empty())
+            .or_else(|| fallback_cookie(self.fallback?, &name))
+    }
+}
+
+fn cookie(header: &str, name: &str) -> Option<String> {
+    header
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='))
+        // Appwrite's HTTP server lowers the case of cookie names.
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.replace("%3D", "=").replace("%3d", "="))
+        .filter(|value| !value.is_empty())
+}
+
+fn fallback_cookie(header: &str, name: &str) -> Option<String> {
+    let cookies: serde_json::Map<String, serde_json::Value> = serde_json::from_str(header).ok()?;
+    cookies
+        .get(name)
+        .and_then(serde_json::Value::as_str)
+        .filter(|value| !value.is_empty())
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ACCOUNT: &str = r#"{"$id":"U","name":"Ann","status":true,"labels":["vip"],"emailVerification":true,"phoneVerification":false,"prefs":{}}"#;
+
+    #[track_caller]
+    fn check(account: &str, memberships: &[&str], roles: &[&str]) {
+        let memberships: Vec<&[u8]> = memberships.iter().map(|m| m.as_bytes()).collect();
+        let identity = Identity::from_account(account.as_bytes(), &memberships).unwrap();
+        assert_eq!(identity.roles, roles);
+        assert_eq!(&*identity.account, account);
+    }
+
+    #[test]
+    fn roles() {
+        assert_eq!(Identity::guest().roles, ["guests"]);
+        check(
+            ACCOUNT,
+            &[],
+            &[
+                "user:U",
+                "users",
+                "user:U/verified",
+                "users/verified",
+                "label:vip",
+            ],
+        );
+        check(
+            r#"{"$id":"U","phoneVerification":true}"#,
+            &[],
+            &["user:U", "users", "user:U/verified", "users/verified"],
+        );
+        check(
+            r#"{"$id":"U"}"#,
+            &[r#"{"total":3,"memberships":[
+                {"$id":"M1","userId":"U","teamId":"T","confirm":true,"roles":["owner","dev"]},
+                {"$id":"M2","userId":"U","teamId":"S","confirm":false,"roles":["owner"]},
+                {"$id":"M3","userId":"V","teamId":"T","confirm":true,"roles":["admin"]}]}"#],
+            &[
+                "user:U",
+                "users",
+                "user:U/unverified",
+                "users/unverified",
+                "team:T",
+                "member:M1",
+                "team:T/owner",
+                "team:T/dev",
+            ],
+        );
+    }
+
+    #[test]
+    fn blocked_accounts_say_so() {
+        let blocked = Identity::from_account(br#"{"$id":"U","status":false}"#, &[]).unwrap();
+        assert!(blocked.blocked && !blocked.verified && !blocked.is_guest());
+        let fine = Identity::from_account(ACCOUNT.as_bytes(), &[]).unwrap();
+        assert!(!fine.blocked && fine.verified);
+        assert_eq!(fine.labels, ["vip"]);
+    }
+
+    #[test]
+    fn malformed_answers() {
+        for (account, error) in [
+            ("", AccountError::Malformed),
+            ("[]", AccountError::NoId),
+            ("{}", AccountError::NoId),
+            (r#"{"$id":7}"#, AccountError::Malformed),
+            (r#"{"$id":"U","labels":"x"}"#, AccountError::Malformed),
+        ] {
+            let got = Identity::from_account(account.as_bytes(), &[]);
+            assert_eq!(got, Err(error), "{account}");
+        }
+        assert!(Identity::from_account(ACCOUNT.as_bytes(), &[b"{}"]).is_err());
+    }
+
+    #[test]
+    fn sessions_are_found_in_order() {
+        let all = SessionHeaders {
+            cookie: Some("x=1; a_session_bench=one; a_session_bench_legacy=two"),
+            session: Some("three"),
+            fallback: Some(r#"{"a_session_bench":"four","a_session_console":"five"}"#),
+        };
+        assert_eq!(all.find("bench", false).as_deref(), Some("one"));
+        let legacy = SessionHeaders {
+            cookie: Some("a_session_bench=; a_session_bench_legacy=dHdv%3D"),
+            ..all
+        };
+        assert_eq!(legacy.find("bench", false).as_deref(), Some("dHdv="));
+        let header = SessionHeaders {
+            cookie: None,
+            ..all
+        };
+        assert_eq!(header.find("bench", false).as_deref(), Some("three"));
+        let fallback = SessionHeaders {
+            session: None,
+            ..header
+        };
+        assert_eq!(fallback.find("bench", false).as_deref(), Some("four"));
+        assert_eq!(fallback.find("bench", true).as_deref(), Some("five"));
+        assert_eq!(fallback.find("other", false), None);
+        assert_eq!(SessionHeaders::default().find("bench", false), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in ".{0,60}") {
+            let _ = Identity::from_account(text.as_bytes(), &[text.as_bytes()]);
+            let headers = SessionHeaders { cookie: Some(&text), session: None, fallback: Some(&text) };
+            let _ = headers.find("bench", false);
+        }
+    }
+}

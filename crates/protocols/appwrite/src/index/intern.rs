@@ -1,0 +1,194 @@
+//! Names and filters, each kept once.
+
+use hashbrown::HashTable;
+
+use super::Hashing;
+use super::posting::Posting;
+use super::slab::Slab;
+use crate::Filter;
+
+/// The number of [`Filter::ALL`], which is not kept.
+pub(super) const FILTER_ALL: u32 = u32::MAX;
+
+/// A channel or a role of a project.
+#[derive(Debug)]
+pub(super) struct Name {
+    text: Box<str>,
+    /// The shapes or role sets that it is in.
+    pub(super) groups: Posting,
+    /// The profiles below those.
+    pub(super) profiles: u32,
+}
+
+/// The channels or the roles of a project, by text and by number.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    names: Slab<Name>,
+    by_text: HashTable<u32>,
+}
+
+impl Names {
+    pub(super) fn find(&self, hashing: &Hashing, text: &str) -> Option<u32> {
+        self.by_text
+            .find(hashing.text(text), |&id| *self.names[id].text == *text)
+            .copied()
+    }
+
+    /// A new name has no group yet; whoever asked puts it into one.
+    pub(super) fn find_or_new(&mut self, hashing: &Hashing, text: &str) -> u32 {
+        if let Some(known) = self.find(hashing, text) {
+            return known;
+        }
+        let id = self.names.insert(Name {
+            text: text.into(),
+            groups: Posting::Empty,
+            profiles: 0,
+        });
+        let names = &self.names;
+        self.by_text
+            .insert_unique(hashing.text(text), id, |&id| hashing.text(&names[id].text));
+        id
+    }
+
+    /// Forgets a name that is in no group.
+    pub(super) fn remove(&mut self, hashing: &Hashing, id: u32) {
+        let Some(name) = self.names.remove(id) else {
+            return;
+        };
+        if let Ok(entry) = self
+            .by_text
+            .find_entry(hashing.text(&name.text), |&known| known == id)
+        {
+            entry.remove();
+        }
+        if self.by_text.is_empty() {
+            self.by_text = HashTable::new();
+        }
+    }
+
+    pub(super) fn text(&self, id: u32) -> &str {
+        &self.names[id].text
+    }
+
+    pub(super) fn get(&self, id: u32) -> &Name {
+        &self.names[id]
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> &mut Name {
+        &mut self.names[id]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.names.iter()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let names = self.names.iter();
+        let texts: usize = names
+            .map(|(_, name)| name.text.len() + name.groups.heap_bytes())
+            .sum();
+        self.names.heap_bytes() + texts + self.by_text.capacity() * (size_of::<u32>() + 1)
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    filter: Filter,
+    holders: u32,
+    /// Whether the event at hand passes, once known.
+    verdict: Option<bool>,
+}
+
+/// The filters of all projects, by text and by number, with a count of who holds each.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    filters: Slab<Held>,
+    by_text: HashTable<u32>,
+    /// Filters with a verdict, to forget before the next event.
+    judged: Vec<u32>,
+}
+
+impl Filters {
+    pub(super) fn acquire(&mut self, hashing: &Hashing, filter: &Filter) -> u32 {
+        if filter.is_all() {
+            return FILTER_ALL;
+        }
+        let hash = hashing.text(filter.text());
+        let known = self
+            .by_text
+            .find(hash, |&id| self.filters[id].filter == *filter)
+            .copied();
+        if let Some(id) = known {
+            self.filters[id].holders += 1;
+            return id;
+        }
+        let id = self.filters.insert(Held {
+            filter: filter.clone(),
+            holders: 1,
+            verdict: None,
+        });
+        let filters = &self.filters;
+        self.by_text
+            .insert_unique(hash, id, |&id| hashing.text(filters[id].filter.text()));
+        id
+    }
+
+    /// Adds a holder of a filter that somebody holds.
+    pub(super) fn retain(&mut self, id: u32) {
+        if id != FILTER_ALL {
+            self.filters[id].holders += 1;
+        }
+    }
+
+    pub(super) fn release(&mut self, hashing: &Hashing, id: u32) {
+        if id == FILTER_ALL {
+            return;
+        }
+        let held = &mut self.filters[id];
+        held.holders -= 1;
+        if held.holders > 0 {
+            return;
+        }
+        let hash = hashing.text(held.filter.text());
+        if let Ok(entry) = self.by_text.find_entry(hash, |&known| known == id) {
+            entry.remove();
+        }
+        self.filters.remove(id);
+    }
+
+    /// Whether the event at hand passes, asking `judge` at most once for each filter.
+    pub(super) fn passes(&mut self, id: u32, judge: impl FnOnce(&Filter) -> bool) -> bool {
+        if id == FILTER_ALL {
+            return true;
+        }
+        let held = &mut self.filters[id];
+        if let Some(verdict) = held.verdict {
+            return verdict;
+        }
+        let verdict = judge(&held.filter);
+        held.verdict = Some(verdict);
+        self.judged.push(id);
+        verdict
+    }
+
+    pub(super) fn forget_verdicts(&mut self) {
+        for id in self.judged.drain(..) {
+            self.filters[id].verdict = None;
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let filters = self.filters.iter();
+        self.filters.heap_bytes()
+            + filters
+                .map(|(_, held)| held.filter.heap_bytes())
+                .sum::<usize>()
+            + self.by_text.capacity() * (size_of::<u32>() + 1)
+            + self.judged.capacity() * size_of::<u32>()
+    }
+}

@@ -1,0 +1,278 @@
+//! From an event to its receivers.
+//!
+//! An event visits a shape at most once and notes there what it found, and judges a filter at most
+//! once; both notes are taken back at the end, so no walk over the index is ever needed.
+
+use super::intern::{Filters, Names};
+use super::project::Project;
+use super::{Hashing, Index};
+use crate::FeedMessage;
+use crate::identity::ANY;
+
+/// A shape that the event at hand has not visited.
+pub(super) const UNSEEN: u32 = u32::MAX;
+/// A shape without a matching subscription.
+const NOTHING: u32 = u32::MAX - 1;
+
+/// One receiver of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The connection's key.
+    pub connection: u32,
+    /// Which of its subscriptions match, for [`Matches::ordinals`]. Receivers with the same
+    /// number match in the same way, though their ids differ.
+    pub set: u32,
+}
+
+/// The receivers of one event. A caller keeps one and uses it again.
+#[derive(Debug, Default)]
+pub struct Matches {
+    /// Each receiver once, in no order.
+    pub receivers: Vec<Match>,
+    sets: Vec<(u32, u32)>,
+    ordinals: Vec<u16>,
+}
+
+impl Matches {
+    /// The ordinals of the subscriptions that match, rising: their places in the order in which
+    /// the connection made them.
+    #[must_use]
+    pub fn ordinals(&self, found: &Match) -> &[u16] {
+        let Some(&(from, to)) = self.sets.get(found.set as usize) else {
+            return &[];
+        };
+        self.ordinals
+            .get(from as usize..to as usize)
+            .unwrap_or_default()
+    }
+
+    /// Makes a set of the ordinals since `from`. Many shapes match in the same way, one after the
+    /// other, and share a set then.
+    fn close_set(&mut self, from: usize) -> u32 {
+        let to = self.ordinals.len();
+        if from == to {
+            return NOTHING;
+        }
+        self.ordinals[from..].sort_unstable();
+        if let Some(&(last_from, last_to)) = self.sets.last()
+            && self.ordinals[last_from as usize..last_to as usize] == self.ordinals[from..]
+        {
+            self.ordinals.truncate(from);
+        } else {
+            self.sets.push((from as u32, to as u32));
+        }
+        (self.sets.len() - 1) as u32
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.receivers.clear();
+        self.sets.clear();
+        self.ordinals.clear();
+    }
+}
+
+/// What one event needs, kept for the next.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    channels: Vec<u32>,
+    roles: Vec<u32>,
+    shapes: Vec<u32>,
+    role_sets: Vec<u32>,
+}
+
+impl Scratch {
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists = [&self.channels, &self.roles, &self.shapes, &self.role_sets];
+        lists
+            .map(|list| list.capacity() * size_of::<u32>())
+            .iter()
+            .sum()
+    }
+}
+
+impl Index {
+    /// Finds who receives an event: connections of its project that have one of its roles (or any,
+    /// if `any` is among them) and a subscription to one of its channels whose queries the payload
+    /// passes. `out` is emptied first, and holds until the index changes.
+    ///
+    /// Costs the number of profiles below the event's channels or below its roles, whichever is
+    /// less, and the receivers.
+    pub fn matches(&mut self, event: &FeedMessage, out: &mut Matches) {
+        out.clear();
+        let Some(project) = self.project(&event.project) else {
+            return;
+        };
+        let scratch = &mut self.scratch;
+        let project = &mut self.projects[project];
+        resolve(
+            &project.channels,
+            &self.hashing,
+            &event.channels,
+            &mut scratch.channels,
+        );
+        if scratch.channels.is_empty() {
+            return;
+        }
+        let mut walk = Walk {
+            event,
+            project,
+            filters: &mut self.filters,
+            channels: &scratch.channels,
+            seen_shapes: &mut scratch.shapes,
+            seen_role_sets: &mut scratch.role_sets,
+            out,
+        };
+        if event.roles.iter().any(|role| &**role == ANY) {
+            walk.by_channel(None);
+        } else {
+            resolve(
+                &walk.project.roles,
+                &self.hashing,
+                &event.roles,
+                &mut scratch.roles,
+            );
+            let below_roles = profiles_below(&walk.project.roles, &scratch.roles);
+            let below_channels = profiles_below(&walk.project.channels, &scratch.channels);
+            if below_channels <= below_roles {
+                walk.by_channel(Some(&scratch.roles));
+            } else {
+                walk.by_role(&scratch.roles);
+            }
+        }
+        walk.forget();
+        self.filters.forget_verdicts();
+    }
+
+    /// Appends the ids of a receiver's matching subscriptions, as they go between the halves of an
+    /// [`EncodedEvent`](crate::EncodedEvent).
+    pub fn write_ids(&self, matches: &Matches, found: &Match, out: &mut Vec<u8>) {
+        if let Some(row) = self.connections.get(found.connection) {
+            row.ids.write(matches.ordinals(found), out);
+        }
+    }
+}
+
+struct Walk<'w> {
+    event: &'w FeedMessage,
+    project: &'w mut Project,
+    filters: &'w mut Filters,
+    channels: &'w [u32],
+    seen_shapes: &'w mut Vec<u32>,
+    seen_role_sets: &'w mut Vec<u32>,
+    out: &'w mut Matches,
+}
+
+impl Walk<'_> {
+    /// Visits everything below the event's channels; with `roles`, keeps who has one of them.
+    fn by_channel(&mut self, roles: Option<&[u32]>) {
+        if roles.is_some_and(<[u32]>::is_empty) {
+            return;
+        }
+        for &channel in self.channels {
+            // A place in the list, since the visit needs the project for itself.
+            for at in 0..self.project.channels.get(channel).groups.len() {
+                let shape = self.project.channels.get(channel).groups.as_slice()[at];
+                if self.project.shapes[shape].verdict != UNSEEN {
+                    continue;
+                }
+                let set = self.visit(shape);
+                if set != NOTHING {
+                    self.receive_shape(shape, set, roles);
+                }
+            }
+        }
+    }
+
+    fn receive_shape(&mut self, shape: u32, set: u32, roles: Option<&[u32]>) {
+        for &profile in self.project.shapes[shape].profiles.as_slice() {
+            let profile = &self.project.profiles[profile];
+            let allowed =
+                roles.is_none_or(|roles| self.project.role_sets[profile.role_set].has_any(roles));
+            if allowed {
+                receive(self.out, profile.connections.as_slice(), set);
+            }
+        }
+    }
+
+    /// Visits everything below the event's roles.
+    fn by_role(&mut self, roles: &[u32]) {
+        for &role in roles {
+            for at in 0..self.project.roles.get(role).groups.len() {
+                let role_set = self.project.roles.get(role).groups.as_slice()[at];
+                if std::mem::replace(&mut self.project.role_sets[role_set].visited, true) {
+                    continue;
+                }
+                self.seen_role_sets.push(role_set);
+                self.receive_role_set(role_set);
+            }
+        }
+    }
+
+    fn receive_role_set(&mut self, role_set: u32) {
+        for at in 0..self.project.role_sets[role_set].profiles.len() {
+            let profile = self.project.role_sets[role_set].profiles.as_slice()[at];
+            let shape = self.project.profiles[profile].shape;
+            let set = match self.project.shapes[shape].verdict {
+                UNSEEN => self.visit(shape),
+                set => set,
+            };
+            if set != NOTHING {
+                let connections = self.project.profiles[profile].connections.as_slice();
+                receive(self.out, connections, set);
+            }
+        }
+    }
+
+    /// Finds the matching subscriptions of a shape and notes the set.
+    fn visit(&mut self, shape_id: u32) -> u32 {
+        let shape = &mut self.project.shapes[shape_id];
+        let from = self.out.ordinals.len();
+        for &channel in self.channels {
+            for entry in shape.of_channel(channel) {
+                let known = self.out.ordinals[from..].contains(&entry.ordinal);
+                if !known
+                    && self
+                        .filters
+                        .passes(entry.filter, |f| f.wants(self.event.attributes()))
+                {
+                    self.out.ordinals.push(entry.ordinal);
+                }
+            }
+        }
+        let set = self.out.close_set(from);
+        shape.verdict = set;
+        self.seen_shapes.push(shape_id);
+        set
+    }
+
+    /// Takes all notes back.
+    fn forget(&mut self) {
+        for shape in self.seen_shapes.drain(..) {
+            self.project.shapes[shape].verdict = UNSEEN;
+        }
+        for role_set in self.seen_role_sets.drain(..) {
+            self.project.role_sets[role_set].visited = false;
+        }
+    }
+}
+
+fn receive(out: &mut Matches, connections: &[u32], set: u32) {
+    let receivers = connections.iter();
+    out.receivers
+        .extend(receivers.map(|&connection| Match { connection, set }));
+}
+
+/// The numbers of those names that somebody uses, sorted, each once.
+fn resolve(names: &Names, hashing: &Hashing, texts: &[Box<str>], out: &mut Vec<u32>) {
+    out.clear();
+    out.extend(texts.iter().filter_map(|text| names.find(hashing, text)));
+    out.sort_unstable();
+    out.dedup();
+}
+
+fn profiles_below(names: &Names, ids: &[u32]) -> u64 {
+    ids.iter()
+        .map(|&id| u64::from(names.get(id).profiles))
+        .sum()
+}

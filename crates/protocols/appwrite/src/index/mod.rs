@@ -1,0 +1,469 @@
+//! Who receives an event: the subscriptions of one shard, found through an index.
+//!
+//! Owns: each connection's project, roles, subscriptions and their ids. Never: sends, or knows
+//! what a connection is beyond its key.
+//!
+//! ```text
+//! channel ─┐                          ┌─ role
+//!          ├─ shape ── profile ── role set
+//! channel ─┘              │           └─ role
+//!                    connections
+//! ```
+//!
+//! A *role set* is the roles of a connection, a *shape* its channels and queries without ids, and
+//! a *profile* one of each with the connections that share them. All are interned per project, so
+//! that a million guests on one channel are one profile and a dense list, and a connection owns a
+//! table entry, its place in that list and its ids.
+//!
+//! An event visits either the profiles below its channels or those below its roles, whichever are
+//! fewer, and never a connection that does not receive it.
+//!
+//! Invariants
+//! - A connection is in the list of exactly one profile, at the place that its entry names.
+//! - A name, role set, shape or profile lives as long as something below it in the picture does.
+//! - The `profiles` count of a channel or role is the number of profiles that it leads to.
+
+mod ids;
+mod intern;
+mod matching;
+mod posting;
+mod project;
+mod slab;
+mod table;
+
+use std::hash::Hasher;
+
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use hashbrown::HashTable;
+
+use crate::{Filter, channel};
+use ids::Ids;
+use intern::Filters;
+use project::{Entry, Project};
+use slab::Slab;
+use table::{Row, Table};
+
+pub use matching::{Match, Matches};
+
+/// Subscriptions of one connection; ordinals take 16 bits.
+const SUBSCRIPTIONS_MAX: usize = 4096;
+
+/// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IndexError {
+    /// The key is taken.
+    #[error("the connection is already in the index")]
+    Known,
+    /// There is no such key.
+    #[error("the connection is not in the index")]
+    Unknown,
+    /// An id is longer than the index keeps (254 bytes).
+    #[error("the subscription id is too long")]
+    IdTooLong,
+    /// The connection would have more subscriptions than the index counts (4096).
+    #[error("the connection has too many subscriptions")]
+    TooMany,
+}
+
+/// A subscription to make or to change.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscription<'s> {
+    /// Its id on this connection.
+    pub id: &'s str,
+    /// Channels under the connection's identity.
+    pub channels: &'s [String],
+    /// Its queries.
+    pub filter: &'s Filter,
+}
+
+/// Whose account channels become whose, when a connection's user changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Rebind<'r> {
+    /// The user until now, empty for a guest.
+    pub from: &'r str,
+    /// The user from now on.
+    pub to: &'r str,
+}
+
+/// Counts for operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Connections in the index.
+    pub connections: usize,
+    /// Projects with at least one connection.
+    pub projects: usize,
+    /// Distinct combinations of roles, channels and queries.
+    pub profiles: usize,
+    /// Distinct channels, counted in each project.
+    pub channels: usize,
+    /// Distinct roles, counted in each project.
+    pub roles: usize,
+    /// What all of it keeps on the heap, in bytes, by the sizes and capacities of its parts.
+    pub bytes: usize,
+}
+
+/// The matching index of one shard.
+#[derive(Debug)]
+pub struct Index {
+    hashing: Hashing,
+    connections: Table,
+    projects: Slab<Project>,
+    by_name: HashTable<u32>,
+    filters: Filters,
+    scratch: matching::Scratch,
+}
+
+impl Index {
+    /// An empty index. `seed` should be random, because clients choose the names it hashes.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            hashing: Hashing::new(seed),
+            connections: Table::default(),
+            projects: Slab::default(),
+            by_name: HashTable::new(),
+            filters: Filters::default(),
+            scratch: matching::Scratch::default(),
+        }
+    }
+
+    /// Takes a connection in, without subscriptions yet. Keys are slots of a table: small numbers
+    /// that are used again.
+    ///
+    /// # Errors
+    /// [`IndexError::Known`].
+    pub fn insert<S: AsRef<str>>(
+        &mut self,
+        connection: u32,
+        project: &str,
+        roles: &[S],
+    ) -> Result<(), IndexError> {
+        if self.connections.get(connection).is_some() {
+            return Err(IndexError::Known);
+        }
+        let project_id = self.project_or_new(project);
+        let project = &mut self.projects[project_id];
+        let role_set = project.role_set(&self.hashing, roles);
+        let shape = project.shape(&self.hashing, &mut self.filters, &[]);
+        let profile = project.profile(&self.hashing, role_set, shape);
+        let place = project.join(profile, connection);
+        self.connections.insert(
+            connection,
+            Row {
+                project: project_id,
+                profile,
+                place,
+                ids: Ids::default(),
+            },
+        );
+        Ok(())
+    }
+
+    /// Makes subscriptions, or changes those whose ids the connection already has. As in stock, a
+    /// known id gets the new queries on the channels named now and keeps its other channels; a
+    /// subscription without channels is not made. Of two with one id, the later wins.
+    ///
+    /// # Errors
+    /// [`IndexError`], and then nothing has changed.
+    pub fn subscribe(
+        &mut self,
+        connection: u32,
+        subscriptions: &[Subscription<'_>],
+    ) -> Result<(), IndexError> {
+        let row = self
+            .connections
+            .get(connection)
+            .ok_or(IndexError::Unknown)?;
+        if subscriptions.iter().any(|s| s.id.len() > ids::ID_BYTES_MAX) {
+            return Err(IndexError::IdTooLong);
+        }
+        if row.ids.len() + subscriptions.len() > SUBSCRIPTIONS_MAX {
+            return Err(IndexError::TooMany);
+        }
+        let project = &mut self.projects[row.project];
+        let mut names = row.ids.to_names();
+        let mut entries = project.entries_of(row.profile).to_vec();
+        let mut held = Vec::new();
+        for subscription in subscriptions {
+            if subscription.channels.is_empty() {
+                continue;
+            }
+            let ordinal = match names.iter().position(|known| known == subscription.id) {
+                Some(ordinal) => ordinal,
+                None => {
+                    names.push(subscription.id.to_owned());
+                    names.len() - 1
+                }
+            };
+            let filter = self.filters.acquire(&self.hashing, subscription.filter);
+            held.push(filter);
+            for channel in subscription.channels {
+                let channel = project.channel(&self.hashing, channel);
+                let ordinal = ordinal as u16;
+                put(
+                    &mut entries,
+                    Entry {
+                        channel,
+                        ordinal,
+                        filter,
+                    },
+                );
+            }
+        }
+        self.reshape(connection, &entries, Ids::from_names(&names));
+        for filter in held {
+            self.filters.release(&self.hashing, filter);
+        }
+        Ok(())
+    }
+
+    /// Ends one subscription; false if the connection has none with this id.
+    pub fn unsubscribe(&mut self, connection: u32, id: &str) -> bool {
+        let Some(row) = self.connections.get(connection) else {
+            return false;
+        };
+        let mut names = row.ids.to_names();
+        let Some(ordinal) = names.iter().position(|known| known == id) else {
+            return false;
+        };
+        names.remove(ordinal);
+        let mut entries = self.projects[row.project].entries_of(row.profile).to_vec();
+        entries.retain(|entry| usize::from(entry.ordinal) != ordinal);
+        for entry in &mut entries {
+            if usize::from(entry.ordinal) > ordinal {
+                entry.ordinal -= 1;
+            }
+        }
+        self.reshape(connection, &entries, Ids::from_names(&names));
+        true
+    }
+
+    /// Gives a connection other roles and keeps its subscriptions. With `rebind`, channels of the
+    /// old user's account become those of the new one's. False if there is no such connection.
+    pub fn set_roles<S: AsRef<str>>(
+        &mut self,
+        connection: u32,
+        roles: &[S],
+        rebind: Option<Rebind<'_>>,
+    ) -> bool {
+        let Some(row) = self.connections.get(connection) else {
+            return false;
+        };
+        let project = &mut self.projects[row.project];
+        let mut shape = project.shape_of(row.profile);
+        if let Some(rebind) = rebind {
+            let entries = rebound(project, &self.hashing, row.profile, rebind);
+            shape = project.shape(&self.hashing, &mut self.filters, &entries);
+        }
+        let role_set = project.role_set(&self.hashing, roles);
+        let profile = project.profile(&self.hashing, role_set, shape);
+        self.move_to(connection, profile, None);
+        true
+    }
+
+    /// Lets a connection go; false if it was not there.
+    pub fn remove(&mut self, connection: u32) -> bool {
+        let Some(row) = self.connections.remove(connection) else {
+            return false;
+        };
+        self.leave(row.project, row.profile, row.place);
+        let project = &self.projects[row.project];
+        if project.is_empty() {
+            let hash = self.hashing.text(project.name());
+            if let Ok(entry) = self.by_name.find_entry(hash, |id| *id == row.project) {
+                entry.remove();
+            }
+            self.projects.remove(row.project);
+        }
+        true
+    }
+
+    /// Whether a connection is in the index.
+    #[must_use]
+    pub fn contains(&self, connection: u32) -> bool {
+        self.connections.get(connection).is_some()
+    }
+
+    /// How many subscriptions a connection has.
+    #[must_use]
+    pub fn subscriptions(&self, connection: u32) -> usize {
+        self.connections
+            .get(connection)
+            .map_or(0, |row| row.ids.len())
+    }
+
+    /// Appends the connections of a project that have a role, in no order: those of
+    /// `user:ID` are the ones to look at when that user changes.
+    pub fn with_role(&self, project: &str, role: &str, out: &mut Vec<u32>) {
+        if let Some(project) = self.project(project) {
+            self.projects[project].with_role(&self.hashing, role, out);
+        }
+    }
+
+    /// Counts everything, by walking the index.
+    #[must_use]
+    pub fn stats(&self) -> IndexStats {
+        let mut stats = IndexStats {
+            connections: self.connections.len(),
+            projects: self.projects.len(),
+            bytes: self.connections.heap_bytes()
+                + self.projects.heap_bytes()
+                + self.by_name.capacity() * (size_of::<u32>() + 1)
+                + self.filters.heap_bytes()
+                + self.scratch.heap_bytes(),
+            ..IndexStats::default()
+        };
+        for (_, project) in self.projects.iter() {
+            project.count(&mut stats);
+        }
+        stats
+    }
+
+    /// Gives a connection other subscriptions.
+    fn reshape(&mut self, connection: u32, entries: &[Entry], ids: Ids) {
+        let Some(row) = self.connections.get(connection) else {
+            return;
+        };
+        let project = &mut self.projects[row.project];
+        let role_set = project.role_set_of(row.profile);
+        let shape = project.shape(&self.hashing, &mut self.filters, entries);
+        let profile = project.profile(&self.hashing, role_set, shape);
+        self.move_to(connection, profile, Some(ids));
+    }
+
+    /// Moves a connection to another profile of its project. The new one is joined before the old
+    /// one is left, so that nothing shared by both dies in between.
+    fn move_to(&mut self, connection: u32, profile: u32, ids: Option<Ids>) {
+        let Some(row) = self.connections.get_mut(connection) else {
+            return;
+        };
+        if let Some(ids) = ids {
+            row.ids = ids;
+        }
+        let (project, old_profile, old_place) = (row.project, row.profile, row.place);
+        if old_profile == profile {
+            return;
+        }
+        row.profile = profile;
+        row.place = self.projects[project].join(profile, connection);
+        self.leave(project, old_profile, old_place);
+    }
+
+    fn leave(&mut self, project: u32, profile: u32, place: u32) {
+        let moved = self.projects[project].leave(&self.hashing, &mut self.filters, profile, place);
+        if let Some(row) = moved.and_then(|moved| self.connections.get_mut(moved)) {
+            row.place = place;
+        }
+    }
+
+    fn project(&self, name: &str) -> Option<u32> {
+        let hash = self.hashing.text(name);
+        self.by_name
+            .find(hash, |&id| self.projects[id].name() == name)
+            .copied()
+    }
+
+    fn project_or_new(&mut self, name: &str) -> u32 {
+        if let Some(known) = self.project(name) {
+            return known;
+        }
+        let id = self.projects.insert(Project::new(name));
+        let (projects, hashing) = (&self.projects, &self.hashing);
+        self.by_name.insert_unique(hashing.text(name), id, |&id| {
+            hashing.text(projects[id].name())
+        });
+        id
+    }
+
+    /// Checks the invariants of the header; for tests, as it walks everything.
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        for (id, project) in self.projects.iter() {
+            project.check_invariants(|connection, profile, place| {
+                let row = self
+                    .connections
+                    .get(connection)
+                    .expect("a member has a row");
+                assert_eq!((row.project, row.profile, row.place), (id, profile, place));
+            });
+            assert!(!project.is_empty());
+        }
+    }
+}
+
+/// The entries of a profile with the account channels of another user. A channel that is there
+/// already keeps its filter.
+fn rebound(
+    project: &mut Project,
+    hashing: &Hashing,
+    profile: u32,
+    rebind: Rebind<'_>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut renamed = Vec::new();
+    for entry in project.entries_of(profile) {
+        let name = project.channel_name(entry.channel);
+        match channel::rebind(name, rebind.from, rebind.to) {
+            None => entries.push(*entry),
+            Some(name) => renamed.push((name, *entry)),
+        }
+    }
+    for (name, entry) in renamed {
+        let channel = project.channel(hashing, &name);
+        put_new(&mut entries, Entry { channel, ..entry });
+    }
+    entries
+}
+
+/// Puts a channel into a subscription, or changes its filter there; `entries` stays sorted.
+fn put(entries: &mut Vec<Entry>, entry: Entry) {
+    match find(entries, entry) {
+        Ok(at) => entries[at] = entry,
+        Err(at) => entries.insert(at, entry),
+    }
+}
+
+/// Puts a channel into a subscription unless it is there.
+fn put_new(entries: &mut Vec<Entry>, entry: Entry) {
+    if let Err(at) = find(entries, entry) {
+        entries.insert(at, entry);
+    }
+}
+
+fn find(entries: &[Entry], entry: Entry) -> Result<usize, usize> {
+    entries.binary_search_by_key(&(entry.channel, entry.ordinal), |e| (e.channel, e.ordinal))
+}
+
+/// The hash of everything in an index.
+#[derive(Debug)]
+struct Hashing {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl Hashing {
+    fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            shared: SharedSeed::from_u64(seed),
+        }
+    }
+
+    fn text(&self, text: &str) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    fn numbers(&self, numbers: impl IntoIterator<Item = u32>) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        for number in numbers {
+            hasher.write_u32(number);
+        }
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

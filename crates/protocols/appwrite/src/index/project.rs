@@ -1,0 +1,441 @@
+//! One project's part of the index: names, role sets, shapes and profiles.
+
+use hashbrown::HashTable;
+
+use super::intern::{Filters, Names};
+use super::posting::Posting;
+use super::slab::Slab;
+use super::{Hashing, IndexStats};
+
+/// A channel in a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) channel: u32,
+    /// Which of the connection's subscriptions.
+    pub(super) ordinal: u16,
+    pub(super) filter: u32,
+}
+
+/// A name and where in its list the group stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    name: u32,
+    place: u32,
+}
+
+/// The roles that some connections have, sorted by number.
+#[derive(Debug)]
+pub(super) struct RoleSet {
+    roles: Box<[Place]>,
+    pub(super) profiles: Posting,
+    /// The event at hand has been here.
+    pub(super) visited: bool,
+}
+
+impl RoleSet {
+    /// Whether one of these roles, sorted by number, is in the set.
+    pub(super) fn has_any(&self, roles: &[u32]) -> bool {
+        roles
+            .iter()
+            .any(|role| self.roles.binary_search_by_key(role, |p| p.name).is_ok())
+    }
+}
+
+/// The subscriptions that some connections have, without ids.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// Sorted by channel, then by ordinal.
+    entries: Box<[Entry]>,
+    /// Each channel of the entries once, in the same order.
+    channels: Box<[Place]>,
+    pub(super) profiles: Posting,
+    /// What the event at hand found here: see `matching`.
+    pub(super) verdict: u32,
+}
+
+impl Shape {
+    /// The entries of a channel.
+    pub(super) fn of_channel(&self, channel: u32) -> &[Entry] {
+        let from = self.entries.partition_point(|e| e.channel < channel);
+        let rest = &self.entries[from..];
+        let len = rest.iter().take_while(|e| e.channel == channel).count();
+        &rest[..len]
+    }
+}
+
+/// The connections that share roles and subscriptions.
+#[derive(Debug)]
+pub(super) struct Profile {
+    pub(super) role_set: u32,
+    pub(super) shape: u32,
+    place_in_role_set: u32,
+    place_in_shape: u32,
+    pub(super) connections: Posting,
+}
+
+#[derive(Debug)]
+pub(super) struct Project {
+    name: Box<str>,
+    pub(super) channels: Names,
+    pub(super) roles: Names,
+    pub(super) role_sets: Slab<RoleSet>,
+    pub(super) shapes: Slab<Shape>,
+    pub(super) profiles: Slab<Profile>,
+    by_roles: HashTable<u32>,
+    by_entries: HashTable<u32>,
+    by_pair: HashTable<u32>,
+}
+
+impl Project {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            channels: Names::default(),
+            roles: Names::default(),
+            role_sets: Slab::default(),
+            shapes: Slab::default(),
+            profiles: Slab::default(),
+            by_roles: HashTable::new(),
+            by_entries: HashTable::new(),
+            by_pair: HashTable::new(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.profiles.len() == 0
+    }
+
+    pub(super) fn entries_of(&self, profile: u32) -> &[Entry] {
+        &self.shapes[self.shape_of(profile)].entries
+    }
+
+    pub(super) fn shape_of(&self, profile: u32) -> u32 {
+        self.profiles[profile].shape
+    }
+
+    pub(super) fn role_set_of(&self, profile: u32) -> u32 {
+        self.profiles[profile].role_set
+    }
+
+    pub(super) fn channel(&mut self, hashing: &Hashing, name: &str) -> u32 {
+        self.channels.find_or_new(hashing, name)
+    }
+
+    pub(super) fn channel_name(&self, channel: u32) -> &str {
+        self.channels.text(channel)
+    }
+
+    /// The role set with these roles. A new one belongs to no profile yet: whoever asked makes it.
+    pub(super) fn role_set<S: AsRef<str>>(&mut self, hashing: &Hashing, roles: &[S]) -> u32 {
+        let mut ids: Vec<u32> = roles
+            .iter()
+            .map(|role| self.roles.find_or_new(hashing, role.as_ref()))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let hash = hashing.numbers(ids.iter().copied());
+        let role_sets = &self.role_sets;
+        let same = |&id: &u32| {
+            role_sets[id]
+                .roles
+                .iter()
+                .map(|p| p.name)
+                .eq(ids.iter().copied())
+        };
+        if let Some(&known) = self.by_roles.find(hash, same) {
+            return known;
+        }
+        let id = self.role_sets.insert(RoleSet {
+            roles: Box::default(),
+            profiles: Posting::Empty,
+            visited: false,
+        });
+        let places = ids
+            .iter()
+            .map(|&name| Place {
+                name,
+                place: self.roles.get_mut(name).groups.push(id),
+            })
+            .collect();
+        self.role_sets[id].roles = places;
+        let role_sets = &self.role_sets;
+        self.by_roles.insert_unique(hash, id, |&id| {
+            hashing.numbers(role_sets[id].roles.iter().map(|p| p.name))
+        });
+        id
+    }
+
+    /// The shape with these sorted entries; as with role sets, a new one is for its asker to use.
+    pub(super) fn shape(
+        &mut self,
+        hashing: &Hashing,
+        filters: &mut Filters,
+        entries: &[Entry],
+    ) -> u32 {
+        let hash = hash_entries(hashing, entries);
+        let shapes = &self.shapes;
+        if let Some(&known) = self
+            .by_entries
+            .find(hash, |&id| *shapes[id].entries == *entries)
+        {
+            return known;
+        }
+        let id = self.shapes.insert(Shape {
+            entries: entries.into(),
+            channels: Box::default(),
+            profiles: Posting::Empty,
+            verdict: super::matching::UNSEEN,
+        });
+        let mut places: Vec<Place> = Vec::new();
+        for entry in entries {
+            filters.retain(entry.filter);
+            if places.last().is_none_or(|last| last.name != entry.channel) {
+                places.push(Place {
+                    name: entry.channel,
+                    place: self.channels.get_mut(entry.channel).groups.push(id),
+                });
+            }
+        }
+        self.shapes[id].channels = places.into();
+        let shapes = &self.shapes;
+        self.by_entries
+            .insert_unique(hash, id, |&id| hash_entries(hashing, &shapes[id].entries));
+        id
+    }
+
+    /// The profile of a role set and a shape; a new one is for its asker to join.
+    pub(super) fn profile(&mut self, hashing: &Hashing, role_set: u32, shape: u32) -> u32 {
+        let hash = hashing.numbers([role_set, shape]);
+        let profiles = &self.profiles;
+        let same = |&id: &u32| (profiles[id].role_set, profiles[id].shape) == (role_set, shape);
+        if let Some(&known) = self.by_pair.find(hash, same) {
+            return known;
+        }
+        let id = self.profiles.insert(Profile {
+            role_set,
+            shape,
+            place_in_role_set: 0,
+            place_in_shape: 0,
+            connections: Posting::Empty,
+        });
+        let place_in_role_set = self.role_sets[role_set].profiles.push(id);
+        let place_in_shape = self.shapes[shape].profiles.push(id);
+        let profile = &mut self.profiles[id];
+        profile.place_in_role_set = place_in_role_set;
+        profile.place_in_shape = place_in_shape;
+        for role in &self.role_sets[role_set].roles {
+            self.roles.get_mut(role.name).profiles += 1;
+        }
+        for channel in &self.shapes[shape].channels {
+            self.channels.get_mut(channel.name).profiles += 1;
+        }
+        let profiles = &self.profiles;
+        self.by_pair.insert_unique(hash, id, |&id| {
+            hashing.numbers([profiles[id].role_set, profiles[id].shape])
+        });
+        id
+    }
+
+    /// Puts a connection into a profile's list and says where.
+    pub(super) fn join(&mut self, profile: u32, connection: u32) -> u32 {
+        self.profiles[profile].connections.push(connection)
+    }
+
+    /// Takes a connection out of a profile's list, and the profile with all that nobody else
+    /// needs if it was the last. Gives the connection that took its place.
+    pub(super) fn leave(
+        &mut self,
+        hashing: &Hashing,
+        filters: &mut Filters,
+        profile: u32,
+        place: u32,
+    ) -> Option<u32> {
+        let connections = &mut self.profiles[profile].connections;
+        let moved = connections.swap_remove(place);
+        if connections.is_empty() {
+            self.drop_profile(hashing, filters, profile);
+        }
+        moved
+    }
+
+    pub(super) fn with_role(&self, hashing: &Hashing, role: &str, out: &mut Vec<u32>) {
+        let Some(role) = self.roles.find(hashing, role) else {
+            return;
+        };
+        for &role_set in self.roles.get(role).groups.as_slice() {
+            for &profile in self.role_sets[role_set].profiles.as_slice() {
+                out.extend_from_slice(self.profiles[profile].connections.as_slice());
+            }
+        }
+    }
+
+    pub(super) fn count(&self, stats: &mut IndexStats) {
+        stats.profiles += self.profiles.len();
+        stats.channels += self.channels.len();
+        stats.roles += self.roles.len();
+        let role_sets = self
+            .role_sets
+            .iter()
+            .map(|(_, set)| size_of_val::<[Place]>(&set.roles) + set.profiles.heap_bytes());
+        let shapes = self.shapes.iter().map(|(_, shape)| {
+            size_of_val::<[Entry]>(&shape.entries)
+                + size_of_val::<[Place]>(&shape.channels)
+                + shape.profiles.heap_bytes()
+        });
+        let profiles = self
+            .profiles
+            .iter()
+            .map(|(_, p)| p.connections.heap_bytes());
+        let tables = [&self.by_roles, &self.by_entries, &self.by_pair];
+        stats.bytes += self.name.len()
+            + self.channels.heap_bytes()
+            + self.roles.heap_bytes()
+            + self.role_sets.heap_bytes()
+            + self.shapes.heap_bytes()
+            + self.profiles.heap_bytes()
+            + role_sets.sum::<usize>()
+            + shapes.sum::<usize>()
+            + profiles.sum::<usize>()
+            + tables
+                .map(|table| table.capacity() * (size_of::<u32>() + 1))
+                .iter()
+                .sum::<usize>();
+    }
+
+    fn drop_profile(&mut self, hashing: &Hashing, filters: &mut Filters, id: u32) {
+        let Some(profile) = self.profiles.remove(id) else {
+            return;
+        };
+        let (role_set, shape) = (profile.role_set, profile.shape);
+        unlink(&mut self.by_pair, hashing.numbers([role_set, shape]), id);
+        let profiles = &mut self.role_sets[role_set].profiles;
+        if let Some(moved) = profiles.swap_remove(profile.place_in_role_set) {
+            self.profiles[moved].place_in_role_set = profile.place_in_role_set;
+        }
+        let profiles = &mut self.shapes[shape].profiles;
+        if let Some(moved) = profiles.swap_remove(profile.place_in_shape) {
+            self.profiles[moved].place_in_shape = profile.place_in_shape;
+        }
+        for role in &self.role_sets[role_set].roles {
+            self.roles.get_mut(role.name).profiles -= 1;
+        }
+        for channel in &self.shapes[shape].channels {
+            self.channels.get_mut(channel.name).profiles -= 1;
+        }
+        if self.role_sets[role_set].profiles.is_empty() {
+            self.drop_role_set(hashing, role_set);
+        }
+        if self.shapes[shape].profiles.is_empty() {
+            self.drop_shape(hashing, filters, shape);
+        }
+    }
+
+    fn drop_role_set(&mut self, hashing: &Hashing, id: u32) {
+        let Some(role_set) = self.role_sets.remove(id) else {
+            return;
+        };
+        let hash = hashing.numbers(role_set.roles.iter().map(|p| p.name));
+        unlink(&mut self.by_roles, hash, id);
+        for &Place { name, place } in &role_set.roles {
+            let groups = &mut self.roles.get_mut(name).groups;
+            let moved = groups.swap_remove(place);
+            if groups.is_empty() {
+                self.roles.remove(hashing, name);
+            }
+            if let Some(moved) = moved {
+                replace_place(&mut self.role_sets[moved].roles, name, place);
+            }
+        }
+    }
+
+    fn drop_shape(&mut self, hashing: &Hashing, filters: &mut Filters, id: u32) {
+        let Some(shape) = self.shapes.remove(id) else {
+            return;
+        };
+        unlink(
+            &mut self.by_entries,
+            hash_entries(hashing, &shape.entries),
+            id,
+        );
+        for entry in &shape.entries {
+            filters.release(hashing, entry.filter);
+        }
+        for &Place { name, place } in &shape.channels {
+            let groups = &mut self.channels.get_mut(name).groups;
+            let moved = groups.swap_remove(place);
+            if groups.is_empty() {
+                self.channels.remove(hashing, name);
+            }
+            if let Some(moved) = moved {
+                replace_place(&mut self.shapes[moved].channels, name, place);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self, row: impl Fn(u32, u32, u32)) {
+        for (id, profile) in self.profiles.iter() {
+            assert!(!profile.connections.is_empty());
+            for (place, &connection) in profile.connections.as_slice().iter().enumerate() {
+                row(connection, id, place as u32);
+            }
+            let places = &self.role_sets[profile.role_set].profiles;
+            assert_eq!(places.as_slice()[profile.place_in_role_set as usize], id);
+            let places = &self.shapes[profile.shape].profiles;
+            assert_eq!(places.as_slice()[profile.place_in_shape as usize], id);
+        }
+        for (id, set) in self.role_sets.iter() {
+            assert!(!set.profiles.is_empty());
+            check_places(&self.roles, &set.roles, id);
+        }
+        for (id, shape) in self.shapes.iter() {
+            assert!(!shape.profiles.is_empty());
+            assert_eq!(shape.verdict, super::matching::UNSEEN);
+            check_places(&self.channels, &shape.channels, id);
+        }
+        for (_, role) in self.roles.iter() {
+            let below = role.groups.as_slice().iter();
+            let profiles: usize = below.map(|&id| self.role_sets[id].profiles.len()).sum();
+            assert!(profiles > 0 && profiles == role.profiles as usize);
+        }
+        for (_, channel) in self.channels.iter() {
+            let below = channel.groups.as_slice().iter();
+            let profiles: usize = below.map(|&id| self.shapes[id].profiles.len()).sum();
+            assert!(profiles > 0 && profiles == channel.profiles as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+fn check_places(names: &Names, places: &[Place], group: u32) {
+    for &Place { name, place } in places {
+        assert_eq!(names.get(name).groups.as_slice()[place as usize], group);
+    }
+}
+
+fn hash_entries(hashing: &Hashing, entries: &[Entry]) -> u64 {
+    let numbers = entries
+        .iter()
+        .flat_map(|e| [e.channel, u32::from(e.ordinal), e.filter]);
+    hashing.numbers(numbers)
+}
+
+fn unlink(table: &mut HashTable<u32>, hash: u64, id: u32) {
+    if let Ok(entry) = table.find_entry(hash, |&known| known == id) {
+        entry.remove();
+    }
+    if table.is_empty() {
+        *table = HashTable::new();
+    }
+}
+
+/// Notes the new place of a group that a removal moved within a name's list.
+fn replace_place(places: &mut [Place], name: u32, place: u32) {
+    if let Ok(at) = places.binary_search_by_key(&name, |p| p.name) {
+        places[at].place = place;
+    }
+}

@@ -1,0 +1,62 @@
+//! What one client may ask for. Appwrite bounds frames and messages a minute, and nothing else.
+
+/// Bounds on what a client sends, each refused before anything is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// One incoming message, in bytes. Appwrite's server takes 64,000.
+    pub message_bytes_max: usize,
+    /// Parameters in the URL's query. PHP drops what comes after 1,000; we refuse.
+    pub url_params_max: usize,
+    /// Channels named in one URL or one subscription.
+    pub channels_max: usize,
+    /// One channel's name, in bytes.
+    pub channel_bytes_max: usize,
+    /// Subscriptions in one message, and slots in one URL.
+    pub subscriptions_max: usize,
+    /// Queries of one subscription, counting those inside `and` and `or`.
+    pub queries_max: usize,
+    /// Values of one query.
+    pub query_values_max: usize,
+    /// How deep `and` and `or` may nest.
+    pub query_depth_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: 64_000,
+            url_params_max: 1_000,
+            channels_max: 256,
+            channel_bytes_max: 512,
+            subscriptions_max: 256,
+            queries_max: 128,
+            query_values_max: 128,
+            query_depth_max: 8,
+        }
+    }
+}
+
+/// How often a client may do things, with Appwrite's figures as the default.
+///
+/// Counting is the caller's: this crate has no clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Messages on one connection within [`Rates::window_ms`]. The next is answered with
+    /// [`Fault::TooManyMessages`](crate::Fault::TooManyMessages) and the connection stays.
+    pub messages_max: u32,
+    /// Connections opened from one address within [`Rates::window_ms`]. The next is refused with
+    /// [`Fault::TooManyRequests`](crate::Fault::TooManyRequests).
+    pub opens_max: u32,
+    /// The window of both, in milliseconds.
+    pub window_ms: u64,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            messages_max: 32,
+            opens_max: 128,
+            window_ms: 60_000,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Which pages and apps may connect to a project.
+//!
+//! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may; the
+//! console asks nobody; a page's host must match one of the project's platforms, whatever its port;
+//! any other scheme must be on the list of schemes.
+
+use crate::Fault;
+use crate::connect::CONSOLE;
+
+/// The hosts and schemes that a project allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Platforms {
+    hosts: Vec<String>,
+    schemes: Vec<String>,
+}
+
+impl Platforms {
+    /// Takes host patterns (`localhost`, `*.example.com`, `*`) and the project's id, whose
+    /// `appwrite-callback-ID` scheme is allowed like those of Appwrite's native SDKs and Expo.
+    /// Without any pattern no page may connect.
+    #[must_use]
+    pub fn new<S: AsRef<str>>(project: &str, hosts: &[S]) -> Self {
+        let mut schemes: Vec<String> = NATIVE_SCHEMES.iter().map(|&s| s.to_owned()).collect();
+        schemes.push(format!("appwrite-callback-{project}").to_ascii_lowercase());
+        Self {
+            hosts: hosts
+                .iter()
+                .map(|host| host.as_ref().to_ascii_lowercase())
+                .collect(),
+            schemes,
+        }
+    }
+
+    /// Allows one more scheme, without `://`.
+    pub fn allow_scheme(&mut self, scheme: &str) {
+        self.schemes.push(scheme.to_ascii_lowercase());
+    }
+
+    /// Decides on an `Origin` header (none and empty mean a native app).
+    ///
+    /// # Errors
+    /// [`Fault::Origin`], [`Fault::OriginScheme`] or [`Fault::OriginEmpty`].
+    pub fn check(&self, project: &str, origin: Option<&str>) -> Result<(), Fault> {
+        let origin = origin.unwrap_or_default().trim();
+        if origin.is_empty() || project == CONSOLE {
+            return Ok(());
+        }
+        let (scheme, host) = split(origin);
+        if let Some(platform) = web_platform(&scheme) {
+            if self.allows_host(&host) {
+                return Ok(());
+            }
+            return Err(Fault::Origin { host, platform });
+        }
+        if !scheme.is_empty() && self.schemes.contains(&scheme) {
+            return Ok(());
+        }
+        if let Some(platform) = native_platform(&scheme) {
+            return Err(Fault::Origin { host, platform });
+        }
+        if scheme.is_empty() && host.is_empty() {
+            return Err(Fault::OriginEmpty);
+        }
+        Err(Fault::OriginScheme {
+            scheme,
+            origin: origin.to_owned(),
+        })
+    }
+
+    fn allows_host(&self, host: &str) -> bool {
+        let allows = |host: &str| self.hosts.iter().any(|pattern| matches(pattern, host));
+        // A project that trusts localhost trusts its other spellings too.
+        allows(host) || (matches!(host, "127.0.0.1" | "[::1]") && allows("localhost"))
+    }
+}
+
+/// Whether a host (lower case, without port) matches a pattern: equality, `*` for everything, and
+/// a leading `*` for any prefix. `*.example.com` leaves `example.com` itself out.
+fn matches(pattern: &str, host: &str) -> bool {
+    let is_host = !host.is_empty() && host.len() <= 253 && !host.contains(['/', ':']);
+    if !is_host {
+        return false;
+    }
+    match pattern.strip_prefix('*') {
+        Some(suffix) => host.ends_with(suffix),
+        None => host == pattern,
+    }
+}
+
+/// The scheme and host of an origin in lower case, each empty if missing.
+fn split(origin: &str) -> (String, String) {
+    let Some((scheme, rest)) = origin.split_once(':') else {
+        return (String::new(), String::new());
+    };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    if !is_scheme {
+        return (String::new(), String::new());
+    }
+    let authority = rest.strip_prefix("//").unwrap_or_default();
+    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    let host_port = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let host = match host_port.find(']') {
+        Some(end) if host_port.starts_with('[') => &host_port[..=end],
+        _ => host_port
+            .split_once(':')
+            .map_or(host_port, |(host, _)| host),
+    };
+    (scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
+}
+
+/// What Appwrite calls the platform of a scheme whose host counts.
+fn web_platform(scheme: &str) -> Option<&'static str> {
+    Some(match scheme {
+        "http" | "https" => "Web",
+        "chrome-extension" => "Web (Chrome Extension)",
+        "moz-extension" => "Web (Firefox Extension)",
+        "safari-web-extension" => "Web (Safari Extension)",
+        "ms-browser-extension" => "Web (Edge Extension)",
+        "tauri" => "Web (Tauri)",
+        _ => return None,
+    })
+}
+
+/// The same for schemes that count by themselves.
+fn native_platform(scheme: &str) -> Option<&'static str> {
+    Some(match scheme {
+        "appwrite-ios" => "iOS",
+        "appwrite-macos" => "macOS",
+        "appwrite-watchos" => "watchOS",
+        "appwrite-tvos" => "tvOS",
+        "appwrite-android" => "Android",
+        "appwrite-windows" => "Windows",
+        "appwrite-linux" => "Linux",
+        _ => return None,
+    })
+}
+
+/// Schemes of Appwrite's native SDKs and of Expo, which name an app and not a page.
+const NATIVE_SCHEMES: [&str; 8] = [
+    "exp",
+    "appwrite-ios",
+    "appwrite-macos",
+    "appwrite-watchos",
+    "appwrite-tvos",
+    "appwrite-android",
+    "appwrite-windows",
+    "appwrite-linux",
+];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn platforms() -> Platforms {
+        Platforms::new("bench", &["localhost", "*.example.com"])
+    }
+
+    #[test]
+    fn allowed() {
+        for origin in [
+            "http://localhost",
+            "https://LOCALHOST:5173",
+            "http://127.0.0.1:3000",
+            "http://[::1]:3000",
+            "https://a.example.com",
+            "https://a.b.example.com:8443",
+            "tauri://localhost",
+            "exp://192.168.0.2:8081",
+            "appwrite-callback-bench://x",
+            "appwrite-ios://com.example.app",
+            "",
+        ] {
+            assert_eq!(platforms().check("bench", Some(origin)), Ok(()), "{origin}");
+        }
+        assert_eq!(platforms().check("bench", None), Ok(()));
+        let everyone = Platforms::new("bench", &["*"]);
+        assert_eq!(everyone.check("bench", Some("https://any.where")), Ok(()));
+        let mut more = platforms();
+        more.allow_scheme("myapp");
+        assert_eq!(more.check("bench", Some("myapp://x")), Ok(()));
+    }
+
+    #[test]
+    fn refused() {
+        for (origin, text) in [
+            (
+                "https://example.com",
+                "Invalid Origin. Register your new client (example.com) as a new Web platform on your project console dashboard",
+            ),
+            (
+                "https://evil-localhost",
+                "Invalid Origin. Register your new client (evil-localhost) as a new Web platform on your project console dashboard",
+            ),
+            (
+                "https://localhost.evil.com",
+                "Invalid Origin. Register your new client (localhost.evil.com) as a new Web platform on your project console dashboard",
+            ),
+            (
+                "https://user@evil.com",
+                "Invalid Origin. Register your new client (evil.com) as a new Web platform on your project console dashboard",
+            ),
+            (
+                "myapp://x",
+                "Invalid Scheme. The scheme used (myapp) in the Origin (myapp://x) is not supported. If you are using a custom scheme, please change it to `appwrite-callback-<PROJECT_ID>`",
+            ),
+            ("null", "Invalid Origin."),
+        ] {
+            let fault = platforms().check("bench", Some(origin)).unwrap_err();
+            assert_eq!(fault.to_string(), text);
+            assert_eq!(fault.code(), 1008);
+        }
+        assert!(
+            Platforms::new::<&str>("bench", &[])
+                .check("bench", Some("http://localhost"))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn the_console_asks_nobody() {
+        assert_eq!(
+            Platforms::default().check(CONSOLE, Some("https://any.where")),
+            Ok(())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(origin in "[a-z:/.@\\[\\]0-9é*]{0,30}") {
+            let _ = platforms().check("bench", Some(&origin));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What the server sends besides events and errors, appended by hand.
+//!
+//! Every generation of clients reads these frames: old ones ignore `subscriptions`, new ones
+//! (SDKs from 22.1 on) deliver nothing without it.
+
+use crate::connect::{Slot, write_slot_ids};
+use crate::json;
+
+/// The whole answer to a ping.
+pub const PONG: &[u8] = br#"{"type":"pong"}"#;
+
+/// The first frame of a good connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Connected<'c, S> {
+    /// All channels of the URL under the client's identity, each once.
+    pub channels: &'c [String],
+    /// The URL's slots with the ids that the server gave them. None leaves the field out, as
+    /// servers before 1.9 do.
+    pub subscriptions: Option<&'c [(Slot, S)]>,
+    /// The account document, or nothing for a guest.
+    pub account: Option<&'c str>,
+}
+
+impl<S: AsRef<str>> Connected<'_, S> {
+    /// Appends the frame. `account` is embedded as it stands, so it must be one JSON value.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"type":"connected","data":{"channels":"#);
+        json::push_strs(out, self.channels);
+        if let Some(slots) = self.subscriptions {
+            out.extend_from_slice(br#","subscriptions":"#);
+            write_slot_ids(slots, out);
+        }
+        out.extend_from_slice(br#","user":"#);
+        out.extend_from_slice(self.account.unwrap_or("null").as_bytes());
+        out.extend_from_slice(b"}}");
+    }
+}
+
+/// The `response` to a good message. SDKs ignore it.
+#[derive(Clone, Copy, Debug)]
+pub enum Response<'r> {
+    /// The session was good; its account document, embedded as it stands.
+    Authentication {
+        /// One JSON value.
+        account: &'r str,
+    },
+    /// What was subscribed to, in the message's order.
+    Subscribe(&'r [Subscribed<'r>]),
+    /// Ids, and whether there was such a subscription.
+    Unsubscribe(&'r [(&'r str, bool)]),
+    /// The stored presence document, embedded as it stands.
+    Presence {
+        /// One JSON value.
+        presence: &'r str,
+    },
+}
+
+/// One subscription in the answer to `subscribe`.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscribed<'r> {
+    /// The subscription's id, the client's or ours.
+    pub id: &'r str,
+    /// Its channels under the client's identity.
+    pub channels: &'r [String],
+    /// Its queries as a JSON array of texts ([`Filter::text`](crate::Filter::text)).
+    pub queries: &'r str,
+}
+
+impl Response<'_> {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"type":"response","data":{"to":"#);
+        match *self {
+            Self::Authentication { account } => {
+                out.extend_from_slice(br#""authentication","success":true,"user":"#);
+                out.extend_from_slice(account.as_bytes());
+            }
+            Self::Subscribe(items) => {
+                out.extend_from_slice(br#""subscribe","success":true,"subscriptions":["#);
+                for (n, item) in items.iter().enumerate() {
+                    comma(n, out);
+                    item.encode(out);
+                }
+                out.push(b']');
+            }
+            Self::Unsubscribe(items) => {
+                out.extend_from_slice(br#""unsubscribe","success":true,"subscriptions":["#);
+                for (n, (id, removed)) in items.iter().enumerate() {
+                    comma(n, out);
+                    out.extend_from_slice(br#"{"subscriptionId":"#);
+                    json::push_str(out, id);
+                    out.extend_from_slice(br#","removed":"#);
+                    out.extend_from_slice(if *removed { b"true}" } else { b"false}" });
+                }
+                out.push(b']');
+            }
+            Self::Presence { presence } => {
+                out.extend_from_slice(br#""presence","presence":"#);
+                out.extend_from_slice(presence.as_bytes());
+            }
+        }
+        out.extend_from_slice(b"}}");
+    }
+}
+
+impl Subscribed<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"subscriptionId":"#);
+        json::push_str(out, self.id);
+        out.extend_from_slice(br#","channels":"#);
+        json::push_strs(out, self.channels);
+        out.extend_from_slice(br#","queries":"#);
+        out.extend_from_slice(self.queries.as_bytes());
+        out.push(b'}');
+    }
+}
+
+/// An id for a subscription without one: 13 hexadecimal digits of time and 7 of chance, the form
+/// of Appwrite's `ID::unique()` and of the SDKs' own.
+#[must_use]
+pub fn subscription_id(unix_micros: u64, random: u32) -> String {
+    let seconds = unix_micros / 1_000_000;
+    let micros = unix_micros % 1_000_000;
+    // Eight digits of seconds last until the year 2106; beyond, they wrap like PHP's own.
+    format!(
+        "{:08x}{micros:05x}{:07x}",
+        seconds as u32,
+        random & 0x0fff_ffff
+    )
+}
+
+pub(crate) fn comma(n: usize, out: &mut Vec<u8>) {
+    if n > 0 {
+        out.push(b',');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(encode: impl FnOnce(&mut Vec<u8>), frame: &str) {
+        let mut out = Vec::new();
+        encode(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), frame);
+    }
+
+    #[test]
+    fn connected() {
+        let files = ["files".to_owned()];
+        let connected = Connected::<&str> {
+            channels: &files,
+            subscriptions: None,
+            account: None,
+        };
+        // What the benchmark's own script compares byte by byte.
+        check(
+            |out| connected.encode(out),
+            r#"{"type":"connected","data":{"channels":["files"],"user":null}}"#,
+        );
+        let slots = [(Slot::Number(0), "6511f2a30b1c2abcdef0")];
+        let connected = Connected {
+            subscriptions: Some(&slots),
+            account: Some(r#"{"$id":"U"}"#),
+            ..Connected {
+                channels: &files,
+                subscriptions: None,
+                account: None,
+            }
+        };
+        check(
+            |out| connected.encode(out),
+            r#"{"type":"connected","data":{"channels":["files"],"subscriptions":["6511f2a30b1c2abcdef0"],"user":{"$id":"U"}}}"#,
+        );
+        let connected = Connected::<&str> {
+            channels: &[],
+            subscriptions: Some(&[]),
+            account: None,
+        };
+        check(
+            |out| connected.encode(out),
+            r#"{"type":"connected","data":{"channels":[],"subscriptions":[],"user":null}}"#,
+        );
+    }
+
+    #[test]
+    fn responses() {
+        check(
+            |out| Response::Authentication { account: "{}" }.encode(out),
+            r#"{"type":"response","data":{"to":"authentication","success":true,"user":{}}}"#,
+        );
+        let channels = ["a".to_owned(), "b".to_owned()];
+        let item = Subscribed {
+            id: "x",
+            channels: &channels,
+            queries: r#"["{}"]"#,
+        };
+        check(
+            |out| Response::Subscribe(&[item, item]).encode(out),
+            r#"{"type":"response","data":{"to":"subscribe","success":true,"subscriptions":[{"subscriptionId":"x","channels":["a","b"],"queries":["{}"]},{"subscriptionId":"x","channels":["a","b"],"queries":["{}"]}]}}"#,
+        );
+        check(
+            |out| Response::Unsubscribe(&[("x", true), ("y", false)]).encode(out),
+            r#"{"type":"response","data":{"to":"unsubscribe","success":true,"subscriptions":[{"subscriptionId":"x","removed":true},{"subscriptionId":"y","removed":false}]}}"#,
+        );
+        check(
+            |out| Response::Presence { presence: "{}" }.encode(out),
+            r#"{"type":"response","data":{"to":"presence","presence":{}}}"#,
+        );
+    }
+
+    #[test]
+    fn ids_have_twenty_digits() {
+        assert_eq!(
+            subscription_id(1_632_000_000_123_456, 0xf123_4567),
+            "614658001e2401234567"
+        );
+        assert_eq!(subscription_id(0, 0).len(), 20);
+        assert_eq!(subscription_id(u64::MAX, u32::MAX).len(), 20);
+    }
+}
