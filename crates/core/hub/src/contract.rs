@@ -9,12 +9,14 @@ use throng_types::{ChannelName, ConnId, Frame, Position, Publication};
 
 /// A wire form of deliveries. Connections of one form share encoded frames.
 ///
-/// Forms 8 to 15 are personal: each connection encodes for itself, because its
+/// Forms 12 to 15 are personal: each connection encodes for itself, because its
 /// frames differ from everybody else's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format(u8);
 
 impl Format {
+    const PERSONAL_FROM: u8 = 12;
+
     /// The form with this number; `None` from 16 on.
     #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
@@ -34,7 +36,7 @@ impl Format {
     /// Whether each connection encodes for itself.
     #[must_use]
     pub const fn personal(self) -> bool {
-        self.0 >= 8
+        self.0 >= Self::PERSONAL_FROM
     }
 }
 

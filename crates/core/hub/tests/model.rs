@@ -256,7 +256,7 @@ impl World {
         };
         let channel = self.channel();
         let recover = self.rng.below(2) == 0;
-        let format = Format::new([0, 1, 9][conn.index() as usize % 3]).unwrap();
+        let format = Format::new([0, 1, 13][conn.index() as usize % 3]).unwrap();
         let seen = self.seen(conn, &channel);
         if seen.subscribed || seen.asked {
             return;
