@@ -112,6 +112,10 @@ pub enum Refusal {
     Busy,
     /// No namespace of that name is configured.
     UnknownChannel,
+    /// The connection has this subscription already.
+    AlreadySubscribed,
+    /// The connection has as many subscriptions as it may.
+    ChannelLimit,
     /// The channel keeps no history.
     NotAvailable,
     /// The position asked for is of another epoch or lies ahead of the stream.

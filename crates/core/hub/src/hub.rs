@@ -23,6 +23,8 @@ pub struct HubOptions {
     pub shard: ShardId,
     /// How many shards there are, at most 64.
     pub shards: u8,
+    /// Subscriptions that one connection may have.
+    pub subscriptions_max: usize,
     /// The home of this shard's channels.
     pub home: HomeOptions,
 }
@@ -333,8 +335,9 @@ impl Hub {
         let refusal = if self.namespaces.find(&name).is_none() {
             Some(Refusal::UnknownChannel)
         } else if self.is_subscribed(asker.conn, &name) {
-            // The session asks first, so this is its bug, and the answer is harmless.
-            Some(Refusal::NotAvailable)
+            Some(Refusal::AlreadySubscribed)
+        } else if self.subscription_count(asker.conn) >= self.options.subscriptions_max {
+            Some(Refusal::ChannelLimit)
         } else {
             busy.then_some(Refusal::Busy)
         };

@@ -177,6 +177,8 @@ impl World {
             Hub::new(HubOptions {
                 shard: ShardId(shard),
                 shards,
+                subscriptions_max: 100,
+                subscriptions_max: 100,
                 home,
             })
         };
