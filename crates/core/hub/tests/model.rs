@@ -178,7 +178,6 @@ impl World {
                 shard: ShardId(shard),
                 shards,
                 subscriptions_max: 100,
-                subscriptions_max: 100,
                 home,
             })
         };
