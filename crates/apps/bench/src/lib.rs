@@ -12,6 +12,7 @@
 pub mod check;
 pub mod measure;
 pub mod payload;
+pub mod plan;
 pub mod ports;
 pub mod rng;
 pub mod schedule;

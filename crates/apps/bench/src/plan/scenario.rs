@@ -1,0 +1,432 @@
+//! The one model of a run. Times are in µs, sizes in bytes, rates per second; texts with holes are templates
+//! (see [`crate::template`]), kept as written so that a scenario can be shown and sent to other machines.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Target;
+use crate::check::Check;
+use crate::schedule::{Growth, Phase, Schedule, Spread};
+
+/// Everything that a run needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// For reports.
+    pub name: String,
+    /// What happens.
+    pub kind: Kind,
+    /// Where connections go, in turn.
+    pub targets: Vec<Target>,
+    /// Addresses that connections come from, in turn; empty leaves address and port to the kernel.
+    pub sources: Vec<IpAddr>,
+    /// What is spoken.
+    pub transport: Transport,
+    /// How many connections.
+    pub clients: u64,
+    /// When they are opened.
+    pub arrivals: Schedule,
+    /// How arrivals spread around their rate.
+    pub spread: Spread,
+    /// How long a connection may take to become usable.
+    pub connect_timeout_us: u64,
+    /// Whether a lost connection is replaced, so that `clients` is kept up (TCPKali's `-c`).
+    pub replace_lost: bool,
+    /// Templates of channel names: each connection subscribes to one of each.
+    pub channels: Vec<String>,
+    /// What each connection sends by itself once it is usable.
+    pub say: Option<Say>,
+    /// What is published, if anything is.
+    pub publish: Option<Publish>,
+    /// From the last arrival until figures count.
+    pub warm_up_us: u64,
+    /// How long figures are taken, after the warm-up.
+    pub hold_us: u64,
+    /// How long each connection lives; none keeps it to the end.
+    pub lifetime_us: Option<u64>,
+    /// What is looked for in what arrives.
+    pub marker: Marker,
+    /// Promises.
+    pub checks: Vec<Check>,
+    /// Where running figures go, besides the results folder.
+    pub statsd: Option<StatsdExport>,
+    /// Where every random choice comes from.
+    pub seed: u64,
+}
+
+impl Scenario {
+    /// A scenario with this crate's defaults: 100 connections at 100 a second, held for 10 s.
+    #[must_use]
+    pub fn new(kind: Kind, targets: Vec<Target>, transport: Transport) -> Self {
+        let mut scenario = Self {
+            name: kind.as_str().to_owned(),
+            kind,
+            targets,
+            sources: Vec::new(),
+            transport,
+            clients: 0,
+            arrivals: Schedule::default(),
+            spread: Spread::Even,
+            connect_timeout_us: 10_000_000,
+            replace_lost: false,
+            channels: Vec::new(),
+            say: None,
+            publish: None,
+            warm_up_us: 0,
+            hold_us: 10_000_000,
+            lifetime_us: None,
+            marker: Marker::Throng,
+            checks: Vec::new(),
+            statsd: None,
+            seed: 1,
+        };
+        scenario.set_clients(100, 100.0);
+        scenario
+    }
+
+    /// So many connections at a constant rate.
+    pub fn set_clients(&mut self, clients: u64, per_s: f64) {
+        self.clients = clients;
+        self.arrivals = Schedule::of_count(clients, per_s);
+    }
+
+    /// Arrivals in phases: as many connections as the phases bring.
+    pub fn set_arrivals(&mut self, phases: Vec<Phase>) {
+        self.arrivals = Schedule::new(phases);
+        self.clients = self.arrivals.count();
+    }
+
+    /// The whole run without the drain: arrivals, warm-up and hold, in µs.
+    #[must_use]
+    pub fn duration_us(&self) -> u64 {
+        self.arrivals.duration_us() + self.warm_up_us + self.hold_us
+    }
+
+    /// Fewer users at a lower rate, in the same shape: connections, arrivals and publishing multiplied.
+    pub fn scale(&mut self, factor: f64) {
+        self.arrivals = self.arrivals.scaled(factor);
+        self.clients = ((self.clients as f64 * factor).round() as u64).max(1);
+        if let Some(publish) = &mut self.publish {
+            publish.per_s *= factor;
+        }
+    }
+
+    /// Cuts the run so that arrivals, warm-up and hold end within `bound_us`.
+    ///
+    /// Arrivals are cut first, since what has not arrived by then never will; the hold gets what is left.
+    pub fn bound_duration(&mut self, bound_us: u64) {
+        self.arrivals = self.arrivals.truncated(bound_us);
+        self.clients = self.clients.min(self.arrivals.count());
+        let left_us = bound_us - self.arrivals.duration_us().min(bound_us);
+        self.warm_up_us = self.warm_up_us.min(left_us);
+        self.hold_us = self.hold_us.min(left_us - self.warm_up_us);
+    }
+}
+
+/// What happens in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Kind {
+    /// Connections are opened and kept, answering pings.
+    Hold,
+    /// Few publications, each to many.
+    FanOut,
+    /// Every connection has a channel of its own.
+    OneToOne,
+    /// Groups in which members publish to each other.
+    Chat {
+        /// Members of a group.
+        group_size: u64,
+    },
+    /// Each connection sends and waits for its own message to come back.
+    Echo,
+    /// Connections come and go.
+    Churn,
+    /// All connections drop at once and come back.
+    ReconnectStorm {
+        /// When, from the start of the hold.
+        at_us: u64,
+        /// Which share drops.
+        share: f64,
+        /// The least and the greatest wait before a connection comes back, drawn evenly.
+        backoff_us: (u64, u64),
+        /// The share that must be back and caught up for the storm to be over.
+        back_share: f64,
+    },
+    /// A share of the connections stops reading; the others' latency is what counts.
+    SlowReaders {
+        /// Which share.
+        share: f64,
+        /// How fast they still read, in bytes a second each; 0 stops them.
+        bytes_per_s: u64,
+    },
+    /// Connections leave for a while and resume where they were.
+    Resume {
+        /// How long they are away.
+        away_us: u64,
+        /// How often, for each connection.
+        every_us: u64,
+    },
+}
+
+impl Kind {
+    /// Its name in a scenario.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::FanOut => "fan-out",
+            Self::OneToOne => "one-to-one",
+            Self::Chat { .. } => "chat",
+            Self::Echo => "echo",
+            Self::Churn => "churn",
+            Self::ReconnectStorm { .. } => "reconnect-storm",
+            Self::SlowReaders { .. } => "slow-readers",
+            Self::Resume { .. } => "resume",
+        }
+    }
+
+    /// Every name.
+    pub const NAMES: [&'static str; 9] = [
+        "hold",
+        "fan-out",
+        "one-to-one",
+        "chat",
+        "echo",
+        "churn",
+        "reconnect-storm",
+        "slow-readers",
+        "resume",
+    ];
+}
+
+/// What a connection speaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Transport {
+    /// A WebSocket (RFC 6455).
+    WebSocket {
+        /// What is said on it.
+        dialect: Dialect,
+        /// Frames sent in order once it is open, templates.
+        first_frames: Vec<String>,
+        /// Header lines of the handshake, values are templates.
+        headers: Vec<(String, String)>,
+        /// `Sec-WebSocket-Protocol`.
+        subprotocol: Option<String>,
+        /// How often a ping is sent; pings that arrive are always answered.
+        ping_interval_us: Option<u64>,
+    },
+    /// An event stream.
+    Sse {
+        /// Header lines of the request, values are templates.
+        headers: Vec<(String, String)>,
+    },
+    /// A chunked response that never ends.
+    HttpStream {
+        /// Header lines of the request, values are templates.
+        headers: Vec<(String, String)>,
+        /// The media type that the answer must have; none accepts any.
+        content_type: Option<String>,
+    },
+    /// Bytes as they are: templates sent in order once connected.
+    Raw {
+        /// What is sent.
+        first: Vec<String>,
+        /// Whether the answer begins with an HTTP head, whose status must be 2xx or 101.
+        expect_http: bool,
+    },
+}
+
+impl Transport {
+    /// A plain WebSocket without extras.
+    #[must_use]
+    pub const fn websocket(dialect: Dialect) -> Self {
+        Self::WebSocket {
+            dialect,
+            first_frames: Vec::new(),
+            headers: Vec::new(),
+            subprotocol: None,
+            ping_interval_us: None,
+        }
+    }
+
+    /// Its name in a scenario.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::WebSocket { dialect, .. } => match dialect {
+                Dialect::Plain => "websocket",
+                Dialect::Centrifugo { .. } => "centrifugo",
+                Dialect::Appwrite => "appwrite",
+            },
+            Self::Sse { .. } => "sse",
+            Self::HttpStream { .. } => "http-stream",
+            Self::Raw { .. } => "raw",
+        }
+    }
+}
+
+/// How subscribing is said on a WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "dialect", rename_all = "kebab-case")]
+pub enum Dialect {
+    /// The URL or the first frames say it; a 101 is all the acknowledgement there is.
+    Plain,
+    /// Centrifugo's client protocol in JSON: connect, then subscribe, both acknowledged.
+    Centrifugo {
+        /// The connection token, a template.
+        token: Option<String>,
+    },
+    /// Appwrite's URL says it; the first message (`connected`) acknowledges.
+    Appwrite,
+}
+
+/// What each connection sends by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Say {
+    /// The frame, a template of a publish request.
+    pub text: String,
+    /// How often.
+    pub every_us: u64,
+    /// How many times; none goes on to the end.
+    pub count: Option<u64>,
+    /// The size of the measured message where the template has `{payload}`.
+    pub size_bytes: usize,
+}
+
+/// What is published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Publish {
+    /// How a publication reaches the server.
+    pub via: Via,
+    /// Publications a second, all publishers together: an open loop.
+    pub per_s: f64,
+    /// How many publishers share them. Each channel belongs to one publisher, so its sequence has no gaps of ours.
+    pub publishers: u32,
+    /// The size of the measured message.
+    pub size_bytes: usize,
+    /// Which channel is next.
+    pub choose: Choose,
+    /// Search for the highest rate that keeps a promise, instead of one rate.
+    pub until: Option<Until>,
+}
+
+/// How a publication reaches the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "via", rename_all = "kebab-case")]
+pub enum Via {
+    /// One HTTP request for each publication, pipelined on kept connections.
+    Http {
+        /// Where to; its path is a template.
+        target: Target,
+        /// The request method.
+        method: String,
+        /// Header lines, values are templates.
+        headers: Vec<(String, String)>,
+        /// The body, a template.
+        body: String,
+    },
+    /// A frame for each publication on kept WebSockets.
+    WebSocket {
+        /// Where to; its path is a template.
+        target: Target,
+        /// Frames sent once open.
+        first_frames: Vec<String>,
+        /// The frame, a template.
+        frame: String,
+    },
+}
+
+impl Via {
+    /// `POST /pub?channel=…` with the bare message as the body.
+    #[must_use]
+    pub fn plain(api: &Target) -> Self {
+        Self::Http {
+            target: api.with_path("/pub?channel={channel:url}"),
+            method: "POST".into(),
+            headers: Vec::new(),
+            body: "{payload}".into(),
+        }
+    }
+
+    /// `POST /api/publish` of Centrifugo's server API, with its key if there is one.
+    #[must_use]
+    pub fn centrifugo(api: &Target, key: Option<&str>) -> Self {
+        let mut headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+        headers.extend(key.map(|key| ("X-API-Key".to_owned(), crate::template::escape(key))));
+        Self::Http {
+            target: api.with_path("/api/publish"),
+            method: "POST".into(),
+            headers,
+            body: r#"{"channel":"{channel}","data":"{payload}"}"#.into(),
+        }
+    }
+
+    /// `POST /publish/` of GRIP: one item with a WebSocket message and a line of an event stream.
+    #[must_use]
+    pub fn grip(control: &Target) -> Self {
+        Self::Http {
+            target: control.with_path("/publish/"),
+            method: "POST".into(),
+            headers: vec![("Content-Type".into(), "application/json".into())],
+            body: concat!(
+                r#"{"items":[{"channel":"{channel}","formats":{"#,
+                r#""ws-message":{"content":"{payload}"},"#,
+                r#""http-stream":{"content":"data: {payload}\n\n"}}}]}"#
+            )
+            .into(),
+        }
+    }
+}
+
+/// Which channel the next publication goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choose {
+    /// One after another.
+    RoundRobin,
+    /// At random, evenly.
+    Random,
+}
+
+/// The search for the highest rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// The promise that ends it when it breaks.
+    pub check: Check,
+    /// How the rate grows.
+    pub growth: Growth,
+    /// No rate above this, per second.
+    pub per_s_max: f64,
+    /// How long each step is measured.
+    pub step_us: u64,
+}
+
+/// What is looked for in what arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marker {
+    /// Our measured messages.
+    Throng,
+    /// TCPKali's markers too, stamped with the wall clock.
+    Tcpkali,
+}
+
+/// Where running figures go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatsdExport {
+    /// Host of the statsd server.
+    pub host: String,
+    /// Its UDP port.
+    pub port: u16,
+    /// What stands before each name.
+    pub namespace: String,
+    /// How long latencies gather before they start anew; none gathers to the end.
+    pub latency_window_us: Option<u64>,
+}
