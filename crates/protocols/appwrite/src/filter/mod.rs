@@ -8,6 +8,7 @@
 //! queries means everything.
 
 mod compare;
+mod key;
 mod parse;
 
 use std::fmt;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{Fault, Limits};
+
+pub(crate) use key::payload_keys;
 
 /// The queries of one subscription, ready to evaluate. Cloning counts a reference.
 #[derive(Clone, Default)]

@@ -10,17 +10,19 @@ use crate::Filter;
 /// The number of [`Filter::ALL`], which is not kept.
 pub(super) const FILTER_ALL: u32 = u32::MAX;
 
-/// A channel or a role of a project.
+/// A channel, a key or a role of a project.
 #[derive(Debug)]
 pub(super) struct Name {
     text: Box<str>,
-    /// The shapes or role sets that it is in.
+    /// The shapes or role sets to visit for it.
     pub(super) groups: Posting,
     /// The profiles below those.
     pub(super) profiles: u32,
+    /// The shapes or role sets that name it, visited for it or not.
+    holders: u32,
 }
 
-/// The channels or the roles of a project, by text and by number.
+/// The channels, the keys or the roles of a project, by text and by number.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: Slab<Name>,
@@ -34,7 +36,7 @@ impl Names {
             .copied()
     }
 
-    /// A new name has no group yet; whoever asked puts it into one.
+    /// A new name has no holder yet; whoever asked makes one.
     pub(super) fn find_or_new(&mut self, hashing: &Hashing, text: &str) -> u32 {
         if let Some(known) = self.find(hashing, text) {
             return known;
@@ -43,6 +45,7 @@ impl Names {
             text: text.into(),
             groups: Posting::Empty,
             profiles: 0,
+            holders: 0,
         });
         let names = &self.names;
         self.by_text
@@ -50,8 +53,17 @@ impl Names {
         id
     }
 
-    /// Forgets a name that is in no group.
-    pub(super) fn remove(&mut self, hashing: &Hashing, id: u32) {
+    pub(super) fn hold(&mut self, id: u32) {
+        self.names[id].holders += 1;
+    }
+
+    /// Ends a hold, and the name with its last one.
+    pub(super) fn release(&mut self, hashing: &Hashing, id: u32) {
+        let name = &mut self.names[id];
+        name.holders -= 1;
+        if name.holders > 0 {
+            return;
+        }
         let Some(name) = self.names.remove(id) else {
             return;
         };
@@ -80,6 +92,10 @@ impl Names {
 
     pub(super) fn len(&self) -> usize {
         self.names.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.len() == 0
     }
 
     #[cfg(test)]
@@ -136,6 +152,15 @@ impl Filters {
         self.by_text
             .insert_unique(hash, id, |&id| hashing.text(filters[id].filter.text()));
         id
+    }
+
+    /// A filter that somebody holds.
+    pub(super) fn get(&self, id: u32) -> &Filter {
+        if id == FILTER_ALL {
+            &Filter::ALL
+        } else {
+            &self.filters[id].filter
+        }
     }
 
     /// Adds a holder of a filter that somebody holds.

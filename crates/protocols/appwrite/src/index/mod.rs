@@ -15,13 +15,16 @@
 //! that a million guests on one channel are one profile and a dense list, and a connection owns a
 //! table entry, its place in that list and its ids.
 //!
-//! An event visits either the profiles below its channels or those below its roles, whichever are
-//! fewer, and never a connection that does not receive it.
+//! A shape whose queries on a channel all ask for certain values of an attribute stands below the
+//! channel's *keys* for those values instead of the channel itself.
+//!
+//! An event visits either the profiles below its channels and keys or those below its roles,
+//! whichever are fewer, and never a connection that does not receive it.
 //!
 //! Invariants
 //! - A connection is in the list of exactly one profile, at the place that its entry names.
 //! - A name, role set, shape or profile lives as long as something below it in the picture does.
-//! - The `profiles` count of a channel or role is the number of profiles that it leads to.
+//! - The `profiles` count of a channel, key or role is the number of profiles that it leads to.
 
 mod ids;
 mod intern;

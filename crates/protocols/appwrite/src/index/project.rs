@@ -46,8 +46,10 @@ impl RoleSet {
 pub(super) struct Shape {
     /// Sorted by channel, then by ordinal.
     entries: Box<[Entry]>,
-    /// Each channel of the entries once, in the same order.
+    /// The channels to be visited for, sorted by number.
     channels: Box<[Place]>,
+    /// The keys to be visited for on the other channels, whose entries all have keys.
+    keys: Box<[Place]>,
     pub(super) profiles: Posting,
     /// What the event at hand found here: see `matching`.
     pub(super) verdict: u32,
@@ -77,6 +79,8 @@ pub(super) struct Profile {
 pub(super) struct Project {
     name: Box<str>,
     pub(super) channels: Names,
+    /// A channel with one value of an attribute each.
+    pub(super) keys: Names,
     pub(super) roles: Names,
     pub(super) role_sets: Slab<RoleSet>,
     pub(super) shapes: Slab<Shape>,
@@ -91,6 +95,7 @@ impl Project {
         Self {
             name: name.into(),
             channels: Names::default(),
+            keys: Names::default(),
             roles: Names::default(),
             role_sets: Slab::default(),
             shapes: Slab::default(),
@@ -154,14 +159,7 @@ impl Project {
             profiles: Posting::Empty,
             visited: false,
         });
-        let places = ids
-            .iter()
-            .map(|&name| Place {
-                name,
-                place: self.roles.get_mut(name).groups.push(id),
-            })
-            .collect();
-        self.role_sets[id].roles = places;
+        self.role_sets[id].roles = enlist(&mut self.roles, &ids, id);
         let role_sets = &self.role_sets;
         self.by_roles.insert_unique(hash, id, |&id| {
             hashing.numbers(role_sets[id].roles.iter().map(|p| p.name))
@@ -187,24 +185,49 @@ impl Project {
         let id = self.shapes.insert(Shape {
             entries: entries.into(),
             channels: Box::default(),
+            keys: Box::default(),
             profiles: Posting::Empty,
             verdict: super::matching::UNSEEN,
         });
-        let mut places: Vec<Place> = Vec::new();
-        for entry in entries {
-            filters.retain(entry.filter);
-            if places.last().is_none_or(|last| last.name != entry.channel) {
-                places.push(Place {
-                    name: entry.channel,
-                    place: self.channels.get_mut(entry.channel).groups.push(id),
-                });
+        let (mut channels, mut keys) = (Vec::new(), Vec::new());
+        for of_channel in entries.chunk_by(|a, b| a.channel == b.channel) {
+            let channel = of_channel[0].channel;
+            self.channels.hold(channel);
+            if !self.find_keys(hashing, filters, of_channel, &mut keys) {
+                channels.push(channel);
             }
         }
-        self.shapes[id].channels = places.into();
+        keys.sort_unstable();
+        keys.dedup();
+        for entry in entries {
+            filters.retain(entry.filter);
+        }
+        self.shapes[id].channels = enlist(&mut self.channels, &channels, id);
+        self.shapes[id].keys = enlist(&mut self.keys, &keys, id);
         let shapes = &self.shapes;
         self.by_entries
             .insert_unique(hash, id, |&id| hash_entries(hashing, &shapes[id].entries));
         id
+    }
+
+    /// Adds the keys of a channel's entries, unless one of them has none.
+    fn find_keys(
+        &mut self,
+        hashing: &Hashing,
+        filters: &Filters,
+        entries: &[Entry],
+        out: &mut Vec<u32>,
+    ) -> bool {
+        let mut texts: Vec<String> = Vec::new();
+        let all_keyed = entries.iter().all(|entry| {
+            let channel = self.channels.text(entry.channel);
+            let filter = filters.get(entry.filter);
+            filter.keys(channel, |key| texts.push(key.to_owned()))
+        });
+        if all_keyed {
+            out.extend(texts.iter().map(|key| self.keys.find_or_new(hashing, key)));
+        }
+        all_keyed
     }
 
     /// The profile of a role set and a shape; a new one is for its asker to join.
@@ -232,6 +255,9 @@ impl Project {
         }
         for channel in &self.shapes[shape].channels {
             self.channels.get_mut(channel.name).profiles += 1;
+        }
+        for key in &self.shapes[shape].keys {
+            self.keys.get_mut(key.name).profiles += 1;
         }
         let profiles = &self.profiles;
         self.by_pair.insert_unique(hash, id, |&id| {
@@ -284,6 +310,7 @@ impl Project {
         let shapes = self.shapes.iter().map(|(_, shape)| {
             size_of_val::<[Entry]>(&shape.entries)
                 + size_of_val::<[Place]>(&shape.channels)
+                + size_of_val::<[Place]>(&shape.keys)
                 + shape.profiles.heap_bytes()
         });
         let profiles = self
@@ -293,6 +320,7 @@ impl Project {
         let tables = [&self.by_roles, &self.by_entries, &self.by_pair];
         stats.bytes += self.name.len()
             + self.channels.heap_bytes()
+            + self.keys.heap_bytes()
             + self.roles.heap_bytes()
             + self.role_sets.heap_bytes()
             + self.shapes.heap_bytes()
@@ -326,6 +354,9 @@ impl Project {
         for channel in &self.shapes[shape].channels {
             self.channels.get_mut(channel.name).profiles -= 1;
         }
+        for key in &self.shapes[shape].keys {
+            self.keys.get_mut(key.name).profiles -= 1;
+        }
         if self.role_sets[role_set].profiles.is_empty() {
             self.drop_role_set(hashing, role_set);
         }
@@ -340,14 +371,9 @@ impl Project {
         };
         let hash = hashing.numbers(role_set.roles.iter().map(|p| p.name));
         unlink(&mut self.by_roles, hash, id);
-        for &Place { name, place } in &role_set.roles {
-            let groups = &mut self.roles.get_mut(name).groups;
-            let moved = groups.swap_remove(place);
-            if groups.is_empty() {
-                self.roles.remove(hashing, name);
-            }
-            if let Some(moved) = moved {
-                replace_place(&mut self.role_sets[moved].roles, name, place);
+        for &listed in &role_set.roles {
+            if let Some(moved) = delist(&mut self.roles, hashing, listed) {
+                replace_place(&mut self.role_sets[moved].roles, listed);
             }
         }
     }
@@ -364,15 +390,18 @@ impl Project {
         for entry in &shape.entries {
             filters.release(hashing, entry.filter);
         }
-        for &Place { name, place } in &shape.channels {
-            let groups = &mut self.channels.get_mut(name).groups;
-            let moved = groups.swap_remove(place);
-            if groups.is_empty() {
-                self.channels.remove(hashing, name);
+        for &listed in &shape.channels {
+            if let Some(moved) = delist(&mut self.channels, hashing, listed) {
+                replace_place(&mut self.shapes[moved].channels, listed);
             }
-            if let Some(moved) = moved {
-                replace_place(&mut self.shapes[moved].channels, name, place);
+        }
+        for &listed in &shape.keys {
+            if let Some(moved) = delist(&mut self.keys, hashing, listed) {
+                replace_place(&mut self.shapes[moved].keys, listed);
             }
+        }
+        for of_channel in shape.entries.chunk_by(|a, b| a.channel == b.channel) {
+            self.channels.release(hashing, of_channel[0].channel);
         }
     }
 
@@ -396,16 +425,21 @@ impl Project {
             assert!(!shape.profiles.is_empty());
             assert_eq!(shape.verdict, super::matching::UNSEEN);
             check_places(&self.channels, &shape.channels, id);
+            check_places(&self.keys, &shape.keys, id);
         }
         for (_, role) in self.roles.iter() {
             let below = role.groups.as_slice().iter();
             let profiles: usize = below.map(|&id| self.role_sets[id].profiles.len()).sum();
             assert!(profiles > 0 && profiles == role.profiles as usize);
         }
-        for (_, channel) in self.channels.iter() {
-            let below = channel.groups.as_slice().iter();
+        for (_, name) in self.channels.iter().chain(self.keys.iter()) {
+            let below = name.groups.as_slice().iter();
             let profiles: usize = below.map(|&id| self.shapes[id].profiles.len()).sum();
-            assert!(profiles > 0 && profiles == channel.profiles as usize);
+            assert_eq!(profiles, name.profiles as usize);
+        }
+        for (id, _) in self.channels.iter() {
+            let used = |shape: &Shape| !shape.of_channel(id).is_empty();
+            assert!(self.shapes.iter().any(|(_, shape)| used(shape)));
         }
     }
 }
@@ -433,9 +467,27 @@ fn unlink(table: &mut HashTable<u32>, hash: u64, id: u32) {
     }
 }
 
+/// Puts a group on the lists of these names, which are sorted.
+fn enlist(names: &mut Names, ids: &[u32], group: u32) -> Box<[Place]> {
+    ids.iter()
+        .map(|&name| {
+            names.hold(name);
+            let place = names.get_mut(name).groups.push(group);
+            Place { name, place }
+        })
+        .collect()
+}
+
+/// Takes a group off one list, and gives the group that took its place.
+fn delist(names: &mut Names, hashing: &Hashing, listed: Place) -> Option<u32> {
+    let moved = names.get_mut(listed.name).groups.swap_remove(listed.place);
+    names.release(hashing, listed.name);
+    moved
+}
+
 /// Notes the new place of a group that a removal moved within a name's list.
-fn replace_place(places: &mut [Place], name: u32, place: u32) {
-    if let Ok(at) = places.binary_search_by_key(&name, |p| p.name) {
-        places[at].place = place;
+fn replace_place(places: &mut [Place], moved: Place) {
+    if let Ok(at) = places.binary_search_by_key(&moved.name, |p| p.name) {
+        places[at].place = moved.place;
     }
 }

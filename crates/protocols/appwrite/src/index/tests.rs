@@ -296,7 +296,9 @@ const CHANNELS: [&str; 5] = [
     "account.update",
     "account.U",
 ];
-const QUERIES: [&str; 3] = [
+const QUERIES: [&str; 5] = [
+    r#"{"method":"equal","attribute":"a","values":[2,0,2]}"#,
+    r#"{"method":"equal","attribute":"b","values":[null,"x"]}"#,
     r#"{"method":"equal","attribute":"a","values":[1]}"#,
     r#"{"method":"notEqual","attribute":"a","values":[1]}"#,
     r#"{"method":"isNull","attribute":"b"}"#,
