@@ -12,16 +12,20 @@ mod app;
 mod conns;
 mod mailbox;
 mod outbound;
+mod seat;
 mod shard;
 mod wheel;
 
 use std::io;
 
+use throng_types::ShardId;
+
 pub use app::{Accepted, App, Closed, Effects, Ending};
 pub use conns::{ConnLimits, ConnStats, Conns, Delivery};
 pub use mailbox::Door;
 pub use outbound::Overflow;
-pub use shard::{LoopStats, Shard, ShardOptions};
+pub use seat::{Seat, Shard, ShardOptions};
+pub use shard::LoopStats;
 pub use wheel::{TICK_MS, Wheel};
 
 /// Shards ready to run, and the doors into them, in the same order.
@@ -29,24 +33,44 @@ pub type Made<A> = (Vec<Shard<A>>, Vec<Door<<A as App>::Mail>>);
 
 /// Makes shards that can send each other mail, and the doors into them from outside.
 ///
-/// `app` is called once for each shard, in order.
+/// `app` is called once for each shard, in order. Apps that cannot move between threads
+/// are made where they run: see [`seats`].
 ///
 /// # Errors
 /// If the kernel gives no reactor (descriptors) or a listener cannot be watched.
 pub fn shards<A: App>(
     options: Vec<ShardOptions>,
-    mut app: impl FnMut(throng_types::ShardId) -> A,
+    mut app: impl FnMut(ShardId) -> A,
 ) -> io::Result<Made<A>> {
-    let cores: Vec<shard::Core> = options
+    let (seats, doors) = seats(options)?;
+    let shards = seats.into_iter().map(|seat| {
+        let app = app(seat.shard());
+        seat.with(app)
+    });
+    Ok((shards.collect(), doors))
+}
+
+/// Makes shards without their apps, and the doors into them, in the same order.
+///
+/// A [`Seat`] can be sent to its thread, where [`Seat::with`] puts an app on it.
+///
+/// # Errors
+/// If the kernel gives no reactor (descriptors) or a listener cannot be watched;
+/// `InvalidInput` for more than 16 listeners.
+pub fn seats<M: Send + 'static>(
+    options: Vec<ShardOptions>,
+) -> io::Result<(Vec<Seat<M>>, Vec<Door<M>>)> {
+    let cores: Vec<seat::Core> = options
         .iter()
-        .map(|_| shard::Core::new())
+        .map(|_| seat::Core::new())
         .collect::<io::Result<_>>()?;
-    let bells: Vec<_> = cores.iter().map(shard::Core::bell).collect();
+    let bells: Vec<_> = cores.iter().map(seat::Core::bell).collect();
     let (mailboxes, doors) = mailbox::connect(&bells);
-    let mut shards = Vec::new();
-    for ((core, options), mail) in cores.into_iter().zip(options).zip(mailboxes) {
-        let app = app(options.shard);
-        shards.push(Shard::new(core, options, mail, app)?);
-    }
-    Ok((shards, doors))
+    let seats = cores
+        .into_iter()
+        .zip(options)
+        .zip(mailboxes)
+        .map(|((core, options), mail)| Seat::new(core, options, mail))
+        .collect::<io::Result<_>>()?;
+    Ok((seats, doors))
 }

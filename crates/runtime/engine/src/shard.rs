@@ -12,11 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token};
 use throng_sys::socket;
-use throng_types::{Millis, Now, ShardId};
+use throng_types::{Millis, Now};
 
 use crate::conns::Flushed;
 use crate::mailbox::{Bell, Mailboxes};
-use crate::{App, Closed, ConnLimits, Conns};
+use crate::seat::{BELL, LISTENER_FIRST, LISTENERS_MAX, Seat};
+use crate::{App, Closed, Conns};
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
@@ -30,21 +31,6 @@ const MAIL_PER_TURN: usize = 1024;
 const EVENTS: usize = 1024;
 /// How long accepting pauses when descriptors have run out, unless one is freed before. In milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 500;
-
-const BELL: Token = Token(usize::MAX);
-const LISTENERS_MAX: usize = 16;
-
-/// What a shard is made of.
-pub struct ShardOptions {
-    /// Which shard this is.
-    pub shard: ShardId,
-    /// What it listens on; the place in this list is the number that the app is told.
-    pub listeners: Vec<OwnedFd>,
-    /// Bounds of its connections.
-    pub limits: ConnLimits,
-    /// The start of the process, from which monotonic time counts; the same for all shards.
-    pub started: Instant,
-}
 
 /// What a shard's loop has done, for metrics. Only ever rises.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,26 +53,8 @@ struct Listener {
     waiting: bool,
 }
 
-/// A shard before it runs. Make it on any thread, run it on its own.
-pub(crate) struct Core {
-    poll: Poll,
-    bell: Arc<Bell>,
-}
-
-impl Core {
-    pub(crate) fn new() -> io::Result<Self> {
-        let poll = Poll::new()?;
-        let bell = Arc::new(Bell::new(mio::Waker::new(poll.registry(), BELL)?));
-        Ok(Self { poll, bell })
-    }
-
-    pub(crate) fn bell(&self) -> Arc<Bell> {
-        self.bell.clone()
-    }
-}
-
-/// See the module's head.
-pub struct Shard<A: App> {
+/// A shard at work, on its thread.
+pub(crate) struct Running<A: App> {
     app: A,
     conns: Conns<A::Session>,
     mail: Mailboxes<A::Mail>,
@@ -103,48 +71,26 @@ pub struct Shard<A: App> {
     stats: LoopStats,
 }
 
-impl<A: App> Shard<A> {
-    pub(crate) fn new(
-        core: Core,
-        options: ShardOptions,
-        mail: Mailboxes<A::Mail>,
-        app: A,
-    ) -> io::Result<Self> {
-        assert!(
-            options.listeners.len() <= LISTENERS_MAX,
-            "{LISTENERS_MAX} listeners at most"
-        );
-        let mut listeners = Vec::new();
-        for (number, fd) in options.listeners.into_iter().enumerate() {
-            let token = Token(usize::MAX - 1 - number);
-            core.poll.registry().register(
-                &mut SourceFd(&fd.as_raw_fd()),
-                token,
-                Interest::READABLE,
-            )?;
-            listeners.push(Listener { fd, waiting: true });
-        }
-        Ok(Self {
+impl<A: App> Running<A> {
+    pub(crate) fn new(seat: Seat<A::Mail>, app: A) -> Self {
+        let listener = |fd| Listener { fd, waiting: true };
+        Self {
             app,
-            conns: Conns::new(options.shard, options.limits),
-            mail,
-            poll: core.poll,
-            bell: core.bell,
-            listeners,
+            conns: Conns::new(seat.shard, seat.limits),
+            mail: seat.mail,
+            poll: seat.poll,
+            bell: seat.bell,
+            listeners: seat.listeners.into_iter().map(listener).collect(),
             accept_paused_until: None,
             unread: Vec::new(),
             mail_waits: false,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            started: options.started,
+            started: seat.started,
             stats: LoopStats::default(),
-        })
+        }
     }
 
-    /// Runs until the app says that it is finished; gives the app back.
-    ///
-    /// # Errors
-    /// If the reactor itself fails, which leaves nothing to run on.
-    pub fn run(
+    pub(crate) fn run(
         mut self,
         mut observe: impl FnMut(&A, &Conns<A::Session>, LoopStats),
     ) -> io::Result<A> {
@@ -208,8 +154,8 @@ impl<A: App> Shard<A> {
         for event in events {
             match event.token() {
                 BELL => {}
-                Token(token) if token >= usize::MAX - LISTENERS_MAX - 1 => {
-                    if let Some(listener) = self.listeners.get_mut(usize::MAX - 1 - token) {
+                Token(token) if token > LISTENER_FIRST - LISTENERS_MAX => {
+                    if let Some(listener) = self.listeners.get_mut(LISTENER_FIRST - token) {
                         listener.waiting = true;
                     }
                 }
