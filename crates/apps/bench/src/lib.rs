@@ -10,6 +10,7 @@
 //! one: time and randomness come in as arguments.
 
 pub mod check;
+pub mod import;
 pub mod measure;
 pub mod payload;
 pub mod plan;

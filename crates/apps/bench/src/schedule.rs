@@ -197,6 +197,27 @@ impl Schedule {
         Self::new(phases.collect())
     }
 
+    /// The schedule without the time in which nothing more comes due.
+    #[must_use]
+    pub fn trimmed(&self) -> Self {
+        let mut phases = self.phases.clone();
+        while let Some(last) = phases.last_mut() {
+            let count = last.count();
+            if count > 0.0 {
+                let end_us = (last.time_of(count) * 1e6).ceil() as u64;
+                if end_us < last.duration_us {
+                    last.end_per_s = last
+                        .slope_per_s2()
+                        .mul_add(end_us as f64 / 1e6, last.start_per_s);
+                    last.duration_us = end_us;
+                }
+                break;
+            }
+            phases.pop();
+        }
+        Self::new(phases)
+    }
+
     /// The schedule cut off after `duration_us`; a ramp keeps its slope.
     #[must_use]
     pub fn truncated(&self, duration_us: u64) -> Self {

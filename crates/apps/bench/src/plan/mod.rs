@@ -14,4 +14,5 @@ pub use scenario::{
     Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
 };
 pub use section::Problem;
+pub(crate) use section::line_of;
 pub use target::{Target, TargetError};

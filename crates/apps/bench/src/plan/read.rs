@@ -317,8 +317,10 @@ fn read_say(mut section: Section<'_>) -> Option<Say> {
     let every_us = section.parsed("every", units::parse_duration_us);
     let count = section.parsed("count", units::parse_count);
     let size = section.parsed("size", units::parse_size_bytes);
+    let binary = section.flag("binary").unwrap_or(false);
     section.finish();
     Some(Say {
+        binary,
         text,
         every_us: every_us?,
         count,

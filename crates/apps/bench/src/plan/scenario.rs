@@ -114,12 +114,16 @@ impl Scenario {
 
     /// Cuts the run so that arrivals, warm-up and hold end within `bound_us`.
     ///
-    /// Arrivals are cut first, since what has not arrived by then never will; the hold gets what is left.
+    /// Arrivals may take at most four fifths of the bound, so that there is a hold in which figures count.
     pub fn bound_duration(&mut self, bound_us: u64) {
-        self.arrivals = self.arrivals.truncated(bound_us);
+        if self.duration_us() <= bound_us {
+            return;
+        }
+        let hold_least_us = self.hold_us.min(bound_us / 5);
+        self.arrivals = self.arrivals.truncated(bound_us - hold_least_us);
         self.clients = self.clients.min(self.arrivals.count());
         let left_us = bound_us - self.arrivals.duration_us().min(bound_us);
-        self.warm_up_us = self.warm_up_us.min(left_us);
+        self.warm_up_us = self.warm_up_us.min(left_us - hold_least_us);
         self.hold_us = self.hold_us.min(left_us - self.warm_up_us);
     }
 }
@@ -295,6 +299,8 @@ pub struct Say {
     pub count: Option<u64>,
     /// The size of the measured message where the template has `{payload}`.
     pub size_bytes: usize,
+    /// Whether it goes out as a binary frame.
+    pub binary: bool,
 }
 
 /// What is published.

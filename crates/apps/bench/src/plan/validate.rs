@@ -140,10 +140,14 @@ impl Checker {
         {
             self.template("the token", token, Place::Connection);
         }
-        if let Transport::Raw { first, .. } = &scenario.transport {
+        if let Transport::Raw {
+            first,
+            expect_http: true,
+        } = &scenario.transport
+        {
             self.require(
                 !first.is_empty(),
-                "a raw connection needs `first`: what it sends",
+                "a raw connection that expects an HTTP answer needs `first`: the request",
             );
         }
     }

@@ -88,6 +88,22 @@ fn scaling_and_truncating_keep_the_shape() {
 }
 
 #[test]
+fn trimming_removes_the_time_after_the_last_event() {
+    let bounded = Phase {
+        events_max: Some(20),
+        ..Phase::constant(10.0, 60 * S)
+    };
+    let trimmed = Schedule::new(vec![bounded, Phase::constant(0.0, S)]).trimmed();
+    assert_eq!((trimmed.count(), trimmed.duration_us()), (20, 2 * S));
+    let full = Schedule::new(vec![Phase::ramp(0.0, 10.0, S)]);
+    assert_eq!(full.trimmed(), full);
+    assert_eq!(
+        Schedule::new(vec![Phase::constant(0.0, S)]).trimmed(),
+        Schedule::default()
+    );
+}
+
+#[test]
 fn poisson_arrivals_have_the_rate_and_repeat_with_the_seed() {
     let schedule = Schedule::new(vec![Phase::ramp(0.0, 2000.0, 10 * S)]);
     let take = |seed| Pacer::new(&schedule, Spread::Poisson, seed).collect::<Vec<_>>();

@@ -246,5 +246,5 @@ fn scaling_and_bounding_keep_the_shape() {
     );
     assert_eq!(scenario.publish.as_ref().unwrap().per_s, 10.0);
     scenario.bound_duration(10_000_000);
-    assert_eq!((scenario.clients, scenario.duration_us()), (50, 10_000_000));
+    assert_eq!((scenario.clients, scenario.duration_us()), (40, 10_000_000));
 }
