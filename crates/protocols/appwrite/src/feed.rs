@@ -6,6 +6,8 @@
 //! The publisher has already worked out channels and roles, so this is all that a receiver needs;
 //! the API port takes the same message, so that Appwrite need not be there.
 
+mod publish;
+
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -15,6 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::identity::{ANY, GUESTS};
 use crate::{json, server};
+
+pub use publish::{NewEvent, timestamp};
 
 /// The Redis channel of all projects.
 pub const REDIS_CHANNEL: &str = "realtime";

@@ -28,7 +28,8 @@ pub use client::{ClientMessage, Presence, SubscribeItem};
 pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_ids};
 pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
 pub use feed::{
-    EncodedEvent, FeedError, FeedMessage, IdentityChange, Layout, REDIS_CHANNEL, write_ids,
+    EncodedEvent, FeedError, FeedMessage, IdentityChange, Layout, NewEvent, REDIS_CHANNEL,
+    timestamp, write_ids,
 };
 pub use filter::Filter;
 pub use identity::{ANY, AccountError, GUESTS, Identity, SessionHeaders};

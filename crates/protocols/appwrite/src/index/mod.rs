@@ -40,7 +40,7 @@ use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use hashbrown::HashTable;
 
-use crate::{Filter, channel};
+use crate::{Fault, Filter, channel};
 use ids::Ids;
 use intern::Filters;
 use project::{Entry, Project};
@@ -51,6 +51,8 @@ pub use matching::{Match, Matches};
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
+/// Channels of one connection, counted in each of its subscriptions.
+const ENTRIES_MAX: usize = 16_384;
 
 /// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,9 +66,23 @@ pub enum IndexError {
     /// An id is longer than the index keeps (254 bytes).
     #[error("the subscription id is too long")]
     IdTooLong,
-    /// The connection would have more subscriptions than the index counts (4096).
+    /// The connection would have more than 4096 subscriptions, or more than 16,384 channels in
+    /// them.
     #[error("the connection has too many subscriptions")]
     TooMany,
+}
+
+impl From<IndexError> for Fault {
+    /// What the client is told. Only the limits are its own doing.
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::TooMany => Self::Field("items", "Too many subscriptions.".into()),
+            IndexError::IdTooLong => {
+                Self::Field("items", "subscriptionId is not a valid id.".into())
+            }
+            IndexError::Known | IndexError::Unknown => Self::Server,
+        }
+    }
 }
 
 /// A subscription to make or to change.
@@ -185,6 +201,10 @@ impl Index {
             return Err(IndexError::TooMany);
         }
         let project = &mut self.projects[row.project];
+        let asked: usize = subscriptions.iter().map(|s| s.channels.len()).sum();
+        if project.entries_of(row.profile).len() + asked > ENTRIES_MAX {
+            return Err(IndexError::TooMany);
+        }
         let mut names = row.ids.to_names();
         let mut entries = project.entries_of(row.profile).to_vec();
         let mut held = Vec::new();
@@ -201,19 +221,13 @@ impl Index {
             };
             let filter = self.filters.acquire(&self.hashing, subscription.filter);
             held.push(filter);
-            for channel in subscription.channels {
-                let channel = project.channel(&self.hashing, channel);
-                let ordinal = ordinal as u16;
-                put(
-                    &mut entries,
-                    Entry {
-                        channel,
-                        ordinal,
-                        filter,
-                    },
-                );
-            }
+            entries.extend(subscription.channels.iter().map(|channel| Entry {
+                channel: project.channel(&self.hashing, channel),
+                ordinal: ordinal as u16,
+                filter,
+            }));
         }
+        sort_latest(&mut entries);
         self.reshape(connection, &entries, Ids::from_names(&names));
         for filter in held {
             self.filters.release(&self.hashing, filter);
@@ -403,39 +417,38 @@ fn rebound(
     profile: u32,
     rebind: Rebind<'_>,
 ) -> Vec<Entry> {
-    let mut entries = Vec::new();
+    let mut kept = Vec::new();
     let mut renamed = Vec::new();
     for entry in project.entries_of(profile) {
         let name = project.channel_name(entry.channel);
         match channel::rebind(name, rebind.from, rebind.to) {
-            None => entries.push(*entry),
+            None => kept.push(*entry),
             Some(name) => renamed.push((name, *entry)),
         }
     }
-    for (name, entry) in renamed {
-        let channel = project.channel(hashing, &name);
-        put_new(&mut entries, Entry { channel, ..entry });
-    }
+    let mut entries: Vec<Entry> = renamed
+        .into_iter()
+        .map(|(name, entry)| Entry {
+            channel: project.channel(hashing, &name),
+            ..entry
+        })
+        .collect();
+    entries.extend(kept);
+    sort_latest(&mut entries);
     entries
 }
 
-/// Puts a channel into a subscription, or changes its filter there; `entries` stays sorted.
-fn put(entries: &mut Vec<Entry>, entry: Entry) {
-    match find(entries, entry) {
-        Ok(at) => entries[at] = entry,
-        Err(at) => entries.insert(at, entry),
-    }
-}
-
-/// Puts a channel into a subscription unless it is there.
-fn put_new(entries: &mut Vec<Entry>, entry: Entry) {
-    if let Err(at) = find(entries, entry) {
-        entries.insert(at, entry);
-    }
-}
-
-fn find(entries: &[Entry], entry: Entry) -> Result<usize, usize> {
-    entries.binary_search_by_key(&(entry.channel, entry.ordinal), |e| (e.channel, e.ordinal))
+/// Sorts entries and keeps the latest of those with the same channel and subscription.
+fn sort_latest(entries: &mut Vec<Entry>) {
+    let place = |entry: &Entry| (entry.channel, entry.ordinal);
+    entries.sort_by_key(place);
+    entries.dedup_by(|later, kept| {
+        let same = place(later) == place(kept);
+        if same {
+            *kept = *later;
+        }
+        same
+    });
 }
 
 /// The hash of everything in an index.
