@@ -50,6 +50,9 @@ pub fn shards<A: App>(
     Ok((shards.collect(), doors))
 }
 
+/// Seats to put apps on, and the doors into them, in the same order.
+pub type Seats<M> = (Vec<Seat<M>>, Vec<Door<M>>);
+
 /// Makes shards without their apps, and the doors into them, in the same order.
 ///
 /// A [`Seat`] can be sent to its thread, where [`Seat::with`] puts an app on it.
@@ -57,9 +60,7 @@ pub fn shards<A: App>(
 /// # Errors
 /// If the kernel gives no reactor (descriptors) or a listener cannot be watched;
 /// `InvalidInput` for more than 16 listeners.
-pub fn seats<M: Send + 'static>(
-    options: Vec<ShardOptions>,
-) -> io::Result<(Vec<Seat<M>>, Vec<Door<M>>)> {
+pub fn seats<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<Seats<M>> {
     let cores: Vec<seat::Core> = options
         .iter()
         .map(|_| seat::Core::new())
