@@ -149,7 +149,8 @@ impl<A: App> Running<A> {
         self.stats.turns += 1;
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
-            self.read(index, false);
+            // What was told about it, such as the peer's close, is not told again.
+            self.read(index, true);
         }
         for event in events {
             match event.token() {
