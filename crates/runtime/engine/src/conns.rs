@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //! - A slot's `out` names a queue exactly while that queue has items.
-//! - A slot is in `dirty` exactly while its flag says so.
+//! - A slot that is marked dirty is in `dirty` once; an entry without the mark is stale.
+//!   The shard's list of input to come follows the same rule.
 //! - A connection that failed during a turn stays in its slot, marked and listed in
 //!   `doomed`, until the turn is over: nothing disappears under the app's hands.
 
@@ -23,6 +24,8 @@ use crate::{Accepted, Closed, Effects, Ending, Overflow, Wheel};
 const NO_QUEUE: u32 = u32::MAX;
 /// Queues kept for reuse.
 const POOL: usize = 64;
+/// Entries for which a list keeps its memory from one turn to the next.
+const LIST_KEPT: usize = 4096;
 /// How long a connection may take to close after its last byte was written, in milliseconds.
 const LINGER_MS: u64 = 5_000;
 
@@ -40,6 +43,8 @@ mod flag {
     pub(super) const CONNECTING: u8 = 16;
     /// Input waits until the queue is shorter.
     pub(super) const UNREAD: u8 = 32;
+    /// In the shard's list of connections to read from in the next turn.
+    pub(super) const LISTED: u8 = 64;
 }
 
 pub(crate) struct Slot<S> {
@@ -393,7 +398,7 @@ impl<S> Conns<S> {
         let Some(slot) = self.slots.get_mut(index) else {
             return false;
         };
-        if slot.has(flag::DOOMED) {
+        if slot.has(flag::DOOMED | flag::LISTED) {
             return false;
         }
         let waiting = self.queues.get(slot.out).map_or(0, Outbound::bytes);
@@ -402,6 +407,26 @@ impl<S> Conns<S> {
         }
         slot.flags |= flag::UNREAD;
         false
+    }
+
+    /// Marks a connection as listed for the next turn; false if it is already.
+    pub(crate) fn list(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let new = !slot.has(flag::LISTED);
+        slot.flags |= flag::LISTED;
+        new
+    }
+
+    /// Takes the mark away; false if there was none, because the one that was listed has gone.
+    pub(crate) fn unlist(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let listed = slot.has(flag::LISTED);
+        slot.flags &= !flag::LISTED;
+        listed
     }
 
     /// Whether the connection's input is thrown away because it is on its way out.
@@ -485,12 +510,14 @@ impl<S> Conns<S> {
         let mut flushed = Flushed::default();
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
-            if let Some(slot) = self.slots.get_mut(index) {
+            if let Some(slot) = self.slots.get_mut(index)
+                && slot.has(flag::DIRTY)
+            {
                 slot.flags &= !flag::DIRTY;
                 self.write(index, &mut flushed);
             }
         }
-        if dirty.capacity() <= 4096 {
+        if dirty.capacity() <= LIST_KEPT {
             self.dirty = dirty;
         }
         flushed
@@ -529,8 +556,10 @@ impl<S> Conns<S> {
                 }
             }
         }
-        if slot.has(flag::UNREAD) && queue.bytes() <= self.limits.unread_above_bytes {
-            slot.flags &= !flag::UNREAD;
+        if slot.flags & (flag::UNREAD | flag::LISTED) == flag::UNREAD
+            && queue.bytes() <= self.limits.unread_above_bytes
+        {
+            slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
             flushed.unread.push(index);
         }
         if queue.is_empty() {
@@ -568,16 +597,18 @@ impl<S> Conns<S> {
     /// Takes the connections that failed or ended out of the table.
     pub(crate) fn take_doomed(&mut self) -> Option<(ConnId, S, u32, Closed)> {
         loop {
-            let (index, why) = self.doomed.pop()?;
+            let Some((index, why)) = self.doomed.pop() else {
+                if self.doomed.capacity() > LIST_KEPT {
+                    self.doomed = Vec::new();
+                }
+                return None;
+            };
             self.wheel.set(index, None);
             let Some(slot) = self.slots.remove(index) else {
                 continue;
             };
             if slot.out != NO_QUEUE {
                 self.recycle(slot.out);
-            }
-            if slot.has(flag::DIRTY) {
-                self.dirty.retain(|&dirty| dirty != index);
             }
             let id = ConnId::new(self.shard, index, slot.generation);
             return Some((id, slot.session, slot.tag, why));

@@ -150,7 +150,9 @@ impl<A: App> Running<A> {
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
             // What was told about it, such as the peer's close, is not told again.
-            self.read(index, true);
+            if self.conns.unlist(index) {
+                self.read(index, true);
+            }
         }
         for event in events {
             match event.token() {
@@ -252,7 +254,9 @@ impl<A: App> Running<A> {
                 return;
             }
         }
-        self.unread.push(index);
+        if self.conns.list(index) {
+            self.unread.push(index);
+        }
     }
 
     fn take_mail(&mut self, now: Now) -> bool {
@@ -368,7 +372,6 @@ impl<A: App> Running<A> {
     fn bury(&mut self, now: Now) -> bool {
         let mut freed = false;
         while let Some((id, session, tag, why)) = self.conns.take_doomed() {
-            self.unread.retain(|&index| index != id.index());
             self.app.closed(id, session, tag, why, now);
             freed = true;
         }
