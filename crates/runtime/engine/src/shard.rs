@@ -261,9 +261,11 @@ impl<A: App> Running<A> {
 
     fn take_mail(&mut self, now: Now) -> bool {
         self.bell.heard();
-        let mut more = false;
+        // The bell was heard for all of it: what is left over has nobody else to tell of it.
+        let mut more = true;
         for _ in 0..MAIL_PER_TURN {
             let Ok(mail) = self.mail.outside.try_recv() else {
+                more = false;
                 break;
             };
             self.app.mail(None, mail, &mut self.conns, now);
