@@ -198,7 +198,8 @@ impl<S> Conns<S> {
     #[must_use]
     pub fn queued_bytes(&self, id: ConnId) -> usize {
         let slot = self.slots.get(id.index());
-        slot.and_then(|slot| self.queues.get(slot.out))
+        slot.filter(|slot| id == ConnId::new(self.shard, id.index(), slot.generation))
+            .and_then(|slot| self.queues.get(slot.out))
             .map_or(0, Outbound::bytes)
     }
 
