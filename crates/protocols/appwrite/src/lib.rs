@@ -9,6 +9,36 @@
 //! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event goes
 //! [`FeedMessage::parse`], [`Index::matches`], [`EncodedEvent::new`] once, and a splice for each
 //! receiver. What goes wrong is a [`Fault`], which knows the frame and the close.
+//!
+//! ```
+//! use throng_appwrite::*;
+//!
+//! let limits = Limits::default();
+//! let request = ConnectRequest::parse("project=console&channels[]=files")?;
+//! let guest = Identity::guest();
+//! let mut index = Index::new(0x5eed);
+//! index.insert(7, &request.project, &guest.roles)?;
+//! for slot in request.subscriptions(&guest.user_id, &limits)? {
+//!     let id = subscription_id(1_700_000_000_000_000, 42);
+//!     let (channels, filter) = (&slot.channels, &slot.filter);
+//!     index.subscribe(7, &[Subscription { id: &id, channels, filter }])?;
+//! }
+//!
+//! let message = br#"{"project":"console","roles":["any"],"data":{"events":["e"],"channels":["files"],"payload":{}}}"#;
+//! let event = FeedMessage::parse(message, 1 << 20).expect("a message of the feed");
+//! let encoded = EncodedEvent::new(&event, Layout::IdsFirst);
+//! let (mut matches, mut ids, mut frame) = (Matches::default(), Vec::new(), Vec::new());
+//! index.matches(&event, &mut matches);
+//! for receiver in &matches.receivers {
+//!     index.write_ids(&matches, receiver, &mut ids);
+//!     encoded.splice(&ids, &mut frame);
+//! }
+//! assert_eq!(
+//!     frame,
+//!     br#"{"type":"event","data":{"subscriptions":["6553f10000000000002a"],"events":["e"],"channels":["files"],"payload":{}}}"#
+//! );
+//! # Ok::<(), Fault>(())
+//! ```
 
 pub mod channel;
 mod client;

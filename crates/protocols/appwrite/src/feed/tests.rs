@@ -12,6 +12,13 @@ fn parse(message: &str) -> Result<FeedMessage, FeedError> {
 /// The message of 1.9 as PHP writes it.
 const FILE: &str = r#"{"project":"bench","roles":["any","user:U"],"permissionsChanged":false,"userId":null,"data":{"events":["buckets.B.files.F.create","buckets.*.files.*.create"],"channels":["files","buckets.B.files","buckets.B.files.F"],"timestamp":"2026-08-21T12:42:57.123+00:00","payload":{"$id":"F","name":"\u00e9\/x","size":12,"$permissions":[]}}}"#;
 
+/// The feed's thread reads a message once and every shard looks at it.
+#[test]
+fn messages_are_shared_among_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&parse(FILE).unwrap());
+}
+
 #[test]
 fn todays_message() {
     let event = parse(FILE).unwrap();

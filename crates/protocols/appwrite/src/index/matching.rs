@@ -33,6 +33,8 @@ pub struct Match {
 pub struct Matches {
     /// Each receiver once, in no order.
     pub receivers: Vec<Match>,
+    /// How many shapes and profiles were looked at to find them: the cost of the event.
+    pub visits: usize,
     sets: Vec<(u32, u32)>,
     ordinals: Vec<u16>,
 }
@@ -71,6 +73,7 @@ impl Matches {
     /// Empties it and keeps its memory.
     pub fn clear(&mut self) {
         self.receivers.clear();
+        self.visits = 0;
         self.sets.clear();
         self.ordinals.clear();
     }
@@ -207,7 +210,9 @@ impl Walk<'_> {
     }
 
     fn receive_shape(&mut self, shape: u32, set: u32, roles: Option<&[u32]>) {
-        for &profile in self.project.shapes[shape].profiles.as_slice() {
+        let profiles = self.project.shapes[shape].profiles.as_slice();
+        self.out.visits += profiles.len();
+        for &profile in profiles {
             let profile = &self.project.profiles[profile];
             let allowed =
                 roles.is_none_or(|roles| self.project.role_sets[profile.role_set].has_any(roles));
@@ -232,7 +237,9 @@ impl Walk<'_> {
     }
 
     fn receive_role_set(&mut self, role_set: u32) {
-        for at in 0..self.project.role_sets[role_set].profiles.len() {
+        let profiles = self.project.role_sets[role_set].profiles.len();
+        self.out.visits += profiles;
+        for at in 0..profiles {
             let profile = self.project.role_sets[role_set].profiles.as_slice()[at];
             let shape = self.project.profiles[profile].shape;
             let set = match self.project.shapes[shape].verdict {
@@ -248,6 +255,7 @@ impl Walk<'_> {
 
     /// Finds the matching subscriptions of a shape and notes the set.
     fn visit(&mut self, shape_id: u32) -> u32 {
+        self.out.visits += 1;
         let shape = &mut self.project.shapes[shape_id];
         let from = self.out.ordinals.len();
         for &channel in self.channels {

@@ -265,6 +265,48 @@ fn everything_returns_when_everybody_has_left() {
     assert!(kept < 1024, "{kept}");
 }
 
+/// The cost of an event follows its receivers, from whichever side they are few.
+#[test]
+fn events_visit_few() {
+    let limits = Limits::default();
+    let mut index = Index::new(8);
+    for user in 0..2000_u32 {
+        let roles = [
+            format!("user:{user}"),
+            "users".to_owned(),
+            format!("team:{}", user / 10),
+        ];
+        index.insert(user, "p", &roles).unwrap();
+        subscribe(&mut index, user, "all", &["files"]);
+        subscribe(&mut index, user, "own", &[&format!("doc.{}", user / 10)]);
+        let query = json!({"method": "equal", "attribute": "room", "values": [user / 10]});
+        let filter = Filter::parse(&[query.to_string()], &limits, Fault::MessageQuery).unwrap();
+        let channels = ["messages".to_owned()];
+        let by_query = Subscription {
+            id: "room",
+            channels: &channels,
+            filter: &filter,
+        };
+        index.subscribe(user, &[by_query]).unwrap();
+    }
+    for (roles, channel, payload) in [
+        (&["team:7"] as &[&str], "files", json!({})),
+        (&["any"], "doc.7", json!({})),
+        (&["users"], "doc.7", json!({})),
+        (&["any"], "messages", json!({"room": 7})),
+        (&["users"], "messages", json!({"room": 7, "text": "x"})),
+    ] {
+        let mut matches = Matches::default();
+        index.matches(&event("p", roles, &[channel], payload), &mut matches);
+        assert_eq!(matches.receivers.len(), 10, "{roles:?} {channel}");
+        assert!(
+            matches.visits <= 20,
+            "{roles:?} {channel}: {} visits",
+            matches.visits
+        );
+    }
+}
+
 /// Many guests on one channel share everything but a row, a place and an id.
 #[test]
 fn an_idle_guest_is_cheap() {
