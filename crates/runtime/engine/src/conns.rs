@@ -448,35 +448,40 @@ impl<S> Conns<S> {
         act(id, &mut slot.session, &mut fx);
         let (deadline, ending) = (fx.deadline, fx.ending);
         if slot.has(flag::ENDING | flag::LINGERING | flag::DOOMED) {
-            out.clear();
-            self.scratch = out;
-            return;
-        }
-        if let Some(deadline) = deadline {
-            self.wheel.set(index, deadline);
-        }
-        if !out.is_empty() {
-            self.queue_mut(index).push_own(&out);
-            self.mark_dirty(index);
-        }
-        match ending {
-            None => {}
-            Some(Ending::Now) => self.doom(index, Closed::ByApp),
-            Some(Ending::Flush) => self.end_after_flush(index),
-        }
-        let waiting = self
-            .slots
-            .get(index)
-            .and_then(|slot| self.queues.get(slot.out));
-        if waiting.is_some_and(|queue| queue.bytes() > 2 * self.limits.queue_bytes_max + out.len())
-        {
-            self.stats.slow += 1;
-            self.doom(index, Closed::Slow);
+            // Too late for everything but haste.
+            if ending == Some(Ending::Now) {
+                self.doom(index, Closed::ByApp);
+            }
+        } else {
+            if let Some(deadline) = deadline {
+                self.wheel.set(index, deadline);
+            }
+            if !out.is_empty() {
+                self.queue_own(index, &out);
+            }
+            match ending {
+                None => {}
+                Some(Ending::Now) => self.doom(index, Closed::ByApp),
+                Some(Ending::Flush) => self.end_after_flush(index),
+            }
         }
         out.clear();
         // One large reply must not keep its memory for good.
         out.shrink_to(64 << 10);
         self.scratch = out;
+    }
+
+    /// Queues a session's own bytes. They have no bound of their own, since a reply may be of
+    /// any size; but who has not taken twice the bound gets no more.
+    fn queue_own(&mut self, index: u32, bytes: &[u8]) {
+        let bytes_max = 2 * self.limits.queue_bytes_max;
+        let queue = self.queue_mut(index);
+        if bytes_max < queue.bytes() {
+            self.stats.slow += 1;
+            return self.doom(index, Closed::Slow);
+        }
+        queue.push_own(bytes);
+        self.mark_dirty(index);
     }
 
     fn end_after_flush(&mut self, index: u32) {
