@@ -9,6 +9,7 @@
 //! - A slot's `out` names a queue exactly while that queue has items.
 //! - A slot that is marked dirty is in `dirty` once; an entry without the mark is stale.
 //!   The shard's list of input to come follows the same rule.
+//! - A queue that is blocked is not written to until the kernel says that there is room.
 //! - A connection that failed during a turn stays in its slot, marked and listed in
 //!   `doomed`, until the turn is over: nothing disappears under the app's hands.
 
@@ -279,6 +280,10 @@ impl<S> Conns<S> {
         }
         queue.blocked = true;
         self.stats.deliveries += u64::from(sent > 0);
+        if sent > 0 {
+            // Asked once more, so that the kernel's word that it is full is certain.
+            self.mark_dirty(index);
+        }
         self.queue_frames(index, rest, delivery);
     }
 
@@ -298,9 +303,12 @@ impl<S> Conns<S> {
                 }
             }
         }
+        let blocked = queue.blocked;
         self.stats.deliveries += queued;
         self.stats.dropped += dropped;
-        self.mark_dirty(index);
+        if !blocked {
+            self.mark_dirty(index);
+        }
         if full {
             self.stats.slow += 1;
             self.doom(index, Closed::Slow);
@@ -481,7 +489,9 @@ impl<S> Conns<S> {
             return self.doom(index, Closed::Slow);
         }
         queue.push_own(bytes);
-        self.mark_dirty(index);
+        if !queue.blocked {
+            self.mark_dirty(index);
+        }
     }
 
     fn end_after_flush(&mut self, index: u32) {
