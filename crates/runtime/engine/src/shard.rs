@@ -195,9 +195,6 @@ impl<A: App> Running<A> {
             if event.is_writable() || event.is_error() {
                 self.connected(index);
             }
-            if !event.is_readable() {
-                return;
-            }
         }
         if event.is_writable() {
             self.conns.write(index, flushed);
