@@ -39,7 +39,7 @@ pub trait App: Sized {
     /// The connection's deadline has come; it is unset.
     fn timeout(&mut self, id: ConnId, session: &mut Self::Session, fx: &mut Effects<'_>);
 
-    /// A queue that had grown is empty again; `dropped` frames were forgotten meanwhile.
+    /// A queue that had grown is empty again, and the connection goes on; `dropped` frames were forgotten meanwhile.
     fn drained(
         &mut self,
         _id: ConnId,
@@ -99,7 +99,8 @@ pub struct Accepted<S> {
 /// How the app wants a connection to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Once everything queued has left; then the sending side is shut and the peer's close awaited for a while.
+    /// Once everything queued has left; then the sending side is shut and the peer's close
+    /// awaited. A peer that takes nothing, or does not close, for five seconds loses the rest.
     Flush,
     /// At once; what is queued is lost.
     Now,
@@ -108,7 +109,7 @@ pub enum Ending {
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// The peer closed or shut its sending side.
+    /// The peer closed or shut its sending side, and what waited for it has left or was in vain.
     ByPeer,
     /// The app asked for it.
     ByApp,

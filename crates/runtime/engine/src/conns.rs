@@ -27,7 +27,8 @@ const NO_QUEUE: u32 = u32::MAX;
 const POOL: usize = 64;
 /// Entries for which a list keeps its memory from one turn to the next.
 const LIST_KEPT: usize = 4096;
-/// How long a connection may take to close after its last byte was written, in milliseconds.
+/// How long an ending connection may go without progress: the kernel takes bytes, or the peer
+/// closes. In milliseconds.
 const LINGER_MS: u64 = 5_000;
 
 /// Bits of a slot's state.
@@ -46,6 +47,10 @@ mod flag {
     pub(super) const UNREAD: u8 = 32;
     /// In the shard's list of connections to read from in the next turn.
     pub(super) const LISTED: u8 = 64;
+    /// The peer has shut its sending side; what waits for it still leaves.
+    pub(super) const READ_END: u8 = 128;
+    /// Nothing new is taken for it or from it.
+    pub(super) const LEAVING: u8 = ENDING | LINGERING | DOOMED | READ_END;
 }
 
 pub(crate) struct Slot<S> {
@@ -60,6 +65,16 @@ pub(crate) struct Slot<S> {
 impl<S> Slot<S> {
     const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Who ended it: whoever began.
+    const fn ended_by(&self) -> Closed {
+        let by_peer = self.has(flag::READ_END) && !self.has(flag::ENDING | flag::LINGERING);
+        if by_peer {
+            Closed::ByPeer
+        } else {
+            Closed::ByApp
+        }
     }
 }
 
@@ -236,7 +251,7 @@ impl<S> Conns<S> {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::ENDING | flag::LINGERING | flag::DOOMED) {
+        if slot.has(flag::LEAVING) {
             return;
         }
         if slot.out == NO_QUEUE && !delivery.gather {
@@ -253,7 +268,7 @@ impl<S> Conns<S> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.queue_rest(index, delivery, 0);
                 }
-                Err(error) => self.doom(index, Closed::Error(error.raw_os_error().unwrap_or(0))),
+                Err(error) => self.fail(index, &error),
             }
             return;
         }
@@ -352,6 +367,19 @@ impl<S> Conns<S> {
         }
     }
 
+    /// Marks a connection as failed by an error of the kernel's. It is not the news if the
+    /// peer had ended its side, or everything had left and only its end was awaited.
+    pub(crate) fn fail(&mut self, index: u32, error: &io::Error) {
+        let expected = |slot: &Slot<S>| {
+            slot.has(flag::LINGERING) || slot.has(flag::READ_END) && !slot.has(flag::ENDING)
+        };
+        let why = match self.slots.get(index) {
+            Some(slot) if expected(slot) => slot.ended_by(),
+            _ => Closed::Error(error.raw_os_error().unwrap_or(0)),
+        };
+        self.doom(index, why);
+    }
+
     // ---- for the shard's loop ----
 
     pub(crate) const fn set_now(&mut self, now: Now) {
@@ -407,7 +435,7 @@ impl<S> Conns<S> {
         let Some(slot) = self.slots.get_mut(index) else {
             return false;
         };
-        if slot.has(flag::DOOMED | flag::LISTED) {
+        if slot.has(flag::DOOMED | flag::LISTED | flag::READ_END) {
             return false;
         }
         let waiting = self.queues.get(slot.out).map_or(0, Outbound::bytes);
@@ -442,7 +470,22 @@ impl<S> Conns<S> {
     pub(crate) fn is_ending(&self, index: u32) -> bool {
         self.slots
             .get(index)
-            .is_some_and(|slot| slot.has(flag::ENDING | flag::LINGERING | flag::DOOMED))
+            .is_some_and(|slot| slot.has(flag::LEAVING))
+    }
+
+    /// The peer has shut its sending side. What waits for it leaves first: it may have said all
+    /// that it had to say and wait for the answer.
+    pub(crate) fn read_ended(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        slot.flags |= flag::READ_END;
+        if slot.out == NO_QUEUE {
+            let why = slot.ended_by();
+            return self.doom(index, why);
+        }
+        self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+        self.mark_dirty(index);
     }
 
     /// Runs the app on a connection and carries out what it wants done.
@@ -455,7 +498,7 @@ impl<S> Conns<S> {
         let mut fx = Effects::new(&mut out, self.now);
         act(id, &mut slot.session, &mut fx);
         let (deadline, ending) = (fx.deadline, fx.ending);
-        if slot.has(flag::ENDING | flag::LINGERING | flag::DOOMED) {
+        if slot.has(flag::LEAVING) {
             // Too late for everything but haste.
             if ending == Some(Ending::Now) {
                 self.doom(index, Closed::ByApp);
@@ -508,8 +551,8 @@ impl<S> Conns<S> {
         self.wheel.expire(self.now.mono, |index| due.push(index));
         due.retain(|&index| {
             let ending = self.is_ending(index);
-            if ending {
-                self.doom(index, Closed::ByApp);
+            if ending && let Some(why) = self.slots.get(index).map(Slot::ended_by) {
+                self.doom(index, why);
             }
             !ending
         });
@@ -560,16 +603,16 @@ impl<S> Conns<S> {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     queue.sent(sent);
+                    if slot.has(flag::LEAVING) {
+                        self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // The kernel tells once there is room: readiness is edge-triggered.
                     queue.blocked = true;
                     break;
                 }
-                Err(error) => {
-                    let why = Closed::Error(error.raw_os_error().unwrap_or(0));
-                    return self.doom(index, why);
-                }
+                Err(error) => return self.fail(index, &error),
             }
         }
         if slot.flags & (flag::UNREAD | flag::LISTED) == flag::UNREAD
@@ -597,13 +640,18 @@ impl<S> Conns<S> {
         }
     }
 
-    /// Everything has left: if the connection is to end, shuts its sending side.
+    /// Everything has left: if the connection is to end, ends it, or shuts its sending side
+    /// and waits for the peer.
     fn written(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::ENDING) {
+        if slot.has(flag::READ_END) {
+            let why = slot.ended_by();
+            self.doom(index, why);
+        } else if slot.has(flag::ENDING) {
             slot.flags = (slot.flags & !flag::ENDING) | flag::LINGERING;
+            self.wheel.set(index, Some(self.now.mono + LINGER_MS));
             if socket::shutdown_write(slot.fd.as_fd()).is_err() {
                 self.doom(index, Closed::ByApp);
             }

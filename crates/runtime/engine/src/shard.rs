@@ -178,6 +178,9 @@ impl<A: App> Running<A> {
         flushed.drained.extend(also.drained);
         flushed.unread.extend(also.unread);
         for (index, dropped) in flushed.drained {
+            if self.conns.is_ending(index) {
+                continue;
+            }
             let app = &mut self.app;
             self.conns.act(index, |id, session, fx| {
                 app.drained(id, session, dropped, fx)
@@ -233,13 +236,10 @@ impl<A: App> Running<A> {
                 return;
             };
             let count = match socket::recv(fd, &mut self.buffer) {
-                Ok(0) => return self.conns.doom(index, Closed::ByPeer),
+                Ok(0) => return self.conns.read_ended(index),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    let why = Closed::Error(error.raw_os_error().unwrap_or(0));
-                    return self.conns.doom(index, why);
-                }
+                Err(error) => return self.conns.fail(index, &error),
             };
             self.stats.read_bytes += count as u64;
             if !self.conns.is_ending(index) {
