@@ -1,1 +1,32 @@
-//! GRIP: items, instructions, WebSocket-over-HTTP events, ZMTP.
+//! GRIP, the protocol of Pushpin, without a socket: what backends instruct, what publishers
+//! send, what goes between a WebSocket and its HTTP backend.
+//!
+//! The facts are those of Pushpin 1.41 unless a module says otherwise. Each module is a
+//! reader, a writer or a state machine over bytes and time that come in as arguments.
+//!
+//! Never: sockets, clocks, signing, or knowing of connections and shards.
+
+mod directive;
+pub mod filters;
+pub mod headers;
+pub mod instruct;
+pub mod item;
+pub mod sequence;
+pub mod sig;
+pub mod tnet;
+mod value;
+
+pub use value::{Coding, DocFault, Value, decode_base64};
+
+/// Appends a number in lower-case hexadecimal, as chunk heads and events carry lengths.
+fn hex(number: usize, out: &mut Vec<u8>) {
+    let digits = (usize::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        let digit = (number >> (digit * 4)) as u8 & 15;
+        out.push(if digit < 10 {
+            b'0' + digit
+        } else {
+            b'a' + digit - 10
+        });
+    }
+}

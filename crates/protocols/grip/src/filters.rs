@@ -1,0 +1,507 @@
+//! Filters of a subscription: who gets an item, and what is written into it.
+//!
+//! Owns: the five filters of Pushpin 1.41 and their order. Never: knows connections; what it
+//! needs of one comes in as a [`FilterContext`].
+
+use std::borrow::Cow;
+
+use crate::directive::{self, Directive, DirectiveFault};
+
+/// The most filters that one subscription has, the limit of Pushpin since 1.41.
+pub const FILTERS_MAX: usize = 5;
+
+/// One filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Filter {
+    /// Drops if the publication's `sender` is the connection's `user`.
+    SkipSelf = 1,
+    /// Drops if the connection's `user` is in the publication's comma list `skip_users`.
+    SkipUsers,
+    /// Drops unless the connection is also subscribed to the publication's `require_sub`.
+    RequireSub,
+    /// Replaces `%I` and `%(id)I` by an id made after the connection's `id_format`.
+    BuildId,
+    /// Replaces `%(name)s` by the connection's meta of that name.
+    VarSubst,
+}
+
+impl Filter {
+    /// All of them, in the order in which `Grip-Feature` names them.
+    pub const ALL: [Self; 5] = [
+        Self::SkipSelf,
+        Self::SkipUsers,
+        Self::RequireSub,
+        Self::BuildId,
+        Self::VarSubst,
+    ];
+
+    /// The name in headers and documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SkipSelf => "skip-self",
+            Self::SkipUsers => "skip-users",
+            Self::RequireSub => "require-sub",
+            Self::BuildId => "build-id",
+            Self::VarSubst => "var-subst",
+        }
+    }
+
+    /// From its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|filter| filter.name() == name)
+    }
+
+    /// Whether it rewrites content, so that `content-filters` of an item speaks about it.
+    #[must_use]
+    pub const fn is_content(self) -> bool {
+        matches!(self, Self::BuildId | Self::VarSubst)
+    }
+}
+
+/// The filters of one subscription in their order: six bytes, because a connection keeps them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filters {
+    list: [Option<Filter>; FILTERS_MAX],
+    unknown: bool,
+}
+
+/// More than [`FILTERS_MAX`] filters, known or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {FILTERS_MAX} filters")]
+pub struct TooManyFilters;
+
+impl Filters {
+    /// From names. A name that nobody knows filters nothing but counts towards the limit,
+    /// as in Pushpin; [`Filters::has_unknown`] tells.
+    pub fn from_names<'n>(
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Self, TooManyFilters> {
+        let mut out = Self::default();
+        let mut free = 0;
+        for (count, name) in names.into_iter().enumerate() {
+            if count >= FILTERS_MAX {
+                return Err(TooManyFilters);
+            }
+            match (Filter::from_name(name), out.list.get_mut(free)) {
+                (Some(filter), Some(slot)) => {
+                    *slot = Some(filter);
+                    free += 1;
+                }
+                _ => out.unknown = true,
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether nothing is filtered: the item may go out as bytes shared with others.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list[0].is_none()
+    }
+
+    /// Whether a name was given that no filter has. Worth a line in the log.
+    #[must_use]
+    pub fn has_unknown(&self) -> bool {
+        self.unknown
+    }
+
+    /// The filters in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Filter> {
+        self.list.into_iter().flatten()
+    }
+
+    /// Whether an item's `content-filters` are exactly the content filters here, in order.
+    /// An item without that list goes to everybody.
+    #[must_use]
+    pub fn match_content_filters(&self, names: Option<&[String]>) -> bool {
+        names.is_none_or(|names| {
+            self.iter()
+                .filter(|filter| filter.is_content())
+                .map(Filter::name)
+                .eq(names.iter().map(String::as_str))
+        })
+    }
+
+    /// Runs the filters over one item for one connection.
+    pub fn apply<'c>(
+        &self,
+        context: &FilterContext<'_>,
+        content: &'c [u8],
+    ) -> Result<Filtered<'c>, FilterFault> {
+        let mut content = Cow::Borrowed(content);
+        for filter in self.iter() {
+            let keep = match filter {
+                Filter::SkipSelf => context.is_not_self(),
+                Filter::SkipUsers => context.is_not_skipped(),
+                Filter::RequireSub => context.has_required_sub(),
+                Filter::BuildId => {
+                    let id = BuiltId::new(context)?;
+                    content = Cow::Owned(whole(&content, &id)?);
+                    true
+                }
+                Filter::VarSubst => {
+                    content = Cow::Owned(whole(&content, &Variables(context.sub_meta))?);
+                    true
+                }
+            };
+            if !keep {
+                return Ok(Filtered::Drop);
+            }
+        }
+        Ok(Filtered::Send(content))
+    }
+}
+
+/// What filters look at. Keys of both metas are unique.
+#[derive(Clone, Copy, Debug)]
+pub struct FilterContext<'a> {
+    /// The connection's meta: `Grip-Set-Meta`, or `set-meta` of a WebSocket.
+    pub sub_meta: &'a [(String, String)],
+    /// The item's `meta`.
+    pub pub_meta: &'a [(String, String)],
+    /// The connection's channels, without the route's prefix, each with its last id if known.
+    pub channels: &'a [(&'a str, Option<&'a str>)],
+}
+
+impl FilterContext<'_> {
+    fn is_not_self(&self) -> bool {
+        let user = get(self.sub_meta, "user").unwrap_or_default();
+        user.is_empty() || get(self.pub_meta, "sender") != Some(user)
+    }
+
+    fn is_not_skipped(&self) -> bool {
+        let user = get(self.sub_meta, "user").unwrap_or_default();
+        let skipped = get(self.pub_meta, "skip_users").unwrap_or_default();
+        user.is_empty() || !skipped.split(',').any(|name| name.trim() == user)
+    }
+
+    fn has_required_sub(&self) -> bool {
+        let required = get(self.pub_meta, "require_sub").unwrap_or_default();
+        required.is_empty() || self.channels.iter().any(|&(name, _)| name == required)
+    }
+}
+
+/// What becomes of an item for one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filtered<'c> {
+    /// Not for this connection.
+    Drop,
+    /// Goes out with this content; borrowed if no filter touched it.
+    Send(Cow<'c, [u8]>),
+}
+
+/// Why content could not be rewritten. The fault is in the backend's meta or the item's content.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterFault {
+    /// `build-id` without `id_format`.
+    #[error("build-id: no sub meta 'id_format'")]
+    NoIdFormat,
+    /// `id_encoding` is something else than `hex`.
+    #[error("build-id: unsupported encoding '{0}'")]
+    Encoding(String),
+    /// `id_format` cannot be rendered.
+    #[error("build-id: cannot render the id: {0}")]
+    IdFormat(DirectiveFault),
+    /// The content cannot be rendered.
+    #[error("{0}")]
+    Content(#[from] DirectiveFault),
+}
+
+/// The id that `build-id` writes: made once for a connection, then put into any content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltId {
+    id: Option<Vec<u8>>,
+    hex: bool,
+}
+
+impl BuiltId {
+    /// Renders the connection's `id_format` with the last ids of its channels.
+    pub fn new(context: &FilterContext<'_>) -> Result<Self, FilterFault> {
+        let format = get(context.sub_meta, "id_format").ok_or(FilterFault::NoIdFormat)?;
+        let id = if context.channels.is_empty() {
+            None
+        } else {
+            let last = LastIds(context.channels);
+            let mut id = Vec::new();
+            directive::render(format.as_bytes(), &last, &mut id).map_err(FilterFault::IdFormat)?;
+            Some(id)
+        };
+        let hex = match get(context.sub_meta, "id_encoding") {
+            None => false,
+            Some("hex") => true,
+            Some(other) => return Err(FilterFault::Encoding(other.to_owned())),
+        };
+        Ok(Self { id, hex })
+    }
+
+    /// Renders a piece of a stream and says how many bytes of it are done; the rest is the
+    /// start of a directive and must come again in front of the next piece.
+    pub fn render_piece(&self, piece: &[u8], out: &mut Vec<u8>) -> Result<usize, FilterFault> {
+        Ok(directive::render_piece(piece, self, out)?)
+    }
+}
+
+impl Directive for BuiltId {
+    fn write(
+        &self,
+        kind: u8,
+        argument: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DirectiveFault> {
+        if kind != b'I' {
+            return Err(DirectiveFault::Unknown(kind));
+        }
+        let id = argument
+            .or(self.id.as_deref())
+            .ok_or(DirectiveFault::NoDefaultId)?;
+        if self.hex {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            out.extend(
+                id.iter().flat_map(|&byte| {
+                    [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)])
+                }),
+            );
+        } else {
+            out.extend_from_slice(id);
+        }
+        Ok(())
+    }
+}
+
+struct LastIds<'a>(&'a [(&'a str, Option<&'a str>)]);
+
+impl Directive for LastIds<'_> {
+    fn write(
+        &self,
+        kind: u8,
+        argument: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DirectiveFault> {
+        let name = directive::variable(kind, argument)?;
+        let id = self
+            .0
+            .iter()
+            .find(|(channel, _)| channel.as_bytes() == name)
+            .and_then(|(_, id)| *id);
+        put(name, id, out)
+    }
+}
+
+struct Variables<'a>(&'a [(String, String)]);
+
+impl Directive for Variables<'_> {
+    fn write(
+        &self,
+        kind: u8,
+        argument: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DirectiveFault> {
+        let name = directive::variable(kind, argument)?;
+        let value = self
+            .0
+            .iter()
+            .find(|(key, _)| key.as_bytes() == name)
+            .map(|(_, value)| value.as_str());
+        put(name, value, out)
+    }
+}
+
+fn put(name: &[u8], value: Option<&str>, out: &mut Vec<u8>) -> Result<(), DirectiveFault> {
+    let value = value.ok_or_else(|| DirectiveFault::NoVariable(crate::headers::text(name)))?;
+    out.extend_from_slice(value.as_bytes());
+    Ok(())
+}
+
+fn whole(content: &[u8], directive: &impl Directive) -> Result<Vec<u8>, FilterFault> {
+    let mut out = Vec::with_capacity(content.len());
+    directive::render(content, directive, &mut out)?;
+    Ok(out)
+}
+
+fn get<'m>(meta: &'m [(String, String)], key: &str) -> Option<&'m str> {
+    meta.iter()
+        .find(|(other, _)| other == key)
+        .map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs
+            .iter()
+            .map(|&(k, v)| (k.to_owned(), v.to_owned()))
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(
+        filters: &[&str],
+        sub: &[(&str, &str)],
+        publication: &[(&str, &str)],
+        content: &str,
+        expect: Result<Option<&str>, &str>,
+    ) {
+        let context = FilterContext {
+            sub_meta: &meta(sub),
+            pub_meta: &meta(publication),
+            channels: &[("news", Some("5")), ("chat", None)],
+        };
+        let filters = Filters::from_names(filters.iter().copied()).unwrap();
+        let found = filters
+            .apply(&context, content.as_bytes())
+            .map(|filtered| match filtered {
+                Filtered::Drop => None,
+                Filtered::Send(content) => Some(String::from_utf8(content.into_owned()).unwrap()),
+            })
+            .map_err(|fault| fault.to_string());
+        assert_eq!(
+            found.as_ref().map(|f| f.as_deref()).map_err(String::as_str),
+            expect
+        );
+    }
+
+    #[test]
+    fn delivery_filters() {
+        let self_ = &["skip-self"][..];
+        check(self_, &[("user", "a")], &[("sender", "a")], "x", Ok(None));
+        check(
+            self_,
+            &[("user", "a")],
+            &[("sender", "b")],
+            "x",
+            Ok(Some("x")),
+        );
+        check(
+            self_,
+            &[("user", "")],
+            &[("sender", "")],
+            "x",
+            Ok(Some("x")),
+        );
+        check(self_, &[], &[("sender", "a")], "x", Ok(Some("x")));
+        let users = &["skip-users"][..];
+        check(
+            users,
+            &[("user", "b")],
+            &[("skip_users", "a, b ,c")],
+            "x",
+            Ok(None),
+        );
+        check(
+            users,
+            &[("user", "d")],
+            &[("skip_users", "a,b")],
+            "x",
+            Ok(Some("x")),
+        );
+        check(
+            users,
+            &[("user", "")],
+            &[("skip_users", ",")],
+            "x",
+            Ok(Some("x")),
+        );
+        let sub = &["require-sub"][..];
+        check(sub, &[], &[("require_sub", "chat")], "x", Ok(Some("x")));
+        check(sub, &[], &[("require_sub", "other")], "x", Ok(None));
+        check(sub, &[], &[], "x", Ok(Some("x")));
+        check(&["no-such"], &[], &[], "%", Ok(Some("%")));
+    }
+
+    #[test]
+    fn content_filters() {
+        let id = &["build-id"][..];
+        let format = ("id_format", "n:%(news)s");
+        check(
+            id,
+            &[format],
+            &[],
+            "id: %I %% %(x)I",
+            Ok(Some("id: n:5 % x")),
+        );
+        check(
+            id,
+            &[format, ("id_encoding", "hex")],
+            &[],
+            "%I",
+            Ok(Some("6e3a35")),
+        );
+        check(
+            id,
+            &[format, ("id_encoding", "b64")],
+            &[],
+            "%I",
+            Err("build-id: unsupported encoding 'b64'"),
+        );
+        check(id, &[], &[], "", Err("build-id: no sub meta 'id_format'"));
+        check(
+            id,
+            &[("id_format", "%(chat)s")],
+            &[],
+            "",
+            Err("build-id: cannot render the id: no such variable 'chat' at position 7"),
+        );
+        check(
+            id,
+            &[format],
+            &[],
+            "50%",
+            Err("directive ends too early at position 2"),
+        );
+        check(
+            &["var-subst"],
+            &[("who", "me")],
+            &[],
+            "hi %(who)s",
+            Ok(Some("hi me")),
+        );
+        check(
+            &["var-subst"],
+            &[],
+            &[],
+            "%s",
+            Err("directive 's' needs an argument at position 1"),
+        );
+        check(
+            &["skip-self", "var-subst"],
+            &[("user", "a")],
+            &[("sender", "a")],
+            "%",
+            Ok(None),
+        );
+    }
+
+    #[test]
+    fn an_item_names_the_content_filters_that_it_wants() {
+        let names = |list: &[&str]| list.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+        let filters = Filters::from_names(["skip-self", "build-id"]).unwrap();
+        assert!(filters.match_content_filters(None));
+        assert!(filters.match_content_filters(Some(&names(&["build-id"]))));
+        assert!(!filters.match_content_filters(Some(&[])));
+        assert!(!filters.match_content_filters(Some(&names(&["skip-self", "build-id"]))));
+        assert_eq!(Filters::from_names(["x"; 6]), Err(TooManyFilters));
+        assert!(Filters::from_names(["x"; 5]).unwrap().has_unknown());
+        assert_eq!(size_of::<Filters>(), 6);
+    }
+
+    #[test]
+    fn a_stream_is_rendered_the_same_in_any_pieces() {
+        let text = b"a %I b %(x\\)y)I %% c";
+        let id = BuiltId {
+            id: Some(b"ID".to_vec()),
+            hex: false,
+        };
+        for cut in 0..=text.len() {
+            let mut out = Vec::new();
+            let done = id.render_piece(&text[..cut], &mut out).unwrap();
+            let rest = [&text[done..cut], &text[cut..]].concat();
+            assert_eq!(id.render_piece(&rest, &mut out), Ok(rest.len()));
+            assert_eq!(out, b"a ID b x)y % c", "cut at {cut}");
+        }
+    }
+}

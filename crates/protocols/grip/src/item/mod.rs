@@ -1,0 +1,227 @@
+//! Items: what publishers send, over HTTP and over ZeroMQ, as one struct.
+//!
+//! Owns: reading items in every coding, with errors good enough for the publisher, and the
+//! bytes of a stream's chunk. Never: orders, filters or delivers.
+
+mod json_patch;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use throng_types::ChannelName;
+
+pub use json_patch::{PatchFault, apply_patch, patch_body};
+pub(crate) use read::headers_of;
+pub use read::{
+    ITEMS_BODY_BYTES_MAX, ItemFault, PublishFault, items_of_json, items_of_value, zmq_pull_item,
+    zmq_sub_item,
+};
+
+use crate::headers::{Header, is_grip};
+use crate::instruct::Reply;
+
+/// One publication with a form for each transport that is to carry it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The whole name of the channel, with the prefix of a route if it has one.
+    pub channel: ChannelName,
+    /// Its own id: for order, de-duplication and recovery.
+    pub id: Option<String>,
+    /// The id of the item before it in the channel.
+    pub prev_id: Option<String>,
+    /// Whether it goes out at once, whatever its `prev_id`.
+    pub no_seq: bool,
+    /// The size that statistics count, if it is not that of the content, in bytes.
+    pub size: Option<u32>,
+    /// For filters: `sender`, `skip_users`, `require_sub`. Keys are unique.
+    pub meta: Vec<(String, String)>,
+    /// For held responses.
+    pub http_response: Option<HttpResponseItem>,
+    /// For streams.
+    pub http_stream: Option<HttpStreamItem>,
+    /// For WebSockets.
+    pub ws_message: Option<WsMessageItem>,
+}
+
+/// What a held response gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HttpResponseItem {
+    /// This answer.
+    Send(Box<ResponseItem>),
+    /// Nothing, but the backend is asked again.
+    Hint,
+    /// An action without a meaning for held responses: nothing happens.
+    Nothing,
+}
+
+/// An answer for held responses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResponseItem {
+    /// 0 to 999.
+    pub code: u16,
+    /// None: the usual one for the code.
+    pub reason: Option<String>,
+    /// Laid over the headers of the held response.
+    pub headers: Vec<Header>,
+    /// The body, or how to make one from the held response's.
+    pub body: ResponseBody,
+    /// The content filters that a subscription must have, if the item says.
+    pub content_filters: Option<Vec<String>>,
+}
+
+/// The body of a [`ResponseItem`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResponseBody {
+    /// These bytes.
+    Whole(Vec<u8>),
+    /// The held response's body, read as JSON, with these operations (see [`apply_patch`]).
+    Patch(Vec<serde_json::Value>),
+}
+
+/// What a stream gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HttpStreamItem {
+    /// More bytes.
+    Send {
+        /// The bytes.
+        content: Vec<u8>,
+        /// The content filters that a subscription must have, if the item says.
+        content_filters: Option<Vec<String>>,
+    },
+    /// Nothing, but the next link is fetched.
+    Hint,
+    /// Its end.
+    Close,
+    /// An action without a meaning for streams: nothing happens.
+    Nothing,
+}
+
+/// What a WebSocket gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WsMessageItem {
+    /// A message.
+    Send {
+        /// Which opcode.
+        kind: WsKind,
+        /// The payload; UTF-8 if `kind` is text.
+        content: Vec<u8>,
+        /// The content filters that a subscription must have, if the item says.
+        content_filters: Option<Vec<String>>,
+    },
+    /// Its end.
+    Close {
+        /// The close code; None sends a close without one.
+        code: Option<u16>,
+        /// The reason, not yet cut to what a close frame holds.
+        reason: String,
+    },
+    /// WebSocket-over-HTTP: the backend is asked (an empty request).
+    Refresh,
+    /// An action without a meaning for WebSockets: nothing happens.
+    Nothing,
+}
+
+/// The kinds of frames that carry a payload of a publisher or a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WsKind {
+    /// UTF-8.
+    Text,
+    /// Any bytes.
+    Binary,
+    /// At most 125 bytes.
+    Ping,
+    /// At most 125 bytes.
+    Pong,
+}
+
+impl WsKind {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "text" => Some(Self::Text),
+            "binary" => Some(Self::Binary),
+            "ping" => Some(Self::Ping),
+            "pong" => Some(Self::Pong),
+            _ => None,
+        }
+    }
+}
+
+impl HttpStreamItem {
+    /// Appends the item as one chunk of `Transfer-Encoding: chunked` (RFC 9112 section 7.1):
+    /// the same bytes for each stream whose subscription has no content filter. Says whether
+    /// there is anything; an empty content has no chunk, because that would end the body.
+    pub fn chunk(&self, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Send { content, .. } => encode_chunk(content, out),
+            _ => false,
+        }
+    }
+}
+
+/// Appends bytes as one chunk; see [`HttpStreamItem::chunk`].
+pub fn encode_chunk(content: &[u8], out: &mut Vec<u8>) -> bool {
+    if content.is_empty() {
+        return false;
+    }
+    crate::hex(content.len(), out);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(content);
+    out.extend_from_slice(b"\r\n");
+    true
+}
+
+/// The head and body that a held response becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComposedResponse {
+    /// 0 to 999.
+    pub code: u16,
+    /// None: the usual one for the code.
+    pub reason: Option<String>,
+    /// Without `Grip-*` and without `Content-Length`, which the encoder sets.
+    pub headers: Vec<Header>,
+    /// The body, before content filters.
+    pub body: Vec<u8>,
+}
+
+impl ResponseItem {
+    /// Lays the item over the response that is held, whose body is `held_body`.
+    ///
+    /// Published headers replace held ones of the same name. Names in a published
+    /// `Grip-Expose-Headers` are removed from the result: Pushpin does so, although the
+    /// same header keeps names in a backend's response.
+    #[must_use]
+    pub fn compose(&self, held: &Reply, held_body: &[u8]) -> ComposedResponse {
+        let expose: Vec<&[u8]> = self
+            .headers
+            .iter()
+            .filter(|header| header.is("Grip-Expose-Headers"))
+            .flat_map(|header| header.value.split(|&byte| byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .collect();
+        let keep = |header: &&Header| {
+            !is_grip(&header.name)
+                && !header.is("Content-Length")
+                && !expose
+                    .iter()
+                    .any(|name| name.eq_ignore_ascii_case(header.name.as_bytes()))
+        };
+        let replaced = |header: &&Header| self.headers.iter().any(|other| other.is(&header.name));
+        let headers = held
+            .headers
+            .iter()
+            .filter(|header| !replaced(header))
+            .chain(&self.headers)
+            .filter(keep)
+            .cloned()
+            .collect();
+        ComposedResponse {
+            code: self.code,
+            reason: self.reason.clone(),
+            headers,
+            body: match &self.body {
+                ResponseBody::Whole(body) => body.clone(),
+                ResponseBody::Patch(operations) => patch_body(held_body, operations),
+            },
+        }
+    }
+}

@@ -1,0 +1,383 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::instruct::{Instruct, ResponseHead};
+use crate::tnet;
+use crate::value::Value;
+
+#[track_caller]
+fn one(item: &str) -> Item {
+    let body = format!("{{\"items\": [{item}]}}");
+    let mut items = items_of_json(body.as_bytes()).unwrap();
+    assert_eq!(items.len(), 1);
+    items.remove(0)
+}
+
+#[track_caller]
+fn fault(item: &str, expect: &str) {
+    let body = format!("{{\"items\": [{item}]}}");
+    let found = items_of_json(body.as_bytes())
+        .expect_err("must be refused")
+        .to_string();
+    assert_eq!(found, format!("Invalid format: {expect} (item 0)"));
+}
+
+#[test]
+fn what_clients_send_by_http() {
+    // gripcontrol's publish_http_stream.
+    let item = one(r#"{"channel": "test", "formats": {"http-stream": {"content": "hi\n"}}}"#);
+    assert_eq!(item.channel.as_str(), "test");
+    let mut chunk = Vec::new();
+    assert!(item.http_stream.unwrap().chunk(&mut chunk));
+    assert_eq!(chunk, b"3\r\nhi\n\r\n");
+
+    // django-eventstream's event with its filters.
+    let item = one(
+        r#"{"channel": "events-room", "id": "2", "prev-id": "1", "meta": {"skip_users": "7"},
+            "formats": {"http-stream": {"content": "id: %I\n\n", "content-filters": ["build-id"]}}}"#,
+    );
+    assert_eq!(
+        (item.id.as_deref(), item.prev_id.as_deref()),
+        (Some("2"), Some("1"))
+    );
+    assert_eq!(item.meta, [("skip_users".to_owned(), "7".to_owned())]);
+    assert_eq!(
+        item.http_stream,
+        Some(HttpStreamItem::Send {
+            content: b"id: %I\n\n".to_vec(),
+            content_filters: Some(vec!["build-id".to_owned()])
+        })
+    );
+
+    // Formats beside the channel, all three, one of them binary.
+    let item = one(
+        r#"{"channel": "a", "no-seq": true, "size": 10, "ws-message": {"content-bin": "AAE="},
+            "http-response": {"code": 201, "reason": "Made", "headers": {"A": "1"}, "body": "b"},
+            "http-stream": {"action": "close"}}"#,
+    );
+    assert!(item.no_seq);
+    assert_eq!(item.size, Some(10));
+    assert_eq!(
+        item.ws_message,
+        Some(WsMessageItem::Send {
+            kind: WsKind::Binary,
+            content: vec![0, 1],
+            content_filters: None
+        })
+    );
+    assert_eq!(item.http_stream, Some(HttpStreamItem::Close));
+    assert_eq!(
+        item.http_response,
+        Some(HttpResponseItem::Send(Box::new(ResponseItem {
+            code: 201,
+            reason: Some("Made".to_owned()),
+            headers: vec![Header::new("A", "1")],
+            body: ResponseBody::Whole(b"b".to_vec()),
+            content_filters: None,
+        })))
+    );
+}
+
+#[test]
+fn actions_and_kinds() {
+    let ws = |json: &str| {
+        one(&format!(r#"{{"channel": "a", "ws-message": {json}}}"#))
+            .ws_message
+            .unwrap()
+    };
+    let send = |kind, content: &[u8]| WsMessageItem::Send {
+        kind,
+        content: content.to_vec(),
+        content_filters: None,
+    };
+    assert_eq!(
+        ws(r#"{"content": "x", "type": "binary"}"#),
+        send(WsKind::Binary, b"x")
+    );
+    assert_eq!(
+        ws(r#"{"content-bin": "eA==", "type": "text"}"#),
+        send(WsKind::Text, b"x")
+    );
+    assert_eq!(ws(r#"{"type": "ping"}"#), send(WsKind::Ping, b""));
+    assert_eq!(
+        ws(r#"{"action": "close"}"#),
+        WsMessageItem::Close {
+            code: None,
+            reason: String::new()
+        }
+    );
+    assert_eq!(
+        ws(r#"{"action": "close", "code": "1001", "reason": "bye"}"#),
+        WsMessageItem::Close {
+            code: Some(1001),
+            reason: "bye".to_owned()
+        }
+    );
+    assert_eq!(ws(r#"{"action": "refresh"}"#), WsMessageItem::Refresh);
+    assert_eq!(ws(r#"{"action": "hint"}"#), WsMessageItem::Nothing);
+    let stream = one(
+        r#"{"channel": "a", "http-stream": {"action": "hint"}, "http-response": {"action": "hint"}}"#,
+    );
+    assert_eq!(stream.http_stream, Some(HttpStreamItem::Hint));
+    assert_eq!(stream.http_response, Some(HttpResponseItem::Hint));
+    assert!(
+        !HttpStreamItem::Send {
+            content: vec![],
+            content_filters: None
+        }
+        .chunk(&mut Vec::new())
+    );
+}
+
+#[test]
+fn refused_bodies() {
+    for (body, expect) in [
+        ("", "Body is not valid JSON."),
+        ("[]", "Invalid format."),
+        ("{}", "Invalid format: object does not contain 'items'"),
+        (
+            r#"{"items": {}}"#,
+            "Invalid format: object contains 'items' with wrong type",
+        ),
+    ] {
+        assert_eq!(
+            items_of_json(body.as_bytes()).unwrap_err().to_string(),
+            expect
+        );
+    }
+    assert_eq!(items_of_json(br#"{"items": []}"#), Ok(vec![]));
+    fault("1", "publish item object is not an object");
+    fault("{}", "publish item object does not contain 'channel'");
+    fault(
+        r#"{"channel": 1}"#,
+        "publish item object contains 'channel' with wrong type",
+    );
+    fault(
+        r#"{"channel": ""}"#,
+        "publish item object contains 'channel' with invalid value",
+    );
+    fault(r#"{"channel": "a"}"#, "no formats specified");
+    fault(r#"{"channel": "a", "formats": {}}"#, "no formats specified");
+    fault(
+        r#"{"channel": "a", "formats": []}"#,
+        "publish item object contains 'formats' with wrong type",
+    );
+    fault(
+        r#"{"channel": "a", "http-stream": 1}"#,
+        "http-stream is not an object",
+    );
+    fault(
+        r#"{"channel": "a", "http-stream": {}}"#,
+        "http-stream does not contain 'content' or 'content-bin'",
+    );
+    fault(
+        r#"{"channel": "a", "http-stream": {"content": null}}"#,
+        "http-stream contains 'content' with wrong type",
+    );
+    fault(
+        r#"{"channel": "a", "http-stream": {"content-bin": "="}}"#,
+        "http-stream contains 'content-bin' that is not base64",
+    );
+    fault(
+        r#"{"channel": "a", "http-stream": {"action": "x"}}"#,
+        "http-stream contains 'action' with invalid value",
+    );
+    fault(
+        r#"{"channel": "a", "http-response": {"code": 1000, "body": ""}}"#,
+        "http-response contains 'code' with invalid value",
+    );
+    fault(
+        r#"{"channel": "a", "http-response": {}}"#,
+        "http-response does not contain 'body', 'body-bin' or 'body-patch'",
+    );
+    fault(
+        r#"{"channel": "a", "ws-message": {"type": "x", "content": ""}}"#,
+        "ws-message contains 'type' with invalid value",
+    );
+    fault(
+        r#"{"channel": "a", "ws-message": {"type": "text"}}"#,
+        "ws-message does not contain 'content' or 'content-bin'",
+    );
+    fault(
+        r#"{"channel": "a", "ws-message": {"type": "text", "content-bin": "/w=="}}"#,
+        "ws-message contains 'content' with invalid value",
+    );
+    fault(
+        r#"{"channel": "a", "meta": {"a": 1}}"#,
+        "meta contains 'a' with wrong type",
+    );
+    fault(
+        r#"{"channel": "a", "no-seq": 1}"#,
+        "publish item object contains 'no-seq' with wrong type",
+    );
+}
+
+#[test]
+fn zeromq_forms() {
+    // What pubcontrol's PUSH sends: keys and values are bytes. Then the same without `formats`.
+    let wire = b"66:7:formats,35:11:http-stream,16:7:content,3:hi\n,}}7:channel,4:test,}";
+    let expect = one(r#"{"channel": "test", "http-stream": {"content": "hi\n"}}"#);
+    assert_eq!(zmq_pull_item(&[wire]), Ok(expect.clone()));
+    assert_eq!(
+        zmq_pull_item(&[[b"T", &wire[..]].concat()]),
+        Ok(expect.clone())
+    );
+    let json = br#"J{"channel": "test", "http-stream": {"content": "hi\n"}}"#;
+    assert_eq!(zmq_pull_item(&[json]), Ok(expect.clone()));
+    // The XPUB of pubcontrol: the channel is the first part.
+    let wire = b"35:11:http-stream,16:7:content,3:hi\n,}}";
+    assert_eq!(zmq_sub_item(&[&b"test"[..], wire]), Ok(expect));
+    // In tnetstrings bytes are bytes, not base64.
+    let wire = b"T54:7:channel,1:a,10:ws-message,22:11:content-bin,4:\x00AA=,}}";
+    let Ok(item) = zmq_pull_item(&[wire]) else {
+        panic!("{:?}", zmq_pull_item(&[wire]))
+    };
+    assert_eq!(
+        item.ws_message,
+        Some(WsMessageItem::Send {
+            kind: WsKind::Binary,
+            content: b"\0AA=".to_vec(),
+            content_filters: None
+        })
+    );
+    assert_eq!(
+        zmq_pull_item(&[b"a", b"b"]),
+        Err(ItemFault::Parts {
+            found: 2,
+            expected: 1
+        })
+    );
+    assert_eq!(
+        zmq_sub_item(&[b"a"]),
+        Err(ItemFault::Parts {
+            found: 1,
+            expected: 2
+        })
+    );
+    assert_eq!(zmq_pull_item(&[b"J"]), Err(ItemFault::Json));
+    assert!(matches!(
+        zmq_pull_item(&[b""]),
+        Err(ItemFault::Tnetstring(_))
+    ));
+    for cut in 0..json.len() {
+        assert!(zmq_pull_item(&[&json[..cut]]).is_err());
+    }
+}
+
+#[test]
+fn a_held_response_lends_its_headers() {
+    let head = ResponseHead {
+        code: 200,
+        reason: "OK",
+        headers: &[
+            ("Content-Type", b"application/json"),
+            ("X-A", b"1"),
+            ("X-C", b"3"),
+            ("Content-Length", b"2"),
+            ("Grip-Hold", b"response"),
+        ],
+    };
+    let held = Instruct::from_response(head, b"", 20).unwrap().reply;
+    let item = one(
+        r#"{"channel": "a", "http-response": {"code": 202, "body": "x",
+            "headers": [["x-a", "2"], ["X-A", "3"], ["Grip-Expose-Headers", "x-c"]]}}"#,
+    );
+    let Some(HttpResponseItem::Send(item)) = item.http_response else {
+        panic!()
+    };
+    let found = item.compose(&held, b"{}");
+    assert_eq!(
+        found,
+        ComposedResponse {
+            code: 202,
+            reason: None,
+            headers: vec![
+                Header::new("Content-Type", "application/json"),
+                Header::new("x-a", "2"),
+                Header::new("X-A", "3"),
+            ],
+            body: b"x".to_vec(),
+        }
+    );
+}
+
+#[test]
+fn patches() {
+    let patch = |held: &str, operations: &str| {
+        let operations: Vec<serde_json::Value> = serde_json::from_str(operations).unwrap();
+        String::from_utf8(patch_body(held.as_bytes(), &operations)).unwrap()
+    };
+    let held = "{\"a\": [1, 2], \"b/c\": {\"d\": true}}\n";
+    for (operations, expect) in [
+        (r#"[]"#, r#"{"a":[1,2],"b/c":{"d":true}}"#),
+        (
+            r#"[{"op": "add", "path": "/a/-", "value": 3}]"#,
+            r#"{"a":[1,2,3],"b/c":{"d":true}}"#,
+        ),
+        (
+            r#"[{"op": "add", "path": "/a/0", "value": 3}]"#,
+            r#"{"a":[3,2],"b/c":{"d":true}}"#,
+        ),
+        (
+            r#"[{"op": "add", "path": "/n", "value": null}]"#,
+            r#"{"a":[1,2],"b/c":{"d":true},"n":null}"#,
+        ),
+        (
+            r#"[{"op": "remove", "path": "/a/0"}]"#,
+            r#"{"a":[2],"b/c":{"d":true}}"#,
+        ),
+        (
+            r#"[{"op": "replace", "path": "/b~1c/d", "value": 0}]"#,
+            r#"{"a":[1,2],"b/c":{"d":0}}"#,
+        ),
+        (
+            r#"[{"op": "move", "from": "/a", "path": "/b~1c/a"}]"#,
+            r#"{"b/c":{"a":[1,2],"d":true}}"#,
+        ),
+        (
+            r#"[{"op": "copy", "from": "/a/1", "path": "/a/0"}]"#,
+            r#"{"a":[2,2],"b/c":{"d":true}}"#,
+        ),
+        (
+            r#"[{"op": "test", "path": "/a/1", "value": 2}, {"op": "add", "path": "/", "value": 1}]"#,
+            "1",
+        ),
+    ] {
+        assert_eq!(
+            patch(held, operations),
+            format!("{expect}\n"),
+            "{operations}"
+        );
+    }
+    // What does not fit leaves the body as it was, whole.
+    for operations in [
+        r#"[{"op": "remove", "path": "/a/0"}, {"op": "test", "path": "/a/0", "value": 1}]"#,
+        r#"[{"op": "replace", "path": "/x", "value": 1}]"#,
+        r#"[{"op": "add", "path": "/a/2", "value": 1}]"#,
+        r#"[{"op": "add", "path": "a", "value": 1}]"#,
+        r#"[{"op": "move", "from": "/a", "path": "/a/b"}]"#,
+        r#"[{"op": "spin", "path": "/a"}]"#,
+        r#"[1]"#,
+    ] {
+        assert_eq!(patch(held, operations), held, "{operations}");
+    }
+    assert_eq!(patch("no json", "[]"), "no json");
+}
+
+proptest! {
+    #[test]
+    fn chunks_hold_their_content(content in proptest::collection::vec(any::<u8>(), 1..5000)) {
+        let mut out = Vec::new();
+        prop_assert!(encode_chunk(&content, &mut out));
+        let head = format!("{:x}\r\n", content.len());
+        prop_assert_eq!(out, [head.as_bytes(), &content, b"\r\n"].concat());
+    }
+
+    #[test]
+    fn nothing_panics(value in crate::tnet::tests::any_value(), field in "(channel|formats|http-stream|ws-message|http-response|meta)") {
+        let value = Value::Object(vec![("channel".into(), Value::Text("a".into())), (field, value)]);
+        let mut wire = Vec::new();
+        tnet::encode(&value, &mut wire);
+        let _ = zmq_pull_item(&[wire]);
+    }
+}

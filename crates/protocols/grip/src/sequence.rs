@@ -1,0 +1,482 @@
+//! The order of items in one channel: de-duplication, waiting for what comes before, and
+//! what a reliable stream does with an item that does not follow.
+//!
+//! Owns: the ids that were seen, the last id, and the items that wait. Never: reads a clock,
+//! delivers, or drops an item in silence: all that is offered comes out again, or its
+//! verdict says that it was a duplicate.
+//!
+//! Invariants
+//! - At most `waiting_max` items wait, each at most `wait_ms`.
+//! - No waiting item follows the last id.
+//! - `seen` and `seen_order` hold the same ids, at most `ids_max`, oldest first.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use throng_types::Millis;
+
+/// Bounds of a [`Sequence`]. The defaults are Pushpin's, but for `ids_max`, which it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceLimits {
+    /// How long an item waits for the one before it (`message_wait`).
+    pub wait_ms: u64,
+    /// How many items wait; when one more would, the oldest goes out first.
+    pub waiting_max: usize,
+    /// How long an id is remembered (`id_cache_ttl`); 0 remembers none.
+    pub id_ttl_ms: u64,
+    /// How many ids are remembered; when one more would be, the oldest is forgotten.
+    pub ids_max: usize,
+}
+
+impl Default for SequenceLimits {
+    fn default() -> Self {
+        Self {
+            wait_ms: 5000,
+            waiting_max: 100,
+            id_ttl_ms: 60_000,
+            ids_max: 10_000,
+        }
+    }
+}
+
+/// What became of an item that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It is in `out`, maybe with others that had waited for it.
+    Delivered,
+    /// Its id was seen; it is gone.
+    Duplicate,
+    /// It waits until the item before it comes, or until its time is over.
+    Waiting,
+}
+
+/// The order of one channel's items.
+#[derive(Clone, Debug)]
+pub struct Sequence<T> {
+    limits: SequenceLimits,
+    last_id: Option<Arc<str>>,
+    /// In the order of arrival.
+    waiting: VecDeque<Waiting<T>>,
+    seen: BTreeSet<Arc<str>>,
+    seen_order: VecDeque<(Millis, Arc<str>)>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting<T> {
+    until: Millis,
+    id: Option<Arc<str>>,
+    prev_id: Arc<str>,
+    item: T,
+}
+
+/// The ids of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemIds<'i> {
+    /// Its own.
+    pub id: Option<&'i str>,
+    /// That of the item before it.
+    pub prev_id: Option<&'i str>,
+}
+
+impl<T> Sequence<T> {
+    /// A channel of which nothing is known.
+    #[must_use]
+    pub fn new(limits: SequenceLimits) -> Self {
+        Self {
+            limits,
+            last_id: None,
+            waiting: VecDeque::new(),
+            seen: BTreeSet::new(),
+            seen_order: VecDeque::new(),
+        }
+    }
+
+    /// The id of the item that went out last, if it had one: what a response hold with
+    /// another `prev-id` has missed.
+    #[must_use]
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// Takes an item. `in_order` is false for an item with `no-seq` and for a channel that
+    /// nobody listens to: then only duplicates are looked for.
+    /// What is to be delivered now is appended to `out`, in order.
+    pub fn offer(
+        &mut self,
+        now: Millis,
+        ids: ItemIds<'_>,
+        in_order: bool,
+        item: T,
+        out: &mut Vec<T>,
+    ) -> Verdict {
+        if let Some(id) = ids.id
+            && !self.remember(now, id)
+        {
+            return Verdict::Duplicate;
+        }
+        if !in_order {
+            out.push(item);
+            return Verdict::Delivered;
+        }
+        let id = ids.id.map(Arc::from);
+        match (self.last_id.as_deref(), ids.prev_id) {
+            (Some(last), Some(prev)) if last != prev && self.limits.waiting_max > 0 => {
+                self.waiting.push_back(Waiting {
+                    until: now + self.limits.wait_ms,
+                    id,
+                    prev_id: prev.into(),
+                    item,
+                });
+                if self.waiting.len() > self.limits.waiting_max {
+                    self.release_oldest(out);
+                }
+                self.check_invariants();
+                Verdict::Waiting
+            }
+            _ => {
+                self.deliver(id, item, out);
+                self.check_invariants();
+                Verdict::Delivered
+            }
+        }
+    }
+
+    /// When [`Sequence::expire`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Millis> {
+        self.waiting.front().map(|waiting| waiting.until)
+    }
+
+    /// Delivers the items whose time to wait is over, and what had waited for them.
+    pub fn expire(&mut self, now: Millis, out: &mut Vec<T>) {
+        while self.next_timeout().is_some_and(|until| until <= now) {
+            self.release_oldest(out);
+        }
+        self.check_invariants();
+    }
+
+    /// The last subscriber has left: the order begins anew, and what waited has no receiver.
+    /// Ids that were seen stay known. Returns how many items had waited.
+    pub fn forget_order(&mut self) -> usize {
+        self.last_id = None;
+        let waited = self.waiting.len();
+        self.waiting.clear();
+        waited
+    }
+
+    /// Forgets the last id, so that the next item goes out whatever it follows. For a reliable
+    /// stream that saw a gap.
+    pub fn forget_last_id(&mut self) {
+        self.last_id = None;
+    }
+
+    /// Whether nothing at all is known: the channel's entry can go.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.last_id.is_none() && self.waiting.is_empty() && self.seen_order.is_empty()
+    }
+
+    /// Notes an id; false if it was noted already.
+    fn remember(&mut self, now: Millis, id: &str) -> bool {
+        while self
+            .seen_order
+            .front()
+            .is_some_and(|(until, _)| *until <= now)
+        {
+            self.forget_oldest_id();
+        }
+        if self.limits.id_ttl_ms == 0 || self.limits.ids_max == 0 {
+            return true;
+        }
+        if self.seen.contains(id) {
+            return false;
+        }
+        if self.seen.len() >= self.limits.ids_max {
+            self.forget_oldest_id();
+        }
+        let id: Arc<str> = id.into();
+        self.seen.insert(Arc::clone(&id));
+        self.seen_order.push_back((now + self.limits.id_ttl_ms, id));
+        true
+    }
+
+    fn forget_oldest_id(&mut self) {
+        if let Some((_, id)) = self.seen_order.pop_front() {
+            self.seen.remove(&id);
+        }
+    }
+
+    fn release_oldest(&mut self, out: &mut Vec<T>) {
+        if let Some(waiting) = self.waiting.pop_front() {
+            self.deliver(waiting.id, waiting.item, out);
+        }
+    }
+
+    /// Delivers an item and the chain of items that waited for it.
+    fn deliver(&mut self, id: Option<Arc<str>>, item: T, out: &mut Vec<T>) {
+        self.last_id = id;
+        out.push(item);
+        while let Some(last) = &self.last_id {
+            let Some(at) = self
+                .waiting
+                .iter()
+                .position(|waiting| waiting.prev_id == *last)
+            else {
+                break;
+            };
+            let Some(next) = self.waiting.remove(at) else {
+                break;
+            };
+            self.last_id = next.id;
+            out.push(next.item);
+        }
+    }
+
+    fn check_invariants(&self) {
+        debug_assert!(self.waiting.len() <= self.limits.waiting_max);
+        debug_assert!(self.seen.len() == self.seen_order.len());
+        debug_assert!(
+            self.waiting
+                .iter()
+                .all(|waiting| self.last_id.as_ref() != Some(&waiting.prev_id))
+        );
+    }
+}
+
+/// What a held client does with an item of a channel whose last id it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Follow {
+    /// Deliver, and note the item's id as the client's last one.
+    Deliver,
+    /// The item does not follow: ask the backend (response), fetch the next link (stream)
+    /// with the client's last ids, drop what is queued, and forget the channel's last id
+    /// ([`Sequence::forget_last_id`]).
+    Recover,
+}
+
+/// Whether an item follows what a held client has. A client without a last id takes all.
+pub fn follow(client_last_id: Option<&str>, item_prev_id: Option<&str>) -> Follow {
+    match client_last_id {
+        Some(last) if item_prev_id != Some(last) => Follow::Recover,
+        _ => Follow::Deliver,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: SequenceLimits = SequenceLimits {
+        wait_ms: 50,
+        waiting_max: 3,
+        id_ttl_ms: 100,
+        ids_max: 4,
+    };
+
+    fn ids<'i>(prev_id: &'i str, id: &'i str) -> ItemIds<'i> {
+        ItemIds {
+            id: Some(id).filter(|id| !id.is_empty()),
+            prev_id: Some(prev_id).filter(|id| !id.is_empty()),
+        }
+    }
+
+    /// Each step: time, prev-id, id ("" is none), and what comes out, by id.
+    #[track_caller]
+    fn check(steps: &[(u64, &'static str, &'static str, Verdict, &[&str])]) {
+        let mut sequence = Sequence::new(LIMITS);
+        for &(now, prev_id, id, verdict, expect) in steps {
+            let mut out = Vec::new();
+            sequence.expire(Millis(now), &mut out);
+            let found = sequence.offer(Millis(now), ids(prev_id, id), true, id, &mut out);
+            assert_eq!(
+                (found, &*out),
+                (verdict, expect),
+                "at {now}: {prev_id} -> {id}"
+            );
+        }
+    }
+
+    #[test]
+    fn order() {
+        use Verdict::{Delivered, Duplicate, Waiting};
+        check(&[
+            // The first goes out whatever it follows; then the chain must hold.
+            (0, "7", "8", Delivered, &["8"]),
+            (0, "9", "10", Waiting, &[]),
+            (0, "10", "11", Waiting, &[]),
+            (0, "8", "9", Delivered, &["9", "10", "11"]),
+            (1, "8", "9", Duplicate, &[]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (0, "2", "3", Waiting, &[]),
+            (49, "4", "5", Waiting, &[]),
+            // Its time is over; what follows it comes with it.
+            (50, "3", "4", Delivered, &["3", "4", "5"]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (0, "a", "b", Waiting, &[]),
+            (0, "c", "d", Waiting, &[]),
+            (0, "e", "f", Waiting, &[]),
+            // One too many: the oldest goes out.
+            (0, "g", "h", Waiting, &["b"]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (1, "", "2", Delivered, &["2"]),
+            // Without an id the last one is unknown, so the next goes out.
+            (2, "", "", Delivered, &[""]),
+            (3, "x", "y", Delivered, &["y"]),
+            // The id is forgotten when its time is over.
+            (100, "y", "1", Delivered, &["1"]),
+        ]);
+        check(&[
+            (0, "", "1", Delivered, &["1"]),
+            (0, "", "2", Delivered, &["2"]),
+            (0, "", "3", Delivered, &["3"]),
+            (0, "", "4", Delivered, &["4"]),
+            // A fifth id pushes out the first.
+            (0, "", "5", Delivered, &["5"]),
+            (0, "", "1", Delivered, &["1"]),
+            (0, "", "5", Duplicate, &[]),
+        ]);
+    }
+
+    #[test]
+    fn leaving_forgets_the_order_but_not_the_ids() {
+        let mut sequence = Sequence::new(LIMITS);
+        let mut out = Vec::new();
+        assert_eq!(
+            sequence.offer(Millis(0), ids("", "1"), true, 1, &mut out),
+            Verdict::Delivered
+        );
+        assert_eq!(
+            sequence.offer(Millis(0), ids("5", "6"), true, 6, &mut out),
+            Verdict::Waiting
+        );
+        assert_eq!(
+            sequence.offer(Millis(0), ids("8", "9"), false, 9, &mut out),
+            Verdict::Delivered
+        );
+        assert_eq!(
+            (sequence.last_id(), sequence.next_timeout()),
+            (Some("1"), Some(Millis(50)))
+        );
+        assert_eq!(sequence.forget_order(), 1);
+        assert_eq!((sequence.last_id(), sequence.next_timeout()), (None, None));
+        assert_eq!(
+            sequence.offer(Millis(1), ids("", "1"), true, 1, &mut out),
+            Verdict::Duplicate
+        );
+        assert_eq!(out, [1, 9]);
+        assert!(!sequence.is_idle());
+        assert_eq!(
+            sequence.offer(Millis(500), ids("", ""), true, 2, &mut out),
+            Verdict::Delivered
+        );
+        assert!(sequence.is_idle());
+    }
+
+    #[test]
+    fn what_a_client_follows() {
+        assert_eq!(follow(None, None), Follow::Deliver);
+        assert_eq!(follow(None, Some("1")), Follow::Deliver);
+        assert_eq!(follow(Some("1"), Some("1")), Follow::Deliver);
+        assert_eq!(follow(Some("1"), Some("2")), Follow::Recover);
+        assert_eq!(follow(Some("1"), None), Follow::Recover);
+    }
+
+    /// The same rules without any structure: everything that ever came is in one list, and
+    /// each question is answered by searching it.
+    #[derive(Default)]
+    struct Model {
+        arrived: Vec<(u64, Option<u8>, Option<u8>, usize, bool)>,
+        accepted_ids: Vec<(u64, u8)>,
+        last: Option<u8>,
+    }
+
+    impl Model {
+        fn release(&mut self, index: usize, out: &mut Vec<usize>) {
+            let mut next = Some(index);
+            while let Some(at) = next {
+                let (_, _, id, item, waiting) = &mut self.arrived[at];
+                *waiting = false;
+                out.push(*item);
+                self.last = *id;
+                next = self.last.and_then(|last| {
+                    (0..self.arrived.len())
+                        .find(|&at| self.arrived[at].4 && self.arrived[at].1 == Some(last))
+                });
+            }
+        }
+
+        fn oldest(&self) -> Option<usize> {
+            self.arrived.iter().position(|arrived| arrived.4)
+        }
+
+        fn step(
+            &mut self,
+            now: u64,
+            prev: Option<u8>,
+            id: Option<u8>,
+            item: usize,
+            out: &mut Vec<usize>,
+        ) {
+            while let Some(at) = self.oldest().filter(|&at| self.arrived[at].0 + 50 <= now) {
+                self.release(at, out);
+            }
+            if let Some(id) = id {
+                let known = self.accepted_ids.iter().rev().take(4);
+                if known
+                    .clone()
+                    .any(|&(at, other)| other == id && at + 100 > now)
+                {
+                    return;
+                }
+                self.accepted_ids.push((now, id));
+            }
+            let waits = self.last.is_some() && prev.is_some() && self.last != prev;
+            self.arrived.push((now, prev, id, item, waits));
+            if !waits {
+                self.release(self.arrived.len() - 1, out);
+            } else if self.arrived.iter().filter(|arrived| arrived.4).count() > 3 {
+                let oldest = self.oldest().unwrap();
+                self.release(oldest, out);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_the_model_does(
+            steps in proptest::collection::vec((0_u64..30, proptest::option::of(0_u8..8), proptest::option::of(0_u8..8)), 0..60)
+        ) {
+            let names: Vec<String> = (0..8).map(|n| n.to_string()).collect();
+            let name = |id: Option<u8>| id.map(|id| names[usize::from(id)].as_str());
+            let (mut model, mut sequence) = (Model::default(), Sequence::new(LIMITS));
+            let mut now = 0;
+            let (mut offered, mut duplicates, mut came) = (0, 0, 0);
+            for (item, (later, prev, id)) in steps.into_iter().enumerate() {
+                now += later;
+                let (mut expect, mut out) = (Vec::new(), Vec::new());
+                model.step(now, prev, id, item, &mut expect);
+                sequence.expire(Millis(now), &mut out);
+                let ids = ItemIds { id: name(id), prev_id: name(prev) };
+                let verdict = sequence.offer(Millis(now), ids, true, item, &mut out);
+                prop_assert_eq!(&out, &expect, "at {}", now);
+                offered += 1;
+                duplicates += usize::from(verdict == Verdict::Duplicate);
+                came += out.len();
+            }
+            // Nothing is lost: what has not come out waits, and comes in the end.
+            let mut rest = Vec::new();
+            sequence.expire(Millis(now + 50), &mut rest);
+            prop_assert_eq!(came + rest.len() + duplicates, offered);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a `Grip-Sig` says and how its key is written. Signing is done elsewhere.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use throng_types::Now;
+
+use crate::value::decode_base64;
+
+/// How long a signature is good, in seconds.
+pub const SIG_TTL_S: u64 = 3600;
+
+/// The claims of the token in `Grip-Sig`, in the order in which they are written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigClaims<'c> {
+    /// Unix time in seconds at which the signature ends.
+    pub exp: u64,
+    /// Who signed: `sig_iss`, by default `pushpin`.
+    #[serde(borrow, default)]
+    pub iss: Cow<'c, str>,
+}
+
+impl<'c> SigClaims<'c> {
+    /// Claims for a request that leaves now.
+    #[must_use]
+    pub fn new(iss: &'c str, now: Now) -> Self {
+        Self {
+            exp: now.unix_s() + SIG_TTL_S,
+            iss: Cow::Borrowed(iss),
+        }
+    }
+
+    /// Whether a token with these claims makes its bearer trusted (`upstream_key`). The
+    /// signature must have been checked; the issuer is not looked at, as in Pushpin.
+    #[must_use]
+    pub fn is_valid(&self, now: Now) -> bool {
+        now.unix_s() < self.exp
+    }
+}
+
+/// A key as configuration writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyText {
+    /// Bytes of a shared secret (HS256), or a PEM text (ES256, RS256): see [`is_pem`].
+    Bytes(Vec<u8>),
+    /// A file to read: [`KeyText::of_file`] says what is in it.
+    File(String),
+}
+
+/// A key text that cannot be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// `base64:` with something else behind it.
+    #[error("the key is not base64")]
+    NotBase64,
+}
+
+impl KeyText {
+    /// Reads `literal`, `base64:...` or `file:path`. None if empty: nothing is signed.
+    pub fn parse(text: &str) -> Result<Option<Self>, KeyFault> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        if let Some(path) = text.strip_prefix("file:") {
+            return Ok(Some(Self::File(path.to_owned())));
+        }
+        let bytes = match text.strip_prefix("base64:") {
+            Some(base64) => decode_base64(base64).ok_or(KeyFault::NotBase64)?,
+            None => text.as_bytes().to_vec(),
+        };
+        Ok(Some(Self::Bytes(bytes)))
+    }
+
+    /// The key in a file: a PEM text as it is, else the bytes of a secret written in hexadecimal
+    /// digits, else the trimmed text itself.
+    #[must_use]
+    pub fn of_file(content: &[u8]) -> Vec<u8> {
+        let content = content.trim_ascii();
+        if is_pem(content) {
+            return content.to_vec();
+        }
+        let digits: Option<Vec<u8>> = content
+            .iter()
+            // A digit of base 16 fits.
+            .map(|&byte| char::from(byte).to_digit(16).map(|digit| digit as u8))
+            .collect();
+        match digits {
+            Some(digits) if digits.len() % 2 == 0 => digits
+                .chunks(2)
+                .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+                .collect(),
+            _ => content.to_vec(),
+        }
+    }
+}
+
+/// Whether a key is a PEM text, and so asymmetric.
+#[must_use]
+pub fn is_pem(key: &[u8]) -> bool {
+    key.starts_with(b"-----BEGIN ")
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::Millis;
+
+    use super::*;
+
+    #[test]
+    fn claims() {
+        let now = Now {
+            mono: Millis(5),
+            unix_ms: 1_700_000_000_999,
+        };
+        let claims = SigClaims::new("pushpin", now);
+        let json = serde_json::to_string(&claims).unwrap();
+        assert_eq!(json, r#"{"exp":1700003600,"iss":"pushpin"}"#);
+        assert!(claims.is_valid(now));
+        let later = Now {
+            unix_ms: 1_700_003_600_000,
+            ..now
+        };
+        assert!(
+            !serde_json::from_str::<SigClaims<'_>>(&json)
+                .unwrap()
+                .is_valid(later)
+        );
+    }
+
+    #[test]
+    fn keys() {
+        assert_eq!(KeyText::parse(""), Ok(None));
+        assert_eq!(
+            KeyText::parse("changeme"),
+            Ok(Some(KeyText::Bytes(b"changeme".to_vec())))
+        );
+        assert_eq!(
+            KeyText::parse("base64:aGk="),
+            Ok(Some(KeyText::Bytes(b"hi".to_vec())))
+        );
+        assert_eq!(KeyText::parse("base64:%"), Err(KeyFault::NotBase64));
+        assert_eq!(
+            KeyText::parse("file:k.pem"),
+            Ok(Some(KeyText::File("k.pem".to_owned())))
+        );
+        assert_eq!(KeyText::of_file(b"00fF\n"), [0, 255]);
+        assert_eq!(KeyText::of_file(b"secret\n"), b"secret");
+        assert_eq!(KeyText::of_file(b"abc"), b"abc");
+        assert!(is_pem(&KeyText::of_file(b"-----BEGIN PRIVATE KEY-----\n")));
+    }
+}

@@ -1,0 +1,407 @@
+//! One tree for what publishers send as JSON and as tnetstrings.
+//!
+//! Owns: the tree, reading it from JSON, and taking fields out of objects with errors that
+//! name them. Never: knows what a field is for.
+//!
+//! JSON has no bytes, so it carries them as base64 under names that end in `-bin`;
+//! tnetstrings have no text, so bytes stand wherever text is meant.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// A value as it came in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`, or tnetstring type `~`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// Text, from JSON.
+    Text(String),
+    /// Bytes, from tnetstrings.
+    Bytes(Vec<u8>),
+    /// An array.
+    List(Vec<Self>),
+    /// An object, in its order. A name that comes twice counts with its last value.
+    Object(Vec<(String, Self)>),
+}
+
+/// How a document was written: it decides how bytes are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// Bytes are base64 text.
+    Json,
+    /// Bytes are bytes.
+    Tnetstring,
+}
+
+/// What is wrong with a document that was well-formed. The texts reach publishers and backends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocFault {
+    /// Something that must be an object is not.
+    #[error("{place} is not an object")]
+    NotAnObject {
+        /// What was read.
+        place: &'static str,
+    },
+    /// A field that must be there is not.
+    #[error("{place} does not contain '{field}'")]
+    Missing {
+        /// What was read.
+        place: &'static str,
+        /// The field, or the choices.
+        field: &'static str,
+    },
+    /// A field has a value of another type than it must.
+    #[error("{place} contains '{field}' with wrong type")]
+    WrongType {
+        /// What was read.
+        place: &'static str,
+        /// The field.
+        field: String,
+    },
+    /// A field's value is of the right type but cannot be.
+    #[error("{place} contains '{field}' with invalid value")]
+    Invalid {
+        /// What was read.
+        place: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// A field that carries bytes is not base64.
+    #[error("{place} contains '{field}' that is not base64")]
+    NotBase64 {
+        /// What was read.
+        place: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// An item without anything to deliver.
+    #[error("no formats specified")]
+    NoFormats,
+}
+
+/// An object being taken apart.
+#[derive(Debug)]
+pub struct Fields {
+    place: &'static str,
+    coding: Coding,
+    entries: Vec<(String, Value)>,
+}
+
+impl Fields {
+    /// Takes an object apart; `place` names it in errors.
+    pub fn new(value: Value, coding: Coding, place: &'static str) -> Result<Self, DocFault> {
+        match value {
+            Value::Object(entries) => Ok(Self {
+                place,
+                coding,
+                entries,
+            }),
+            _ => Err(DocFault::NotAnObject { place }),
+        }
+    }
+
+    /// How the document was written.
+    #[must_use]
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Removes a field and hands it out, `null` too.
+    pub fn take(&mut self, field: &str) -> Option<Value> {
+        // From the end: of two fields with one name the later one counts.
+        let at = self.entries.iter().rposition(|(name, _)| name == field)?;
+        Some(self.entries.remove(at).1)
+    }
+
+    /// What is left, in its order.
+    pub fn rest(self) -> Vec<(String, Value)> {
+        self.entries
+    }
+
+    /// A text, or none if absent or null.
+    pub fn text(&mut self, field: &'static str) -> Result<Option<String>, DocFault> {
+        match self.take(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.into_text() {
+                Some(text) => Ok(Some(text)),
+                None => Err(self.wrong_type(field)),
+            },
+        }
+    }
+
+    /// A text that must be there.
+    pub fn required_text(&mut self, field: &'static str) -> Result<String, DocFault> {
+        match self.take(field) {
+            None => Err(self.missing(field)),
+            Some(value) => value.into_text().ok_or_else(|| self.wrong_type(field)),
+        }
+    }
+
+    /// A whole number, also when written as text, between two bounds. None if absent.
+    pub fn integer(
+        &mut self,
+        field: &'static str,
+        min: i64,
+        max: i64,
+    ) -> Result<Option<i64>, DocFault> {
+        let Some(value) = self.take(field) else {
+            return Ok(None);
+        };
+        let Some(number) = value.as_integer() else {
+            return Err(self.wrong_type(field));
+        };
+        if (min..=max).contains(&number) {
+            Ok(Some(number))
+        } else {
+            Err(self.invalid(field))
+        }
+    }
+
+    /// A list, empty if absent or null.
+    pub fn list(&mut self, field: &'static str) -> Result<Vec<Value>, DocFault> {
+        match self.take(field) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::List(list)) => Ok(list),
+            Some(_) => Err(self.wrong_type(field)),
+        }
+    }
+
+    /// A list of texts. None if absent.
+    pub fn texts(&mut self, field: &'static str) -> Result<Option<Vec<String>>, DocFault> {
+        match self.take(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::List(list)) => list
+                .into_iter()
+                .map(Value::into_text)
+                .collect::<Option<_>>()
+                .map(Some)
+                .ok_or_else(|| self.wrong_type(field)),
+            Some(_) => Err(self.wrong_type(field)),
+        }
+    }
+
+    /// Another object inside. None if absent or null.
+    pub fn object(
+        &mut self,
+        field: &'static str,
+        place: &'static str,
+    ) -> Result<Option<Self>, DocFault> {
+        match self.take(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value @ Value::Object(_)) => Self::new(value, self.coding, place).map(Some),
+            Some(_) => Err(self.wrong_type(field)),
+        }
+    }
+
+    /// An object whose values are all texts. Empty if absent or null.
+    pub fn map(&mut self, field: &'static str) -> Result<Vec<(String, String)>, DocFault> {
+        let place = self.place;
+        let Some(inner) = self.object(field, place)? else {
+            return Ok(Vec::new());
+        };
+        let mut out: Vec<(String, String)> = Vec::with_capacity(inner.entries.len());
+        for (key, value) in inner.entries {
+            let Some(value) = value.into_text() else {
+                return Err(DocFault::WrongType {
+                    place: field,
+                    field: key,
+                });
+            };
+            // Of two keys with one name the later one counts.
+            match out.iter_mut().find(|(other, _)| *other == key) {
+                Some(entry) => entry.1 = value,
+                None => out.push((key, value)),
+            }
+        }
+        Ok(out)
+    }
+
+    /// Bytes under `text` or, in JSON as base64, under `binary`, which wins. None if neither
+    /// is there. The flag says that it was `binary`.
+    pub fn bytes(
+        &mut self,
+        text: &'static str,
+        binary: &'static str,
+    ) -> Result<Option<(Vec<u8>, bool)>, DocFault> {
+        if let Some(value) = self.take(binary) {
+            let bytes = match (self.coding, value) {
+                (Coding::Json, Value::Text(text)) => {
+                    decode_base64(&text).ok_or(DocFault::NotBase64 {
+                        place: self.place,
+                        field: binary,
+                    })?
+                }
+                (Coding::Tnetstring, Value::Bytes(bytes)) => bytes,
+                _ => return Err(self.wrong_type(binary)),
+            };
+            return Ok(Some((bytes, true)));
+        }
+        match self.take(text) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some((text.into_bytes(), false))),
+            Some(Value::Bytes(bytes)) => Ok(Some((bytes, false))),
+            Some(_) => Err(self.wrong_type(text)),
+        }
+    }
+
+    pub(crate) fn missing(&self, field: &'static str) -> DocFault {
+        DocFault::Missing {
+            place: self.place,
+            field,
+        }
+    }
+
+    pub(crate) fn wrong_type(&self, field: &str) -> DocFault {
+        DocFault::WrongType {
+            place: self.place,
+            field: field.to_owned(),
+        }
+    }
+
+    pub(crate) fn invalid(&self, field: &'static str) -> DocFault {
+        DocFault::Invalid {
+            place: self.place,
+            field,
+        }
+    }
+}
+
+impl Value {
+    /// From JSON text. Depth is bounded by the reader (128 levels).
+    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    /// Text, or bytes read as UTF-8 with replacement characters.
+    #[must_use]
+    pub fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Bytes(bytes) => Some(match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(error) => crate::headers::text(error.as_bytes()),
+            }),
+            _ => None,
+        }
+    }
+
+    /// A whole number; text in decimal counts, and a fraction is rounded.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            // `as` saturates, and what it saturates to is out of every bound used here.
+            Self::Float(number) if number.is_finite() => Some(number.round() as i64),
+            Self::Text(text) => text.trim().parse().ok(),
+            Self::Bytes(bytes) => str::from_utf8(bytes).ok()?.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The same as a JSON tree; bytes become text.
+    #[must_use]
+    pub fn into_json(self) -> serde_json::Value {
+        match self {
+            Self::Null => serde_json::Value::Null,
+            Self::Bool(value) => value.into(),
+            Self::Int(value) => value.into(),
+            Self::Float(value) => value.into(),
+            Self::List(list) => list.into_iter().map(Self::into_json).collect(),
+            Self::Object(entries) => entries
+                .into_iter()
+                .map(|(name, value)| (name, value.into_json()))
+                .collect(),
+            text @ (Self::Text(_) | Self::Bytes(_)) => text.into_text().into(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = seq.next_element()? {
+            list.push(value);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+/// Base64 of the standard alphabet; white space inside and missing padding are taken,
+/// because encoders of publishers differ there.
+#[must_use]
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    const ENGINE: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
+    );
+    if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
+        let text: Vec<u8> = text
+            .bytes()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .collect();
+        return ENGINE.decode(text).ok();
+    }
+    ENGINE.decode(text).ok()
+}
