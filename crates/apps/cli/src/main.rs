@@ -1,2 +1,41 @@
-//! The `throng` binary.
-fn main() {}
+//! The `throng` binary: arguments in, text and an exit code out.
+//!
+//! Owns: the command line (`args`), one module for each command (`commands`), the exit codes (`exit`)
+//! and how errors look (`failure`). Never: logic that another program could want; that is in the crates below.
+
+mod args;
+mod commands;
+mod console;
+mod exit;
+mod failure;
+mod http;
+mod keys;
+mod load;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = match args::parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and versions come as errors too. A reader that went away is no failure.
+            let asked = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            let _ = error.print();
+            return if asked { Exit::Good } else { Exit::Usage }.into();
+        }
+    };
+    match commands::run(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            console::report(&failure);
+            failure.exit.into()
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `throng completions`: a script that lets a shell complete the command line.
+
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::{args, console};
+
+/// Print a script that completes throng's arguments in your shell
+///
+/// bash:  throng completions bash > ~/.local/share/bash-completion/completions/throng
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+/// Prints the script.
+pub(crate) fn run(args: &Args) -> Result {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut args::command(), "throng", &mut script);
+    console::print(script)?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,118 @@
+//! `throng config`: write, check and explain configuration.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::console::{self, Paint};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::load;
+
+/// Write, check or explain the configuration
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write a file with every option, its meaning and its default, all commented out
+    Init {
+        /// Where to write; `-` is standard output
+        #[arg(default_value = "throng.toml")]
+        file: PathBuf,
+        /// Overwrite a file that is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Check a file together with the environment, and the files that it names
+    Check {
+        /// The file; without one, defaults and environment are checked
+        #[arg(env = "THRONG_CONFIG")]
+        file: Option<PathBuf>,
+        /// An option as on `throng serve`
+        #[arg(long = "set", value_name = "PATH=VALUE", value_parser = load::assignment)]
+        set: Vec<(String, String)>,
+    },
+    /// Print every value and where it came from
+    Show {
+        /// The file; without one, defaults and environment are shown
+        #[arg(env = "THRONG_CONFIG")]
+        file: Option<PathBuf>,
+        /// Show secrets as they are
+        #[arg(long)]
+        reveal: bool,
+        /// An option as on `throng serve`
+        #[arg(long = "set", value_name = "PATH=VALUE", value_parser = load::assignment)]
+        set: Vec<(String, String)>,
+    },
+}
+
+/// Does what was asked.
+pub(crate) fn run(args: Args) -> Result {
+    match args.action {
+        Action::Init { file, force } => init(file, force),
+        Action::Check { file, set } => check(file, set),
+        Action::Show { file, reveal, set } => {
+            let loaded = load::merged(file.as_deref(), set)?;
+            warn(&loaded.warnings);
+            console::print(loaded.show(reveal))?;
+            Ok(Exit::Good)
+        }
+    }
+}
+
+fn init(file: PathBuf, force: bool) -> Result {
+    let text = throng_config::init_text();
+    if file.as_os_str() == "-" {
+        console::print(text)?;
+        return Ok(Exit::Good);
+    }
+    let place = file.display();
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let written = options
+        .open(&file)
+        .and_then(|mut out| out.write_all(text.as_bytes()));
+    if let Err(error) = written {
+        let failure = Failure::new(Exit::Failed, format!("cannot write {place}: {error}"));
+        return Err(if error.kind() == io::ErrorKind::AlreadyExists {
+            failure.advise("name another file, or overwrite it with --force")
+        } else {
+            failure
+        });
+    }
+    console::print(format!(
+        "{place} has every option, all commented out\n\
+         next: edit it, then `throng config check {place}` and `throng serve --config {place}`\n"
+    ))?;
+    Ok(Exit::Good)
+}
+
+fn check(file: Option<PathBuf>, set: Vec<(String, String)>) -> Result {
+    let loaded = load::complete(file.as_deref(), set)?;
+    warn(&loaded.warnings);
+    let what = file.map_or_else(
+        || "the defaults and the environment are good; name a FILE to check one".to_owned(),
+        |file| format!("{} is good", file.display()),
+    );
+    console::print(format!("{what}\n"))?;
+    Ok(Exit::Good)
+}
+
+/// Tells what is allowed and yet probably not meant.
+pub(crate) fn warn(warnings: &[String]) {
+    let paint = Paint::stderr();
+    for warning in warnings {
+        console::note(&format!("{} {warning}", paint.status("warning:")));
+    }
+}

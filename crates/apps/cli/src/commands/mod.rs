@@ -1,0 +1,34 @@
+//! One module for each command: its arguments and what it does.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod publish;
+pub(crate) mod reference;
+pub(crate) mod subscribe;
+pub(crate) mod token;
+
+use crate::args::{Command, VERSION};
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::Result;
+
+/// Does what was asked.
+///
+/// # Errors
+/// Why it could not be done.
+pub(crate) fn run(command: Command) -> Result {
+    match command {
+        Command::Publish(args) => publish::run(args),
+        Command::Subscribe(args) => subscribe::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Token(args) => token::run(args),
+        Command::Version => {
+            console::print(format!("throng {VERSION}\n"))?;
+            Ok(Exit::Good)
+        }
+        Command::Completions(args) => completions::run(&args),
+        Command::Reference(args) => reference::run(&args),
+    }
+}

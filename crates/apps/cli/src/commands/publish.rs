@@ -1,0 +1,172 @@
+//! `throng publish`: one publication, by the server API.
+
+use std::io::{self, IsTerminal as _, Read as _};
+
+use throng_types::ChannelName;
+
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::http::{Endpoint, Exchange, Fault, Request, query};
+
+/// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).
+const DATA_BYTES_MAX: u64 = 1 << 30;
+
+/// An answer to a publication is a line.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Publish data into a channel
+///
+/// The data are sent as they are: `echo hello | throng publish news` publishes "hello" and a line break.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The channel
+    #[arg(value_parser = channel)]
+    channel: ChannelName,
+    /// The data; `-` or nothing reads standard input to its end
+    data: Option<String>,
+    /// Where the server API is
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "THRONG_API_URL",
+        default_value = "http://127.0.0.1:8001"
+    )]
+    api: Endpoint,
+    /// A key of the server API (one of auth.api_keys)
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "THRONG_API_KEY",
+        hide_env_values = true
+    )]
+    api_key: Option<String>,
+    /// Print the server's answer, which has the position in the channel
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a channel's name.
+pub(crate) fn channel(name: &str) -> std::result::Result<ChannelName, String> {
+    ChannelName::new(name).map_err(|error| error.to_string())
+}
+
+/// Publishes.
+pub(crate) fn run(mut args: Args) -> Result {
+    let data = data(args.data.take())?;
+    let target = args.api.target("/pub") + &query([("channel", args.channel.as_str())]);
+    let key = args.api_key.as_deref().map(|key| ("X-API-Key", key));
+    let headers: Vec<(&str, &str)> = [
+        ("Content-Type", "application/octet-stream"),
+        ("Connection", "close"),
+    ]
+    .into_iter()
+    .chain(key)
+    .collect();
+    let request = Request {
+        method: "POST",
+        target: &target,
+        headers: &headers,
+        body: Some(&data),
+    };
+    let lost = |fault: Fault| lost(&args.api, &fault);
+    let mut answer = Exchange::open(&args.api, request).map_err(lost)?;
+    let body = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
+    if !(200..300).contains(&answer.status) {
+        return Err(refused(answer.status, &body, &args));
+    }
+    if args.json {
+        console::print([body.trim_ascii_end(), b"\n"].concat())?;
+    }
+    Ok(Exit::Good)
+}
+
+fn data(given: Option<String>) -> Result<Vec<u8>> {
+    match given {
+        Some(data) if data != "-" => return Ok(data.into_bytes()),
+        None if io::stdin().is_terminal() => {
+            return Err(Failure::usage("there is nothing to publish")
+                .advise("give the data behind the channel: throng publish news hello")
+                .advise("or pipe them in: printf hello | throng publish news"));
+        }
+        _ => {}
+    }
+    let mut data = Vec::new();
+    let read = io::stdin()
+        .lock()
+        .take(DATA_BYTES_MAX + 1)
+        .read_to_end(&mut data);
+    read.map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))
+    })?;
+    if data.len() as u64 > DATA_BYTES_MAX {
+        return Err(Failure::usage(
+            "standard input is larger than 1 GiB, which no server takes",
+        ));
+    }
+    Ok(data)
+}
+
+/// Nobody answered.
+fn lost(api: &Endpoint, fault: &Fault) -> Failure {
+    let failure = Failure::new(
+        Exit::Unreachable,
+        format!("cannot publish at {api}: {fault}"),
+    );
+    match fault {
+        Fault::Connect(_) => failure
+            .advise("is the server running? start it with `throng serve`")
+            .advise("if its API is elsewhere, say where: --api http://HOST:PORT"),
+        Fault::Resolve(_) => failure.advise("check the name behind --api"),
+        Fault::Response(_) => {
+            failure.advise("--api takes the address of the server API, by default port 8001")
+        }
+        Fault::Io(_) | Fault::Ended | Fault::Body(_) => {
+            failure.advise("whether the message was published is unknown")
+        }
+    }
+}
+
+/// Somebody answered, and said no.
+fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
+    let failure = Failure::new(
+        Exit::Refused,
+        format!(
+            "{} refused to publish into {:?}: {}",
+            args.api,
+            args.channel.as_str(),
+            said(status, body)
+        ),
+    );
+    match status {
+        401 | 403 if args.api_key.is_none() => {
+            failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment")
+        }
+        401 | 403 => failure.advise("is the key one of auth.api_keys?"),
+        404 | 405 => {
+            failure.advise("is this the API port (by default 8001), not the clients' one?")
+        }
+        413 => failure.advise("raise limits.publish_bytes_max on the server"),
+        _ => failure,
+    }
+}
+
+/// A status, and the first line of what came with it.
+pub(crate) fn said(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let line: String = line
+        .trim()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(500)
+        .collect();
+    if line.is_empty() {
+        format!("{status} {}", throng_http1::reason_phrase(status))
+    } else {
+        format!("{status}, {line}")
+    }
+}

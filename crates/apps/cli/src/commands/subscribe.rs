@@ -1,0 +1,44 @@
+//! `throng subscribe`: every publication on a line, over reconnects.
+
+mod backoff;
+mod follow;
+mod wire;
+
+use throng_types::ChannelName;
+
+use crate::commands::publish;
+use crate::failure::Result;
+use crate::http::Endpoint;
+
+/// Print what is published into channels, one publication on a line
+///
+/// When the connection breaks it is made again, and where the channels keep history nothing is
+/// missed. Ctrl-C ends it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The channels
+    #[arg(required = true, value_name = "CHANNEL", value_parser = publish::channel)]
+    channels: Vec<ChannelName>,
+    /// Where the server's port for clients is
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "THRONG_SERVER_URL",
+        default_value = "http://127.0.0.1:8000"
+    )]
+    server: Endpoint,
+    /// A token (`throng token create` makes one)
+    #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Print a JSON object for each publication, with channel, data and position
+    #[arg(long)]
+    json: bool,
+    /// End after this many publications
+    #[arg(long, value_name = "N", value_parser = crate::args::count)]
+    count: Option<u64>,
+}
+
+/// Prints until the count is reached, the server says no, or nobody reads.
+pub(crate) fn run(args: Args) -> Result {
+    follow::Follower::new(args).run()
+}

@@ -1,0 +1,36 @@
+//! `throng token`: make tokens for clients, and find out why one is not accepted.
+
+mod check;
+mod create;
+
+use clap::Subcommand;
+
+use crate::failure::Result;
+
+/// Make tokens for clients, and check them
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Create(create::Args),
+    Check(check::Args),
+}
+
+/// Does what was asked.
+pub(crate) fn run(args: Args) -> Result {
+    match args.action {
+        Action::Create(args) => create::run(&args),
+        Action::Check(args) => check::run(&args),
+    }
+}
+
+/// Seconds since 1970.
+fn now_unix_s() -> u64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    // A clock before 1970 makes tokens that have expired, which is what its owner would expect.
+    since.map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,171 @@
+//! How the process ends: every exit code once, with its meaning.
+//!
+//! Owns: the table. The help text and `docs/exit-codes.md` are made from it.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use throng_doctor::Outcome;
+
+/// How the process ends. The numbers are part of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything that was asked for happened.
+    Good,
+    /// The answer is no, or something failed that has no code of its own.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// The doctor was not allowed to change something.
+    Unfixed,
+    /// The configuration is wrong.
+    Config,
+    /// No answer from the server.
+    Unreachable,
+    /// The server said no.
+    Refused,
+    /// The server could not start.
+    Start,
+}
+
+/// Code and meaning of every way to end.
+///
+/// 10 to 13 belong to `throng bench`, whose library defines them. 130 and 143 come from the shell.
+const TABLE: &[(u8, &str)] = &[
+    (
+        0,
+        "Everything that was asked for happened. A server that was told to stop ends so, and so does a \
+         command whose reader went away (`throng subscribe news | head -1`).",
+    ),
+    (
+        1,
+        "The answer is no: `doctor` found the machine too small, `token check` found a bad token. \
+         Or something failed that has no code of its own.",
+    ),
+    (2, "The command line or a scenario cannot be understood."),
+    (
+        3,
+        "`doctor` was asked to change something and was refused, by the machine or by you.",
+    ),
+    (
+        4,
+        "The configuration is wrong; every problem is on standard error with its place.",
+    ),
+    (
+        5,
+        "The server cannot be reached, or does not speak HTTP there.",
+    ),
+    (
+        6,
+        "The server refused the request: a missing key, a forbidden channel, a message too large.",
+    ),
+    (
+        7,
+        "The server could not start, mostly because an address is in use.",
+    ),
+    (10, "`bench`: a check failed."),
+    (11, "`bench`: a check had no data."),
+    (
+        12,
+        "`bench`: the generator was the bottleneck, so the figures are not the server's.",
+    ),
+    (13, "`bench`: the machine cannot hold what was asked for."),
+    (
+        130,
+        "Interrupted (SIGINT, Ctrl-C) before it was done. `serve` ends with 0 instead.",
+    ),
+    (
+        143,
+        "Told to end (SIGTERM) before it was done. `serve` ends with 0 instead.",
+    ),
+];
+
+impl Exit {
+    /// The number that the process returns.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unfixed => 3,
+            Self::Config => 4,
+            Self::Unreachable => 5,
+            Self::Refused => 6,
+            Self::Start => 7,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+impl From<Outcome> for Exit {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Good => Self::Good,
+            Outcome::Short => Self::Failed,
+            Outcome::Unfixed => Self::Unfixed,
+        }
+    }
+}
+
+/// The table as a page, for `docs/exit-codes.md`.
+pub(crate) fn reference_text() -> String {
+    let mut out = String::from(
+        "# Exit codes\n\n\
+         Every command of `throng` ends with one of these codes. Errors go to standard error and say what was\n\
+         wrong, where, and what to do.\n\n\
+         This page is generated from the table of exit codes: `throng reference exit-codes`.\n\n\
+         | code | meaning |\n|---|---|\n",
+    );
+    for (code, meaning) in TABLE {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "| {code} | {meaning} |");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Exit; 8] = [
+        Exit::Good,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Unfixed,
+        Exit::Config,
+        Exit::Unreachable,
+        Exit::Refused,
+        Exit::Start,
+    ];
+
+    #[test]
+    fn every_code_is_in_the_table_once() {
+        for exit in ALL {
+            let found = TABLE.iter().filter(|(code, _)| *code == exit.code());
+            assert_eq!(found.count(), 1, "{exit:?}");
+        }
+        assert!(TABLE.is_sorted_by(|(a, _), (b, _)| a < b));
+    }
+
+    #[test]
+    fn the_doctor_has_the_codes_that_it_promises() {
+        for outcome in [Outcome::Good, Outcome::Short, Outcome::Unfixed] {
+            assert_eq!(Exit::from(outcome).code(), outcome.exit_code());
+        }
+    }
+
+    #[test]
+    fn the_page_is_what_the_table_says() {
+        let page = include_str!("../../../../docs/exit-codes.md");
+        assert_eq!(
+            page,
+            reference_text(),
+            "run `cargo run -- reference exit-codes > docs/exit-codes.md`"
+        );
+    }
+}

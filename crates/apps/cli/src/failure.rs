@@ -1,0 +1,68 @@
+//! Why a command ended early: what was wrong, where, and what to do.
+
+use std::fmt;
+use std::io;
+
+use crate::exit::Exit;
+
+/// An error for the person at the terminal.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// How the process ends.
+    pub(crate) exit: Exit,
+    what: String,
+    advice: Vec<String>,
+}
+
+/// What a command gives back: how the process ends.
+pub(crate) type Result<T = Exit> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// `what` says what was wrong and where, without a full stop.
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self {
+            exit,
+            what: what.into(),
+            advice: Vec::new(),
+        }
+    }
+
+    /// A mistake in the command line that only the command itself could find.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    /// Adds what to do.
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice.push(advice.into());
+        self
+    }
+
+    /// A reader that went away has seen what it wanted, so there is nobody to tell.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.what.is_empty()
+    }
+}
+
+/// Errors of writing to standard output; everything else is named where it happens.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Good, "");
+        }
+        Self::new(
+            Exit::Failed,
+            format!("cannot write to standard output: {error}"),
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        for advice in &self.advice {
+            write!(f, "\n  {advice}")?;
+        }
+        Ok(())
+    }
+}

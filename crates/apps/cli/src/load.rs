@@ -1,0 +1,129 @@
+//! Configuration from this machine: the file, the environment, the flags, and the files that it names.
+//!
+//! Owns: the reading, and the text in which problems are told. The checks are `throng-config`'s.
+
+use std::path::{Path, PathBuf};
+
+use throng_config::{Config, ConfigFile, Loaded, Problem, Sources};
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::keys;
+
+/// Variables of commands that talk to a server. They begin like those of options and are none.
+const CLIENT_VARIABLES: [&str; 4] = [
+    "THRONG_API_URL",
+    "THRONG_API_KEY",
+    "THRONG_SERVER_URL",
+    "THRONG_TOKEN",
+];
+
+/// Merges everything and checks it, without the files that `[auth]` names.
+///
+/// # Errors
+/// [`Exit::Config`] with all problems.
+pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
+    let file = path.map(read_file).transpose()?;
+    let sources = Sources {
+        file,
+        env: environment(),
+        flags,
+    };
+    Config::load(&sources).map_err(|problems| refused(path, &problems))
+}
+
+/// As [`merged`], then reads the files that `[auth]` names and tries every key.
+///
+/// # Errors
+/// [`Exit::Config`] with all problems.
+pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
+    let mut loaded = merged(path, flags)?;
+    let mut wrong = Vec::new();
+    for file in loaded.config.auth.files() {
+        let read = std::fs::read_to_string(&file.path);
+        let taken = read
+            .map_err(|error| format!("auth.{}: cannot read {}: {error}", file.key, file.path))
+            .and_then(|text| loaded.config.auth.take_file(&file, &text));
+        wrong.extend(taken.err());
+    }
+    if wrong.is_empty() {
+        let auth = &loaded.config.auth;
+        wrong.extend(keys::faults(auth));
+        loaded.warnings.extend(keys::warning(auth));
+    }
+    if wrong.is_empty() {
+        return Ok(loaded);
+    }
+    Err(told(path, wrong))
+}
+
+fn read_file(path: &Path) -> Result<ConfigFile> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let failure = Failure::new(
+            Exit::Config,
+            format!("cannot read the configuration {}: {error}", path.display()),
+        );
+        if error.kind() == std::io::ErrorKind::NotFound {
+            failure.advise(format!(
+                "`throng config init {}` writes one with every option",
+                path.display()
+            ))
+        } else {
+            failure
+        }
+    })?;
+    Ok(ConfigFile {
+        name: path.display().to_string(),
+        text,
+    })
+}
+
+/// Variables that are not Unicode are none of ours: no option has such a name, and a value would be
+/// refused; those that begin like ours are handed on with their damage visible.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            let ours = name.starts_with("THRONG_") && !CLIENT_VARIABLES.contains(&name.as_str());
+            ours.then(|| (name, value.to_string_lossy().into_owned()))
+        })
+        .collect()
+}
+
+fn refused(path: Option<&Path>, problems: &[Problem]) -> Failure {
+    told(path, problems.iter().map(Problem::to_string).collect())
+}
+
+fn told(path: Option<&Path>, problems: Vec<String>) -> Failure {
+    let count = match problems.len() {
+        1 => "1 problem".to_owned(),
+        many => format!("{many} problems"),
+    };
+    let place = path.map_or_else(String::new, |path| format!(" {}", path.display()));
+    let failure = Failure::new(
+        Exit::Config,
+        format!("the configuration{place} has {count}"),
+    );
+    problems.into_iter().fold(failure, Failure::advise)
+}
+
+/// Takes `path=value` apart.
+///
+/// # Errors
+/// A sentence for the user.
+pub(crate) fn assignment(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.trim().is_empty() => {
+            Ok((path.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("expected path=value, such as channel.history_size=100".to_owned()),
+    }
+}
+
+/// The flag `--config`, which several commands have.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ConfigFlag {
+    /// The configuration file, in TOML. `throng config init` writes one
+    #[arg(long = "config", value_name = "FILE", env = "THRONG_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
