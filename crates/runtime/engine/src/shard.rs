@@ -64,8 +64,10 @@ pub(crate) struct Running<A: App> {
     accept_paused_until: Option<Millis>,
     /// Connections with more input than their share of the last turn.
     unread: Vec<u32>,
-    /// A ring to another shard is full: offer the rest again soon.
+    /// A ring to another shard is full, or the app does not want mail: look again soon.
     mail_waits: bool,
+    /// Mail from other shards was not taken in this turn.
+    mail_left: bool,
     buffer: Box<[u8]>,
     started: Instant,
     stats: LoopStats,
@@ -84,6 +86,7 @@ impl<A: App> Running<A> {
             accept_paused_until: None,
             unread: Vec::new(),
             mail_waits: false,
+            mail_left: false,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             started: seat.started,
             stats: LoopStats::default(),
@@ -189,7 +192,9 @@ impl<A: App> Running<A> {
         }
         self.unread.extend(flushed.unread);
         more |= self.bury(now);
-        self.mail_waits = self.post_mail();
+        self.mail_waits = self.post_mail() || self.mail_left;
+        // If the app does not want it yet, another look soon will do.
+        more |= self.mail_left && self.app.wants_mail();
         more || !self.unread.is_empty()
     }
 
@@ -258,6 +263,7 @@ impl<A: App> Running<A> {
 
     fn take_mail(&mut self, now: Now) -> bool {
         self.bell.heard();
+        self.mail_left = false;
         // The bell was heard for all of it: what is left over has nobody else to tell of it.
         let mut more = true;
         for _ in 0..MAIL_PER_TURN {
@@ -278,7 +284,7 @@ impl<A: App> Running<A> {
                 let Ok(mail) = mailbox.pop() else { break };
                 self.app.mail(Some(from), mail, &mut self.conns, now);
             }
-            more |= !mailbox.is_empty();
+            self.mail_left |= !mailbox.is_empty();
         }
         more
     }
@@ -288,6 +294,11 @@ impl<A: App> Running<A> {
         let mut full = false;
         for (to, road) in self.mail.to.iter_mut().enumerate() {
             let Some((ring, bell)) = road else { continue };
+            if ring.is_abandoned() {
+                // That shard has ended: nobody will ever make room.
+                while self.app.take_mail(to).is_some() {}
+                continue;
+            }
             let mut posted = false;
             while ring.slots() > 0 {
                 let Some(mail) = self.app.take_mail(to) else {
