@@ -1,3 +1,5 @@
+//! Each message as SDKs send it, each refusal with its text, and noise.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! The feed of 2021 and of today, malformed messages, and frames spliced from shared halves.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tables of queries and payloads, refusals, limits and noise.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -26,21 +26,22 @@
 //! - A name, role set, shape or profile lives as long as something below it in the picture does.
 //! - The `profiles` count of a channel, key or role is the number of profiles that it leads to.
 
+mod entries;
+mod hashing;
 mod ids;
 mod intern;
 mod matching;
 mod posting;
 mod project;
+mod release;
 mod slab;
 mod table;
+mod types;
 
-use std::hash::Hasher;
-
-use foldhash::SharedSeed;
-use foldhash::fast::FoldHasher;
 use hashbrown::HashTable;
 
-use crate::{Fault, Filter, channel};
+use entries::{rebound, sort_latest};
+use hashing::Hashing;
 use ids::Ids;
 use intern::Filters;
 use project::{Entry, Project};
@@ -48,79 +49,12 @@ use slab::Slab;
 use table::{Row, Table};
 
 pub use matching::{Match, Matches};
+pub use types::{IndexError, IndexStats, Rebind, Subscription};
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
 /// Channels of one connection, counted in each of its subscriptions.
 const ENTRIES_MAX: usize = 16_384;
-
-/// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IndexError {
-    /// The key is taken.
-    #[error("the connection is already in the index")]
-    Known,
-    /// There is no such key.
-    #[error("the connection is not in the index")]
-    Unknown,
-    /// An id is longer than the index keeps (254 bytes).
-    #[error("the subscription id is too long")]
-    IdTooLong,
-    /// The connection would have more than 4096 subscriptions, or more than 16,384 channels in
-    /// them.
-    #[error("the connection has too many subscriptions")]
-    TooMany,
-}
-
-impl From<IndexError> for Fault {
-    /// What the client is told. Only the limits are its own doing.
-    fn from(error: IndexError) -> Self {
-        match error {
-            IndexError::TooMany => Self::Field("items", "Too many subscriptions.".into()),
-            IndexError::IdTooLong => {
-                Self::Field("items", "subscriptionId is not a valid id.".into())
-            }
-            IndexError::Known | IndexError::Unknown => Self::Server,
-        }
-    }
-}
-
-/// A subscription to make or to change.
-#[derive(Clone, Copy, Debug)]
-pub struct Subscription<'s> {
-    /// Its id on this connection.
-    pub id: &'s str,
-    /// Channels under the connection's identity.
-    pub channels: &'s [String],
-    /// Its queries.
-    pub filter: &'s Filter,
-}
-
-/// Whose account channels become whose, when a connection's user changes.
-#[derive(Clone, Copy, Debug)]
-pub struct Rebind<'r> {
-    /// The user until now, empty for a guest.
-    pub from: &'r str,
-    /// The user from now on.
-    pub to: &'r str,
-}
-
-/// Counts for operators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexStats {
-    /// Connections in the index.
-    pub connections: usize,
-    /// Projects with at least one connection.
-    pub projects: usize,
-    /// Distinct combinations of roles, channels and queries.
-    pub profiles: usize,
-    /// Distinct channels, counted in each project.
-    pub channels: usize,
-    /// Distinct roles, counted in each project.
-    pub roles: usize,
-    /// What all of it keeps on the heap, in bytes, by the sizes and capacities of its parts.
-    pub bytes: usize,
-}
 
 /// The matching index of one shard.
 #[derive(Debug)]
@@ -406,78 +340,6 @@ impl Index {
             });
             assert!(!project.is_empty());
         }
-    }
-}
-
-/// The entries of a profile with the account channels of another user. A channel that is there
-/// already keeps its filter.
-fn rebound(
-    project: &mut Project,
-    hashing: &Hashing,
-    profile: u32,
-    rebind: Rebind<'_>,
-) -> Vec<Entry> {
-    let mut kept = Vec::new();
-    let mut renamed = Vec::new();
-    for entry in project.entries_of(profile) {
-        let name = project.channel_name(entry.channel);
-        match channel::rebind(name, rebind.from, rebind.to) {
-            None => kept.push(*entry),
-            Some(name) => renamed.push((name, *entry)),
-        }
-    }
-    let mut entries: Vec<Entry> = renamed
-        .into_iter()
-        .map(|(name, entry)| Entry {
-            channel: project.channel(hashing, &name),
-            ..entry
-        })
-        .collect();
-    entries.extend(kept);
-    sort_latest(&mut entries);
-    entries
-}
-
-/// Sorts entries and keeps the latest of those with the same channel and subscription.
-fn sort_latest(entries: &mut Vec<Entry>) {
-    let place = |entry: &Entry| (entry.channel, entry.ordinal);
-    entries.sort_by_key(place);
-    entries.dedup_by(|later, kept| {
-        let same = place(later) == place(kept);
-        if same {
-            *kept = *later;
-        }
-        same
-    });
-}
-
-/// The hash of everything in an index.
-#[derive(Debug)]
-struct Hashing {
-    seed: u64,
-    shared: SharedSeed,
-}
-
-impl Hashing {
-    fn new(seed: u64) -> Self {
-        Self {
-            seed,
-            shared: SharedSeed::from_u64(seed),
-        }
-    }
-
-    fn text(&self, text: &str) -> u64 {
-        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
-        hasher.write(text.as_bytes());
-        hasher.finish()
-    }
-
-    fn numbers(&self, numbers: impl IntoIterator<Item = u32>) -> u64 {
-        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
-        for number in numbers {
-            hasher.write_u32(number);
-        }
-        hasher.finish()
     }
 }
 

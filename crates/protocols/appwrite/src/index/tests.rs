@@ -1,10 +1,12 @@
+//! Who receives what, what it costs, and the index against a walk over everything.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{Fault, FeedMessage, Limits};
+use crate::{Fault, FeedMessage, Filter, Limits, channel};
 
 fn event(
     project: &str,
