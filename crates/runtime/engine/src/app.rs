@@ -82,7 +82,8 @@ pub trait App: Sized {
         false
     }
 
-    /// The listener ran out of descriptors (`true`) or takes connections again (`false`).
+    /// Accepting ran out of descriptors (`true`; it is tried again twice a second and when a
+    /// connection has closed) or has caught up (`false`).
     fn accept_paused(&mut self, _paused: bool) {}
 }
 

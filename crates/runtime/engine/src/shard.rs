@@ -23,7 +23,7 @@ use crate::{App, Closed, Conns};
 const READ_BYTES: usize = 64 << 10;
 /// Reads from one connection before others have their turn.
 const READS_PER_TURN: usize = 4;
-/// Connections that one turn accepts.
+/// Connections that one turn accepts, all listeners together.
 const ACCEPTS_PER_TURN: usize = 256;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
@@ -61,7 +61,8 @@ pub(crate) struct Running<A: App> {
     poll: Poll,
     bell: Arc<Bell>,
     listeners: Vec<Listener>,
-    accept_paused_until: Option<Millis>,
+    /// Accepting is paused, and this is when it is tried again.
+    accept_again_at: Option<Millis>,
     /// Connections with more input than their share of the last turn.
     unread: Vec<u32>,
     /// A ring to another shard is full, or the app does not want mail: look again soon.
@@ -83,7 +84,7 @@ impl<A: App> Running<A> {
             poll: seat.poll,
             bell: seat.bell,
             listeners: seat.listeners.into_iter().map(listener).collect(),
-            accept_paused_until: None,
+            accept_again_at: None,
             unread: Vec::new(),
             mail_waits: false,
             mail_left: false,
@@ -135,7 +136,7 @@ impl<A: App> Running<A> {
         let deadlines = [
             self.conns.next_deadline(),
             self.app.deadline(),
-            self.accept_paused_until,
+            self.accept_again_at,
         ];
         let next = deadlines.into_iter().flatten().min()?;
         // A fresh look at the clock: the turn that set the deadline may have been long.
@@ -317,37 +318,38 @@ impl<A: App> Running<A> {
         full
     }
 
+    /// Accepts each listener's share; true if connections may be left.
     fn accept(&mut self, now: Now) -> bool {
-        if self
-            .accept_paused_until
-            .is_some_and(|until| now.mono < until)
-        {
+        if self.accept_again_at.is_some_and(|at| now.mono < at) {
             return false;
         }
-        if self.accept_paused_until.take().is_some() {
-            self.app.accept_paused(false);
-        }
-        let mut left = ACCEPTS_PER_TURN;
+        let paused = self.accept_again_at.take().is_some();
+        let share = ACCEPTS_PER_TURN.div_ceil(self.listeners.len().max(1));
         for number in 0..self.listeners.len() {
-            while left > 0 && self.listeners[number].waiting {
-                left -= 1;
+            for _ in 0..share {
+                if !self.listeners[number].waiting {
+                    break;
+                }
                 match socket::accept(self.listeners[number].fd.as_fd()) {
                     Ok((fd, peer)) => self.accepted(number as u8, fd, peer, now),
-                    Err(error) => match error.kind() {
-                        io::ErrorKind::WouldBlock => self.listeners[number].waiting = false,
-                        io::ErrorKind::ConnectionAborted => {}
-                        _ if is_exhausted(&error) => {
+                    Err(error) if is_exhausted(&error) => {
+                        self.accept_again_at = Some(now.mono + ACCEPT_PAUSE_MS);
+                        if !paused {
                             self.stats.accept_pauses += 1;
-                            self.accept_paused_until = Some(now.mono + ACCEPT_PAUSE_MS);
                             self.app.accept_paused(true);
-                            return false;
                         }
-                        _ => {}
-                    },
+                        return false;
+                    }
+                    Err(error) if is_last(&error) => self.listeners[number].waiting = false,
+                    // An error of the connection that would have been accepted (accept(2)).
+                    Err(_) => {}
                 }
             }
         }
-        left == 0
+        if paused {
+            self.app.accept_paused(false);
+        }
+        self.listeners.iter().any(|listener| listener.waiting)
     }
 
     fn accepted(&mut self, listener: u8, fd: OwnedFd, peer: std::net::SocketAddr, now: Now) {
@@ -385,8 +387,8 @@ impl<A: App> Running<A> {
             self.app.closed(id, session, tag, why, now);
             freed = true;
         }
-        if freed && self.accept_paused_until.is_some() {
-            self.accept_paused_until = Some(now.mono);
+        if freed && self.accept_again_at.is_some() {
+            self.accept_again_at = Some(now.mono);
             return true;
         }
         false
@@ -400,6 +402,18 @@ fn register(registry: &Registry, fd: i32, index: u32) -> io::Result<()> {
 
 /// Whether the process or the machine has no descriptor or memory left for a connection.
 fn is_exhausted(error: &io::Error) -> bool {
-    // EMFILE, ENFILE, ENOBUFS, ENOMEM (accept(2)).
-    matches!(error.raw_os_error(), Some(24 | 23 | 105 | 12))
+    use throng_sys::errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    matches!(
+        error.raw_os_error(),
+        Some(EMFILE | ENFILE | ENOBUFS | ENOMEM)
+    )
+}
+
+/// Whether asking again is in vain: no connection waits, or the listener itself is of no use.
+fn is_last(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        // EAGAIN, and EINVAL of a listener that was shut (accept(2)).
+        io::ErrorKind::WouldBlock | io::ErrorKind::InvalidInput
+    )
 }
