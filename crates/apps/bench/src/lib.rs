@@ -15,6 +15,7 @@ pub mod measure;
 pub mod payload;
 pub mod plan;
 pub mod ports;
+pub mod report;
 pub mod rng;
 pub mod schedule;
 mod suggest;

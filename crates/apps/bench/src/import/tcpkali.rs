@@ -43,8 +43,7 @@ type Rest<'a> = std::slice::Iter<'a, String>;
 
 /// `-e`, `-em text`, `-T2h`: letters without a value, the last one perhaps with.
 fn short_options(line: &mut CommandLine, letters: &str, rest: &mut Rest<'_>) -> Result<(), String> {
-    let mut characters = letters.char_indices();
-    while let Some((at, letter)) = characters.next() {
+    for (at, letter) in letters.char_indices() {
         let name = format!("-{letter}");
         if matches!(letter, 'e' | 'd' | 'h') {
             line.option(&name, None, rest)?;

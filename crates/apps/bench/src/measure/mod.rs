@@ -14,5 +14,6 @@ pub use counters::{ConnectFailure, Counters, LostReason};
 pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
 pub use latency::{Latency, LatencyError, LatencySummary, LogWriter, PERCENTILES};
 pub use running::Running;
+pub(crate) use running::grouped;
 pub use sequence::{DeliveryCounts, Heard, TRACKS_MAX, Tracker, Tracks};
 pub use series::{Sample, ServerSample};
