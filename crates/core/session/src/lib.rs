@@ -1,1 +1,35 @@
-//! One connection as a state machine: bytes in, bytes and commands out.
+//! One connection as a state machine: bytes in, bytes and orders out.
+//!
+//! A session begins as HTTP, and its first request decides what it becomes: a
+//! WebSocket, an event stream, a stream of lines, or an answer. What it wants of the
+//! hub it writes down as [`Order`]s; whoever runs it carries them out and hands the
+//! answers back. What all sessions of a shard share is the [`Desk`].
+//!
+//! Never: sockets, clocks, channels' members. An idle session owns no heap memory
+//! unless its client brought a token or subscribed to several channels at once.
+
+mod api;
+mod centrifuge;
+mod client_id;
+mod cursor;
+mod desk;
+mod effects;
+mod format;
+mod http;
+mod identity;
+mod opening;
+mod permit;
+mod route;
+mod session;
+mod stream;
+mod ws;
+
+pub use client_id::{ClientId, NodeKey};
+pub use cursor::{Cursor, CursorEntry};
+pub use desk::{Desk, Page, Pages, SessionLimits};
+pub use effects::{End, Fx, NodeCount, Order, Question, Told};
+pub use format::{
+    CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
+};
+pub use identity::Identity;
+pub use session::{Farewell, Session, Transport};

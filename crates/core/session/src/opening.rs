@@ -1,0 +1,85 @@
+//! The moment between a connection's request for several channels and its first words:
+//! all channels have to answer before it can be told where it stands.
+
+use std::sync::Arc;
+
+use throng_broker::{Recovery, Refusal, Subscribed};
+use throng_types::{ChannelName, Publication};
+
+/// The token of subscribes that belong to the opening; commands of clients have other ids.
+pub(crate) const OPENING: u32 = 0;
+
+/// What one channel said.
+pub(crate) struct Opened {
+    pub(crate) channel: ChannelName,
+    pub(crate) result: Result<Subscribed, Refusal>,
+}
+
+/// Channels asked, and what those that answered said. Boxed, and gone once all have.
+#[derive(Default)]
+pub(crate) struct Opening {
+    waiting: usize,
+    /// In the order in which they answered.
+    pub(crate) opened: Vec<Opened>,
+    /// The connect command that the answer belongs to, if one does.
+    pub(crate) command: u32,
+    /// Whether the client said where it had been.
+    pub(crate) resuming: bool,
+    /// Deliveries that must be encoded after the first words, because their ids tell the
+    /// place in all channels.
+    held: Vec<Arc<Publication>>,
+    /// More came than is held; the client must come back and recover.
+    pub(crate) overflowed: bool,
+}
+
+/// Deliveries held; the opening lasts as long as mail takes between shards.
+const HELD_MAX: usize = 1024;
+
+impl Opening {
+    pub(crate) fn new(waiting: usize, command: u32, resuming: bool) -> Box<Self> {
+        Box::new(Self {
+            waiting,
+            command,
+            resuming,
+            ..Self::default()
+        })
+    }
+
+    /// Takes an answer; true once all are in.
+    pub(crate) fn take(
+        &mut self,
+        channel: ChannelName,
+        result: Result<Subscribed, Refusal>,
+    ) -> bool {
+        self.opened.push(Opened { channel, result });
+        self.opened.len() >= self.waiting
+    }
+
+    /// Keeps a delivery until the first words have been said.
+    pub(crate) fn hold(&mut self, publication: &Arc<Publication>) {
+        if self.held.len() < HELD_MAX {
+            self.held.push(publication.clone());
+        } else {
+            self.overflowed = true;
+        }
+    }
+
+    /// What was kept, in order.
+    pub(crate) fn take_held(&mut self) -> Vec<Arc<Publication>> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Whether the client has, or is about to get, everything since it was last here.
+    pub(crate) fn recovered(&self) -> bool {
+        let whole = |opened: &Opened| {
+            matches!(
+                &opened.result,
+                Ok(Subscribed {
+                    recovery: Recovery::Whole(_),
+                    ..
+                })
+            )
+        };
+        self.resuming && self.opened.iter().all(whole)
+    }
+}

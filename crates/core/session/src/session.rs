@@ -1,0 +1,238 @@
+//! The doors of a session: what may happen to it, dispatched to what it has become.
+
+use std::sync::Arc;
+
+use throng_hub::{Answer, Format};
+use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
+
+use crate::effects::{Fx, Told};
+use crate::http::Http;
+use crate::stream::Stream;
+use crate::ws::Ws;
+use crate::{Desk, Identity};
+
+/// How a session's peer is connected, for gauges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// HTTP requests and answers, or nothing said yet.
+    Http,
+    /// A WebSocket.
+    WebSocket,
+    /// An event stream.
+    Sse,
+    /// A stream of lines.
+    Stream,
+}
+
+/// Why and with which words a connection is ended from above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// For one of our reasons.
+    Because(Disconnect),
+    /// With a code and reason that the server API named.
+    Custom {
+        /// A WebSocket close code, 3000 to 4999.
+        code: u16,
+        /// At most 123 bytes.
+        reason: Box<str>,
+    },
+    /// The server goes down; come back in so many milliseconds.
+    Drain {
+        /// How long this client should wait.
+        reconnect_ms: u64,
+    },
+}
+
+impl Farewell {
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Because(reason) => reason.code(),
+            Self::Custom { code, .. } => *code,
+            Self::Drain { .. } => Disconnect::Shutdown.code(),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Because(reason) => reason.reason(),
+            Self::Custom { reason, .. } => reason,
+            Self::Drain { .. } => Disconnect::Shutdown.reason(),
+        }
+    }
+}
+
+/// What a session is at the moment.
+pub(crate) enum Kind {
+    Http(Http),
+    Ws(Ws),
+    Stream(Stream),
+}
+
+/// See the crate's head.
+pub struct Session(Kind);
+
+impl Session {
+    /// A connection to the client port; `refused` if its address has too many already.
+    #[must_use]
+    pub const fn client(refused: bool) -> Self {
+        Self(Kind::Http(Http::client(refused)))
+    }
+
+    /// A connection to the API port.
+    #[must_use]
+    pub const fn api() -> Self {
+        Self(Kind::Http(Http::api()))
+    }
+
+    /// How its peer is connected.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match &self.0 {
+            Kind::Http(_) => Transport::Http,
+            Kind::Ws(_) => Transport::WebSocket,
+            Kind::Stream(stream) if stream.is_sse() => Transport::Sse,
+            Kind::Stream(_) => Transport::Stream,
+        }
+    }
+
+    /// Whether it belongs to a client, not to the server API.
+    #[must_use]
+    pub const fn is_client(&self) -> bool {
+        match &self.0 {
+            Kind::Http(http) => http.is_client(),
+            Kind::Ws(_) | Kind::Stream(_) => true,
+        }
+    }
+
+    /// Who it is, if its token says.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        match &self.0 {
+            Kind::Http(_) => None,
+            Kind::Ws(ws) => ws.identity(),
+            Kind::Stream(stream) => stream.identity(),
+        }
+    }
+
+    /// Bytes arrived; all of them are taken.
+    pub fn bytes(&mut self, id: ConnId, input: &mut [u8], desk: &Desk, fx: &mut Fx<'_>) {
+        let becomes = match &mut self.0 {
+            Kind::Http(http) => http.bytes(id, input, desk, fx),
+            Kind::Ws(ws) => {
+                ws.bytes(id, input, desk, fx);
+                None
+            }
+            // An event stream has nothing to say, but may pipeline in vain.
+            Kind::Stream(_) => None,
+        };
+        self.become_if(becomes, id, desk, fx);
+    }
+
+    fn become_if(
+        &mut self,
+        becomes: Option<(Kind, Vec<u8>)>,
+        id: ConnId,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        if let Some((kind, mut rest)) = becomes {
+            self.0 = kind;
+            if !rest.is_empty() && fx.end.is_none() {
+                self.bytes(id, &mut rest, desk, fx);
+            }
+        }
+    }
+
+    /// Its deadline has come.
+    pub fn timeout(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        match &mut self.0 {
+            Kind::Http(http) => http.timeout(desk, fx),
+            Kind::Ws(ws) => ws.timeout(id, desk, fx),
+            Kind::Stream(stream) => stream.timeout(id, desk, fx),
+        }
+    }
+
+    /// The hub answers; `token` is the one that the order carried.
+    pub fn answer(&mut self, id: ConnId, token: u32, answer: Answer, desk: &Desk, fx: &mut Fx<'_>) {
+        let becomes = match &mut self.0 {
+            Kind::Http(http) => http.answer(id, token, answer, desk, fx),
+            Kind::Ws(ws) => {
+                ws.answer(id, token, answer, desk, fx);
+                None
+            }
+            Kind::Stream(stream) => {
+                stream.answer(id, token, answer, desk, fx);
+                None
+            }
+        };
+        self.become_if(becomes, id, desk, fx);
+    }
+
+    /// Every shard has answered a question of the server API.
+    pub fn told(&mut self, id: ConnId, told: Vec<Told>, desk: &Desk, fx: &mut Fx<'_>) {
+        if let Kind::Http(http) = &mut self.0 {
+            let becomes = http.told(id, told, desk, fx);
+            self.become_if(becomes, id, desk, fx);
+        }
+    }
+
+    /// Appends a publication in this session's personal form; nothing while it must wait.
+    pub fn encode_personal(
+        &mut self,
+        format: Format,
+        publication: &Arc<Publication>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Kind::Stream(stream) = &mut self.0 {
+            stream.encode_personal(format, publication, out);
+        }
+    }
+
+    /// Its queue has been full and is empty again; `dropped` deliveries were shed meanwhile.
+    pub fn drained(&mut self, dropped: u32, fx: &mut Fx<'_>) {
+        if dropped == 0 {
+            return;
+        }
+        match &self.0 {
+            Kind::Http(_) => {}
+            Kind::Ws(ws) => ws.tell_dropped(dropped, fx),
+            Kind::Stream(stream) => stream.tell_dropped(dropped, fx),
+        }
+    }
+
+    /// The server ended one of its subscriptions.
+    pub fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, fx: &mut Fx<'_>) {
+        match &mut self.0 {
+            Kind::Http(_) => {}
+            Kind::Ws(ws) => ws.tell_unsubscribed(channel, why, fx),
+            Kind::Stream(stream) => stream.tell_unsubscribed(channel, why, fx),
+        }
+    }
+
+    /// Ends it, in the words of its protocol.
+    pub fn farewell(&mut self, farewell: &Farewell, desk: &Desk, fx: &mut Fx<'_>) {
+        match &mut self.0 {
+            Kind::Http(http) => http.farewell(fx),
+            Kind::Ws(ws) => ws.farewell(farewell, desk, fx),
+            Kind::Stream(stream) => stream.farewell(farewell, desk, fx),
+        }
+    }
+}
+
+/// When the first sign of life of a connection is due: somewhere within the first
+/// interval, so that a crowd that came at once is not spoken to at once for ever.
+pub(crate) fn first_beat(id: ConnId, interval_ms: u64, now: Now) -> throng_types::Millis {
+    let spread = u64::from(id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    now.mono + interval_ms / 2 + ((spread * (interval_ms / 2).max(1)) >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_stays_small() {
+        // Every idle connection pays this.
+        assert!(size_of::<Session>() <= 72, "{}", size_of::<Session>());
+    }
+}
