@@ -200,10 +200,8 @@ impl<A: App> Running<A> {
     }
 
     fn ready(&mut self, index: u32, event: &mio::event::Event, flushed: &mut Flushed) {
-        if self.conns.is_connecting(index) {
-            if event.is_writable() || event.is_error() {
-                self.connected(index);
-            }
+        if self.conns.is_connecting(index) && (event.is_writable() || event.is_error()) {
+            self.connected(index);
         }
         if event.is_writable() {
             self.conns.write(index, flushed);

@@ -1,0 +1,311 @@
+//! What the shard's loop does with the table: inserts, reads' bookkeeping, writes, burials.
+//!
+//! Never: decides what bytes mean; the app does, in [`Conns::act`].
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use throng_sys::socket;
+use throng_types::{ConnId, Millis, Now};
+
+use super::{Conns, Flushed, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
+use crate::outbound::Outbound;
+use crate::{Accepted, Closed, Effects, Ending};
+
+impl<S> Conns<S> {
+    pub(crate) const fn set_now(&mut self, now: Now) {
+        self.now = now;
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        fd: OwnedFd,
+        accepted: Accepted<S>,
+        connecting: bool,
+    ) -> ConnId {
+        self.generation = self.generation.wrapping_add(1);
+        let generation = self.generation;
+        let index = self.slots.insert(Slot {
+            fd,
+            generation,
+            out: NO_QUEUE,
+            tag: accepted.tag,
+            flags: if connecting { flag::CONNECTING } else { 0 },
+            session: accepted.session,
+        });
+        self.wheel.set(index, accepted.deadline);
+        ConnId::new(self.shard, index, generation)
+    }
+
+    pub(crate) fn take_opening(&mut self) -> Vec<(OwnedFd, Accepted<S>)> {
+        std::mem::take(&mut self.opening)
+    }
+
+    pub(crate) fn fd(&self, index: u32) -> Option<BorrowedFd<'_>> {
+        self.slots.get(index).map(|slot| slot.fd.as_fd())
+    }
+
+    /// Whether an outgoing connection has just been established (asked at its first writability).
+    pub(crate) fn take_connecting(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let connecting = slot.has(flag::CONNECTING);
+        slot.flags &= !flag::CONNECTING;
+        connecting
+    }
+
+    pub(crate) fn is_connecting(&self, index: u32) -> bool {
+        self.slots
+            .get(index)
+            .is_some_and(|slot| slot.has(flag::CONNECTING))
+    }
+
+    /// Whether input may be taken now. If not, it is remembered that some waits.
+    pub(crate) fn may_read(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        if slot.has(flag::DOOMED | flag::LISTED | flag::READ_END) {
+            return false;
+        }
+        let waiting = self.queues.get(slot.out).map_or(0, Outbound::bytes);
+        if waiting <= self.limits.unread_above_bytes || slot.has(flag::LINGERING) {
+            return true;
+        }
+        slot.flags |= flag::UNREAD;
+        false
+    }
+
+    /// Marks a connection as listed for the next turn; false if it is already.
+    pub(crate) fn list(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let new = !slot.has(flag::LISTED);
+        slot.flags |= flag::LISTED;
+        new
+    }
+
+    /// Takes the mark away; false if there was none, because the one that was listed has gone.
+    pub(crate) fn unlist(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let listed = slot.has(flag::LISTED);
+        slot.flags &= !flag::LISTED;
+        listed
+    }
+
+    /// Whether the connection's input is thrown away because it is on its way out.
+    pub(crate) fn is_ending(&self, index: u32) -> bool {
+        self.slots
+            .get(index)
+            .is_some_and(|slot| slot.has(flag::LEAVING))
+    }
+
+    /// The peer has shut its sending side. What waits for it leaves first: it may have said all
+    /// that it had to say and wait for the answer.
+    pub(crate) fn read_ended(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        slot.flags |= flag::READ_END;
+        if slot.out == NO_QUEUE {
+            let why = slot.ended_by();
+            return self.doom(index, why);
+        }
+        self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+        self.mark_dirty(index);
+    }
+
+    /// Runs the app on a connection and carries out what it wants done.
+    pub(crate) fn act(&mut self, index: u32, act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>)) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        let id = ConnId::new(self.shard, index, slot.generation);
+        let mut out = std::mem::take(&mut self.scratch);
+        let mut fx = Effects::new(&mut out, self.now);
+        act(id, &mut slot.session, &mut fx);
+        let (deadline, ending) = (fx.deadline, fx.ending);
+        if slot.has(flag::LEAVING) {
+            // Too late for everything but haste.
+            if ending == Some(Ending::Now) {
+                self.doom(index, Closed::ByApp);
+            }
+        } else {
+            if let Some(deadline) = deadline {
+                self.wheel.set(index, deadline);
+            }
+            if !out.is_empty() {
+                self.queue_own(index, &out);
+            }
+            match ending {
+                None => {}
+                Some(Ending::Now) => self.doom(index, Closed::ByApp),
+                Some(Ending::Flush) => self.end_after_flush(index),
+            }
+        }
+        out.clear();
+        // One large reply must not keep its memory for good.
+        out.shrink_to(64 << 10);
+        self.scratch = out;
+    }
+
+    /// Queues a session's own bytes. They have no bound of their own, since a reply may be of
+    /// any size; but who has not taken twice the bound gets no more.
+    fn queue_own(&mut self, index: u32, bytes: &[u8]) {
+        let bytes_max = 2 * self.limits.queue_bytes_max;
+        let queue = self.queue_mut(index);
+        if bytes_max < queue.bytes() {
+            self.stats.slow += 1;
+            return self.doom(index, Closed::Slow);
+        }
+        queue.push_own(bytes);
+        if !queue.blocked {
+            self.mark_dirty(index);
+        }
+    }
+
+    fn end_after_flush(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.flags |= flag::ENDING;
+        }
+        self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+        self.mark_dirty(index);
+    }
+
+    /// Calls the app for each deadline that has come; a lingering connection's ends it.
+    pub(crate) fn expired(&mut self) -> Vec<u32> {
+        let mut due = Vec::new();
+        self.wheel.expire(self.now.mono, |index| due.push(index));
+        due.retain(|&index| {
+            let ending = self.is_ending(index);
+            if ending && let Some(why) = self.slots.get(index).map(Slot::ended_by) {
+                self.doom(index, why);
+            }
+            !ending
+        });
+        due
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Millis> {
+        self.wheel.next_deadline()
+    }
+
+    /// Writes to every dirty connection once. Returns those whose queues became empty
+    /// after having been blocked, with the frames they lost, and those whose input waits.
+    pub(crate) fn flush(&mut self) -> Flushed {
+        let mut flushed = Flushed::default();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for index in dirty.drain(..) {
+            if let Some(slot) = self.slots.get_mut(index)
+                && slot.has(flag::DIRTY)
+            {
+                slot.flags &= !flag::DIRTY;
+                self.write(index, &mut flushed);
+            }
+        }
+        if dirty.capacity() <= LIST_KEPT {
+            self.dirty = dirty;
+        }
+        flushed
+    }
+
+    /// Writes what waits for one connection, as far as the kernel takes it.
+    pub(crate) fn write(&mut self, index: u32, flushed: &mut Flushed) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        if slot.has(flag::DOOMED | flag::CONNECTING) {
+            return;
+        }
+        let Some(queue) = self.queues.get_mut(slot.out) else {
+            return self.written(index);
+        };
+        while !queue.is_empty() {
+            self.stats.writes += 1;
+            let result = queue.with_slices(|slices| match slices {
+                [one] => socket::send(slot.fd.as_fd(), one),
+                many => socket::send_vectored(slot.fd.as_fd(), many),
+            });
+            match result {
+                Ok(sent) => {
+                    self.stats.sent_bytes += sent as u64;
+                    queue.sent(sent);
+                    if slot.has(flag::LEAVING) {
+                        self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    // The kernel tells once there is room: readiness is edge-triggered.
+                    queue.blocked = true;
+                    break;
+                }
+                Err(error) => return self.fail(index, &error),
+            }
+        }
+        if slot.flags & (flag::UNREAD | flag::LISTED) == flag::UNREAD
+            && queue.bytes() <= self.limits.unread_above_bytes
+        {
+            slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
+            flushed.unread.push(index);
+        }
+        if queue.is_empty() {
+            if queue.blocked || queue.dropped > 0 {
+                flushed.drained.push((index, queue.dropped));
+            }
+            let out = std::mem::replace(&mut slot.out, NO_QUEUE);
+            self.recycle(out);
+            self.written(index);
+        }
+    }
+
+    fn recycle(&mut self, queue: u32) {
+        if let Some(mut queue) = self.queues.remove(queue)
+            && queue.recycle()
+            && self.pool.len() < POOL
+        {
+            self.pool.push(queue);
+        }
+    }
+
+    /// Everything has left: if the connection is to end, ends it, or shuts its sending side
+    /// and waits for the peer.
+    fn written(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
+        if slot.has(flag::READ_END) {
+            let why = slot.ended_by();
+            self.doom(index, why);
+        } else if slot.has(flag::ENDING) {
+            slot.flags = (slot.flags & !flag::ENDING) | flag::LINGERING;
+            self.wheel.set(index, Some(self.now.mono + LINGER_MS));
+            if socket::shutdown_write(slot.fd.as_fd()).is_err() {
+                self.doom(index, Closed::ByApp);
+            }
+        }
+    }
+
+    /// Takes the connections that failed or ended out of the table.
+    pub(crate) fn take_doomed(&mut self) -> Option<(ConnId, S, u32, Closed)> {
+        loop {
+            let Some((index, why)) = self.doomed.pop() else {
+                if self.doomed.capacity() > LIST_KEPT {
+                    self.doomed = Vec::new();
+                }
+                return None;
+            };
+            self.wheel.set(index, None);
+            let Some(slot) = self.slots.remove(index) else {
+                continue;
+            };
+            if slot.out != NO_QUEUE {
+                self.recycle(slot.out);
+            }
+            let id = ConnId::new(self.shard, index, slot.generation);
+            return Some((id, slot.session, slot.tag, why));
+        }
+    }
+}

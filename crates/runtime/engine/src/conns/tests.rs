@@ -1,0 +1,185 @@
+//! The table under a clock of its own, with sockets of the kernel's.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use throng_types::Millis;
+
+use super::*;
+use crate::Ending;
+
+/// An idle connection's price, without its session: recorded, and not to grow unnoticed.
+const SLOT_BYTES: usize = 20;
+
+fn table() -> Conns<u32> {
+    Conns::new(ShardId(3), ConnLimits::default())
+}
+
+fn accepted(deadline: Option<Millis>) -> Accepted<u32> {
+    Accepted {
+        session: 5,
+        tag: 7,
+        deadline,
+    }
+}
+
+fn at(ms: u64) -> Now {
+    Now {
+        mono: Millis(ms),
+        unix_ms: 0,
+    }
+}
+
+/// A connection in the table and its peer.
+fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, ConnId) {
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let id = conns.insert(ours.into(), accepted(None), false);
+    (peer, id)
+}
+
+/// What the table says of the connections that have gone.
+fn gone(conns: &mut Conns<u32>) -> Vec<(ConnId, Closed)> {
+    std::iter::from_fn(|| conns.take_doomed())
+        .map(|(id, _, _, why)| (id, why))
+        .collect()
+}
+
+#[test]
+fn a_slot_is_small() {
+    assert_eq!(Conns::<u32>::slot_bytes(), SLOT_BYTES + size_of::<u32>());
+    assert!(Conns::<u64>::slot_bytes() <= 32);
+}
+
+#[test]
+fn ten_thousand_connections_leave_nothing_behind() {
+    let mut conns = table();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let frame = Frame::new(b"delivery");
+    let delivery = Delivery {
+        frames: std::slice::from_ref(&frame),
+        joined: &frame,
+        key: 1,
+        overflow: Overflow::Close,
+        gather: true,
+    };
+    let ids: Vec<ConnId> = (0..10_000)
+        .map(|n| {
+            let fd = null.try_clone().unwrap().into();
+            conns.insert(fd, accepted(Some(Millis(n * 1000))), false)
+        })
+        .collect();
+    for id in &ids {
+        conns.deliver(id.index(), &delivery);
+        conns.act(id.index(), |_, _, fx| fx.out.extend([0; 8192]));
+    }
+    assert_eq!((conns.len(), conns.queues.len()), (10_000, 10_000));
+    // A write to what is no socket fails, and that ends each of them.
+    conns.flush();
+    assert_eq!(gone(&mut conns).len(), 10_000);
+    assert!(conns.is_empty() && conns.queues.is_empty());
+    assert_eq!((conns.slots.bound(), conns.queues.bound()), (0, 0));
+    assert!(conns.pool.len() <= POOL);
+    assert_eq!(conns.next_deadline(), None);
+    let lists = [conns.dirty.capacity(), conns.doomed.capacity()];
+    assert!(lists.iter().all(|&kept| kept <= LIST_KEPT), "{lists:?}");
+    assert!(conns.scratch.capacity() <= 64 << 10);
+}
+
+#[test]
+fn an_ending_connection_has_time_as_long_as_it_makes_progress() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut peer, id) = connection(&mut conns, &listener);
+    let total = 24 << 20;
+    conns.set_now(at(1000));
+    conns.act(id.index(), |_, _, fx| {
+        fx.out.resize(total, 1);
+        fx.end(Ending::Flush);
+    });
+    let mut now = 1000;
+    let mut read = 0;
+    let mut buffer = vec![0; 4 << 20];
+    // Virtual seconds pass between the steps of a peer that reads.
+    while 0 < conns.queued_bytes(id) {
+        let before = conns.stats().sent_bytes;
+        conns.flush();
+        let mut flushed = Flushed::default();
+        while conns.stats().sent_bytes == before && 0 < conns.queued_bytes(id) {
+            read += peer.read(&mut buffer).unwrap();
+            conns.write(id.index(), &mut flushed);
+        }
+        now += LINGER_MS - 500;
+        conns.set_now(at(now));
+        assert_eq!(conns.expired(), []);
+        assert_eq!(gone(&mut conns), []);
+    }
+    // All has left: from here on the peer has as long to close.
+    while read < total {
+        read += peer.read(&mut buffer).unwrap();
+    }
+    assert_eq!(peer.read(&mut buffer).unwrap(), 0);
+    conns.set_now(at(now + 2 * LINGER_MS));
+    assert_eq!(conns.expired(), []);
+    assert_eq!(gone(&mut conns), [(id, Closed::ByApp)]);
+}
+
+#[test]
+fn an_ending_connection_without_progress_goes() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_idle, flushed) = connection(&mut conns, &listener);
+    let (_deaf, stuck) = connection(&mut conns, &listener);
+    let (_half, ended) = connection(&mut conns, &listener);
+    conns.act(flushed.index(), |_, _, fx| fx.end(Ending::Flush));
+    for id in [stuck, ended] {
+        conns.act(id.index(), |_, _, fx| fx.out.resize(24 << 20, 1));
+    }
+    conns.act(stuck.index(), |_, _, fx| fx.end(Ending::Flush));
+    conns.read_ended(ended.index());
+    conns.flush();
+    assert_eq!(gone(&mut conns), []);
+    // What the app wants after the end is too late.
+    conns.act(stuck.index(), |_, _, fx| fx.set_deadline(None));
+    conns.set_now(at(LINGER_MS + 100));
+    assert_eq!(conns.expired(), []);
+    let mut why = gone(&mut conns);
+    why.sort_unstable_by_key(|(id, _)| *id);
+    let expect = [
+        (flushed, Closed::ByApp),
+        (stuck, Closed::ByApp),
+        (ended, Closed::ByPeer),
+    ];
+    assert_eq!(why, expect);
+}
+
+#[test]
+fn a_slot_used_again_inherits_nothing() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_peer, old) = connection(&mut conns, &listener);
+    conns.act(old.index(), |_, _, fx| {
+        fx.out.extend(b"never written");
+        fx.set_deadline(Some(Millis(50)));
+    });
+    assert!(conns.list(old.index()));
+    conns.doom(old.index(), Closed::ByApp);
+    assert_eq!(gone(&mut conns), [(old, Closed::ByApp)]);
+
+    let (mut peer, new) = connection(&mut conns, &listener);
+    assert_eq!(new.index(), old.index());
+    assert!(!conns.unlist(new.index()), "a stale entry of the list");
+    conns.act(new.index(), |_, _, fx| fx.out.extend(b"hello"));
+    let stale_and_new = conns.dirty.clone();
+    assert_eq!(stale_and_new, [new.index(); 2]);
+    conns.flush();
+    assert_eq!(conns.stats().writes, 1);
+    let mut seen = [0; 5];
+    peer.read_exact(&mut seen).unwrap();
+    assert_eq!(&seen, b"hello");
+    conns.set_now(at(10_000));
+    assert_eq!(conns.expired(), []);
+    peer.write_all(b"x").unwrap();
+    assert!(!conns.with(old, |_, _| {}) && conns.with(new, |_, _| {}));
+}
