@@ -1,0 +1,12 @@
+//! Shards on threads, clients on loopback: the engine as a peer sees it.
+//!
+//! Nothing here sleeps or measures: each wait is for a condition, and only failing tests
+//! reach its end.
+
+mod ending;
+mod mail;
+mod outgoing;
+mod slow;
+mod support;
+mod timers;
+mod traffic;

@@ -1,0 +1,172 @@
+//! Peers that do not read: each costs itself only, and by the rule it was given.
+
+use std::io::Read;
+use std::net::TcpStream;
+
+use throng_engine::{Closed, ConnLimits, Overflow};
+
+use crate::support::{Event, Manner, NEVER_MS, numbered, numbers, rig};
+
+const FRAME: usize = 8 << 10;
+const LIMITS: ConnLimits = ConnLimits {
+    queue_bytes_max: 64 << 10,
+    unread_above_bytes: 16 << 10,
+};
+
+fn read_numbers(client: &mut TcpStream, last: u64) -> Vec<u64> {
+    let mut seen = Vec::new();
+    let mut frame = vec![0; FRAME];
+    while seen.last() != Some(&last) {
+        client.read_exact(&mut frame).unwrap();
+        seen.extend(numbers(&frame, FRAME));
+    }
+    seen
+}
+
+#[test]
+fn a_full_queue_ends_its_connection_and_no_other() {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut slow, slow_id) = rig.client();
+    let (mut quick, quick_id) = rig.client();
+    let first = rig.deliver_until_queued(slow_id, FRAME);
+    for number in 0..20 {
+        for id in [slow_id, quick_id] {
+            rig.deliver(id, vec![numbered(first + number, FRAME)], Overflow::Close);
+        }
+    }
+    assert_eq!(rig.closed(), (slow_id, Closed::Slow));
+    let seen = read_numbers(&mut quick, first + 19);
+    assert_eq!(seen, (first..first + 20).collect::<Vec<_>>());
+    assert!(rig.seen.lock().unwrap().queued_bytes_most <= LIMITS.queue_bytes_max);
+    assert_eq!(rig.ask(|conns, _| conns.stats().slow), 1);
+    // What the kernel had taken arrives, whole or cut, and then the end.
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert_eq!(numbers(&rest[..FRAME], FRAME), [0]);
+}
+
+/// Delivers until frames are dropped; returns what arrived and what was reported.
+fn lag(overflow: Overflow) -> (Vec<u64>, u64, u32) {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, id) = rig.client();
+    let first = rig.deliver_until_queued(id, FRAME);
+    let count = first + 50;
+    for number in first..count {
+        rig.deliver(id, vec![numbered(number, FRAME)], overflow);
+    }
+    assert!(rig.seen.lock().unwrap().queued_bytes_most <= LIMITS.queue_bytes_max);
+    let seen = read_numbers(&mut client, count - 1);
+    let dropped = rig.find(|event| match event {
+        Event::Drained(whom, dropped) => Some((whom, dropped)),
+        _ => None,
+    });
+    assert_eq!(dropped.0, id);
+    let counted = rig.ask(|conns, _| conns.stats().dropped);
+    assert_eq!(counted, u64::from(dropped.1));
+    (seen, count, dropped.1)
+}
+
+#[test]
+fn the_oldest_frames_go_and_are_counted() {
+    let (seen, count, dropped) = lag(Overflow::DropOldest);
+    assert!(seen.is_sorted_by(|a, b| a < b));
+    assert!(30 < dropped, "{dropped}");
+    assert_eq!(seen.len() as u64 + u64::from(dropped), count);
+    // The queue's worth of newest frames survives.
+    let newest = (count - 6)..count;
+    assert!(
+        newest.clone().all(|number| seen.contains(&number)),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn only_the_latest_waits() {
+    let (seen, count, dropped) = lag(Overflow::LatestOnly);
+    assert!(seen.is_sorted_by(|a, b| a < b));
+    assert!(48 <= dropped, "{dropped}");
+    assert_eq!(seen.len() as u64 + u64::from(dropped), count);
+}
+
+#[test]
+fn a_queue_that_lost_nothing_says_so_when_it_is_empty_again() {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, id) = rig.client();
+    let count = rig.deliver_until_queued(id, FRAME);
+    let seen = read_numbers(&mut client, count - 1);
+    assert_eq!(seen, (0..count).collect::<Vec<_>>());
+    let event = rig.find(|event| matches!(event, Event::Drained(..)).then_some(event));
+    assert_eq!(event, Event::Drained(id, 0));
+    rig.deliver(id, vec![numbered(count, FRAME)], Overflow::Close);
+    assert_eq!(read_numbers(&mut client, count), [count]);
+}
+
+#[test]
+fn frames_gather_behind_replies_in_order() {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, id) = rig.client();
+    let writes = rig.ask(move |conns, _| {
+        let before = conns.stats().writes;
+        for number in 0..7 {
+            let frame = throng_types::Frame::new(&numbered(number, FRAME));
+            conns.deliver(
+                id.index(),
+                &throng_engine::Delivery {
+                    frames: &[frame.clone()],
+                    joined: &frame,
+                    key: number as u32,
+                    overflow: Overflow::Close,
+                    gather: true,
+                },
+            );
+        }
+        conns.with(id, |_, fx| fx.out.extend(numbered(7, FRAME)));
+        before
+    });
+    assert_eq!(read_numbers(&mut client, 7), (0..8).collect::<Vec<_>>());
+    assert_eq!(rig.ask(|conns, _| conns.stats().writes), writes + 1);
+}
+
+#[test]
+fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, id) = rig.client();
+    let first = rig.deliver_until_queued(id, FRAME);
+    let before = rig.ask(|conns, _| conns.stats().writes);
+    let count = first + 1000;
+    for number in first..count {
+        rig.deliver(id, vec![numbered(number, FRAME)], Overflow::DropOldest);
+    }
+    let after = rig.ask(|conns, _| conns.stats().writes);
+    assert!(after <= before + 10, "{} calls", after - before);
+    read_numbers(&mut client, count - 1);
+}
+
+#[test]
+fn one_large_reply_is_sent_although_it_exceeds_the_bound_and_time_passes() {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (mut client, id) = rig.client();
+    let large = crate::support::pattern(24 << 20);
+    let reply = large.clone();
+    rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.extend(reply)));
+    rig.set_deadline(id, Some(0));
+    rig.find(|event| (event == Event::Timeout(id)).then_some(()));
+    rig.set_deadline(id, Some(NEVER_MS));
+    assert_eq!(rig.ask(|conns, _| conns.stats().slow), 0);
+    let mut back = vec![0; large.len()];
+    client.read_exact(&mut back).unwrap();
+    assert!(back == large);
+}
+
+#[test]
+fn replies_beyond_twice_the_bound_end_the_connection() {
+    let rig = rig(Manner::Echo, LIMITS);
+    let (_client, id) = rig.client();
+    rig.deliver_until_queued(id, FRAME);
+    for _ in 0..4 {
+        rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.resize(64 << 10, 1)));
+    }
+    assert_eq!(rig.closed(), (id, Closed::Slow));
+    let most = rig.seen.lock().unwrap().queued_bytes_most;
+    assert!(most <= 2 * LIMITS.queue_bytes_max + (64 << 10), "{most}");
+}
