@@ -75,7 +75,7 @@ fn the_oldest_frames_go_and_are_counted() {
     // The queue's worth of newest frames survives.
     let newest = (count - 6)..count;
     assert!(
-        newest.clone().all(|number| seen.contains(&number)),
+        newest.into_iter().all(|number| seen.contains(&number)),
         "{seen:?}"
     );
 }
@@ -112,7 +112,7 @@ fn frames_gather_behind_replies_in_order() {
             conns.deliver(
                 id.index(),
                 &throng_engine::Delivery {
-                    frames: &[frame.clone()],
+                    frames: std::slice::from_ref(&frame),
                     joined: &frame,
                     key: number as u32,
                     overflow: Overflow::Close,
