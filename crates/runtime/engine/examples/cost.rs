@@ -26,6 +26,8 @@ struct Fanout {
     gather: bool,
     indices: Vec<u32>,
     events: Sender<()>,
+    /// Turns until a round is over: what it queued leaves after the turn in which it came.
+    turns_left: u32,
     ended: bool,
 }
 
@@ -67,7 +69,7 @@ impl App for Fanout {
         for &index in &self.indices {
             conns.deliver(index, &delivery);
         }
-        let _ = self.events.send(());
+        self.turns_left = 2;
     }
 
     fn take_mail(&mut self, _to: usize) -> Option<Mail> {
@@ -75,7 +77,11 @@ impl App for Fanout {
     }
 
     fn turn(&mut self, _conns: &mut Conns<u64>, _now: Now) -> bool {
-        false
+        if self.turns_left == 1 {
+            let _ = self.events.send(());
+        }
+        self.turns_left = self.turns_left.saturating_sub(1);
+        0 < self.turns_left
     }
 
     fn finished(&self, _conns: &Conns<u64>) -> bool {
@@ -92,7 +98,7 @@ fn main() {
     let number = |text: &String| text.parse::<usize>().expect("a number");
     let gather = mode == "gather";
 
-    let listener = socket::listen(SocketAddr::from(([127, 0, 0, 1], 0)), 1024).expect("a port");
+    let listener = socket::listen(SocketAddr::from(([127, 0, 0, 1], 0)), 4096).expect("a port");
     let addr = socket::local_addr(listener.as_fd()).expect("its address");
     let options = ShardOptions {
         shard: ShardId(0),
@@ -103,22 +109,23 @@ fn main() {
     let (mut seats, doors) = throng_engine::seats(vec![options]).expect("a reactor");
     let seat = seats.remove(0);
     let (events, seen) = channel();
+    // Before the shard runs, so that it accepts them in full batches.
+    let clients: Vec<TcpStream> = (0..number(connections))
+        .map(|_| TcpStream::connect(addr).expect("room in the backlog"))
+        .collect();
     let thread = std::thread::spawn(move || {
         let app = Fanout {
             gather,
             indices: Vec::new(),
             events,
+            turns_left: 0,
             ended: false,
         };
         seat.with(app).run(|_, _, _| ())
     });
-    let clients: Vec<TcpStream> = (0..number(connections))
-        .map(|_| {
-            let client = TcpStream::connect(addr).expect("a connection");
-            seen.recv().expect("accepted");
-            client
-        })
-        .collect();
+    for _ in &clients {
+        seen.recv().expect("accepted");
+    }
     for _ in 0..number(rounds) {
         let _ = doors[0].send(Mail::Round);
         seen.recv().expect("a round");
