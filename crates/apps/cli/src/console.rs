@@ -44,7 +44,7 @@ impl Paint {
 
     /// By status word: as the doctor's table has it.
     pub(crate) fn status(self, text: &str) -> String {
-        match text.trim() {
+        match text.to_ascii_lowercase().trim() {
             "ok" | "done" => self.with(GREEN, text),
             "warn" | "unknown" | "warning:" => self.with(YELLOW, text),
             "fail" | "refused" | "error:" => self.with(RED, text),

@@ -87,11 +87,13 @@ pub(crate) fn run(args: Args) -> Result {
     Ok(Exit::from(outcome))
 }
 
-/// Lines of the table begin with their status, so the first word decides; the first line is the verdict.
+const VERDICT_LINES: usize = 2;
+
+/// Lines of the table begin with their status, so the first word decides; the verdict stands above it.
 fn painted(text: &str, paint: Paint) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for (n, line) in text.split_inclusive('\n').enumerate() {
-        if n == 0 {
+        if n < VERDICT_LINES {
             out.push_str(&paint.bold(line.trim_end()));
             out.push('\n');
             continue;

@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use throng_http1::{BadBody, BadResponse, BodyDecoder, Limits, encode_request, parse_response};
 
 use super::Endpoint;
@@ -205,12 +206,26 @@ fn connect(endpoint: &Endpoint) -> Result<TcpStream, Fault> {
             Ok(stream) => {
                 // A request leaves in one piece and waits for nothing; without this the answer is no slower.
                 let _ = stream.set_nodelay(true);
+                notice_dead_peers(&stream);
                 return Ok(stream);
             }
             Err(error) => last = error,
         }
     }
     Err(Fault::Connect(last))
+}
+
+/// A peer that lost its power sends nothing, which looks like a quiet channel. The kernel asks it
+/// from time to time, and the read ends with an error if there is no answer.
+fn notice_dead_peers(stream: &TcpStream) {
+    const IDLE: Duration = Duration::from_secs(30);
+    const INTERVAL: Duration = Duration::from_secs(10);
+    const PROBES: u32 = 3;
+    // Without it everything works as long as nobody loses power.
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, IDLE);
+    let _ = sockopt::set_tcp_keepintvl(stream, INTERVAL);
+    let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
 }
 
 /// How many bytes came; 0 at the end.

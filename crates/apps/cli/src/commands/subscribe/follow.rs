@@ -6,12 +6,11 @@
 use std::io;
 use std::thread;
 
-use serde_json::Value;
 use throng_types::ChannelName;
 
 use super::Args;
 use super::backoff::Backoff;
-use super::wire::{Found, Wire};
+use super::wire::{Found, News, Wire};
 use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
@@ -90,35 +89,54 @@ impl Follower {
         if let Err(error) = exchange.wait_forever() {
             return Ok(End::Lost(error.to_string()));
         }
-        let mut told = !resuming;
+        self.read(&mut exchange)
+    }
+
+    /// Prints until the connection ends or is of no more use.
+    fn read(&mut self, exchange: &mut Exchange) -> Result<End> {
         loop {
-            let mut printed: io::Result<()> = Ok(());
-            let mut damage = None;
-            let (wire, left) = (&mut self.wire, &mut self.left);
-            let more = exchange.read_some(|data| {
-                let fed = wire.feed(data, |found| match found {
-                    Found::Publication(line) => {
-                        if printed.is_ok() && *left != Some(0) {
-                            printed = console::print([line, b"\n"].concat());
-                            if let Some(left) = left {
-                                *left -= 1;
-                            }
-                        }
-                    }
-                    Found::News(news) => told = told || tell(&news),
-                });
-                damage = damage.take().or_else(|| fed.err());
-            });
-            printed?;
+            let mut turn = Turn::default();
+            let more = exchange.read_some(|data| turn.take(data, &mut self.wire, &mut self.left));
+            turn.printed?;
             if self.left == Some(0) {
                 return Ok(End::Counted);
             }
-            match (damage, more) {
-                (Some(damage), _) => return Ok(End::Lost(damage)),
-                (None, Ok(true)) => {}
-                (None, Ok(false)) => return Ok(End::Lost(Fault::Ended.to_string())),
-                (None, Err(fault)) => return Ok(End::Lost(fault.to_string())),
+            let mut end = None;
+            for news in turn.news {
+                end = self.heed(news)?.or(end);
             }
+            let lost = match (turn.damage, more) {
+                (Some(damage), _) => damage,
+                (None, Ok(true)) if end.is_none() => continue,
+                (None, Ok(_)) => Fault::Ended.to_string(),
+                (None, Err(fault)) => fault.to_string(),
+            };
+            return Ok(end.unwrap_or(End::Lost(lost)));
+        }
+    }
+
+    /// What follows from what the server said about the stream itself.
+    fn heed(&mut self, news: News) -> Result<Option<End>> {
+        let is_final = news.is_final();
+        match news {
+            News::Subscribed { .. } | News::Dropped(_) => Ok(None),
+            News::Unsubscribed(channel) => {
+                self.args.channels.retain(|name| name.as_str() != channel);
+                if self.args.channels.is_empty() {
+                    return Err(Failure::new(Exit::Refused, "no subscription is left"));
+                }
+                Ok(None)
+            }
+            News::Disconnect { code, reason } if is_final => Err(Failure::new(
+                Exit::Refused,
+                format!(
+                    "{} ended the connection for good: {reason} ({code})",
+                    self.args.server
+                ),
+            )),
+            News::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
+                "the server ended the connection: {reason} ({code})"
+            )))),
         }
     }
 
@@ -132,7 +150,7 @@ impl Follower {
             .as_ref()
             .map(|token| format!("Bearer {token}"));
         let mut headers = vec![
-            ("Accept", self.wire.media_type()),
+            ("Accept", self.wire.accept()),
             ("Cache-Control", "no-store"),
         ];
         if let Some(token) = &token {
@@ -155,7 +173,7 @@ impl Follower {
     /// Nothing if the answer is what was asked for.
     fn judge(&self, exchange: &mut Exchange) -> Result<Option<End>> {
         let status = exchange.status;
-        if status == 200 && exchange.media_type == self.wire.media_type() {
+        if status == 200 && self.wire.is_spoken(&exchange.media_type) {
             return Ok(None);
         }
         let body = exchange.read_all(REFUSAL_BYTES_MAX).unwrap_or_default();
@@ -206,14 +224,65 @@ impl Follower {
     }
 }
 
-/// Tells whether anything was missed; false if these are other news.
-fn tell(news: &Value) -> bool {
-    match news.get("recovered").and_then(Value::as_bool) {
-        Some(true) => console::note("connected again, and nothing was missed"),
-        Some(false) => console::note(
-            "connected again; messages were missed, since the history does not reach back",
+/// Tells on standard error what matters beside the publications.
+fn tell(news: &News) {
+    match news {
+        News::Subscribed {
+            recovered: Some(true),
+        } => {
+            console::note("connected again, and nothing was missed");
+        }
+        News::Subscribed {
+            recovered: Some(false),
+        } => console::note(
+            "connected again; publications were missed, since the history does not reach back so far",
         ),
-        None => return false,
+        News::Dropped(count) => console::note(&format!(
+            "too slow: the server dropped {count} publications on the way here"
+        )),
+        News::Unsubscribed(channel) => {
+            console::note(&format!("the server ended the subscription to {channel:?}"));
+        }
+        // The end of a connection is told with what is done about it.
+        News::Subscribed { recovered: None } | News::Disconnect { .. } => {}
     }
-    true
+}
+
+/// What one read brought.
+struct Turn {
+    printed: io::Result<()>,
+    news: Vec<News>,
+    damage: Option<String>,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self {
+            printed: Ok(()),
+            news: Vec::new(),
+            damage: None,
+        }
+    }
+}
+
+impl Turn {
+    /// Prints publications as long as somebody reads them and more are wanted, and keeps the news.
+    fn take(&mut self, data: &[u8], wire: &mut Wire, left: &mut Option<u64>) {
+        let fed = wire.feed(data, |found| match found {
+            Found::Publication(line) if self.printed.is_ok() && *left != Some(0) => {
+                self.printed = console::print([line, b"\n"].concat());
+                if let Some(left) = left {
+                    *left -= 1;
+                }
+            }
+            Found::Publication(_) => {}
+            Found::News(news) => {
+                tell(&news);
+                self.news.push(news);
+            }
+        });
+        if let Err(damage) = fed {
+            self.damage.get_or_insert(damage);
+        }
+    }
 }

@@ -19,7 +19,54 @@ pub(super) enum Found<'a> {
     /// One publication, without a line end.
     Publication(&'a [u8]),
     /// A word about the stream itself.
-    News(Value),
+    News(News),
+}
+
+/// What a server says about the stream itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// The subscriptions stand. Whether everything was brought that was missed, if the client was here before.
+    Subscribed { recovered: Option<bool> },
+    /// So many publications were not delivered, because this end was too slow.
+    Dropped(u64),
+    /// The server ended the subscription to this channel.
+    Unsubscribed(String),
+    /// The server is about to end the connection.
+    Disconnect { code: u64, reason: String },
+}
+
+impl News {
+    /// Nothing for a sign of life, or for words of a later version.
+    fn of(value: &Value) -> Option<Self> {
+        if let Some(recovered) = value.get("recovered").and_then(Value::as_bool) {
+            let resuming = value.get("resuming").and_then(Value::as_bool) == Some(true);
+            return Some(Self::Subscribed {
+                recovered: resuming.then_some(recovered),
+            });
+        }
+        if let Some(count) = value.get("dropped").and_then(Value::as_u64) {
+            return Some(Self::Dropped(count));
+        }
+        if let Some(channel) = value.get("unsubscribed").and_then(Value::as_str) {
+            return Some(Self::Unsubscribed(channel.to_owned()));
+        }
+        // Lines have the object in a member of its own, events are named.
+        let value = value.get("disconnect").unwrap_or(value);
+        let reason = value
+            .get("reason")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        Some(Self::Disconnect {
+            code: value.get("code")?.as_u64()?,
+            reason: reason.to_owned(),
+        })
+    }
+
+    /// Whether there is no sense in coming back (Centrifugo, page "Client protocol codes": 3500 to 3999
+    /// and 4500 to 4999).
+    pub(super) const fn is_final(&self) -> bool {
+        matches!(self, Self::Disconnect { code: 3500..=3999 | 4500..=4999, .. })
+    }
 }
 
 /// A stream and the place in it, over reconnects.
@@ -31,6 +78,7 @@ pub(super) enum Wire {
         /// The line that has not ended yet.
         line: Vec<u8>,
         last_id: String,
+        retry_ms: Option<u64>,
     },
 }
 
@@ -40,6 +88,7 @@ impl Wire {
             Self::Lines {
                 line: Vec::new(),
                 last_id: String::new(),
+                retry_ms: None,
             }
         } else {
             Self::Events(Decoder::new(LIMITS))
@@ -53,10 +102,21 @@ impl Wire {
         }
     }
 
-    pub(super) const fn media_type(&self) -> &'static str {
+    /// What the header Accept says.
+    pub(super) const fn accept(&self) -> &'static str {
         match self {
             Self::Events(_) => "text/event-stream",
-            Self::Lines { .. } => "application/x-ndjson",
+            Self::Lines { .. } => "application/x-ndjson, application/json",
+        }
+    }
+
+    /// Whether an answer of this type is the stream.
+    pub(super) fn is_spoken(&self, media_type: &str) -> bool {
+        match self {
+            Self::Events(_) => media_type == "text/event-stream",
+            Self::Lines { .. } => {
+                media_type.starts_with("application/") && media_type.ends_with("json")
+            }
         }
     }
 
@@ -72,7 +132,7 @@ impl Wire {
     pub(super) fn retry_ms(&self) -> Option<u64> {
         match self {
             Self::Events(decoder) => decoder.retry_ms(),
-            Self::Lines { .. } => None,
+            Self::Lines { retry_ms, .. } => *retry_ms,
         }
     }
 
@@ -98,21 +158,29 @@ impl Wire {
                 .feed(data, |event| {
                     if event.event == "message" {
                         on_found(Found::Publication(event.data));
-                    } else if let Ok(news) = serde_json::from_slice(event.data) {
+                    } else if let Ok(value) = serde_json::from_slice(event.data)
+                        && let Some(news) = News::of(&value)
+                    {
                         on_found(Found::News(news));
                     }
                 })
                 .map_err(|fault| fault.to_string()),
-            Self::Lines { line, last_id } => feed_lines(line, last_id, data, &mut on_found),
+            Self::Lines {
+                line,
+                last_id,
+                retry_ms,
+            } => feed_lines(line, data, |value, text| {
+                one_line(value, text, last_id, retry_ms, &mut on_found);
+            }),
         }
     }
 }
 
+/// Reports each line that ends in `data`, with its JSON.
 fn feed_lines(
     line: &mut Vec<u8>,
-    last_id: &mut String,
     mut data: &[u8],
-    on_found: &mut impl FnMut(Found<'_>),
+    mut on_line: impl FnMut(&Value, &[u8]),
 ) -> Result<(), String> {
     while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
         let (head, rest) = data.split_at(end);
@@ -120,8 +188,12 @@ fn feed_lines(
         line.extend_from_slice(head);
         let whole = std::mem::take(line);
         let text = whole.trim_ascii();
-        if !text.is_empty() {
-            one_line(text, last_id, on_found)?;
+        if text.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice(text) {
+            Ok(value) => on_line(&value, text),
+            Err(_) => return Err("a line of the stream is not JSON".to_owned()),
         }
     }
     if LINE_BYTES_MAX - line.len() < data.len() {
@@ -132,22 +204,24 @@ fn feed_lines(
 }
 
 fn one_line(
+    value: &Value,
     text: &[u8],
     last_id: &mut String,
+    retry_ms: &mut Option<u64>,
     on_found: &mut impl FnMut(Found<'_>),
-) -> Result<(), String> {
-    let Ok(value) = serde_json::from_slice::<Value>(text) else {
-        return Err("a line of the stream is not JSON".to_owned());
-    };
+) {
     if let Some(id) = value.get("id").and_then(Value::as_str) {
         id.clone_into(last_id);
     }
+    let asked = value
+        .pointer("/disconnect/reconnect_ms")
+        .and_then(Value::as_u64);
+    *retry_ms = asked.or(*retry_ms);
     if value.get("data").is_some() {
         on_found(Found::Publication(text));
-    } else {
-        on_found(Found::News(value));
+    } else if let Some(news) = News::of(value) {
+        on_found(Found::News(news));
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -160,7 +234,7 @@ mod tests {
             wire.feed(part, |found| {
                 all.push(match found {
                     Found::Publication(data) => format!("P {}", String::from_utf8_lossy(data)),
-                    Found::News(news) => format!("N {news}"),
+                    Found::News(news) => format!("N {news:?}"),
                 });
             })
             .unwrap();
@@ -182,8 +256,18 @@ mod tests {
     fn events_are_publications_and_news() {
         check(
             false,
-            "event: open\ndata: {\"recovered\":true}\n\n: alive\n\nid: 1.2.3\ndata: hello\n\ndata: a\ndata: b\n\n",
-            &["N {\"recovered\":true}", "P hello", "P a\nb"],
+            "event: subscribed\ndata: {\"recovered\":true,\"resuming\":true}\n\n: alive\n\nid: 1.2.3\ndata: hello\n\n\
+             data: a\ndata: b\n\nevent: dropped\ndata: {\"dropped\":3}\n\n\
+             event: unsubscribed\ndata: {\"unsubscribed\":\"a\"}\n\nevent: later\ndata: {}\n\n\
+             event: disconnect\nretry: 700\ndata: {\"code\":3001,\"reason\":\"shutdown\"}\n\n",
+            &[
+                "N Subscribed { recovered: Some(true) }",
+                "P hello",
+                "P a\nb",
+                "N Dropped(3)",
+                "N Unsubscribed(\"a\")",
+                "N Disconnect { code: 3001, reason: \"shutdown\" }",
+            ],
             "1.2.3",
         );
     }
@@ -192,16 +276,43 @@ mod tests {
     fn lines_are_publications_and_news() {
         check(
             true,
-            "{\"recovered\":false}\r\n\n{\"channel\":\"a\",\"data\":{\"x\": 1},\"id\":\"1.2.3\"}\n{\"channel\":\"a\",\"data\":null}\n{\"chan",
+            "{\"recovered\":false,\"resuming\":false}\r\n\n{}\n{\"channel\":\"a\",\"data\":{\"x\": 1},\"id\":\"1.2.3\"}\n{\"channel\":\"a\",\"data\":null}\n\
+             {\"disconnect\":{\"code\":3500,\"reason\":\"gone\",\"reconnect_ms\":7}}\n{\"chan",
             &[
-                "N {\"recovered\":false}",
+                "N Subscribed { recovered: None }",
                 "P {\"channel\":\"a\",\"data\":{\"x\": 1},\"id\":\"1.2.3\"}",
                 "P {\"channel\":\"a\",\"data\":null}",
+                "N Disconnect { code: 3500, reason: \"gone\" }",
             ],
             "1.2.3",
         );
         let mut wire = Wire::new(true);
         assert!(wire.feed(b"<html>\n", |_| ()).is_err());
+    }
+
+    #[test]
+    fn some_ends_are_final() {
+        for (code, is_final) in [
+            (3000, false),
+            (3499, false),
+            (3500, true),
+            (3999, true),
+            (4000, false),
+            (4500, true),
+            (5000, false),
+        ] {
+            let news = News::Disconnect {
+                code,
+                reason: String::new(),
+            };
+            assert_eq!(news.is_final(), is_final, "{code}");
+        }
+        let mut wire = Wire::new(true);
+        found(
+            &mut wire,
+            &[b"{\"disconnect\":{\"code\":3001,\"reconnect_ms\":7}}\n"],
+        );
+        assert_eq!(wire.retry_ms(), Some(7));
     }
 
     #[test]

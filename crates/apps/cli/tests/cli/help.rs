@@ -1,0 +1,75 @@
+//! The command line as it presents itself.
+
+use crate::program::run;
+
+#[test]
+fn help_names_every_command() {
+    let done = run(&["--help"]).expect(0);
+    let listed: Vec<&str> = done
+        .out
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            "publish",
+            "subscribe",
+            "config",
+            "doctor",
+            "token",
+            "version",
+            "completions",
+            "reference",
+            "help"
+        ]
+    );
+    for name in listed {
+        run(&["help", name]).expect(0).prints(&["Usage: throng"]);
+    }
+}
+
+#[test]
+fn usage_errors_end_with_two() {
+    for arguments in [
+        &["frob"][..],
+        &["serve", "--frob"],
+        &["publish"],
+        &["token", "create"],
+        &["completions", "frob"],
+    ] {
+        let done = run(arguments).expect(2);
+        assert_eq!(done.out, "");
+        done.says(&["error:", "--help"]);
+    }
+}
+
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let version = format!("throng {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(&["version"]).expect(0).out, version);
+    assert_eq!(run(&["--version"]).expect(0).out, version);
+}
+
+#[test]
+fn shells_get_their_scripts() {
+    for shell in ["bash", "zsh", "fish"] {
+        run(&["completions", shell])
+            .expect(0)
+            .prints(&["throng", "subscribe"]);
+    }
+}
+
+#[test]
+fn pages_are_made_from_the_code() {
+    run(&["reference", "config"])
+        .expect(0)
+        .prints(&["# Configuration"]);
+    run(&["reference", "exit-codes"])
+        .expect(0)
+        .prints(&["# Exit codes", "| 4 |"]);
+}

@@ -1,0 +1,9 @@
+//! The binary as its users start it.
+
+mod client;
+mod config;
+mod doctor;
+mod fake;
+mod help;
+mod program;
+mod token;
