@@ -128,6 +128,7 @@ pub struct Effects<'a> {
     pub now: Now,
     pub(crate) deadline: Option<Option<Millis>>,
     pub(crate) ending: Option<Ending>,
+    pub(crate) hold: Option<bool>,
 }
 
 impl<'a> Effects<'a> {
@@ -139,12 +140,19 @@ impl<'a> Effects<'a> {
             now,
             deadline: None,
             ending: None,
+            hold: None,
         }
     }
 
     /// Sets or clears the connection's one deadline.
     pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
         self.deadline = Some(deadline);
+    }
+
+    /// Holds deliveries back (`true`): they wait, while own bytes still leave. Or lets them
+    /// go (`false`), behind the own bytes appended until then.
+    pub const fn hold(&mut self, hold: bool) {
+        self.hold = Some(hold);
     }
 
     /// Ends the connection; the first wish counts, but "at once" outranks "when all has left".

@@ -27,8 +27,8 @@ use crate::outbound::{Outbound, Pushed};
 use crate::{Accepted, Closed, Effects, Overflow, Wheel};
 
 const NO_QUEUE: u32 = u32::MAX;
-/// Queues kept for reuse.
-const POOL: usize = 64;
+/// Queues kept for reuse; each keeps little enough for all of them to be below 2 MiB.
+const POOL: usize = 1024;
 /// Entries for which a list keeps its memory from one turn to the next.
 const LIST_KEPT: usize = 4096;
 /// How long an ending connection may go without progress: the kernel takes bytes, or the peer
@@ -142,6 +142,7 @@ pub struct Conns<S> {
     dirty: Vec<u32>,
     doomed: Vec<(u32, Closed)>,
     opening: Vec<(OwnedFd, Accepted<S>)>,
+    pub(crate) deaf_to: Vec<u8>,
     scratch: Vec<u8>,
     now: Now,
     stats: ConnStats,
@@ -160,6 +161,7 @@ impl<S> Conns<S> {
             dirty: Vec::new(),
             doomed: Vec::new(),
             opening: Vec::new(),
+            deaf_to: Vec::new(),
             scratch: Vec::new(),
             now: Now::default(),
             stats: ConnStats::default(),
@@ -245,6 +247,12 @@ impl<S> Conns<S> {
         let fd = socket::connect(source, target)?;
         self.opening.push((fd, accepted));
         Ok(())
+    }
+
+    /// Closes a listener at the end of the turn, by its number. Connections that wait in its
+    /// backlog are refused by the kernel; another process on the same port gets the next ones.
+    pub fn stop_listening(&mut self, listener: u8) {
+        self.deaf_to.push(listener);
     }
 
     /// Hands deliveries to the connection in a slot.

@@ -10,7 +10,9 @@
 //! Invariants
 //! - `bytes` equals the bytes of all items less `head_sent`.
 //! - An item whose first byte the kernel has taken is never dropped.
-//! - Own bytes leave in the order in which they were appended, among the frames.
+//! - Own bytes leave in the order in which they were appended, among the frames; while
+//!   the queue is held they overtake the frames that came after it was, and there are no
+//!   own bytes behind those.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -57,6 +59,10 @@ impl Item {
     }
 }
 
+/// Items for which a queue in the pool keeps room.
+const ITEMS_KEPT: usize = 16;
+/// Own bytes for which a queue in the pool keeps room.
+const OWN_BYTES_KEPT: usize = 1024;
 /// Slices offered to one gathered write.
 const SLICES: usize = 64;
 
@@ -71,6 +77,9 @@ pub(crate) struct Outbound {
     pub(crate) blocked: bool,
     /// Frames forgotten since the queue was last empty.
     pub(crate) dropped: u32,
+    /// While the queue is held, how many items at its head may leave. Own bytes join them;
+    /// frames wait behind.
+    held_behind: Option<usize>,
 }
 
 impl Outbound {
@@ -82,10 +91,36 @@ impl Outbound {
         self.items.is_empty()
     }
 
-    /// Appends a connection's own bytes.
+    /// Whether anything may leave now.
+    pub(crate) fn may_leave(&self) -> bool {
+        !self.items.is_empty() && self.held_behind != Some(0)
+    }
+
+    /// Whether frames wait for [`Outbound::hold`] to be taken back.
+    pub(crate) const fn is_held(&self) -> bool {
+        self.held_behind.is_some()
+    }
+
+    /// Holds back what is appended from now on, but for own bytes; or lets it go.
+    pub(crate) fn hold(&mut self, hold: bool) {
+        self.held_behind = hold.then_some(self.items.len());
+    }
+
+    /// Appends a connection's own bytes; while held, before the frames that wait.
     pub(crate) fn push_own(&mut self, bytes: &[u8]) {
         self.own.extend(bytes);
         self.bytes += bytes.len();
+        if let Some(behind) = self.held_behind {
+            let last = behind.checked_sub(1).and_then(|at| self.items.get_mut(at));
+            if let Some(Item::Own { bytes: last }) = last {
+                *last += bytes.len() as u32;
+            } else {
+                let bytes = bytes.len() as u32;
+                self.items.insert(behind, Item::Own { bytes });
+                self.held_behind = Some(behind + 1);
+            }
+            return;
+        }
         match self.items.back_mut() {
             Some(Item::Own { bytes: last }) => *last += bytes.len() as u32,
             _ => self.items.push_back(Item::Own {
@@ -173,17 +208,27 @@ impl Outbound {
     fn forget(&mut self, at: usize) {
         if let Some(item) = self.items.remove(at) {
             self.bytes -= item.len();
+            self.held_behind = self
+                .held_behind
+                .map(|behind| behind - usize::from(at < behind));
         }
     }
 
     /// Offers the head of the queue as slices for one gathered write.
     pub(crate) fn with_slices<R>(&self, write: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+        // Mostly one delivery waits, and nothing of it has to be gathered.
+        if self.items.len() == 1
+            && let Some(Item::Frame { frame, .. }) = self.items.front()
+        {
+            return write(&[IoSlice::new(&frame[self.head_sent..])]);
+        }
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut count = 0;
         let (own_front, own_back) = self.own.as_slices();
         let mut own_at = 0;
         let mut skip = self.head_sent;
-        for item in &self.items {
+        let may_leave = self.held_behind.unwrap_or(self.items.len());
+        for item in self.items.iter().take(may_leave) {
             if count + 2 > SLICES {
                 break;
             }
@@ -217,6 +262,15 @@ impl Outbound {
     /// Notes that the kernel took this many bytes.
     pub(crate) fn sent(&mut self, mut bytes: usize) {
         debug_assert!(bytes <= self.bytes);
+        if bytes == self.bytes {
+            // One by one, because it mostly is one.
+            while self.items.pop_front().is_some() {}
+            if !self.own.is_empty() {
+                self.own.clear();
+            }
+            (self.head_sent, self.bytes) = (0, 0);
+            return;
+        }
         self.bytes -= bytes;
         while let Some(head) = self.items.front() {
             let left = head.len() - self.head_sent;
@@ -231,21 +285,33 @@ impl Outbound {
             }
             self.head_sent = 0;
             self.items.pop_front();
+            self.held_behind = self.held_behind.map(|behind| behind.saturating_sub(1));
             if bytes == 0 {
                 return;
             }
         }
     }
 
-    /// Makes an empty queue fit for the next connection; false if it grew too large to keep.
-    pub(crate) fn recycle(&mut self) -> bool {
-        self.items.clear();
-        self.own.clear();
-        self.head_sent = 0;
-        self.bytes = 0;
-        self.blocked = false;
-        self.dropped = 0;
-        self.items.capacity() <= 64 && self.own.capacity() <= 4096
+    /// Memory that the queue holds on to while it is empty.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        size_of::<Self>() + self.items.capacity() * size_of::<Item>() + self.own.capacity()
+    }
+
+    /// Makes a queue fit for the next connection, and smaller if it has grown.
+    pub(crate) fn recycle(&mut self) {
+        if !self.items.is_empty() {
+            self.items.clear();
+            self.own.clear();
+        }
+        (self.head_sent, self.bytes) = (0, 0);
+        (self.blocked, self.dropped) = (false, 0);
+        if ITEMS_KEPT < self.items.capacity() {
+            self.items.shrink_to(ITEMS_KEPT);
+        }
+        if OWN_BYTES_KEPT < self.own.capacity() {
+            self.own.shrink_to(OWN_BYTES_KEPT);
+        }
     }
 }
 

@@ -48,7 +48,8 @@ pub struct LoopStats {
 }
 
 struct Listener {
-    fd: OwnedFd,
+    /// None once the app has stopped listening.
+    fd: Option<OwnedFd>,
     /// Connections wait and are not taken yet: readiness is told once only.
     waiting: bool,
 }
@@ -76,7 +77,10 @@ pub(crate) struct Running<A: App> {
 
 impl<A: App> Running<A> {
     pub(crate) fn new(seat: Seat<A::Mail>, app: A) -> Self {
-        let listener = |fd| Listener { fd, waiting: true };
+        let listener = |fd| Listener {
+            fd: Some(fd),
+            waiting: true,
+        };
         Self {
             app,
             conns: Conns::new(seat.shard, seat.limits),
@@ -177,6 +181,7 @@ impl<A: App> Running<A> {
         }
         more |= self.accept(now);
         more |= self.app.turn(&mut self.conns, now);
+        self.stop_listening();
         self.open_outgoing();
         let also = self.conns.flush();
         flushed.drained.extend(also.drained);
@@ -316,6 +321,15 @@ impl<A: App> Running<A> {
         full
     }
 
+    fn stop_listening(&mut self) {
+        for number in std::mem::take(&mut self.conns.deaf_to) {
+            if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
+                listener.fd = None;
+                listener.waiting = false;
+            }
+        }
+    }
+
     /// Accepts each listener's share; true if connections may be left.
     fn accept(&mut self, now: Now) -> bool {
         if self.accept_again_at.is_some_and(|at| now.mono < at) {
@@ -328,7 +342,11 @@ impl<A: App> Running<A> {
                 if !self.listeners[number].waiting {
                     break;
                 }
-                match socket::accept(self.listeners[number].fd.as_fd()) {
+                let Some(fd) = &self.listeners[number].fd else {
+                    self.listeners[number].waiting = false;
+                    break;
+                };
+                match socket::accept(fd.as_fd()) {
                     Ok((fd, peer)) => self.accepted(number as u8, fd, peer, now),
                     Err(error) if is_exhausted(&error) => {
                         self.accept_again_at = Some(now.mono + ACCEPT_PAUSE_MS);

@@ -127,7 +127,7 @@ impl<S> Conns<S> {
         let mut out = std::mem::take(&mut self.scratch);
         let mut fx = Effects::new(&mut out, self.now);
         act(id, &mut slot.session, &mut fx);
-        let (deadline, ending) = (fx.deadline, fx.ending);
+        let (deadline, ending, hold) = (fx.deadline, fx.ending, fx.hold);
         if slot.has(flag::LEAVING) {
             // Too late for everything but haste.
             if ending == Some(Ending::Now) {
@@ -139,6 +139,9 @@ impl<S> Conns<S> {
             }
             if !out.is_empty() {
                 self.queue_own(index, &out);
+            }
+            if let Some(hold) = hold {
+                self.hold(index, hold);
             }
             match ending {
                 None => {}
@@ -163,6 +166,14 @@ impl<S> Conns<S> {
         }
         queue.push_own(bytes);
         if !queue.blocked {
+            self.mark_dirty(index);
+        }
+    }
+
+    fn hold(&mut self, index: u32, hold: bool) {
+        let held = |slot: &Slot<S>| self.queues.get(slot.out).is_some_and(Outbound::is_held);
+        if hold || self.slots.get(index).is_some_and(held) {
+            self.queue_mut(index).hold(hold);
             self.mark_dirty(index);
         }
     }
@@ -221,9 +232,12 @@ impl<S> Conns<S> {
             return;
         }
         let Some(queue) = self.queues.get_mut(slot.out) else {
-            return self.written(index);
+            if slot.has(flag::LEAVING) {
+                self.written(index);
+            }
+            return;
         };
-        while !queue.is_empty() {
+        while queue.may_leave() {
             self.stats.writes += 1;
             let result = queue.with_slices(|slices| match slices {
                 [one] => socket::send(slot.fd.as_fd(), one),
@@ -251,21 +265,24 @@ impl<S> Conns<S> {
             slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
             flushed.unread.push(index);
         }
-        if queue.is_empty() {
+        if queue.is_empty() && !queue.is_held() {
             if queue.blocked || queue.dropped > 0 {
                 flushed.drained.push((index, queue.dropped));
             }
             let out = std::mem::replace(&mut slot.out, NO_QUEUE);
+            let leaving = slot.has(flag::LEAVING);
             self.recycle(out);
-            self.written(index);
+            if leaving {
+                self.written(index);
+            }
         }
     }
 
     fn recycle(&mut self, queue: u32) {
         if let Some(mut queue) = self.queues.remove(queue)
-            && queue.recycle()
             && self.pool.len() < POOL
         {
+            queue.recycle();
             self.pool.push(queue);
         }
     }

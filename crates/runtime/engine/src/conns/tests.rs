@@ -81,6 +81,8 @@ fn ten_thousand_connections_leave_nothing_behind() {
     assert!(conns.is_empty() && conns.queues.is_empty());
     assert_eq!((conns.slots.bound(), conns.queues.bound()), (0, 0));
     assert!(conns.pool.len() <= POOL);
+    let kept: usize = conns.pool.iter().map(Outbound::kept_bytes).sum();
+    assert!(kept < 2 << 20, "{kept}");
     assert_eq!(conns.next_deadline(), None);
     let lists = [conns.dirty.capacity(), conns.doomed.capacity()];
     assert!(lists.iter().all(|&kept| kept <= LIST_KEPT), "{lists:?}");

@@ -98,3 +98,25 @@ fn only_the_latest_of_a_key_stays_while_blocked() {
     assert_eq!(push(&mut queue, 2, "b2 "), Pushed::Queued { dropped: 1 });
     assert_eq!(drain(&mut queue, 2), "a3 b2 ");
 }
+
+#[test]
+fn while_held_own_bytes_overtake_frames() {
+    let mut queue = Outbound::default();
+    let push =
+        |queue: &mut Outbound, text: &str| queue.push_frame(&frame(text), 1, Overflow::Close, 100);
+    push(&mut queue, "before ");
+    queue.push_own(b"head ");
+    queue.hold(true);
+    push(&mut queue, "first ");
+    queue.push_own(b"more ");
+    push(&mut queue, "second ");
+    let sent: usize = queue.with_slices(|slices| slices.iter().map(|slice| slice.len()).sum());
+    assert_eq!(sent, "before head more ".len());
+    queue.sent(sent);
+    assert!(!queue.may_leave() && !queue.is_empty() && queue.is_held());
+    queue.push_own(b"words ");
+    assert!(queue.may_leave());
+    queue.hold(false);
+    queue.push_own(b"after");
+    assert_eq!(drain(&mut queue, 3), "words first second after");
+}
