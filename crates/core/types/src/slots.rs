@@ -122,10 +122,12 @@ impl<T> Slots<T> {
         let Place::Taken(value) = std::mem::replace(place, vacant) else {
             return None;
         };
+        if chunk.vacant_first == END {
+            self.open.insert(at as u32);
+        }
         chunk.vacant_first = within as u32;
         chunk.taken -= 1;
         self.len -= 1;
-        self.open.insert(at as u32);
         if chunk.taken == 0 {
             self.spare = self.chunks[at].take();
             self.forget_empty_tail();
