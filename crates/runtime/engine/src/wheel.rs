@@ -65,9 +65,7 @@ impl Wheel {
     pub fn set(&mut self, index: u32, deadline: Option<Millis>) {
         self.unlink(index);
         let Some(deadline) = deadline else {
-            if self.len == 0 {
-                self.links = Vec::new();
-            }
+            self.forget_tail();
             return;
         };
         if self.links.len() <= index as usize {
@@ -79,6 +77,16 @@ impl Wheel {
         self.links[index as usize].tick = tick as u32;
         self.link(index);
         self.len += 1;
+    }
+
+    /// Gives the memory above the highest index with a deadline back, once it is worth it.
+    fn forget_tail(&mut self) {
+        while self.links.last().is_some_and(|link| link.previous == NONE) {
+            self.links.pop();
+        }
+        if self.links.len() < self.links.capacity() / 4 {
+            self.links.shrink_to(2 * self.links.len());
+        }
     }
 
     /// The time at which [`Wheel::expire`] has something to do next; it may turn out to be a move between levels.
@@ -263,10 +271,18 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_without_deadlines_gives_its_memory_back() {
+    fn a_wheel_gives_memory_back_with_its_deadlines() {
         let mut wheel = Wheel::default();
-        wheel.set(1000, Some(Millis(5)));
-        wheel.set(1000, None);
+        for index in 0..10_000 {
+            wheel.set(index, Some(Millis(5)));
+        }
+        for index in 10..10_000 {
+            wheel.set(index, None);
+        }
+        assert!(wheel.links.capacity() < 100, "{}", wheel.links.capacity());
+        for index in 0..10 {
+            wheel.set(index, None);
+        }
         assert_eq!(wheel.links.capacity(), 0);
     }
 }
