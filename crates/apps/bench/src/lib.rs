@@ -9,7 +9,9 @@
 //! measures except the wire formats. Everything in this crate that can be a pure function is
 //! one: time and randomness come in as arguments.
 
+pub mod agents;
 pub mod check;
+pub mod export;
 pub mod import;
 pub mod measure;
 pub mod payload;

@@ -1,0 +1,146 @@
+//! Frames on the wire: four bytes of length (big-endian), then so many bytes of JSON.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The largest message. A scenario and three histograms are far below.
+pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// What the other side did wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// It declared more bytes than a message may have.
+    TooLong {
+        /// The declared length.
+        declared: usize,
+    },
+    /// Not the JSON of a message.
+    Malformed(String),
+    /// A message that does not belong here.
+    Unexpected(&'static str),
+    /// It does not know the token.
+    WrongToken,
+    /// Another version of the protocol.
+    Version {
+        /// Its version.
+        theirs: u32,
+    },
+    /// It refused us, and said why.
+    Refused(String),
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { declared } => write!(
+                f,
+                "it declared a message of {declared} bytes, {MESSAGE_BYTES_MAX} are allowed"
+            ),
+            Self::Malformed(why) => write!(f, "it sent something that is not a message: {why}"),
+            Self::Unexpected(what) => write!(f, "it sent `{what}` at the wrong moment"),
+            Self::WrongToken => f.write_str("it does not know the token"),
+            Self::Version { theirs } => write!(
+                f,
+                "it speaks version {theirs} of the protocol, we speak {}; use the same version of throng on all machines",
+                super::PROTOCOL
+            ),
+            Self::Refused(why) => write!(f, "it refused: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// Appends a message as a frame.
+pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let written = serde_json::to_writer(&mut *out, message);
+    let length = out.len() - start - 4;
+    let outcome = match written {
+        Err(error) => Err(ProtocolError::Malformed(error.to_string())),
+        Ok(()) if length > MESSAGE_BYTES_MAX => Err(ProtocolError::TooLong { declared: length }),
+        Ok(()) => Ok(()),
+    };
+    match (&outcome, out.get_mut(start..start + 4)) {
+        (Ok(()), Some(head)) => head.copy_from_slice(&(length as u32).to_be_bytes()),
+        _ => out.truncate(start),
+    }
+    outcome
+}
+
+/// Takes the first message of `bytes` and how many bytes it took; `None` until it is whole.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, ProtocolError> {
+    let Some((head, rest)) = bytes.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let length = u32::from_be_bytes(*head) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        return Err(ProtocolError::TooLong { declared: length });
+    }
+    let Some(json) = rest.get(..length) else {
+        return Ok(None);
+    };
+    serde_json::from_slice(json)
+        .map(|message| Some((message, 4 + length)))
+        .map_err(|error| ProtocolError::Malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::{ToAgent, ToController};
+
+    #[test]
+    fn messages_come_back_whole_from_every_split() {
+        let messages = [
+            ToAgent::Probe { sent_us: 5 },
+            ToAgent::DropAll,
+            ToAgent::Start {
+                at_us: 9,
+                offset_us: -3,
+            },
+        ];
+        let mut wire = Vec::new();
+        for message in &messages {
+            encode(message, &mut wire).unwrap();
+        }
+        for cut in 0..=wire.len() {
+            let mut buffer = Vec::new();
+            let mut got = Vec::new();
+            for part in [&wire[..cut], &wire[cut..]] {
+                buffer.extend_from_slice(part);
+                while let Some((message, used)) = decode::<ToAgent>(&buffer).unwrap() {
+                    got.push(message);
+                    buffer.drain(..used);
+                }
+            }
+            assert_eq!(got, messages, "cut at {cut}");
+            assert!(buffer.is_empty());
+        }
+    }
+
+    #[test]
+    fn wrong_frames_are_refused_early() {
+        let declared = MESSAGE_BYTES_MAX + 1;
+        let head = (declared as u32).to_be_bytes();
+        assert_eq!(
+            decode::<ToAgent>(&head),
+            Err(ProtocolError::TooLong { declared })
+        );
+        for json in ["", "{}", "{\"type\":\"x\"}", "[]", "\u{0}"] {
+            let mut wire = (json.len() as u32).to_be_bytes().to_vec();
+            wire.extend_from_slice(json.as_bytes());
+            assert!(matches!(
+                decode::<ToController>(&wire),
+                Err(ProtocolError::Malformed(_))
+            ));
+        }
+        let mut out = b"kept".to_vec();
+        let huge = "x".repeat(MESSAGE_BYTES_MAX);
+        assert!(encode(&huge, &mut out).is_err());
+        assert_eq!(out, b"kept");
+    }
+}

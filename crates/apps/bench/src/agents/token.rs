@@ -1,0 +1,106 @@
+//! Proof of the token without sending it: HMAC-SHA256 over the role and both nonces.
+//!
+//! The role keeps one side's proof from being sent back as the other's, the nonces keep an old one from being used again.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use super::Nonce;
+
+/// Whose proof it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The controller's.
+    Controller,
+    /// The agent's.
+    Agent,
+}
+
+fn mac(token: &str, role: Role, agent: Nonce, controller: Nonce) -> Option<Hmac<Sha256>> {
+    // HMAC takes keys of any length, so this is never nothing.
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
+    mac.update(match role {
+        Role::Controller => b"throng-bench 1 controller",
+        Role::Agent => b"throng-bench 1 agent",
+    });
+    mac.update(&agent.to_be_bytes());
+    mac.update(&controller.to_be_bytes());
+    Some(mac)
+}
+
+/// The proof as hexadecimal digits.
+#[must_use]
+pub fn proof(token: &str, role: Role, agent: Nonce, controller: Nonce) -> String {
+    let Some(mac) = mac(token, role, agent, controller) else {
+        return String::new();
+    };
+    let bytes = mac.finalize().into_bytes();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a proof is right, in a time that does not tell how wrong it is.
+#[must_use]
+pub fn verify(token: &str, role: Role, agent: Nonce, controller: Nonce, proof: &str) -> bool {
+    let Some(mac) = mac(token, role, agent, controller) else {
+        return false;
+    };
+    let pairs = proof.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return false;
+    }
+    let digits = pairs.map(|pair| {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)
+    });
+    digits
+        .collect::<Option<Vec<u8>>>()
+        .is_some_and(|bytes| mac.verify_slice(&bytes).is_ok())
+}
+
+/// A nonce as its hexadecimal digits.
+pub(super) fn write_nonce(nonce: Nonce) -> String {
+    format!("{nonce:032x}")
+}
+
+/// Reads 32 hexadecimal digits.
+pub(super) fn read_nonce(text: &str) -> Option<Nonce> {
+    let plain = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    plain.then(|| Nonce::from_str_radix(text, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_right_for_its_token_role_and_nonces_alone() {
+        let right = proof("secret", Role::Agent, 1, 2);
+        assert_eq!(right.len(), 64);
+        assert!(verify("secret", Role::Agent, 1, 2, &right));
+        for (token, role, a, c) in [
+            ("other", Role::Agent, 1, 2),
+            ("secret", Role::Controller, 1, 2),
+            ("secret", Role::Agent, 2, 1),
+            ("", Role::Agent, 1, 2),
+        ] {
+            assert!(!verify(token, role, a, c, &right));
+        }
+        for wrong in ["", "0", &right[2..], "zz", &format!("{right}00"), "é"] {
+            assert!(!verify("secret", Role::Agent, 1, 2, wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nonces_have_one_form() {
+        assert_eq!(read_nonce(&write_nonce(u128::MAX)), Some(u128::MAX));
+        for wrong in [
+            "",
+            "1",
+            &"g".repeat(32),
+            &format!("+{}", "0".repeat(31)),
+            &"0".repeat(33),
+        ] {
+            assert_eq!(read_nonce(wrong), None, "{wrong}");
+        }
+    }
+}
