@@ -121,7 +121,7 @@ fn lost(api: &Endpoint, fault: &Fault) -> Failure {
         Fault::Response(_) => {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
-        Fault::Io(_) | Fault::Ended | Fault::Body(_) => {
+        Fault::Io(_) | Fault::Ended | Fault::Body(_) | Fault::Upgrade(_) => {
             failure.advise("whether the message was published is unknown")
         }
     }

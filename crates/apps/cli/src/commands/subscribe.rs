@@ -2,6 +2,7 @@
 
 mod backoff;
 mod follow;
+mod frames;
 mod wire;
 
 use throng_types::ChannelName;
@@ -12,6 +13,7 @@ use crate::http::Endpoint;
 
 /// Print what is published into channels, one publication on a line
 ///
+/// A publication with line breaks takes several lines; --json keeps each on one.
 /// When the connection breaks it is made again, and where the channels keep history nothing is
 /// missed. Ctrl-C ends it.
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,9 @@ pub(crate) struct Args {
         default_value = "http://127.0.0.1:8000"
     )]
     server: Endpoint,
+    /// Use this WebSocket instead, such as ws://127.0.0.1:8000/ws; it does not resume
+    #[arg(long, value_name = "URL", value_parser = websocket, conflicts_with = "json")]
+    url: Option<Endpoint>,
     /// A token (`throng token create` makes one)
     #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -36,6 +41,18 @@ pub(crate) struct Args {
     /// End after this many publications
     #[arg(long, value_name = "N", value_parser = crate::args::count)]
     count: Option<u64>,
+}
+
+/// Reads the URL of a WebSocket; without a path it is `/ws`.
+fn websocket(url: &str) -> std::result::Result<Endpoint, String> {
+    let Some(rest) = url.strip_prefix("ws://") else {
+        return Err("expected an address such as ws://127.0.0.1:8000/ws".to_owned());
+    };
+    let mut endpoint: Endpoint = format!("http://{rest}").parse()?;
+    if endpoint.base.is_empty() {
+        "/ws".clone_into(&mut endpoint.base);
+    }
+    Ok(endpoint)
 }
 
 /// Prints until the count is reached, the server says no, or nobody reads.

@@ -9,7 +9,10 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use throng_http1::{BadBody, BadResponse, BodyDecoder, Limits, encode_request, parse_response};
+use throng_http1::{
+    BadBody, BadResponse, BodyDecoder, Limits, ResponseBody, encode_request, parse_response,
+};
+use throng_ws::handshake::ResponseFault;
 
 use super::Endpoint;
 
@@ -49,6 +52,8 @@ pub(crate) enum Fault {
     Response(BadResponse),
     /// The answer's body is not.
     Body(BadBody),
+    /// It does not open the WebSocket that was asked for.
+    Upgrade(ResponseFault),
 }
 
 impl fmt::Display for Fault {
@@ -66,6 +71,7 @@ impl fmt::Display for Fault {
             Self::Io(error) => write!(f, "the connection broke: {error}"),
             Self::Ended => f.write_str("the server closed the connection"),
             Self::Response(fault) => write!(f, "the answer is not HTTP as expected: {fault}"),
+            Self::Upgrade(fault) => write!(f, "this is no WebSocket: {fault}"),
             Self::Body(fault) => write!(f, "the answer's body is damaged: {fault}"),
         }
     }
@@ -79,8 +85,8 @@ fn is_timeout(error: &io::Error) -> bool {
 pub(crate) struct Exchange {
     /// The status code.
     pub(crate) status: u16,
-    /// The media type, without parameters, in lower case.
-    pub(crate) media_type: String,
+    /// The field lines; a value that is not UTF-8 is empty.
+    headers: Vec<(String, String)>,
     stream: TcpStream,
     input: Vec<u8>,
     body: BodyDecoder,
@@ -92,7 +98,6 @@ impl Exchange {
     /// # Errors
     /// A [`Fault`].
     pub(crate) fn open(endpoint: &Endpoint, request: Request<'_>) -> Result<Self, Fault> {
-        let mut stream = connect(endpoint)?;
         let mut wire = Vec::new();
         let Request {
             method,
@@ -108,9 +113,18 @@ impl Exchange {
             body,
             &mut wire,
         );
+        Self::send(endpoint, &wire)
+    }
+
+    /// Sends a request that is encoded already, such as one for an upgrade.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    pub(crate) fn send(endpoint: &Endpoint, wire: &[u8]) -> Result<Self, Fault> {
+        let mut stream = connect(endpoint)?;
         // A server that refuses a large body may answer and close before it has read all of it,
         // so the answer counts for more than the error.
-        let sent = stream.write_all(&wire);
+        let sent = stream.write_all(wire);
         match Self::read_head(stream) {
             Err(Fault::Io(_) | Fault::Ended) if sent.is_err() => Err(Fault::Io(
                 sent.err().unwrap_or_else(|| ErrorKind::Other.into()),
@@ -134,14 +148,22 @@ impl Exchange {
                     input.drain(..end);
                     continue;
                 }
-                let media_type = response.header("content-type").unwrap_or_default();
-                let media_type = media_type.split(';').next().unwrap_or_default();
-                let media_type = media_type.trim().to_ascii_lowercase();
-                let body = BodyDecoder::for_response(response.body, &LIMITS);
+                let text = |value| std::str::from_utf8(value).unwrap_or_default().to_owned();
+                let headers = response
+                    .headers()
+                    .map(|(name, value)| (name.to_owned(), text(value)));
+                let headers = headers.collect();
+                // What follows an upgrade is no body, but bytes until the end all the same.
+                let framing = if status == 101 {
+                    ResponseBody::UntilClose
+                } else {
+                    response.body
+                };
+                let body = BodyDecoder::for_response(framing, &LIMITS);
                 input.drain(..end);
                 return Ok(Self {
                     status,
-                    media_type,
+                    headers,
                     stream,
                     input,
                     body,
@@ -151,6 +173,30 @@ impl Exchange {
                 return Err(Fault::Ended);
             }
         }
+    }
+
+    /// The first value of a field, by its name in any case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self
+            .headers
+            .iter()
+            .filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.next().map(|(_, value)| value.as_str())
+    }
+
+    /// The media type, without parameters, in lower case.
+    pub(crate) fn media_type(&self) -> String {
+        let value = self.header("content-type").unwrap_or_default();
+        let media_type = value.split(';').next().unwrap_or_default();
+        media_type.trim().to_ascii_lowercase()
+    }
+
+    /// Sends more, behind an upgrade.
+    ///
+    /// # Errors
+    /// [`Fault::Io`]
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.stream.write_all(bytes).map_err(Fault::Io)
     }
 
     /// Waits for the next bytes however long it takes: events come when they come.

@@ -199,6 +199,30 @@ fn subscribing_ends_when_there_is_no_sense_in_going_on() {
     run(&["subscribe"]).expect(2).says(&["CHANNEL"]);
 }
 
+#[test]
+fn a_websocket_is_asked_for_properly_and_may_be_refused() {
+    let fake = Fake::new(&[
+        &answer(403, "no"),
+        "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    ]);
+    let url = fake.url.replace("http://", "ws://");
+    run(&["subscribe", "a", "--url", &url])
+        .expect(6)
+        .says(&["403, no", "--token"]);
+    let asked = fake.asked();
+    assert_eq!(asked.line, "GET /ws?channel=a HTTP/1.1");
+    assert_eq!(asked.header("upgrade"), Some("websocket"));
+    run(&["subscribe", "a", "--url", &url])
+        .expect(5)
+        .says(&["no WebSocket"]);
+    run(&["subscribe", "a", "--url", &fake.url])
+        .expect(2)
+        .says(&["ws://"]);
+    run(&["subscribe", "a", "--url", &url, "--json"])
+        .expect(2)
+        .says(&["cannot be used with"]);
+}
+
 /// A pipe whose reader has gone is the ordinary end of `throng subscribe news | head -1`.
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {

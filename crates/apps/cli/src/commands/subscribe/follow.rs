@@ -7,15 +7,16 @@ use std::io;
 use std::thread;
 
 use throng_types::ChannelName;
+use throng_ws::handshake::{self, ResponseFault};
 
 use super::Args;
 use super::backoff::Backoff;
-use super::wire::{Found, News, Wire};
+use super::wire::{Found, Kind, News, Wire};
 use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Exchange, Fault, Request, query};
+use crate::http::{Endpoint, Exchange, Fault, Request, query};
 
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 
@@ -40,7 +41,11 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn new(args: Args) -> Self {
         Self {
-            wire: Wire::new(args.json),
+            wire: Wire::new(match (&args.url, args.json) {
+                (Some(_), _) => Kind::Frames,
+                (None, true) => Kind::Lines,
+                (None, false) => Kind::Events,
+            }),
             left: args.count,
             args,
             connected_once: false,
@@ -58,7 +63,7 @@ impl Follower {
                         .next(self.wire.retry_ms(), throng_sys::random::seed());
                     console::note(&format!(
                         "{}: {why}; coming back in {:.1} s",
-                        self.args.server,
+                        self.server(),
                         wait.as_secs_f64()
                     ));
                     thread::sleep(wait);
@@ -81,9 +86,14 @@ impl Follower {
         self.connected_once = true;
         self.backoff.reset();
         if resuming && self.wire.last_event_id().is_empty() {
-            console::note(
-                "connected again; what was published in between is missed, since the channels keep no history",
-            );
+            console::note(match self.wire {
+                Wire::Frames(_) => {
+                    "connected again; what was published in between is missed, since this WebSocket does not resume"
+                }
+                _ => {
+                    "connected again; what was published in between is missed, since the channels keep no history"
+                }
+            });
         }
         self.wire.restart();
         if let Err(error) = exchange.wait_forever() {
@@ -98,6 +108,9 @@ impl Follower {
             let mut turn = Turn::default();
             let more = exchange.read_some(|data| turn.take(data, &mut self.wire, &mut self.left));
             turn.printed?;
+            let answers = self.wire.answers(mask_key);
+            // Whether it arrives does not matter: the next read finds out whether the connection lives.
+            let _ = exchange.write(&answers);
             if self.left == Some(0) {
                 return Ok(End::Counted);
             }
@@ -131,7 +144,7 @@ impl Follower {
                 Exit::Refused,
                 format!(
                     "{} ended the connection for good: {reason} ({code})",
-                    self.args.server
+                    self.server()
                 ),
             )),
             News::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
@@ -140,10 +153,14 @@ impl Follower {
         }
     }
 
+    fn server(&self) -> &Endpoint {
+        self.args.url.as_ref().unwrap_or(&self.args.server)
+    }
+
     fn open(&self) -> std::result::Result<Exchange, Fault> {
         let channels = self.args.channels.iter().map(ChannelName::as_str);
-        let target = self.args.server.target(self.wire.path())
-            + &query(channels.map(|name| ("channel", name)));
+        let target =
+            self.server().target(self.wire.path()) + &query(channels.map(|name| ("channel", name)));
         let token = self
             .args
             .token
@@ -159,8 +176,11 @@ impl Follower {
         if !self.wire.last_event_id().is_empty() {
             headers.push(("Last-Event-ID", self.wire.last_event_id()));
         }
+        if matches!(self.wire, Wire::Frames(_)) {
+            return upgraded(self.server(), &target, &headers);
+        }
         Exchange::open(
-            &self.args.server,
+            self.server(),
             Request {
                 method: "GET",
                 target: &target,
@@ -173,11 +193,11 @@ impl Follower {
     /// Nothing if the answer is what was asked for.
     fn judge(&self, exchange: &mut Exchange) -> Result<Option<End>> {
         let status = exchange.status;
-        if status == 200 && self.wire.is_spoken(&exchange.media_type) {
+        if status == self.wire.status() && self.wire.is_spoken(&exchange.media_type()) {
             return Ok(None);
         }
         let body = exchange.read_all(REFUSAL_BYTES_MAX).unwrap_or_default();
-        let server = &self.args.server;
+        let server = &self.server();
         if (200..300).contains(&status) {
             return Err(Failure::new(
                 Exit::Unreachable,
@@ -210,7 +230,7 @@ impl Follower {
     fn unreachable(&self, fault: &Fault) -> Failure {
         let failure = Failure::new(
             Exit::Unreachable,
-            format!("cannot subscribe at {}: {fault}", self.args.server),
+            format!("cannot subscribe at {}: {fault}", self.server()),
         );
         match fault {
             Fault::Connect(_) => failure
@@ -246,6 +266,29 @@ fn tell(news: &News) {
         // The end of a connection is told with what is done about it.
         News::Subscribed { recovered: None } | News::Disconnect { .. } => {}
     }
+}
+
+/// Asks for a WebSocket (RFC 6455 section 4.1). A refusal is an answer like any other.
+fn upgraded(
+    server: &Endpoint,
+    target: &str,
+    headers: &[(&str, &str)],
+) -> std::result::Result<Exchange, Fault> {
+    let (high, low) = (throng_sys::random::seed(), throng_sys::random::seed());
+    let key = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+    let mut wire = Vec::new();
+    handshake::encode_request(&server.authority(), target, key, headers, &mut wire);
+    let exchange = Exchange::send(server, &wire)?;
+    match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
+        Ok(()) | Err(ResponseFault::Status(_)) => Ok(exchange),
+        Err(fault) => Err(Fault::Upgrade(fault)),
+    }
+}
+
+/// Fresh for each frame (RFC 6455 section 5.3).
+fn mask_key() -> [u8; 4] {
+    let [a, b, c, d, ..] = throng_sys::random::seed().to_be_bytes();
+    [a, b, c, d]
 }
 
 /// What one read brought.

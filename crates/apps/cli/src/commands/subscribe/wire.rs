@@ -1,13 +1,15 @@
-//! The two streams that a subscription can be read from: events, whose data are printed as they are,
-//! and JSON lines.
+//! The streams that a subscription can be read from: events, whose data are printed as they are,
+//! JSON lines, and frames.
 //!
 //! Pure: bytes in, publications out. Invariant: what is found does not depend on how the bytes were cut.
 
 use serde_json::Value;
 use throng_sse::{Decoder, DecoderLimits};
 
+use super::frames::Frames;
+
 /// No server takes larger publications (`limits.publish_bytes_max` goes no higher).
-const LINE_BYTES_MAX: usize = 1 << 30;
+pub(super) const LINE_BYTES_MAX: usize = 1 << 30;
 
 const LIMITS: DecoderLimits = DecoderLimits {
     line_bytes_max: LINE_BYTES_MAX,
@@ -80,11 +82,23 @@ pub(super) enum Wire {
         last_id: String,
         retry_ms: Option<u64>,
     },
+    /// `/ws`, which has no place to come back to.
+    Frames(Frames),
+}
+
+/// Which stream to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Events,
+    Lines,
+    Frames,
 }
 
 impl Wire {
-    pub(super) fn new(json: bool) -> Self {
-        if json {
+    pub(super) fn new(kind: Kind) -> Self {
+        if kind == Kind::Frames {
+            Self::Frames(Frames::new())
+        } else if kind == Kind::Lines {
             Self::Lines {
                 line: Vec::new(),
                 last_id: String::new(),
@@ -99,6 +113,8 @@ impl Wire {
         match self {
             Self::Events(_) => "/sse",
             Self::Lines { .. } => "/stream",
+            // The address has it: WebSockets are addressed by whole URLs.
+            Self::Frames(_) => "",
         }
     }
 
@@ -107,6 +123,15 @@ impl Wire {
         match self {
             Self::Events(_) => "text/event-stream",
             Self::Lines { .. } => "application/x-ndjson, application/json",
+            Self::Frames(_) => "*/*",
+        }
+    }
+
+    /// The status of an answer that is the stream.
+    pub(super) const fn status(&self) -> u16 {
+        match self {
+            Self::Events(_) | Self::Lines { .. } => 200,
+            Self::Frames(_) => 101,
         }
     }
 
@@ -117,6 +142,7 @@ impl Wire {
             Self::Lines { .. } => {
                 media_type.starts_with("application/") && media_type.ends_with("json")
             }
+            Self::Frames(_) => true,
         }
     }
 
@@ -125,6 +151,7 @@ impl Wire {
         match self {
             Self::Events(decoder) => decoder.last_event_id(),
             Self::Lines { last_id, .. } => last_id,
+            Self::Frames(_) => "",
         }
     }
 
@@ -133,6 +160,7 @@ impl Wire {
         match self {
             Self::Events(decoder) => decoder.retry_ms(),
             Self::Lines { retry_ms, .. } => *retry_ms,
+            Self::Frames(_) => None,
         }
     }
 
@@ -141,6 +169,15 @@ impl Wire {
         match self {
             Self::Events(decoder) => *decoder = Decoder::resumed(LIMITS, decoder.last_event_id()),
             Self::Lines { line, .. } => line.clear(),
+            Self::Frames(frames) => *frames = Frames::new(),
+        }
+    }
+
+    /// What is to be sent now. `key` draws a mask key for each frame.
+    pub(super) fn answers(&mut self, key: impl FnMut() -> [u8; 4]) -> Vec<u8> {
+        match self {
+            Self::Frames(frames) => frames.answers(key),
+            Self::Events(_) | Self::Lines { .. } => Vec::new(),
         }
     }
 
@@ -165,6 +202,7 @@ impl Wire {
                     }
                 })
                 .map_err(|fault| fault.to_string()),
+            Self::Frames(frames) => frames.feed(data, &mut on_found),
             Self::Lines {
                 line,
                 last_id,
@@ -228,6 +266,10 @@ fn one_line(
 mod tests {
     use super::*;
 
+    fn kind(json: bool) -> Kind {
+        if json { Kind::Lines } else { Kind::Events }
+    }
+
     fn found(wire: &mut Wire, parts: &[&[u8]]) -> Vec<String> {
         let mut all = Vec::new();
         for part in parts {
@@ -245,7 +287,7 @@ mod tests {
     #[track_caller]
     fn check(json: bool, bytes: &str, expect: &[&str], id: &str) {
         for cut in 0..=bytes.len() {
-            let mut wire = Wire::new(json);
+            let mut wire = Wire::new(kind(json));
             let (head, tail) = bytes.as_bytes().split_at(cut);
             assert_eq!(found(&mut wire, &[head, tail]), expect, "cut at {cut}");
             assert_eq!(wire.last_event_id(), id, "cut at {cut}");
@@ -286,7 +328,7 @@ mod tests {
             ],
             "1.2.3",
         );
-        let mut wire = Wire::new(true);
+        let mut wire = Wire::new(Kind::Lines);
         assert!(wire.feed(b"<html>\n", |_| ()).is_err());
     }
 
@@ -307,7 +349,7 @@ mod tests {
             };
             assert_eq!(news.is_final(), is_final, "{code}");
         }
-        let mut wire = Wire::new(true);
+        let mut wire = Wire::new(Kind::Lines);
         found(
             &mut wire,
             &[b"{\"disconnect\":{\"code\":3001,\"reconnect_ms\":7}}\n"],
@@ -321,7 +363,7 @@ mod tests {
             (false, "id: 7\ndata: a\n\ndata: ha"),
             (true, "{\"data\":1,\"id\":\"7\"}\n{\"da"),
         ] {
-            let mut wire = Wire::new(json);
+            let mut wire = Wire::new(kind(json));
             assert_eq!(found(&mut wire, &[bytes.as_bytes()]).len(), 1);
             wire.restart();
             assert_eq!(wire.last_event_id(), "7");
