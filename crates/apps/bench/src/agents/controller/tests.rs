@@ -56,12 +56,12 @@ impl World {
             greetings.push((k, challenge));
         }
         for (k, challenge) in greetings {
-            world.to_controller(k, &challenge);
+            world.bring(k, &challenge);
         }
         world
     }
 
-    fn to_controller(&mut self, agent: usize, message: &ToController) {
+    fn bring(&mut self, agent: usize, message: &ToController) {
         let mut wire = Vec::new();
         encode(message, &mut wire).unwrap();
         let (message, used) = decode(&wire).unwrap().unwrap();
@@ -86,24 +86,24 @@ impl World {
                 self.actions.push((agent, action));
             }
             for reply in replies {
-                self.to_controller(agent, &reply);
+                self.bring(agent, &reply);
             }
         }
     }
 
     fn ready(&mut self, agent: usize) {
         let message = self.agents[agent].0.ready().unwrap();
-        self.to_controller(agent, &message);
+        self.bring(agent, &message);
     }
 
     fn report(&mut self, agent: usize, upgraded: u64) {
         let message = self.agents[agent].0.progress(progress(upgraded)).unwrap();
-        self.to_controller(agent, &message);
+        self.bring(agent, &message);
     }
 
     fn finish(&mut self, agent: usize) {
         let message = self.agents[agent].0.done().unwrap();
-        self.to_controller(agent, &message);
+        self.bring(agent, &message);
     }
 
     fn disconnect(&mut self, agent: usize) {
@@ -253,7 +253,7 @@ fn a_wrong_token_starts_nothing_on_either_side() {
 #[test]
 fn messages_out_of_turn_are_refused_on_both_sides() {
     let mut world = World::new(&["secret"], &[0]);
-    world.to_controller(0, &ToController::Done);
+    world.bring(0, &ToController::Done);
     assert_eq!(world.controller.state(0), Some(AgentState::Lost));
 
     let (mut side, _) = AgentSide::new("secret", Machine::default(), 1);
@@ -278,7 +278,7 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
 fn an_agent_that_cannot_says_why() {
     let mut world = World::new(&["secret"], &[0]);
     let message = world.agents[0].0.cannot("nofile binds at 20000").unwrap();
-    world.to_controller(0, &message);
+    world.bring(0, &message);
     assert!(
         world
             .events
