@@ -1,1 +1,21 @@
-//! Composition: shards, sessions, hubs; the handle that starts, drains and observes them.
+//! The server: shards, sessions and hubs put together, and the handle that starts,
+//! observes and ends them.
+//!
+//! Who knows whom: the engine calls the [`shard`]'s app, which hands events to
+//! sessions, carries their orders to its hub, and the hub's deliveries back to the
+//! engine. Shards meet only through mailboxes. Nothing here parses a byte.
+
+mod build;
+mod drain;
+mod gather;
+mod handle;
+mod observe;
+mod pages;
+mod peers;
+mod shard;
+mod sink;
+mod stats;
+
+pub use build::{Options, StartError, start};
+pub use handle::{Handle, ServeError};
+pub use stats::Capacity;

@@ -109,6 +109,12 @@ impl Hub {
         }
     }
 
+    /// Which shards have subscribers of a channel, as bits; known for channels at home here.
+    #[must_use]
+    pub fn interest(&self, channel: &ChannelName) -> u64 {
+        self.home.interest(channel)
+    }
+
     /// How many channels a connection subscribes to, answered or not.
     #[must_use]
     pub fn subscription_count(&self, conn: ConnId) -> usize {

@@ -417,6 +417,10 @@ fn run(seed: u64) {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a seed to replay comes from the environment"
+)]
 fn nothing_is_lost_doubled_or_out_of_order() {
     let replay = std::env::var("HUB_SEED")
         .ok()

@@ -18,7 +18,7 @@ use throng_types::ConnId;
 use crate::api::Call;
 use crate::effects::{End, Fx, Told};
 use crate::route::Port;
-use crate::session::Kind;
+use crate::session::{Admission, Kind};
 use crate::{Desk, api};
 
 /// A body that is not whole yet.
@@ -43,8 +43,7 @@ struct Pending {
 /// See the module's head.
 pub(crate) struct Http {
     port: Port,
-    /// The peer's address has too many connections: answer so, and nothing else.
-    refused: bool,
+    admission: Admission,
     pending: Option<Box<Pending>>,
 }
 
@@ -59,10 +58,10 @@ pub(crate) enum Next {
 }
 
 impl Http {
-    pub(crate) const fn client(refused: bool) -> Self {
+    pub(crate) const fn client(admission: Admission) -> Self {
         Self {
             port: Port::Client,
-            refused,
+            admission,
             pending: None,
         }
     }
@@ -70,7 +69,7 @@ impl Http {
     pub(crate) const fn api() -> Self {
         Self {
             port: Port::Api,
-            refused: false,
+            admission: Admission::Welcome,
             pending: None,
         }
     }
@@ -265,10 +264,18 @@ impl Http {
         desk: &Desk,
         fx: &mut Fx<'_>,
     ) -> Next {
-        if self.refused {
-            desk.board.count(Counter::RefusedPerIp);
-            refuse(429, "your address has as many connections as it may", fx);
-            return Next::Answered { keep_alive: false };
+        match self.admission {
+            Admission::Welcome => {}
+            Admission::AddressFull => {
+                desk.board.count(Counter::RefusedPerIp);
+                refuse(429, "your address has as many connections as it may", fx);
+                return Next::Answered { keep_alive: false };
+            }
+            Admission::ServerFull => {
+                desk.board.count(Counter::RefusedConnectionsMax);
+                refuse(503, "the server has as many connections as it may", fx);
+                return Next::Answered { keep_alive: false };
+            }
         }
         api::serve(self.port, id, request, body, desk, fx)
     }

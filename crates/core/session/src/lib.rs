@@ -32,4 +32,4 @@ pub use format::{
     CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
 };
 pub use identity::Identity;
-pub use session::{Farewell, Session, Transport};
+pub use session::{Admission, Farewell, Session, Transport};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_hub::{Answer, Format};
+use throng_hub::Answer;
 use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
 
 use crate::effects::{Fx, Told};
@@ -22,6 +22,17 @@ pub enum Transport {
     Sse,
     /// A stream of lines.
     Stream,
+}
+
+/// Whether there is room for a client. If not, it is told so when it asks for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// There is.
+    Welcome,
+    /// Its address has as many connections as it may.
+    AddressFull,
+    /// The server has as many connections as it may.
+    ServerFull,
 }
 
 /// Why and with which words a connection is ended from above.
@@ -72,10 +83,10 @@ pub(crate) enum Kind {
 pub struct Session(Kind);
 
 impl Session {
-    /// A connection to the client port; `refused` if its address has too many already.
+    /// A connection to the client port.
     #[must_use]
-    pub const fn client(refused: bool) -> Self {
-        Self(Kind::Http(Http::client(refused)))
+    pub const fn client(admission: Admission) -> Self {
+        Self(Kind::Http(Http::client(admission)))
     }
 
     /// A connection to the API port.
@@ -177,14 +188,9 @@ impl Session {
     }
 
     /// Appends a publication in this session's personal form; nothing while it must wait.
-    pub fn encode_personal(
-        &mut self,
-        format: Format,
-        publication: &Arc<Publication>,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Kind::Stream(stream) = &mut self.0 {
-            stream.encode_personal(format, publication, out);
+            stream.encode_personal(publication, out);
         }
     }
 

@@ -309,18 +309,13 @@ impl Stream {
     fn write(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         let format = self.format();
         if format.personal() {
-            self.encode_personal(format, publication, out);
+            self.encode_personal(publication, out);
         } else {
             encode(format, publication, out);
         }
     }
 
-    pub(crate) fn encode_personal(
-        &mut self,
-        format: Format,
-        publication: &Arc<Publication>,
-        out: &mut Vec<u8>,
-    ) {
+    pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         if let Some(opening) = self.opening.as_mut() {
             return opening.hold(publication);
         }
@@ -332,7 +327,7 @@ impl Stream {
         }
         let mut id = String::new();
         cursor.write(&mut id);
-        if format == STREAM_MANY {
+        if self.voice == Voice::Lines {
             chunk(out, |line| stream_line(publication, &id, line));
         } else {
             sse_event(publication, &id, out);

@@ -233,7 +233,6 @@ fn start(
             if disconnect.user.is_empty() && disconnect.client.is_empty() {
                 return Err(ApiError::BadRequest);
             }
-            let custom = disconnect.disconnect.as_ref();
             let force = Disconnect::ForceNoReconnect;
             let (code, reason) = match &disconnect.disconnect {
                 Some(custom) => (custom.code, &*custom.reason),

@@ -1,0 +1,373 @@
+//! From a configuration to running shards.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use throng_auth::{ApiKeys, EmptyKey, KeyConfig, KeyError, OriginError, Origins, Verifier};
+use throng_broker::{ChannelOptions, HomeOptions, Namespaces, Overflow, Retention};
+use throng_config::{Config, SlowConsumer};
+use throng_engine::{ConnLimits, Seat, ShardOptions};
+use throng_hub::{Hub, HubOptions};
+use throng_metrics::Board;
+use throng_session::{Desk, NodeKey, SessionLimits};
+use throng_sys::{cpu, memory, random, socket};
+use throng_types::ShardId;
+
+use crate::drain::DrainOptions;
+use crate::handle::Handle;
+use crate::observe::Observer;
+use crate::pages::ServerPages;
+use crate::peers::Peers;
+use crate::shard::{Mail, ShardApp, ShardParts};
+use crate::stats::{Capacity, Observatory, Ticker};
+
+/// What a server is started with.
+pub struct Options {
+    /// The validated configuration, its key files read.
+    pub config: Config,
+    /// Shown to clients and operators.
+    pub version: &'static str,
+    /// What this machine can hold, for the dashboard.
+    pub capacity: Option<Capacity>,
+}
+
+/// Why a server did not start. Nothing of it is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {error}{}", hint(error))]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A key for tokens is not good.
+    #[error("the keys for tokens cannot be used: {0}")]
+    Key(#[from] KeyError),
+    /// An API key is not good.
+    #[error("auth.api_keys: {0}")]
+    ApiKey(#[from] EmptyKey),
+    /// An allowed origin is not good.
+    #[error("auth.allowed_origins: {0}")]
+    Origin(#[from] OriginError),
+    /// The kernel gave no reactor or thread.
+    #[error("a shard cannot be made: {0}")]
+    Shard(io::Error),
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program listens there: end it, or choose another address with --listen or --api"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
+        _ => "",
+    }
+}
+
+/// The most shards: interest in a channel is kept in the bits of one word.
+const SHARDS_MAX: usize = 64;
+/// How much of a token's time of validity may be lost to clocks that differ, in seconds.
+const LEEWAY_S: u64 = 0;
+
+/// Binds, and starts the shards' threads.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start(options: Options) -> Result<Handle, StartError> {
+    let config = &options.config;
+    let wanted = config.engine.shards as usize;
+    let shards = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
+    let shared = Shared::new(&options, shards)?;
+    let (listeners, clients, api) = listen(config, shards)?;
+    let started = Instant::now();
+    let limits = ConnLimits {
+        queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
+        ..ConnLimits::default()
+    };
+    let seats = listeners
+        .into_iter()
+        .enumerate()
+        .map(|(number, listeners)| ShardOptions {
+            shard: ShardId(number as u8),
+            listeners,
+            limits,
+            started,
+        });
+    let (seats, doors) =
+        throng_engine::seats::<Mail>(seats.collect()).map_err(StartError::Shard)?;
+    let mut threads = Vec::new();
+    for seat in seats {
+        let shared = shared.clone();
+        let name = format!("shard-{}", seat.shard().0);
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || run(seat, &shared));
+        threads.push(thread.map_err(StartError::Shard)?);
+    }
+    let drain = DrainOptions {
+        timeout_ms: config.drain.timeout_ms,
+        jitter_ms: config.drain.jitter_ms,
+    };
+    Ok(Handle {
+        clients,
+        api,
+        doors,
+        threads,
+        drain,
+    })
+}
+
+fn run(seat: Seat<Mail>, shared: &Shared) -> io::Result<()> {
+    let app = ShardApp::new(shared.parts(seat.shard()));
+    let mut observer = Observer::default();
+    let shard = seat.with(app);
+    shard
+        .run(|app, conns, turns| observer.observe(app, conns, turns))
+        .map(drop)
+}
+
+/// Listeners per shard, and the addresses that they have: those of clients and the API's.
+type Listeners = (Vec<Vec<OwnedFd>>, Vec<SocketAddr>, SocketAddr);
+
+fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
+    let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
+    let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
+    let mut bound = Vec::new();
+    for &wanted in config.listen.client.iter().chain([&config.listen.api]) {
+        let fail = |error| StartError::Listen {
+            address: wanted,
+            error,
+        };
+        let mut address = wanted;
+        free_to_take(wanted).map_err(fail)?;
+        for listeners in &mut per_shard {
+            let fd = socket::listen(address, backlog).map_err(fail)?;
+            // Port 0 becomes a real one with the first shard; the others share it.
+            address = socket::local_addr(fd.as_fd()).map_err(fail)?;
+            listeners.push(fd);
+        }
+        bound.push(address);
+    }
+    let api = bound.pop().unwrap_or(config.listen.api);
+    Ok((per_shard, bound, api))
+}
+
+/// Whether nobody listens there yet. Sharing a port is how shards divide connections, so
+/// without this a second server would silently take half of the first one's.
+fn free_to_take(address: SocketAddr) -> io::Result<()> {
+    std::net::TcpListener::bind(address).map(drop)
+}
+
+/// What all shards have in common, ready to be given to each.
+#[derive(Clone)]
+struct Shared {
+    shards: u8,
+    limits: SessionLimits,
+    namespaces: Arc<Namespaces>,
+    verifier: Option<Arc<Verifier>>,
+    anonymous: bool,
+    origins: Arc<Origins>,
+    api_keys: Arc<ApiKeys>,
+    observatory: Arc<Observatory>,
+    peers: Arc<Peers>,
+    node: NodeKey,
+    nonce: u32,
+    hash_seed: u64,
+    history_bytes_max: usize,
+    connections_max: usize,
+    api_listener: u8,
+}
+
+impl Shared {
+    fn new(options: &Options, shards: usize) -> Result<Self, StartError> {
+        let config = &options.config;
+        let started = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let observatory = Observatory {
+            boards: (0..shards).map(|_| Arc::new(Board::new())).collect(),
+            version: options.version,
+            started_unix_ms: started.as_millis() as u64,
+            open_mode: config.open_mode(),
+            capacity: options.capacity.clone(),
+            base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
+        };
+        Ok(Self {
+            shards: shards as u8,
+            limits: limits(config),
+            namespaces: Arc::new(namespaces(config)),
+            verifier: verifier(config)?.map(Arc::new),
+            anonymous: config.anonymous_allowed(),
+            origins: Arc::new(origins(config)?),
+            api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
+            observatory: Arc::new(observatory),
+            peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
+            node: NodeKey(random::seed()),
+            // Never zero, so that no epoch of ours is the one that stands for "unknown".
+            nonce: (random::seed() as u32).max(1),
+            hash_seed: random::seed(),
+            history_bytes_max: config.limits.history_bytes_max as usize / shards,
+            connections_max: per_shard(config.engine.connections_max as usize, shards),
+            api_listener: config.listen.client.len() as u8,
+        })
+    }
+
+    fn parts(&self, shard: ShardId) -> ShardParts {
+        let home = HomeOptions {
+            nonce: self.nonce,
+            hash_seed: self.hash_seed,
+            history_bytes_max: self.history_bytes_max,
+            namespaces: self.namespaces.clone(),
+        };
+        let hub = Hub::new(HubOptions {
+            shard,
+            shards: self.shards,
+            subscriptions_max: self.limits.channels_max,
+            home,
+        });
+        let desk = Desk {
+            limits: self.limits.clone(),
+            namespaces: self.namespaces.clone(),
+            verifier: self.verifier.clone(),
+            anonymous: self.anonymous,
+            origins: self.origins.clone(),
+            api_keys: self.api_keys.clone(),
+            node: self.node,
+            board: self.observatory.boards[shard.index()].clone(),
+            pages: Arc::new(ServerPages(self.observatory.clone())),
+            version: self.observatory.version,
+            started_unix_ms: self.observatory.started_unix_ms,
+            draining: false,
+        };
+        ShardParts {
+            shard,
+            shards: self.shards,
+            hub,
+            desk,
+            peers: self.peers.clone(),
+            connections_max: self.connections_max,
+            api_listener: self.api_listener,
+            ticker: Ticker::new(self.observatory.clone()),
+        }
+    }
+}
+
+/// A shard's part of a bound on all; zero is no bound.
+const fn per_shard(all: usize, shards: usize) -> usize {
+    if all == 0 {
+        usize::MAX
+    } else {
+        all.div_ceil(shards)
+    }
+}
+
+fn limits(config: &Config) -> SessionLimits {
+    let limits = &config.limits;
+    SessionLimits {
+        head_bytes_max: limits.head_bytes_max as usize,
+        message_bytes_max: limits.message_bytes_max as usize,
+        publish_bytes_max: limits.publish_bytes_max as usize,
+        channels_max: limits.channels_per_connection as usize,
+        messages_per_s_max: limits.messages_per_second_max,
+        head_timeout_ms: limits.head_timeout_ms,
+        keepalive_timeout_ms: limits.keepalive_timeout_ms,
+        ping_interval_ms: config.websocket.ping_interval_ms,
+        pong_timeout_ms: config.websocket.pong_timeout_ms,
+        stream_keepalive_ms: config.stream.keepalive_interval_ms,
+        drain_jitter_ms: config.drain.jitter_ms,
+        ..SessionLimits::default()
+    }
+}
+
+fn namespaces(config: &Config) -> Namespaces {
+    let mut named: Vec<(Box<str>, ChannelOptions)> = config
+        .namespaces
+        .iter()
+        .map(|namespace| {
+            (
+                namespace.name.as_str().into(),
+                channel_options(&namespace.options),
+            )
+        })
+        .collect();
+    // The server's own channels; sessions keep clients out of it.
+    named.push(("throng".into(), ChannelOptions::default()));
+    Namespaces::new(channel_options(&config.channel), named)
+}
+
+const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOptions {
+    ChannelOptions {
+        retention: Retention {
+            publications_max: options.history_size,
+            ttl_ms: options.history_ttl_ms,
+        },
+        recovery: options.recovery,
+        overflow: match options.slow_consumer {
+            SlowConsumer::Close => Overflow::Close,
+            SlowConsumer::DropOldest => Overflow::DropOldest,
+            SlowConsumer::LatestOnly => Overflow::LatestOnly,
+        },
+        anonymous_subscribe: options.anonymous_subscribe,
+        anonymous_publish: options.anonymous_publish,
+        publish: options.publish,
+        subscribe_token: options.subscribe_token,
+    }
+}
+
+fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
+    let auth = &config.auth;
+    if !auth.client_keys() {
+        return Ok(None);
+    }
+    let keys = KeyConfig {
+        hmac_secret: auth
+            .hmac_secret
+            .as_ref()
+            .map(|secret| secret.as_bytes().into()),
+        rsa_public_pem: auth.rsa_public_key.as_ref().map(|pem| pem.as_str().into()),
+        ecdsa_public_pem: auth
+            .ecdsa_public_key
+            .as_ref()
+            .map(|pem| pem.as_str().into()),
+        eddsa_public_pem: auth
+            .eddsa_public_key
+            .as_ref()
+            .map(|pem| pem.as_str().into()),
+        audience: auth
+            .audience
+            .as_ref()
+            .map(|audience| audience.as_str().into()),
+        issuer: auth.issuer.as_ref().map(|issuer| issuer.as_str().into()),
+        leeway_s: LEEWAY_S,
+        ..KeyConfig::default()
+    };
+    Verifier::new(keys).map(Some)
+}
+
+/// Pages of this machine may connect to a server that only this machine reaches. There the
+/// header Host proves nothing (a page can give its own name our address), so it is not trusted.
+const LOCAL_PAGES: [&str; 6] = [
+    "http://localhost:*",
+    "http://127.0.0.1:*",
+    "http://[::1]:*",
+    "https://localhost:*",
+    "https://127.0.0.1:*",
+    "https://[::1]:*",
+];
+
+fn origins(config: &Config) -> Result<Origins, OriginError> {
+    let listed = config.auth.allowed_origins.iter().map(String::as_str);
+    if config.open_mode() {
+        Origins::new(listed.chain(LOCAL_PAGES), false)
+    } else {
+        Origins::new(listed, true)
+    }
+}

@@ -1,0 +1,43 @@
+//! The engine's and the hub's numbers, copied to the shard's board at the end of each turn.
+
+use throng_engine::{ConnStats, Conns, LoopStats};
+use throng_metrics::{Counter, Gauge};
+use throng_session::Session;
+
+use crate::shard::ShardApp;
+
+/// What was copied before.
+#[derive(Default)]
+pub(crate) struct Observer {
+    turns: LoopStats,
+    conns: ConnStats,
+}
+
+impl Observer {
+    /// Adds what is new.
+    pub(crate) fn observe(&mut self, app: &ShardApp, conns: &Conns<Session>, turns: LoopStats) {
+        let board = app.board();
+        let before = std::mem::replace(&mut self.turns, turns);
+        board.add(Counter::Turns, turns.turns - before.turns);
+        board.add(
+            Counter::ConnectionsAccepted,
+            turns.accepted - before.accepted,
+        );
+        board.add(Counter::BytesIn, turns.read_bytes - before.read_bytes);
+        let now = conns.stats();
+        let before = std::mem::replace(&mut self.conns, now);
+        board.add(Counter::BytesOut, now.sent_bytes - before.sent_bytes);
+        board.add(Counter::Writes, now.writes - before.writes);
+        board.add(Counter::DroppedOldest, now.dropped - before.dropped);
+        board.add(Counter::DroppedClose, now.slow - before.slow);
+        board.add(Counter::SlowConsumers, now.slow - before.slow);
+        let hub = app.hub().stats();
+        board.set(Gauge::Channels, hub.channels as u64);
+        board.set(Gauge::Subscriptions, hub.subscriptions as u64);
+        board.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
+        board.set(
+            Gauge::HistoryPublications,
+            hub.home.history_publications as u64,
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! How many connections each address has, over all shards.
+//!
+//! The one lock of the server, taken once when a connection opens and once when it
+//! closes, and only if there is a limit per address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+/// See the module's head.
+pub(crate) struct Peers {
+    per_address_max: u32,
+    counts: Mutex<HashMap<IpAddr, u32>>,
+}
+
+impl Peers {
+    /// Counts, if there is a limit (zero is none).
+    pub(crate) fn new(per_address_max: u32) -> Self {
+        Self {
+            per_address_max,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Whether there is a limit.
+    pub(crate) const fn limited(&self) -> bool {
+        self.per_address_max > 0
+    }
+
+    /// Counts a connection; false if its address has too many with it.
+    pub(crate) fn enter(&self, address: IpAddr) -> bool {
+        let Ok(mut counts) = self.counts.lock() else {
+            return true;
+        };
+        let count = counts.entry(address.to_canonical()).or_insert(0);
+        *count += 1;
+        *count <= self.per_address_max
+    }
+
+    /// Counts a connection's end.
+    pub(crate) fn leave(&self, address: IpAddr) {
+        let Ok(mut counts) = self.counts.lock() else {
+            return;
+        };
+        let address = address.to_canonical();
+        if let Some(count) = counts.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&address);
+            }
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! One shard's app: sessions on one side, the hub on the other.
+//!
+//! Owns the hub and the desk. Orders that sessions write down during a turn are
+//! carried out at its end, in the order in which they were written, and only then is
+//! there fan-out; so what a connection asked for stands before it hears of it.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use throng_engine::{Accepted, App, Closed, Conns, Effects};
+use throng_hub::{Asker, Command, Hub};
+use throng_metrics::{Board, Counter, Gauge};
+use throng_session::{
+    Admission, Desk, Farewell, NodeCount, Order, Question, Session, Told, Transport,
+};
+use throng_types::{ConnId, Disconnect, Millis, Now, ShardId, Slots, Unsubscribe};
+
+use crate::drain::{Drain, DrainOptions};
+use crate::gather::{Gathers, Note};
+use crate::peers::Peers;
+use crate::sink::{Outlet, act};
+use crate::stats::Ticker;
+
+/// Deliveries of one turn, so that a crowd does not keep others waiting.
+const DELIVERIES_PER_TURN: usize = 4096;
+/// Streams whose history is looked at in one turn.
+const EXPIRIES_PER_TURN: usize = 256;
+/// Between two looks at history and gauges, in milliseconds.
+const HOUSEKEEPING_MS: u64 = 1000;
+/// No tag: the connection's address is not counted.
+const UNCOUNTED: u32 = u32::MAX;
+
+/// What shards send each other, and what they are told from outside.
+pub(crate) enum Mail {
+    /// Between hubs.
+    Hub(throng_hub::Mail),
+    /// Between apps.
+    Note(Note),
+    /// Begin to end gracefully.
+    Drain(DrainOptions),
+    /// End now.
+    Stop,
+}
+
+/// What an app is made of.
+pub(crate) struct ShardParts {
+    pub(crate) shard: ShardId,
+    pub(crate) shards: u8,
+    pub(crate) hub: Hub,
+    pub(crate) desk: Desk,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) connections_max: usize,
+    /// The number of the API port's listener; those before it are for clients.
+    pub(crate) api_listener: u8,
+    pub(crate) ticker: Ticker,
+}
+
+/// See the module's head.
+pub(crate) struct ShardApp {
+    parts: ShardParts,
+    orders: Vec<Order>,
+    gathers: Gathers,
+    notes: Vec<VecDeque<Note>>,
+    addresses: Slots<IpAddr>,
+    drain: Option<Drain>,
+    stopped: bool,
+    /// Connections of the client port.
+    clients: usize,
+    /// As of the last turn.
+    now: Now,
+    housekeeping_at: Millis,
+}
+
+impl ShardApp {
+    pub(crate) fn new(parts: ShardParts) -> Self {
+        let notes = (0..parts.shards).map(|_| VecDeque::new()).collect();
+        parts.desk.board.set(Gauge::Shards, 1);
+        Self {
+            parts,
+            orders: Vec::new(),
+            gathers: Gathers::default(),
+            notes,
+            addresses: Slots::default(),
+            drain: None,
+            stopped: false,
+            clients: 0,
+            now: Now::default(),
+            housekeeping_at: Millis::default(),
+        }
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.parts.desk.board
+    }
+
+    /// Runs a session, and counts it elsewhere if it became something else.
+    fn run(
+        &mut self,
+        session: &mut Session,
+        effects: &mut Effects<'_>,
+        run: impl FnOnce(&mut Session, &Desk, &mut throng_session::Fx<'_>),
+    ) {
+        let before = session.transport();
+        let desk = &self.parts.desk;
+        act(effects, &mut self.orders, |fx| run(session, desk, fx));
+        let after = session.transport();
+        if before != after {
+            desk.board.fall(gauge(before), 1);
+            desk.board.rise(gauge(after), 1);
+        }
+    }
+
+    // ---- orders ----
+
+    fn carry_out(&mut self, conns: &mut Conns<Session>, now: Now) {
+        while !self.orders.is_empty() {
+            for order in std::mem::take(&mut self.orders) {
+                match order {
+                    Order::Hub(command) => self.command(command, conns, now),
+                    Order::Ask { asker, question } => self.ask(asker, question, conns, now),
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command, conns: &mut Conns<Session>, now: Now) {
+        let (desk, orders) = (&self.parts.desk, &mut self.orders);
+        let mut outlet = Outlet {
+            conns,
+            desk,
+            orders,
+        };
+        self.parts.hub.handle(command, now, &mut outlet);
+    }
+
+    fn ask(&mut self, asker: Asker, question: Question, conns: &mut Conns<Session>, now: Now) {
+        let ticket = self.gathers.begin(asker, self.notes.len());
+        for (to, notes) in self.notes.iter_mut().enumerate() {
+            if to != self.parts.shard.index() {
+                notes.push_back(Note::Ask {
+                    ticket,
+                    question: question.clone(),
+                });
+            }
+        }
+        let told = self.tell(question, conns, now);
+        self.told(ticket, told, conns);
+    }
+
+    fn told(&mut self, ticket: u32, told: Told, conns: &mut Conns<Session>) {
+        let Some((asker, told)) = self.gathers.take(ticket, told) else {
+            return;
+        };
+        let (desk, orders) = (&self.parts.desk, &mut self.orders);
+        conns.with(asker.conn, |session, effects| {
+            act(effects, orders, |fx| {
+                session.told(asker.conn, told, desk, fx)
+            });
+        });
+    }
+
+    /// Answers a question for this shard.
+    fn tell(&mut self, question: Question, conns: &mut Conns<Session>, now: Now) -> Told {
+        match question {
+            Question::Channels { .. } => {
+                // The asker knows the pattern; names are matched there, once.
+                let channels = self.parts.hub.channels();
+                Told::Channels(
+                    channels
+                        .map(|(name, count)| (name.clone(), count))
+                        .collect(),
+                )
+            }
+            Question::Count => Told::Count(self.count(conns)),
+            Question::Disconnect {
+                user,
+                client,
+                code,
+                reason,
+                whitelist,
+            } => {
+                let node = self.parts.desk.node;
+                let found = self.find(&user, &client, conns);
+                let spared: Vec<_> = whitelist
+                    .iter()
+                    .filter_map(|client| node.conn_id(client))
+                    .collect();
+                let farewell = Farewell::Custom { code, reason };
+                let mut count = 0;
+                for conn in found.into_iter().filter(|conn| !spared.contains(conn)) {
+                    self.farewell(conn, &farewell, conns);
+                    count += 1;
+                }
+                Told::Done(count)
+            }
+            Question::Unsubscribe {
+                user,
+                client,
+                channel,
+            } => {
+                let mut count = 0;
+                for conn in self.find(&user, &client, conns) {
+                    let channels = match &channel {
+                        Some(channel) => vec![channel.clone()],
+                        None => self.parts.hub.channels_of(conn).cloned().collect(),
+                    };
+                    for channel in channels {
+                        if self.parts.hub.unsubscribe(conn, &channel, now) {
+                            count += 1;
+                            let orders = &mut self.orders;
+                            conns.with(conn, |session, effects| {
+                                act(effects, orders, |fx| {
+                                    session.unsubscribed(&channel, Unsubscribe::Server, fx);
+                                });
+                            });
+                        }
+                    }
+                }
+                Told::Done(count)
+            }
+        }
+    }
+
+    fn count(&self, conns: &Conns<Session>) -> NodeCount {
+        let mut count = NodeCount::default();
+        for (_, session) in conns.sessions().filter(|(_, session)| session.is_client()) {
+            if session.transport() == Transport::Http {
+                continue;
+            }
+            count.clients += 1;
+            if let Some(identity) = session
+                .identity()
+                .filter(|identity| !identity.user.is_empty())
+            {
+                count.users.push(hash(&identity.user));
+            }
+        }
+        count.users.sort_unstable();
+        count.users.dedup();
+        count.channels = self
+            .parts
+            .hub
+            .channels()
+            .map(|(name, _)| name.stable_hash())
+            .collect();
+        count.subscriptions = self.parts.hub.stats().subscriptions as u32;
+        count
+    }
+
+    /// The connections of a user, or the one with a public id.
+    fn find(&self, user: &str, client: &str, conns: &Conns<Session>) -> Vec<ConnId> {
+        let is_user =
+            |session: &Session| session.identity().map_or("", |identity| &identity.user) == user;
+        if !client.is_empty() {
+            let named = self.parts.desk.node.conn_id(client);
+            let named = named.filter(|conn| conn.shard() == self.parts.shard);
+            let fits = |conn: &ConnId| {
+                conns
+                    .session(*conn)
+                    .is_some_and(|session| user.is_empty() || is_user(session))
+            };
+            return named.filter(fits).into_iter().collect();
+        }
+        let theirs = conns
+            .sessions()
+            .filter(|(_, session)| session.is_client() && is_user(session));
+        theirs.map(|(conn, _)| conn).collect()
+    }
+
+    fn farewell(&mut self, conn: ConnId, farewell: &Farewell, conns: &mut Conns<Session>) {
+        let (desk, orders) = (&self.parts.desk, &mut self.orders);
+        conns.with(conn, |session, effects| {
+            act(effects, orders, |fx| session.farewell(farewell, desk, fx));
+        });
+    }
+
+    // ---- the end ----
+
+    fn begin_drain(&mut self, options: DrainOptions, conns: &mut Conns<Session>, now: Now) {
+        if self.drain.is_some() {
+            return;
+        }
+        self.parts.desk.draining = true;
+        for listener in 0..self.parts.api_listener {
+            conns.stop_listening(listener);
+        }
+        let clients = conns.sessions().filter(|(_, session)| session.is_client());
+        let clients: Vec<ConnId> = clients.map(|(id, _)| id).collect();
+        let seed = throng_sys::random::seed();
+        self.drain = Some(Drain::new(clients, options, now.mono, seed));
+    }
+
+    fn step_drain(&mut self, conns: &mut Conns<Session>, now: Now) {
+        let Some(drain) = self.drain.as_mut() else {
+            return;
+        };
+        let step = drain.step(now.mono);
+        let last = drain.all_told();
+        for (conn, reconnect_ms) in step {
+            self.farewell(conn, &Farewell::Drain { reconnect_ms }, conns);
+        }
+        if last {
+            // Idle connections of the API port have nothing to wait for; busy ones are left to finish.
+            let api = conns.sessions().filter(|(_, session)| !session.is_client());
+            let api: Vec<ConnId> = api.map(|(id, _)| id).collect();
+            for conn in api {
+                self.farewell(conn, &Farewell::Because(Disconnect::Shutdown), conns);
+            }
+        }
+    }
+
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.parts.hub
+    }
+}
+
+impl App for ShardApp {
+    type Session = Session;
+    type Mail = Mail;
+
+    fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<Session>> {
+        let deadline = Some(now.mono + self.parts.desk.limits.head_timeout_ms);
+        self.board().rise(Gauge::ConnectionsHttp, 1);
+        if listener == self.parts.api_listener {
+            return Some(Accepted {
+                session: Session::api(),
+                tag: UNCOUNTED,
+                deadline,
+            });
+        }
+        let mut tag = UNCOUNTED;
+        self.clients += 1;
+        let mut admission = Admission::Welcome;
+        if self.clients > self.parts.connections_max {
+            admission = Admission::ServerFull;
+        }
+        if self.parts.peers.limited() {
+            if !self.parts.peers.enter(peer.ip()) {
+                admission = Admission::AddressFull;
+            }
+            tag = self.addresses.insert(peer.ip());
+        }
+        let session = Session::client(admission);
+        Some(Accepted {
+            session,
+            tag,
+            deadline,
+        })
+    }
+
+    fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {
+        self.run(session, fx, |session, desk, fx| {
+            session.bytes(id, input, desk, fx)
+        });
+    }
+
+    fn timeout(&mut self, id: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
+        self.run(session, fx, |session, desk, fx| {
+            session.timeout(id, desk, fx)
+        });
+    }
+
+    fn drained(&mut self, _: ConnId, session: &mut Session, dropped: u32, fx: &mut Effects<'_>) {
+        self.run(session, fx, |session, _, fx| session.drained(dropped, fx));
+    }
+
+    fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
+        self.parts.hub.gone(id, now);
+        self.clients -= usize::from(session.is_client());
+        self.board().fall(gauge(session.transport()), 1);
+        match why {
+            Closed::ByPeer | Closed::Error(_) => self.board().count(Counter::ClosedClient),
+            Closed::Slow => self.board().count(Counter::closed(Disconnect::Slow)),
+            // Counted with its reason when the session said farewell.
+            Closed::ByApp => {}
+        }
+        if let Some(address) = self.addresses.remove(tag) {
+            self.parts.peers.leave(address);
+        }
+    }
+
+    fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session>, now: Now) {
+        match mail {
+            Mail::Hub(mail) => {
+                let Some(from) = from else { return };
+                let (desk, orders) = (&self.parts.desk, &mut self.orders);
+                let mut outlet = Outlet {
+                    conns,
+                    desk,
+                    orders,
+                };
+                self.parts
+                    .hub
+                    .mail(ShardId(from as u8), mail, now, &mut outlet);
+            }
+            Mail::Note(Note::Ask { ticket, question }) => {
+                let told = self.tell(question, conns, now);
+                if let Some(notes) = from.and_then(|from| self.notes.get_mut(from)) {
+                    notes.push_back(Note::Told { ticket, told });
+                }
+            }
+            Mail::Note(Note::Told { ticket, told }) => self.told(ticket, told, conns),
+            Mail::Drain(options) => self.begin_drain(options, conns, now),
+            Mail::Stop => self.stopped = true,
+        }
+    }
+
+    fn wants_mail(&self) -> bool {
+        self.parts.hub.wants_mail()
+    }
+
+    fn take_mail(&mut self, to: usize) -> Option<Mail> {
+        if let Some(note) = self.notes[to].pop_front() {
+            return Some(Mail::Note(note));
+        }
+        self.parts.hub.take_mail(ShardId(to as u8)).map(Mail::Hub)
+    }
+
+    fn turn(&mut self, conns: &mut Conns<Session>, now: Now) -> bool {
+        self.now = now;
+        if self.drain.is_some() {
+            self.step_drain(conns, now);
+        }
+        self.carry_out(conns, now);
+        let mut more = false;
+        if now.mono >= self.housekeeping_at {
+            self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
+            more |= self.parts.hub.expire(now, EXPIRIES_PER_TURN);
+            let interest = self.parts.hub.interest(self.parts.ticker.channel());
+            if let Some(command) =
+                self.parts
+                    .ticker
+                    .tick(interest > 0, self.parts.desk.draining, now)
+            {
+                self.command(command, conns, now);
+            }
+        }
+        let (desk, orders) = (&self.parts.desk, &mut self.orders);
+        let mut outlet = Outlet {
+            conns,
+            desk,
+            orders,
+        };
+        more |= self
+            .parts
+            .hub
+            .fan_out(DELIVERIES_PER_TURN, now, &mut outlet);
+        more || !self.orders.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Millis> {
+        let housekeeping = Some(self.housekeeping_at);
+        let drain = self.drain.as_ref().map(Drain::deadline);
+        housekeeping.into_iter().chain(drain).min()
+    }
+
+    fn finished(&self, conns: &Conns<Session>) -> bool {
+        let drained = self.drain.as_ref().is_some_and(|drain| {
+            (drain.all_told() && conns.is_empty()) || drain.is_over(self.now.mono)
+        });
+        self.stopped || drained
+    }
+
+    fn accept_paused(&mut self, paused: bool) {
+        self.board().set(Gauge::AcceptPaused, u64::from(paused));
+        if paused {
+            self.board().count(Counter::RefusedDescriptors);
+            tracing::warn!(
+                shard = self.parts.shard.0,
+                "out of file descriptors: new connections wait until one is freed; raise nofile (`throng doctor` says how)"
+            );
+        } else {
+            tracing::info!(shard = self.parts.shard.0, "accepting connections again");
+        }
+    }
+}
+
+const fn gauge(transport: Transport) -> Gauge {
+    match transport {
+        Transport::Http => Gauge::ConnectionsHttp,
+        Transport::WebSocket => Gauge::ConnectionsWebsocket,
+        Transport::Sse => Gauge::ConnectionsSse,
+        Transport::Stream => Gauge::ConnectionsStream,
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    // The same on every shard of this process, which is all that counting needs.
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

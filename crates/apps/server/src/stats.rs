@@ -1,0 +1,216 @@
+//! The server's own numbers: sums over the shards, what only the process knows, and
+//! the dashboard's line, once a second while somebody watches.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use throng_broker::Draft;
+use throng_hub::{Asker, Command};
+use throng_metrics::{Board, Counter, Delta, Gauge, Histogram, Totals};
+use throng_sys::{cpu, limits, memory};
+use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, ShardId};
+
+/// The channel of the dashboard.
+pub(crate) const STATS_CHANNEL: &str = "throng:stats";
+
+/// What this machine can hold, as far as whoever started the server has found out.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    /// Connections, if that is known.
+    pub holds_connections: Option<u64>,
+    /// The limit that binds first, by its kernel's name.
+    pub binds_first: Option<&'static str>,
+}
+
+/// What may be asked of the whole server at any time, from any thread.
+pub(crate) struct Observatory {
+    pub(crate) boards: Vec<Arc<Board>>,
+    pub(crate) version: &'static str,
+    pub(crate) started_unix_ms: u64,
+    pub(crate) open_mode: bool,
+    pub(crate) capacity: Option<Capacity>,
+    /// Resident before the first connection.
+    pub(crate) base_bytes: u64,
+}
+
+impl Observatory {
+    /// Sums over the shards, with the process's own numbers.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::sum(&self.boards);
+        let now_unix_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_millis();
+        let uptime_ms = (now_unix_ms as u64).saturating_sub(self.started_unix_ms);
+        totals.set(Gauge::UptimeSeconds, uptime_ms / 1000);
+        totals.set(Gauge::ProcessResidentBytes, resident_bytes());
+        totals.set(Gauge::OpenDescriptors, open_descriptors(&totals));
+        totals.set(Gauge::DescriptorsMax, limits::nofile().soft);
+        totals
+    }
+}
+
+fn resident_bytes() -> u64 {
+    // The second field of statm is pages (proc_pid_statm(5)); smaps_rollup would walk every page.
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or_default() * memory::page_bytes()
+}
+
+/// Listing /proc/self/fd costs a million entries on a full server; connections are known.
+fn open_descriptors(totals: &Totals) -> u64 {
+    let connections = totals.gauge_all(Gauge::ConnectionsHttp);
+    // Per shard: reactor, waker and listeners; and the standard three.
+    connections + totals.gauge(Gauge::Shards) * 4 + 3
+}
+
+/// Publishes the dashboard's line.
+pub(crate) struct Ticker {
+    observatory: Arc<Observatory>,
+    channel: ChannelName,
+    last: Option<Last>,
+}
+
+struct Last {
+    totals: Totals,
+    at_unix_ms: u64,
+    cpu_us: u64,
+}
+
+impl Ticker {
+    pub(crate) fn new(observatory: Arc<Observatory>) -> Self {
+        let channel = ChannelName::new(STATS_CHANNEL).expect("a good name");
+        Self {
+            observatory,
+            channel,
+            last: None,
+        }
+    }
+
+    pub(crate) const fn channel(&self) -> &ChannelName {
+        &self.channel
+    }
+
+    /// The next line, if somebody watches and there is something to compare with.
+    pub(crate) fn tick(&mut self, watched: bool, draining: bool, now: Now) -> Option<Command> {
+        if !watched {
+            self.last = None;
+            return None;
+        }
+        let cpu = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
+        let totals = self.observatory.totals();
+        let at_unix_ms = now.unix_ms;
+        let now = Last {
+            totals,
+            at_unix_ms,
+            cpu_us: cpu,
+        };
+        let line = self
+            .last
+            .as_ref()
+            .map(|last| self.line(last, &now, draining));
+        self.last = Some(now);
+        let payload = Payload {
+            bytes: line?.into_bytes().into(),
+            kind: PayloadKind::Json,
+        };
+        let draft = Draft {
+            channel: self.channel.clone(),
+            payload,
+            publisher: None,
+            tags: None,
+            skip_history: true,
+            idempotency_key: None,
+        };
+        // Nobody waits for the answer.
+        let nobody = Asker {
+            conn: ConnId::new(ShardId(u8::MAX), u32::MAX, u32::MAX),
+            token: 0,
+        };
+        Some(Command::Publish {
+            asker: nobody,
+            draft,
+        })
+    }
+
+    fn line(&self, last: &Last, now: &Last, draining: bool) -> String {
+        let observatory = &self.observatory;
+        let elapsed_ms = now.at_unix_ms.saturating_sub(last.at_unix_ms).max(1);
+        let delta = Delta::between(last.totals.clone(), now.totals.clone(), elapsed_ms);
+        let totals = &now.totals;
+        let capacity = observatory.capacity.as_ref();
+        let connections = totals.gauge_all(Gauge::ConnectionsHttp);
+        let memory_bytes = totals.gauge(Gauge::ProcessResidentBytes);
+        let grown = memory_bytes.saturating_sub(observatory.base_bytes);
+        let per_connection = grown.checked_div(connections);
+        let cpu_us = now.cpu_us.saturating_sub(last.cpu_us);
+        let mut line = String::with_capacity(1024);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            line,
+            concat!(
+                "{{\"time_unix_ms\":{},\"uptime_s\":{},\"version\":\"{}\",\"pid\":{},\"shards\":{},",
+                "\"draining\":{},\"open_mode\":{},",
+                "\"connections\":{{\"websocket\":{},\"sse\":{},\"stream\":{},\"http\":{}}},",
+                "\"connections_per_s\":{},\"closed_per_s\":{},\"refused_per_s\":{},",
+                "\"channels\":{},\"subscriptions\":{},\"publications_per_s\":{},\"deliveries_per_s\":{},",
+                "\"bytes_out_per_s\":{},\"bytes_in_per_s\":{},",
+                "\"dropped\":{{\"close\":{},\"drop-oldest\":{},\"latest-only\":{}}},\"slow_consumers\":{},",
+                "\"history_bytes\":{},\"history_publications\":{},",
+                "\"memory_bytes\":{},\"memory_per_connection_bytes\":{},\"cpu_percent\":{}.{},",
+                "\"descriptors\":{{\"open\":{},\"max\":{}}},\"accept_paused\":{},",
+                "\"holds_connections\":{},\"binds_first\":{},\"turn_p99_us\":{}}}"
+            ),
+            now.at_unix_ms,
+            totals.gauge(Gauge::UptimeSeconds),
+            observatory.version,
+            std::process::id(),
+            totals.gauge(Gauge::Shards),
+            draining,
+            observatory.open_mode,
+            totals.gauge(Gauge::ConnectionsWebsocket),
+            totals.gauge(Gauge::ConnectionsSse),
+            totals.gauge(Gauge::ConnectionsStream),
+            totals.gauge(Gauge::ConnectionsHttp),
+            delta.per_second(Counter::ConnectionsAccepted),
+            delta.per_second_all(Counter::ClosedClient),
+            delta.per_second_all(Counter::RefusedDescriptors),
+            totals.gauge(Gauge::Channels),
+            totals.gauge(Gauge::Subscriptions),
+            delta.per_second_all(Counter::PublicationsApi),
+            delta.per_second(Counter::Deliveries),
+            delta.per_second(Counter::BytesOut),
+            delta.per_second(Counter::BytesIn),
+            totals.counter(Counter::DroppedClose),
+            totals.counter(Counter::DroppedOldest),
+            totals.counter(Counter::DroppedLatestOnly),
+            totals.counter(Counter::SlowConsumers),
+            totals.gauge(Gauge::HistoryBytes),
+            totals.gauge(Gauge::HistoryPublications),
+            memory_bytes,
+            json(per_connection),
+            cpu_us / (elapsed_ms * 10),
+            cpu_us / elapsed_ms % 10,
+            totals.gauge(Gauge::OpenDescriptors),
+            totals.gauge(Gauge::DescriptorsMax),
+            totals.gauge(Gauge::AcceptPaused) > 0,
+            json(capacity.and_then(|capacity| capacity.holds_connections)),
+            json(
+                capacity
+                    .and_then(|capacity| capacity.binds_first)
+                    .map(|name| format!("\"{name}\""))
+            ),
+            json(delta.histogram(Histogram::TurnDuration).quantile_us(990)),
+        );
+        line
+    }
+}
+
+/// A value, or JSON's nothing.
+fn json(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "null".to_owned(), |value| value.to_string())
+}
