@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{completions, config, doctor, publish, reference, subscribe, token};
+use crate::commands::{completions, config, doctor, publish, reference, serve, subscribe, token};
 
 /// The version of this binary.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -20,6 +20,7 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(serve::Args),
     Publish(publish::Args),
     Subscribe(subscribe::Args),
     Config(config::Args),

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod publish;
 pub(crate) mod reference;
+pub(crate) mod serve;
 pub(crate) mod subscribe;
 pub(crate) mod token;
 
@@ -19,6 +20,7 @@ use crate::failure::Result;
 /// Why it could not be done.
 pub(crate) fn run(command: Command) -> Result {
     match command {
+        Command::Serve(args) => serve::run(&args),
         Command::Publish(args) => publish::run(args),
         Command::Subscribe(args) => subscribe::run(args),
         Command::Config(args) => config::run(args),

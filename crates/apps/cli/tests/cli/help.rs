@@ -17,6 +17,7 @@ fn help_names_every_command() {
     assert_eq!(
         listed,
         [
+            "serve",
             "publish",
             "subscribe",
             "config",

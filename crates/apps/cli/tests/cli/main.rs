@@ -6,4 +6,5 @@ mod doctor;
 mod fake;
 mod help;
 mod program;
+mod serve;
 mod token;

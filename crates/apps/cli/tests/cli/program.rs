@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Far beyond what anything here takes.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How long a repeated question waits for its answer.
+const SOON: Duration = Duration::from_millis(50);
+
 /// What a run left behind.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -104,6 +107,16 @@ impl Running {
         self.out
             .recv_timeout(DEADLINE)
             .expect("a line on standard output")
+    }
+
+    /// A line on standard output that is there or comes soon.
+    pub(crate) fn line_if_there(&self) -> Option<String> {
+        self.out.recv_timeout(SOON).ok()
+    }
+
+    /// Forgets what was printed so far.
+    pub(crate) fn drain_lines(&self) {
+        while self.out.try_recv().is_ok() {}
     }
 
     /// The next line on standard error that contains `part`.

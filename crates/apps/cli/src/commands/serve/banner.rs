@@ -1,0 +1,207 @@
+//! What a server says once it serves: where to connect, where to publish, who may, and how many fit.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use throng_config::Config;
+use throng_doctor::{Report, summary_line};
+
+use crate::args::VERSION;
+use crate::console::Paint;
+
+/// What there is to tell.
+pub(super) struct Facts<'a> {
+    pub(super) config: &'a Config,
+    /// As bound, so without port 0.
+    pub(super) clients: &'a [SocketAddr],
+    pub(super) api: SocketAddr,
+    pub(super) report: &'a Report,
+}
+
+/// For people.
+pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
+    let mut out = format!("{}\n", paint.bold(&format!("Throng {VERSION}")));
+    let token = if facts.config.anonymous_allowed() {
+        ""
+    } else {
+        "&token=TOKEN"
+    };
+    for address in facts.clients {
+        let at = reachable(*address);
+        row(
+            &mut out,
+            "connect",
+            &format!("ws://{at}/ws?channel=news{token}"),
+        );
+        row(
+            &mut out,
+            "",
+            &format!("http://{at}/sse?channel=news{token}"),
+        );
+        row(
+            &mut out,
+            "",
+            &format!("http://{at}/stream?channel=news{token}"),
+        );
+        row(
+            &mut out,
+            "",
+            &format!("ws://{at}/connection/websocket   (Centrifugo SDKs)"),
+        );
+    }
+    let api = reachable(facts.api);
+    row(&mut out, "publish", &curl(facts));
+    row(&mut out, "dashboard", &format!("http://{api}/"));
+    for line in access(facts.config) {
+        row(&mut out, "access", &line);
+    }
+    row(&mut out, "room", &summary_line(facts.report));
+    out
+}
+
+/// For machines.
+pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
+    let clients: Vec<String> = facts.clients.iter().map(SocketAddr::to_string).collect();
+    tracing::info!(
+        version = VERSION,
+        clients = clients.join(","),
+        api = %facts.api,
+        open_mode = facts.config.open_mode(),
+        holds_connections = facts.report.holds_connections,
+        binds_first = facts.report.binds_first,
+        "serving"
+    );
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn row(out: &mut String, name: &str, text: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "  {name:<10} {text}");
+}
+
+/// Ready to paste.
+fn curl(facts: &Facts<'_>) -> String {
+    let key = if facts.config.auth.api_keys_set() {
+        " -H 'X-API-Key: KEY'"
+    } else {
+        ""
+    };
+    format!(
+        "curl -d hello{key} 'http://{}/pub?channel=news'",
+        reachable(facts.api)
+    )
+}
+
+/// Who may do what, a line for each side.
+fn access(config: &Config) -> Vec<String> {
+    if config.open_mode() {
+        return vec![
+            "open mode: everyone on this machine may do everything; other machines cannot reach it"
+                .to_owned(),
+        ];
+    }
+    let clients = match (config.auth.client_keys(), config.anonymous_allowed()) {
+        (true, false) => "clients need a token (`throng token create` makes one)",
+        (true, true) => "clients may come with or without a token",
+        (false, true) => "clients need no token: everyone who reaches the port may connect",
+        (false, false) => "no client may connect: no key is set and anonymous use is off",
+    };
+    let api = if config.auth.api_keys_set() {
+        "publishing needs an API key"
+    } else {
+        "publishing needs no key: everyone who reaches the API port may publish"
+    };
+    vec![clients.to_owned(), api.to_owned()]
+}
+
+/// An address that this machine can connect to: a socket on all interfaces is on loopback too.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_config::Sources;
+    use throng_doctor::{Machine, Plan, Role, assess};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(flags: &[(&str, &str)], expect: &[&str], absent: &[&str]) {
+        let flags = flags
+            .iter()
+            .map(|(path, value)| ((*path).to_owned(), (*value).to_owned()));
+        let sources = Sources {
+            flags: flags.collect(),
+            ..Sources::default()
+        };
+        let config = Config::load(&sources).unwrap().config;
+        let report = assess(&Machine::default(), &Plan::new(Role::Server, None));
+        let facts = Facts {
+            config: &config,
+            clients: &config.listen.client,
+            api: config.listen.api,
+            report: &report,
+        };
+        let text = text(&facts, Paint::none());
+        for part in expect {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        for part in absent {
+            assert!(!text.contains(part), "{part} is in\n{text}");
+        }
+    }
+
+    #[test]
+    fn open_mode_says_so() {
+        check(
+            &[],
+            &[
+                "ws://127.0.0.1:8000/ws?channel=news\n",
+                "http://127.0.0.1:8000/sse?channel=news\n",
+                "http://127.0.0.1:8000/stream?channel=news\n",
+                "ws://127.0.0.1:8000/connection/websocket ",
+                "curl -d hello 'http://127.0.0.1:8001/pub?channel=news'\n",
+                "http://127.0.0.1:8001/\n",
+                "open mode",
+                "connections",
+            ],
+            &["token", "X-API-Key"],
+        );
+    }
+
+    #[test]
+    fn protection_says_what_to_bring() {
+        let secret = "0123456789abcdef0123456789abcdef";
+        check(
+            &[
+                ("listen.client", "0.0.0.0:9000,[::]:9000"),
+                ("auth.hmac_secret", secret),
+                ("auth.api_keys", "k"),
+            ],
+            &[
+                "ws://127.0.0.1:9000/ws?channel=news&token=TOKEN",
+                "ws://[::1]:9000/",
+                "-H 'X-API-Key: KEY'",
+                "clients need a token",
+                "publishing needs an API key",
+            ],
+            &["open mode", secret, "0.0.0.0"],
+        );
+        check(
+            &[("auth.insecure", "true"), ("listen.api", "0.0.0.0:9001")],
+            &[
+                "everyone who reaches the API port may publish",
+                "everyone who reaches the port may connect",
+            ],
+            &["open mode"],
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! Signals: the first one lets clients leave, the second one ends the process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::iterator::Signals as Pending;
+use throng_server::Handle;
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+
+/// Signals that end a server, caught from the moment this exists.
+pub(super) struct Signals {
+    /// Whether the next signal ends the process.
+    at_once: Arc<AtomicBool>,
+    pending: Pending,
+}
+
+impl Signals {
+    /// Catches SIGTERM, SIGINT and SIGQUIT from now on.
+    ///
+    /// # Errors
+    /// [`Exit::Start`]
+    pub(super) fn register() -> Result<Self> {
+        let fail = |error| Failure::new(Exit::Start, format!("cannot catch signals: {error}"));
+        let at_once = Arc::new(AtomicBool::new(false));
+        for signal in TERM_SIGNALS {
+            // Before the iterator, so that the signal that sets the flag is not the one that it ends by.
+            let code = Exit::Good.code().into();
+            register_conditional_shutdown(*signal, code, at_once.clone()).map_err(fail)?;
+        }
+        let pending = Pending::new(TERM_SIGNALS).map_err(fail)?;
+        Ok(Self { at_once, pending })
+    }
+}
+
+/// Serves until a signal, then until the clients have left.
+pub(super) fn run(mut signals: Signals, handle: Handle) -> Result {
+    // Blocks; the shards are on threads of their own.
+    let _ = signals.pending.forever().next();
+    signals.at_once.store(true, Ordering::SeqCst);
+    handle.drain();
+    tracing::info!("stopping: clients are told to come back later; signal again to end at once");
+    match handle.wait() {
+        Ok(()) => Ok(Exit::Good),
+        Err(error) => Err(Failure::new(
+            Exit::Failed,
+            format!("the server failed: {error}"),
+        )),
+    }
+}
