@@ -6,5 +6,6 @@ mod doctor;
 mod fake;
 mod help;
 mod program;
+mod proxy;
 mod serve;
 mod token;

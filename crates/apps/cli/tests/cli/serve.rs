@@ -1,11 +1,13 @@
 //! A real server, and the other commands against it.
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, run, throng};
+use crate::program::{Done, Running, run, run_with, throng};
+use crate::proxy::Proxy;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -166,6 +168,64 @@ fn a_protected_server_wants_keys() {
     server.stop();
 }
 
+/// The line is cut, publications are missed, and all of them arrive in their order, each once.
+#[test]
+fn what_was_missed_comes_after_a_cut() {
+    let server = Server::start(&[
+        "--set",
+        "channel.history_size=100",
+        "--set",
+        "channel.history_ttl=5m",
+        "--set",
+        "channel.recovery=true",
+    ]);
+    for more in [&[][..], &["--json"], &["other"]] {
+        let proxy = Proxy::new(&server.client);
+        let arguments = [&["subscribe", "news", "--server", &proxy.url], more].concat();
+        let subscriber = Running::start(&mut throng(&arguments));
+        // The first connection has a place to come back to once something was heard.
+        server.publish_until_heard(&subscriber, &[]);
+        let publish = |data: &str| run(&["publish", "news", data, "--api", &server.api]).expect(0);
+        publish("before");
+        while !subscriber.line().contains("before") {}
+        proxy.cut();
+        subscriber.until_err("coming back");
+        let missed: Vec<String> = (0..50).map(|n| format!("missed {n}")).collect();
+        for data in &missed {
+            publish(data);
+        }
+        proxy.mend();
+        subscriber.until_err("nothing was missed");
+        publish("after");
+        for data in missed.iter().map(String::as_str).chain(["after"]) {
+            let line = subscriber.line();
+            let told = serde_json::from_str::<Value>(&line).map(|line| line["data"].clone());
+            assert_eq!(
+                told.unwrap_or_else(|_| line.trim_end().into()),
+                data,
+                "{more:?}"
+            );
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_websocket_subscription_hears_and_comes_back() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::new(&server.client);
+    let url = proxy.url.replace("http://", "ws://");
+    let subscriber = Running::start(&mut throng(&["subscribe", "news", "--url", &url]));
+    assert_eq!(server.publish_until_heard(&subscriber, &[]), "hello\n");
+    proxy.cut();
+    subscriber.until_err("coming back");
+    proxy.mend();
+    subscriber.until_err("does not resume");
+    subscriber.drain_lines();
+    assert_eq!(server.publish_until_heard(&subscriber, &[]), "hello\n");
+    server.stop();
+}
+
 #[test]
 fn subscribers_come_back_after_a_restart() {
     let first = Server::start(&["--set", "drain.jitter=0s"]);
@@ -180,10 +240,32 @@ fn subscribers_come_back_after_a_restart() {
     second.stop();
 }
 
+/// A client that does not read keeps a server from leaving as long as the drain may take, which is a day here.
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    // With a client that is in no hurry, the drain alone would outlast the deadline of this test.
-    let server = Server::start(&["--set", "drain.timeout=1d"]);
+    let server = Server::start(&[
+        "--set",
+        "drain.timeout=1d",
+        "--set",
+        "channel.slow_consumer=drop-oldest",
+    ]);
+    let mut stuck = TcpStream::connect(server.client.trim_start_matches("http://")).unwrap();
+    stuck
+        .write_all(b"GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
+    // The head and the first words are there once there is anything after the head.
+    let mut heard = Vec::new();
+    while !String::from_utf8_lossy(&heard).contains("subscribed") {
+        let mut bytes = [0; 1024];
+        let count = stuck.read(&mut bytes).unwrap();
+        assert_ne!(count, 0, "{}", String::from_utf8_lossy(&heard));
+        heard.extend_from_slice(&bytes[..count]);
+    }
+    // More than the kernel holds for a connection that nobody reads.
+    let large = vec![b'x'; 900_000];
+    for _ in 0..24 {
+        run_with(&["publish", "news", "--api", &server.api], &large).expect(0);
+    }
     server.signal(Signal::INT);
     server.running.until_err("again");
     server.signal(Signal::INT);
