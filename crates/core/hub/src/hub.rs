@@ -4,16 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use throng_broker::{
-    Draft, Home, HomeOptions, HomeStats, Namespaces, Published, Refusal, Reply, Request,
-    Subscribed, Ticket, home_of,
-};
-use throng_types::{ChannelName, ConnId, Now, Position, Publication, ShardId, Slots};
+use throng_broker::{Home, HomeOptions, HomeStats, Namespaces, Refusal, Reply, Request, home_of};
+use throng_types::{ChannelName, ConnId, Now, ShardId, Slots};
 
-use crate::channel::{Channel, Member, NO_SWEEP};
+use crate::channel::Channel;
 use crate::link::Link;
-use crate::subscriptions::{Entry, Place, Subscriptions};
-use crate::sweep::{Newcomer, Sweep};
+use crate::members::Wish;
+use crate::subscriptions::Subscriptions;
+use crate::sweep::Sweep;
 use crate::{Answer, Asker, Command, Format, Mail, Sink};
 
 /// What a hub is made of.
@@ -41,7 +39,7 @@ pub struct HubStats {
 }
 
 /// A question that another shard has not answered yet.
-enum Pending {
+pub(crate) enum Pending {
     Subscribe {
         asker: Asker,
         channel: u32,
@@ -64,7 +62,7 @@ pub struct Hub {
     names: HashTable<u32>,
     hasher: foldhash::fast::FixedState,
     pub(crate) subscriptions: Subscriptions,
-    pending: Slots<Pending>,
+    pub(crate) pending: Slots<Pending>,
     pub(crate) links: Vec<Link>,
     pub(crate) sweeps: Slots<Sweep>,
     pub(crate) turn_order: VecDeque<u32>,
@@ -73,7 +71,7 @@ pub struct Hub {
 }
 
 /// Publications that may wait for their members before publishing is refused and mail is left where it is.
-const WAITING_MAX: usize = 65_536;
+pub(crate) const WAITING_MAX: usize = 65_536;
 
 impl Hub {
     /// A hub without subscribers.
@@ -156,7 +154,13 @@ impl Hub {
                 format,
                 since,
             } => {
-                self.subscribe(asker, channel, format, since, now, sink);
+                let wish = Wish {
+                    asker,
+                    name: channel,
+                    format,
+                    since,
+                };
+                self.subscribe(wish, now, sink);
             }
             Command::Unsubscribe { conn, channel } => {
                 self.unsubscribe(conn, &channel, now);
@@ -249,9 +253,7 @@ impl Hub {
         self.home.sweep(now, budget)
     }
 
-    // ---- channels ----
-
-    fn home_of(&self, channel: &ChannelName) -> ShardId {
+    pub(crate) fn home_of(&self, channel: &ChannelName) -> ShardId {
         home_of(channel, self.options.shards)
     }
 
@@ -269,7 +271,7 @@ impl Hub {
         self.names.find(self.hash(channel), same).copied()
     }
 
-    fn channel_key_or_new(&mut self, channel: &ChannelName) -> u32 {
+    pub(crate) fn channel_key_or_new(&mut self, channel: &ChannelName) -> u32 {
         if let Some(key) = self.channel_key(channel) {
             return key;
         }
@@ -322,358 +324,4 @@ impl Hub {
             self.links[home.index()].push(Mail::Request(leave));
         }
     }
-
-    // ---- subscribing ----
-
-    fn subscribe(
-        &mut self,
-        asker: Asker,
-        name: ChannelName,
-        format: Format,
-        since: Option<Position>,
-        now: Now,
-        sink: &mut impl Sink,
-    ) {
-        let home = self.home_of(&name);
-        let local = home == self.options.shard;
-        let busy = asker.conn.index() > Member::INDEX_MAX
-            || (!local && !self.links[home.index()].may_ask());
-        let refusal = if self.namespaces.find(&name).is_none() {
-            Some(Refusal::UnknownChannel)
-        } else if self.is_subscribed(asker.conn, &name) {
-            Some(Refusal::AlreadySubscribed)
-        } else if self.subscription_count(asker.conn) >= self.options.subscriptions_max {
-            Some(Refusal::ChannelLimit)
-        } else {
-            busy.then_some(Refusal::Busy)
-        };
-        if let Some(refusal) = refusal {
-            let result = Err(refusal);
-            return sink.answer(
-                asker,
-                Answer::Subscribed {
-                    channel: name,
-                    result,
-                },
-            );
-        }
-        let key = self.channel_key_or_new(&name);
-        if local {
-            let subscribed = self.home.subscribe(home, &name, since, now);
-            self.join(asker.conn, key, format, subscribed.position);
-            sink.answer(
-                asker,
-                Answer::Subscribed {
-                    channel: name,
-                    result: Ok(subscribed),
-                },
-            );
-            return;
-        }
-        let Some(channel) = self.channels.get_mut(key) else {
-            return;
-        };
-        if channel.live && since.is_none() {
-            // Deliveries reach this shard already: it stands where the last one left it.
-            let subscribed = Subscribed {
-                position: channel.position,
-                recovery: throng_broker::Recovery::NotAsked,
-            };
-            self.join(asker.conn, key, format, subscribed.position);
-            sink.answer(
-                asker,
-                Answer::Subscribed {
-                    channel: name,
-                    result: Ok(subscribed),
-                },
-            );
-            return;
-        }
-        channel.asked += 1;
-        let ticket = self.pend(Pending::Subscribe {
-            asker,
-            channel: key,
-            format,
-        });
-        self.subscriptions.add(
-            asker.conn,
-            Entry {
-                channel: key,
-                place: Place::Asked(ticket.0),
-            },
-        );
-        self.ask(
-            home,
-            Request::Subscribe {
-                ticket,
-                channel: name,
-                since,
-            },
-        );
-    }
-
-    /// Makes a connection a member from now on.
-    fn join(&mut self, conn: ConnId, key: u32, format: Format, position: Option<Position>) {
-        let Some(channel) = self.channels.get_mut(key) else {
-            return;
-        };
-        channel.live = true;
-        channel.position = position;
-        let member = Member::new(conn.index(), format);
-        let place = match self.sweeps.get_mut(channel.sweep) {
-            Some(sweep) => {
-                let from = sweep.next_number();
-                sweep.newcomers.push(Newcomer { member, from });
-                Place::Newcomer
-            }
-            None => {
-                channel.members.push(member);
-                Place::Member(channel.members.len() - 1)
-            }
-        };
-        self.subscriptions.add(
-            conn,
-            Entry {
-                channel: key,
-                place,
-            },
-        );
-    }
-
-    /// Takes a connection out of a channel after its entry was taken out of the subscriptions.
-    fn detach(&mut self, conn: ConnId, entry: Entry, now: Now) {
-        let Some(channel) = self.channels.get_mut(entry.channel) else {
-            return;
-        };
-        match entry.place {
-            // The answer will find that nobody waits for it.
-            Place::Asked(_) => return,
-            Place::Newcomer => {
-                if let Some(sweep) = self.sweeps.get_mut(channel.sweep) {
-                    sweep
-                        .newcomers
-                        .retain(|newcomer| newcomer.member.index() != conn.index());
-                }
-            }
-            Place::Member(at) => self.remove_member(entry.channel, at),
-        }
-        self.release_if_unused(entry.channel, now);
-    }
-
-    /// Removes the member at a place and keeps those before and after the sweep's cursor apart.
-    fn remove_member(&mut self, key: u32, at: u32) {
-        let Some(channel) = self.channels.get_mut(key) else {
-            return;
-        };
-        let last = channel.members.len() - 1;
-        let mut hole = at;
-        if let Some(sweep) = self.sweeps.get_mut(channel.sweep)
-            && at < sweep.cursor
-        {
-            // The last of those that have the batch fills the hole; its place becomes the hole.
-            sweep.cursor -= 1;
-            let members = channel.members.as_mut_slice();
-            members.swap(hole as usize, sweep.cursor as usize);
-            let moved = members[hole as usize].index();
-            if hole != sweep.cursor {
-                self.subscriptions
-                    .set_place(moved, key, Place::Member(hole));
-            }
-            hole = sweep.cursor;
-        }
-        let members = channel.members.as_mut_slice();
-        members.swap(hole as usize, last as usize);
-        let moved = members[hole as usize].index();
-        channel.members.pop();
-        if hole != last {
-            self.subscriptions
-                .set_place(moved, key, Place::Member(hole));
-        }
-    }
-
-    // ---- publishing ----
-
-    fn publish(&mut self, asker: Asker, draft: Draft, now: Now, sink: &mut impl Sink) {
-        let home = self.home_of(&draft.channel);
-        if home == self.options.shard {
-            let result = self.accept(draft, now);
-            sink.answer(asker, Answer::Published { result });
-        } else if self.links[home.index()].may_ask() {
-            let ticket = self.pend(Pending::Publish { asker });
-            self.ask(home, Request::Publish { ticket, draft });
-        } else {
-            sink.answer(
-                asker,
-                Answer::Published {
-                    result: Err(Refusal::Busy),
-                },
-            );
-        }
-    }
-
-    /// Publishes in a channel that is at home here.
-    fn accept(&mut self, draft: Draft, now: Now) -> Result<Option<Position>, Refusal> {
-        if self.namespaces.find(&draft.channel).is_none() {
-            return Err(Refusal::UnknownChannel);
-        }
-        let bytes = draft.payload.bytes.len() + size_of::<Publication>();
-        let interest = self.home.interest(&draft.channel);
-        let others = interest & !(1 << self.options.shard.0);
-        let roads_open = bits(others).all(|shard| self.links[shard.index()].may_deliver(bytes));
-        if !roads_open || !self.wants_mail() {
-            return Err(Refusal::Busy);
-        }
-        let Published {
-            publication,
-            position,
-            interest,
-        } = self.home.publish(draft, now);
-        if let Some(publication) = publication {
-            for shard in bits(interest) {
-                if shard == self.options.shard {
-                    self.enqueue(publication.clone());
-                } else {
-                    let delivery = Reply::Delivery(publication.clone());
-                    self.links[shard.index()].push(Mail::Reply(delivery));
-                }
-            }
-        }
-        Ok(position)
-    }
-
-    /// Puts a publication on its way to this shard's members.
-    fn enqueue(&mut self, publication: Arc<Publication>) {
-        let Some(key) = self.channel_key(&publication.channel) else {
-            return;
-        };
-        let Some(channel) = self.channels.get_mut(key) else {
-            return;
-        };
-        if publication.position.is_some() {
-            channel.position = publication.position;
-        }
-        if channel.members.len() == 0 && channel.sweep == NO_SWEEP {
-            return;
-        }
-        if channel.sweep == NO_SWEEP {
-            let options = self.namespaces.find(&publication.channel);
-            let overflow = options.map(|options| options.overflow).unwrap_or_default();
-            channel.sweep = self.sweeps.insert(Sweep::new(key, overflow));
-            self.turn_order.push_back(channel.sweep);
-        }
-        if let Some(sweep) = self.sweeps.get_mut(channel.sweep) {
-            sweep.push(publication);
-            self.waiting += 1;
-        }
-    }
-
-    // ---- mail ----
-
-    fn pend(&mut self, pending: Pending) -> Ticket {
-        Ticket(self.pending.insert(pending))
-    }
-
-    fn ask(&mut self, home: ShardId, request: Request) {
-        self.links[home.index()].push(Mail::Request(request));
-    }
-
-    /// Carries out another shard's question about a channel that is at home here.
-    fn request(&mut self, from: ShardId, request: Request, now: Now) {
-        let reply = match request {
-            Request::Subscribe {
-                ticket,
-                channel,
-                since,
-            } => Reply::Subscribed {
-                ticket,
-                result: self.home.subscribe(from, &channel, since, now),
-            },
-            Request::Leave { channel } => return self.home.leave(from, &channel, now),
-            Request::Publish { ticket, draft } => Reply::Published {
-                ticket,
-                result: self.accept(draft, now),
-            },
-            Request::History {
-                ticket,
-                channel,
-                query,
-            } => Reply::History {
-                ticket,
-                result: self.home.history(&channel, query, now),
-            },
-        };
-        self.links[from.index()].push(Mail::Reply(reply));
-    }
-
-    fn reply(&mut self, reply: Reply, now: Now, sink: &mut impl Sink) {
-        match reply {
-            Reply::Delivery(publication) => self.enqueue(publication),
-            Reply::Subscribed { ticket, result } => {
-                if let Some(Pending::Subscribe {
-                    asker,
-                    channel,
-                    format,
-                }) = self.pending.remove(ticket.0)
-                {
-                    self.subscribed(asker, channel, format, ticket, result, now, sink);
-                }
-            }
-            Reply::Published { ticket, result } => {
-                if let Some(Pending::Publish { asker }) = self.pending.remove(ticket.0) {
-                    sink.answer(asker, Answer::Published { result });
-                }
-            }
-            Reply::History { ticket, result } => {
-                if let Some(Pending::History { asker }) = self.pending.remove(ticket.0) {
-                    sink.answer(asker, Answer::History { result });
-                }
-            }
-        }
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of one pending question"
-    )]
-    fn subscribed(
-        &mut self,
-        asker: Asker,
-        key: u32,
-        format: Format,
-        ticket: Ticket,
-        result: Subscribed,
-        now: Now,
-        sink: &mut impl Sink,
-    ) {
-        let Some(channel) = self.channels.get_mut(key) else {
-            return;
-        };
-        channel.asked -= 1;
-        channel.live = true;
-        channel.position = result.position;
-        if self.subscriptions.find(asker.conn, key) != Some(Place::Asked(ticket.0)) {
-            // It has left meanwhile.
-            self.release_if_unused(key, now);
-            return;
-        }
-        let name = channel.name.clone();
-        self.subscriptions.remove(asker.conn, key);
-        self.join(asker.conn, key, format, result.position);
-        sink.answer(
-            asker,
-            Answer::Subscribed {
-                channel: name,
-                result: Ok(result),
-            },
-        );
-    }
-}
-
-/// The shards whose bits are set.
-fn bits(mut set: u64) -> impl Iterator<Item = ShardId> {
-    std::iter::from_fn(move || {
-        let shard = (set != 0).then(|| ShardId(set.trailing_zeros() as u8))?;
-        set &= set - 1;
-        Some(shard)
-    })
 }

@@ -24,6 +24,8 @@ mod contract;
 mod fanout;
 mod hub;
 mod link;
+mod members;
+mod publish;
 mod subscriptions;
 mod sweep;
 
