@@ -15,6 +15,7 @@ mod peers;
 mod shard;
 mod sink;
 mod stats;
+mod tell;
 
 pub use build::{Options, StartError, start};
 pub use handle::{Handle, ServeError};
