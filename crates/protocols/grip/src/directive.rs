@@ -4,7 +4,7 @@
 //! [`Directive`] does.
 
 /// Writes what a directive stands for.
-pub trait Directive {
+pub(crate) trait Directive {
     /// Appends the replacement of directive `kind` with an argument, if it was written with one.
     fn write(
         &self,
@@ -43,7 +43,7 @@ pub enum DirectiveFault {
 }
 
 /// Renders a whole text.
-pub fn render(
+pub(crate) fn render(
     text: &[u8],
     directive: &impl Directive,
     out: &mut Vec<u8>,
@@ -57,7 +57,7 @@ pub fn render(
 }
 
 /// Renders as much of a piece of text as is whole and says how many bytes that was.
-pub fn render_piece(
+pub(crate) fn render_piece(
     text: &[u8],
     directive: &impl Directive,
     out: &mut Vec<u8>,
@@ -86,7 +86,7 @@ pub fn render_piece(
 }
 
 /// The argument of a directive that is `%(name)s` and nothing else.
-pub fn variable(kind: u8, argument: Option<&[u8]>) -> Result<&[u8], DirectiveFault> {
+pub(crate) fn variable(kind: u8, argument: Option<&[u8]>) -> Result<&[u8], DirectiveFault> {
     if kind == b's' {
         argument.ok_or(DirectiveFault::NoArgument(kind))
     } else {

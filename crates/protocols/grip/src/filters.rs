@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::directive::{self, Directive, DirectiveFault};
+pub use crate::directive::DirectiveFault;
+use crate::directive::{self, Directive};
 
 /// The most filters that one subscription has, the limit of Pushpin since 1.41.
 pub const FILTERS_MAX: usize = 5;

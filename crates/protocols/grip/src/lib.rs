@@ -6,15 +6,22 @@
 //!
 //! Never: sockets, clocks, signing, or knowing of connections and shards.
 
+pub mod command;
 mod directive;
 pub mod filters;
 pub mod headers;
+pub mod hold;
 pub mod instruct;
 pub mod item;
+pub mod proxy;
+pub mod publish;
+pub mod routes;
 pub mod sequence;
 pub mod sig;
 pub mod tnet;
 mod value;
+pub mod ws_events;
+pub mod zmtp;
 
 pub use value::{Coding, DocFault, Value, decode_base64};
 

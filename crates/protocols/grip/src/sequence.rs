@@ -110,6 +110,7 @@ impl<T> Sequence<T> {
         item: T,
         out: &mut Vec<T>,
     ) -> Verdict {
+        self.forget_old_ids(now);
         if let Some(id) = ids.id
             && !self.remember(now, id)
         {
@@ -150,6 +151,7 @@ impl<T> Sequence<T> {
 
     /// Delivers the items whose time to wait is over, and what had waited for them.
     pub fn expire(&mut self, now: Millis, out: &mut Vec<T>) {
+        self.forget_old_ids(now);
         while self.next_timeout().is_some_and(|until| until <= now) {
             self.release_oldest(out);
         }
@@ -179,13 +181,6 @@ impl<T> Sequence<T> {
 
     /// Notes an id; false if it was noted already.
     fn remember(&mut self, now: Millis, id: &str) -> bool {
-        while self
-            .seen_order
-            .front()
-            .is_some_and(|(until, _)| *until <= now)
-        {
-            self.forget_oldest_id();
-        }
         if self.limits.id_ttl_ms == 0 || self.limits.ids_max == 0 {
             return true;
         }
@@ -199,6 +194,16 @@ impl<T> Sequence<T> {
         self.seen.insert(Arc::clone(&id));
         self.seen_order.push_back((now + self.limits.id_ttl_ms, id));
         true
+    }
+
+    fn forget_old_ids(&mut self, now: Millis) {
+        while self
+            .seen_order
+            .front()
+            .is_some_and(|(until, _)| *until <= now)
+        {
+            self.forget_oldest_id();
+        }
     }
 
     fn forget_oldest_id(&mut self) {

@@ -91,7 +91,7 @@ pub enum DocFault {
 
 /// An object being taken apart.
 #[derive(Debug)]
-pub struct Fields {
+pub(crate) struct Fields {
     place: &'static str,
     coding: Coding,
     entries: Vec<(String, Value)>,
@@ -99,7 +99,7 @@ pub struct Fields {
 
 impl Fields {
     /// Takes an object apart; `place` names it in errors.
-    pub fn new(value: Value, coding: Coding, place: &'static str) -> Result<Self, DocFault> {
+    pub(crate) fn new(value: Value, coding: Coding, place: &'static str) -> Result<Self, DocFault> {
         match value {
             Value::Object(entries) => Ok(Self {
                 place,
@@ -110,26 +110,15 @@ impl Fields {
         }
     }
 
-    /// How the document was written.
-    #[must_use]
-    pub fn coding(&self) -> Coding {
-        self.coding
-    }
-
     /// Removes a field and hands it out, `null` too.
-    pub fn take(&mut self, field: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, field: &str) -> Option<Value> {
         // From the end: of two fields with one name the later one counts.
         let at = self.entries.iter().rposition(|(name, _)| name == field)?;
         Some(self.entries.remove(at).1)
     }
 
-    /// What is left, in its order.
-    pub fn rest(self) -> Vec<(String, Value)> {
-        self.entries
-    }
-
     /// A text, or none if absent or null.
-    pub fn text(&mut self, field: &'static str) -> Result<Option<String>, DocFault> {
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, DocFault> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.into_text() {
@@ -140,7 +129,7 @@ impl Fields {
     }
 
     /// A text that must be there.
-    pub fn required_text(&mut self, field: &'static str) -> Result<String, DocFault> {
+    pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, DocFault> {
         match self.take(field) {
             None => Err(self.missing(field)),
             Some(value) => value.into_text().ok_or_else(|| self.wrong_type(field)),
@@ -148,7 +137,7 @@ impl Fields {
     }
 
     /// A whole number, also when written as text, between two bounds. None if absent.
-    pub fn integer(
+    pub(crate) fn integer(
         &mut self,
         field: &'static str,
         min: i64,
@@ -167,17 +156,8 @@ impl Fields {
         }
     }
 
-    /// A list, empty if absent or null.
-    pub fn list(&mut self, field: &'static str) -> Result<Vec<Value>, DocFault> {
-        match self.take(field) {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::List(list)) => Ok(list),
-            Some(_) => Err(self.wrong_type(field)),
-        }
-    }
-
     /// A list of texts. None if absent.
-    pub fn texts(&mut self, field: &'static str) -> Result<Option<Vec<String>>, DocFault> {
+    pub(crate) fn texts(&mut self, field: &'static str) -> Result<Option<Vec<String>>, DocFault> {
         match self.take(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::List(list)) => list
@@ -191,7 +171,7 @@ impl Fields {
     }
 
     /// Another object inside. None if absent or null.
-    pub fn object(
+    pub(crate) fn object(
         &mut self,
         field: &'static str,
         place: &'static str,
@@ -204,7 +184,7 @@ impl Fields {
     }
 
     /// An object whose values are all texts. Empty if absent or null.
-    pub fn map(&mut self, field: &'static str) -> Result<Vec<(String, String)>, DocFault> {
+    pub(crate) fn map(&mut self, field: &'static str) -> Result<Vec<(String, String)>, DocFault> {
         let place = self.place;
         let Some(inner) = self.object(field, place)? else {
             return Ok(Vec::new());
@@ -228,7 +208,7 @@ impl Fields {
 
     /// Bytes under `text` or, in JSON as base64, under `binary`, which wins. None if neither
     /// is there. The flag says that it was `binary`.
-    pub fn bytes(
+    pub(crate) fn bytes(
         &mut self,
         text: &'static str,
         binary: &'static str,

@@ -374,7 +374,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(value in crate::tnet::tests::any_value(), field in "(channel|formats|http-stream|ws-message|http-response|meta)") {
+    fn nothing_panics(value in tnet::tests::any_value(), field in "(channel|formats|http-stream|ws-message|http-response|meta)") {
         let value = Value::Object(vec![("channel".into(), Value::Text("a".into())), (field, value)]);
         let mut wire = Vec::new();
         tnet::encode(&value, &mut wire);

@@ -1,0 +1,202 @@
+//! The command socket (5563): tnetstring requests `{id, method, args}` and their replies.
+//!
+//! Owns: reading requests and writing replies. Never: does what is asked.
+
+use crate::item::{Item, PublishFault, items_of_value};
+use crate::tnet;
+use crate::value::{Coding, Fields, Value};
+
+/// A request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandRequest {
+    /// Repeated in the reply. pubcontrol sends none.
+    pub id: Option<Value>,
+    /// What is asked.
+    pub command: CommandKind,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CommandKind {
+    /// Where to publish: reply with [`ZmqUris`].
+    GetZmqUris,
+    /// Items, or why they are none.
+    Publish(Result<Vec<Item>, PublishFault>),
+    /// All reliable streams and responses ask their backends.
+    Recover,
+    /// WebSocket-over-HTTP connections ask their backends.
+    Refresh {
+        /// One connection.
+        connection_id: Option<String>,
+        /// All connections of a channel.
+        channel: Option<String>,
+    },
+    /// Which of these connections are there.
+    ConnCheck {
+        /// Connection ids.
+        ids: Vec<String>,
+    },
+    /// Anything else: reply with the condition `method-not-found`.
+    Unknown(String),
+}
+
+/// Where publishers connect to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZmqUris {
+    /// The command socket.
+    pub command: Option<String>,
+    /// The PULL socket.
+    pub publish_pull: Option<String>,
+    /// The SUB socket, if it binds.
+    pub publish_sub: Option<String>,
+}
+
+impl ZmqUris {
+    /// The value of the reply.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let entries = [
+            ("command", &self.command),
+            ("publish-pull", &self.publish_pull),
+            ("publish-sub", &self.publish_sub),
+        ];
+        Value::Object(
+            entries
+                .into_iter()
+                .filter_map(|(name, uri)| Some((name.to_owned(), Value::Text(uri.clone()?))))
+                .collect(),
+        )
+    }
+}
+
+impl CommandRequest {
+    /// Reads the body of a request. None if it is no request at all: such a one gets no reply in
+    /// Pushpin; a REQ socket is stuck then, so close its connection.
+    #[must_use]
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        let (value, _) = tnet::decode(body).ok()?;
+        let mut request = Fields::new(value, Coding::Tnetstring, "request").ok()?;
+        let id = request.take("id");
+        let method = request.required_text("method").ok()?;
+        let args = request.take("args").unwrap_or(Value::Null);
+        Some(Self {
+            id,
+            command: command(method, args),
+        })
+    }
+
+    /// Appends the reply to a request that was done.
+    pub fn reply(&self, value: Value, out: &mut Vec<u8>) {
+        self.encode(true, "value", value, out);
+    }
+
+    /// Appends the reply to a request that was not: a condition such as `bad-request`.
+    pub fn reply_error(&self, condition: &str, out: &mut Vec<u8>) {
+        self.encode(false, "condition", Value::Text(condition.to_owned()), out);
+    }
+
+    fn encode(&self, success: bool, name: &str, value: Value, out: &mut Vec<u8>) {
+        let mut entries = Vec::new();
+        if let Some(id) = &self.id {
+            entries.push(("id".to_owned(), id.clone()));
+        }
+        entries.push(("success".to_owned(), Value::Bool(success)));
+        entries.push((name.to_owned(), value));
+        tnet::encode(&Value::Object(entries), out);
+    }
+}
+
+fn command(method: String, args: Value) -> CommandKind {
+    let fields = |args| Fields::new(args, Coding::Tnetstring, "args").ok();
+    match method.as_str() {
+        "get-zmq-uris" => CommandKind::GetZmqUris,
+        "publish" => CommandKind::Publish(items_of_value(args, Coding::Tnetstring)),
+        "recover" => CommandKind::Recover,
+        "refresh" => {
+            let mut args = fields(args);
+            let mut text = |name| args.as_mut()?.take(name)?.into_text();
+            CommandKind::Refresh {
+                connection_id: text("cid"),
+                channel: text("channel"),
+            }
+        }
+        "conncheck" => CommandKind::ConnCheck {
+            ids: fields(args)
+                .and_then(|mut args| args.texts("ids").ok()?)
+                .unwrap_or_default(),
+        },
+        _ => CommandKind::Unknown(method),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pubcontrol_asks() {
+        let request = CommandRequest::parse(b"25:6:method,12:get-zmq-uris,}").unwrap();
+        assert_eq!(request.command, CommandKind::GetZmqUris);
+        let uris = ZmqUris {
+            publish_pull: Some("tcp://127.0.0.1:5560".to_owned()),
+            ..ZmqUris::default()
+        };
+        let mut out = Vec::new();
+        request.reply(uris.to_value(), &mut out);
+        assert_eq!(
+            out.escape_ascii().to_string(),
+            "69:7:success,4:true!5:value,40:12:publish-pull,20:tcp://127.0.0.1:5560,}}"
+        );
+    }
+
+    #[test]
+    fn other_commands() {
+        let parse = |value: &str| {
+            let value = Value::from_json(value.as_bytes()).unwrap();
+            let mut wire = Vec::new();
+            tnet::encode(&value, &mut wire);
+            CommandRequest::parse(&wire).map(|request| request.command)
+        };
+        assert_eq!(
+            parse(r#"{"method": "recover", "id": "1"}"#),
+            Some(CommandKind::Recover)
+        );
+        assert_eq!(
+            parse(r#"{"method": "refresh", "args": {"cid": "c"}}"#),
+            Some(CommandKind::Refresh {
+                connection_id: Some("c".into()),
+                channel: None
+            })
+        );
+        assert_eq!(
+            parse(r#"{"method": "conncheck", "args": {"ids": ["a", "b"]}}"#),
+            Some(CommandKind::ConnCheck {
+                ids: vec!["a".into(), "b".into()]
+            })
+        );
+        let publish = r#"{"method": "publish", "args": {"items": [{"channel": "a", "http-stream": {"content": "x"}}]}}"#;
+        assert!(
+            matches!(parse(publish), Some(CommandKind::Publish(Ok(items))) if items.len() == 1)
+        );
+        assert_eq!(
+            parse(r#"{"method": "publish"}"#),
+            Some(CommandKind::Publish(Err(PublishFault::NotAnObject)))
+        );
+        assert_eq!(
+            parse(r#"{"method": "dance"}"#),
+            Some(CommandKind::Unknown("dance".into()))
+        );
+        assert_eq!(parse("[]"), None);
+        assert_eq!(parse("{}"), None);
+        let request = CommandRequest {
+            id: Some(Value::Int(7)),
+            command: CommandKind::Recover,
+        };
+        let mut out = Vec::new();
+        request.reply_error("bad-request", &mut out);
+        assert_eq!(
+            out,
+            b"54:2:id,1:7#7:success,5:false!9:condition,11:bad-request,}"
+        );
+    }
+}

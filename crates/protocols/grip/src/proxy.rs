@@ -1,0 +1,397 @@
+//! The rules for header fields between client and origin, and CORS.
+//!
+//! Owns: which fields go, come and change. Never: sends anything; `Grip-Sig` is signed
+//! elsewhere and passed in.
+
+use crate::filters::Filter;
+use crate::headers::{Header, HeaderRef, elements, first, has_prefix, is_grip};
+
+/// Marks a repeated field of the original request (`orig_headers`).
+const ORIG_PREFIX: &str = "eb9bf0f5-";
+
+/// What of `X-Forwarded-For` is kept, and whether the client's address is appended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XffRule {
+    /// How many values are kept, from the end; None keeps all.
+    pub truncate: Option<usize>,
+    /// Append the client's address.
+    pub append: bool,
+}
+
+impl XffRule {
+    /// Reads `truncate:N,append`. None if it says anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut out = Self::default();
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
+            match word.split_once(':') {
+                Some(("truncate", count)) => out.truncate = Some(count.trim().parse().ok()?),
+                None if word == "append" => out.append = true,
+                _ => return None,
+            }
+        }
+        Some(out)
+    }
+}
+
+/// What a request to an origin is made of beside the client's own fields.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestRules<'r> {
+    /// The client has shown a valid `Grip-Sig` of ours: its `Grip-*` fields stay, none are added.
+    pub is_trusted: bool,
+    /// The route reads responses as instructions.
+    pub grip: bool,
+    /// The route repeats all fields under another name.
+    pub orig_headers: bool,
+    /// The fresh token for `Grip-Sig`.
+    pub sig: Option<&'r str>,
+    /// `Grip-Last` for these channels.
+    pub last_ids: &'r [(&'r str, &'r str)],
+    /// `https` or `wss` if the client came by TLS, and `set_x_forwarded_protocol` is on.
+    pub forwarded_proto: Option<&'r str>,
+    /// Remove the client's own `X-Forwarded-Proto` and `-Protocol`.
+    pub strip_forwarded_proto: bool,
+    /// For `X-Forwarded-For`.
+    pub xff: XffRule,
+    /// The client's address.
+    pub peer_address: &'r str,
+    /// The host that the origin sees, if not the client's.
+    pub host: Option<&'r str>,
+    /// The route's own fields; an empty value removes.
+    pub headers: &'r [Header],
+    /// Appended to `CDN-Loop` if not empty.
+    pub cdn_loop: &'r str,
+}
+
+/// The fields of a request to an origin. `Content-Length` stays as the client sent it.
+#[must_use]
+pub fn request_headers(client: &[HeaderRef<'_>], rules: &RequestRules<'_>) -> Vec<Header> {
+    const HOP: [&str; 9] = [
+        "Connection",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "Accept-Encoding",
+        "Content-Encoding",
+        "Transfer-Encoding",
+        "Expect",
+        "TE",
+        "Trailer",
+    ];
+    let is_marked = |name: &str| has_prefix(name, ORIG_PREFIX);
+    let is_dropped = |name: &str| {
+        let own = ["X-Forwarded-For", "CDN-Loop"];
+        let proto = ["X-Forwarded-Proto", "X-Forwarded-Protocol"];
+        HOP.iter().any(|other| other.eq_ignore_ascii_case(name))
+            || own[0].eq_ignore_ascii_case(name)
+            || !rules.cdn_loop.is_empty() && own[1].eq_ignore_ascii_case(name)
+            || rules.strip_forwarded_proto
+                && proto.iter().any(|other| other.eq_ignore_ascii_case(name))
+            || rules.host.is_some() && name.eq_ignore_ascii_case("Host")
+            || !rules.is_trusted && is_grip(name)
+            || is_marked(name) && !(rules.is_trusted && rules.orig_headers)
+            || rules
+                .headers
+                .iter()
+                .any(|header| header.value.is_empty() && header.is(name))
+    };
+    let mut out: Vec<Header> = Vec::with_capacity(client.len() + 8);
+    out.extend(rules.host.map(|host| Header::new("Host", host)));
+    out.extend(
+        client
+            .iter()
+            .filter(|(name, _)| !is_dropped(name))
+            .map(|&(name, value)| Header::new(name, value)),
+    );
+    if rules.orig_headers && !rules.is_trusted {
+        out.extend(client.iter().map(|&(name, value)| {
+            let name = if is_marked(name) {
+                name.to_owned()
+            } else {
+                format!("{ORIG_PREFIX}{name}")
+            };
+            Header::new(name, value)
+        }));
+    }
+    if !rules.is_trusted && rules.grip {
+        out.extend(rules.sig.map(|sig| Header::new("Grip-Sig", sig)));
+        out.push(Header::new("Grip-Feature", features()));
+        out.extend(
+            rules
+                .last_ids
+                .iter()
+                .map(|(channel, id)| grip_last(channel, id)),
+        );
+    }
+    forwarded(client, rules, &mut out);
+    out.extend(
+        rules
+            .headers
+            .iter()
+            .filter(|header| !header.value.is_empty())
+            .cloned(),
+    );
+    out
+}
+
+/// `Grip-Last: channel; last-id=ID`.
+#[must_use]
+pub fn grip_last(channel: &str, id: &str) -> Header {
+    Header::new("Grip-Last", format!("{channel}; last-id={id}"))
+}
+
+/// What `Grip-Feature` tells backends. Sessions are left out, because there are none here.
+#[must_use]
+pub fn features() -> String {
+    let mut out = "status, link:next, link:gone".to_owned();
+    for filter in Filter::ALL {
+        out.push_str(", filter:");
+        out.push_str(filter.name());
+    }
+    out
+}
+
+fn forwarded(client: &[HeaderRef<'_>], rules: &RequestRules<'_>, out: &mut Vec<Header>) {
+    if !rules.cdn_loop.is_empty() {
+        let mut values = elements(client, "CDN-Loop");
+        values.push(rules.cdn_loop.as_bytes());
+        out.push(Header::new("CDN-Loop", values.join(&b", "[..])));
+    }
+    out.extend(
+        rules
+            .forwarded_proto
+            .map(|scheme| Header::new("X-Forwarded-Proto", scheme)),
+    );
+    let mut values = elements(client, "X-Forwarded-For");
+    if let Some(keep) = rules.xff.truncate {
+        values.drain(..values.len().saturating_sub(keep));
+    }
+    if rules.xff.append {
+        values.push(rules.peer_address.as_bytes());
+    }
+    if !values.is_empty() {
+        out.push(Header::new("X-Forwarded-For", values.join(&b", "[..])));
+    }
+}
+
+/// Whether a field of an origin's response stays with the hop between origin and proxy. Of a
+/// held stream `Content-Length` goes too, because the body has no end yet.
+#[must_use]
+pub fn is_response_hop(name: &str, is_stream: bool) -> bool {
+    const HOP: [&str; 5] = [
+        "Connection",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "Transfer-Encoding",
+        "Content-Encoding",
+    ];
+    HOP.iter().any(|other| other.eq_ignore_ascii_case(name))
+        || is_stream && name.eq_ignore_ascii_case("Content-Length")
+}
+
+/// Fills in the CORS fields that a response lacks (`auto_cross_origin`, `aco`); none that are
+/// there are touched, and nothing is answered on its own.
+pub fn apply_cors(request: &[HeaderRef<'_>], response: &mut Vec<Header>) {
+    let lacks = |response: &[Header], name: &str| !response.iter().any(|header| header.is(name));
+    let asked = |name| first(request, name).filter(|value| !value.is_empty());
+    let mut put = |name: &str, value: Option<Vec<u8>>| {
+        if let Some(value) = value.filter(|value| !value.is_empty())
+            && lacks(response, name)
+        {
+            response.push(Header::new(name, value));
+        }
+    };
+    let methods = asked("Access-Control-Request-Method");
+    put(
+        "Access-Control-Allow-Methods",
+        Some(
+            methods
+                .unwrap_or(b"OPTIONS, HEAD, GET, POST, PUT, DELETE")
+                .to_vec(),
+        ),
+    );
+    let mut headers = elements(request, "Access-Control-Request-Headers");
+    headers.retain(|header| !header.is_empty());
+    put(
+        "Access-Control-Allow-Headers",
+        Some(headers.join(&b", "[..])),
+    );
+    let exposed = exposed(response);
+    let mut put = |name: &str, value: &[u8]| {
+        if !value.is_empty() && lacks(response, name) {
+            response.push(Header::new(name, value));
+        }
+    };
+    put("Access-Control-Expose-Headers", exposed.as_bytes());
+    put("Access-Control-Allow-Credentials", b"true");
+    put(
+        "Access-Control-Allow-Origin",
+        asked("Origin").unwrap_or(b"*"),
+    );
+    put("Access-Control-Max-Age", b"3600");
+}
+
+/// The names of a response's fields that scripts see only if told, each once.
+fn exposed(response: &[Header]) -> String {
+    const SIMPLE: [&str; 7] = [
+        "Cache-Control",
+        "Content-Language",
+        "Content-Length",
+        "Content-Type",
+        "Expires",
+        "Last-Modified",
+        "Pragma",
+    ];
+    let mut names: Vec<&str> = Vec::new();
+    for header in response {
+        let name = header.name.as_str();
+        let is_known = SIMPLE
+            .iter()
+            .chain(&names)
+            .any(|other| other.eq_ignore_ascii_case(name));
+        if !is_known && !is_grip(name) && !has_prefix(name, "Access-Control-") {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: RequestRules<'_> = RequestRules {
+        is_trusted: false,
+        grip: true,
+        orig_headers: false,
+        sig: Some("token"),
+        last_ids: &[("a", "1")],
+        forwarded_proto: None,
+        strip_forwarded_proto: true,
+        xff: XffRule {
+            truncate: None,
+            append: false,
+        },
+        peer_address: "9.9.9.9",
+        host: None,
+        headers: &[],
+        cdn_loop: "",
+    };
+    const FEATURE: &str = "Grip-Feature: status, link:next, link:gone, filter:skip-self, filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
+
+    #[track_caller]
+    fn check(rules: &RequestRules<'_>, client: &[(&str, &str)], expect: &[&str]) {
+        let client: Vec<HeaderRef<'_>> = client.iter().map(|&(n, v)| (n, v.as_bytes())).collect();
+        assert_eq!(show(&request_headers(&client, rules)), expect);
+    }
+
+    fn show(headers: &[Header]) -> Vec<String> {
+        headers
+            .iter()
+            .map(|header| {
+                format!(
+                    "{}: {}",
+                    header.name,
+                    String::from_utf8_lossy(&header.value)
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn requests() {
+        let client = &[
+            ("Host", "h"),
+            ("Connection", "close"),
+            ("accept-encoding", "gzip"),
+            ("Grip-Sig", "forged"),
+            ("X-Forwarded-Proto", "forged"),
+            ("X-Forwarded-For", "1.1.1.1, 2.2.2.2"),
+            ("eb9bf0f5-x", "1"),
+        ];
+        check(
+            &RULES,
+            client,
+            &[
+                "Host: h",
+                "Grip-Sig: token",
+                FEATURE,
+                "Grip-Last: a; last-id=1",
+                "X-Forwarded-For: 1.1.1.1, 2.2.2.2",
+            ],
+        );
+        let rules = RequestRules {
+            is_trusted: true,
+            forwarded_proto: Some("https"),
+            xff: XffRule::parse("truncate:1,append").unwrap(),
+            host: Some("o"),
+            cdn_loop: "me",
+            ..RULES
+        };
+        check(
+            &rules,
+            client,
+            &[
+                "Host: o",
+                "Grip-Sig: forged",
+                "CDN-Loop: me",
+                "X-Forwarded-Proto: https",
+                "X-Forwarded-For: 2.2.2.2, 9.9.9.9",
+            ],
+        );
+        let own = [Header::new("X-New", "1"), Header::new("host", "")];
+        let rules = RequestRules {
+            grip: false,
+            orig_headers: true,
+            headers: &own,
+            xff: XffRule::parse("truncate:0").unwrap(),
+            ..RULES
+        };
+        check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
+        assert_eq!(XffRule::parse("append, truncate:x"), None);
+        assert!(
+            is_response_hop("content-length", true) && !is_response_hop("Content-Length", false)
+        );
+    }
+
+    #[test]
+    fn cors() {
+        let mut response = vec![
+            Header::new("Content-Type", "x"),
+            Header::new("X-A", "1"),
+            Header::new("x-a", "2"),
+            Header::new("Grip-X", ""),
+        ];
+        apply_cors(&[], &mut response);
+        assert_eq!(
+            show(&response[4..]),
+            [
+                "Access-Control-Allow-Methods: OPTIONS, HEAD, GET, POST, PUT, DELETE",
+                "Access-Control-Expose-Headers: X-A",
+                "Access-Control-Allow-Credentials: true",
+                "Access-Control-Allow-Origin: *",
+                "Access-Control-Max-Age: 3600",
+            ]
+        );
+        let mut response = vec![Header::new("access-control-max-age", "1")];
+        let request: &[HeaderRef<'_>] = &[
+            ("Origin", b"http://a"),
+            ("Access-Control-Request-Method", b"PATCH"),
+            ("Access-Control-Request-Headers", b"x,,y"),
+        ];
+        apply_cors(request, &mut response);
+        assert_eq!(
+            show(&response),
+            [
+                "access-control-max-age: 1",
+                "Access-Control-Allow-Methods: PATCH",
+                "Access-Control-Allow-Headers: x, y",
+                "Access-Control-Allow-Credentials: true",
+                "Access-Control-Allow-Origin: http://a",
+            ]
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! The publish port (5561): what each request is, and the bytes of each answer's body.
+//!
+//! Owns: paths, methods, the choice of the answer's type, bodies. Never: HTTP itself, or
+//! publishing: a publish that was read is answered only after the caller could take it.
+
+use crate::headers::{FirstElement, HeaderRef, Params, elements};
+use crate::item::{Item, items_of_json};
+
+/// The largest head of a request, in bytes (`push_in_http_max_headers_size`).
+pub const HEAD_BYTES_MAX: usize = 10_000;
+
+/// The type of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerType {
+    /// `text/plain`.
+    Text,
+    /// `application/json`.
+    Json,
+}
+
+impl AnswerType {
+    /// The media type.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain",
+            Self::Json => "application/json",
+        }
+    }
+
+    /// From `Accept`, where the last type that is offered wins and weights are not looked at,
+    /// as in Pushpin. None if none of them is offered.
+    fn negotiate(headers: &[HeaderRef<'_>]) -> Option<Self> {
+        if !headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("Accept"))
+        {
+            return Some(Self::Text);
+        }
+        elements(headers, "Accept")
+            .into_iter()
+            .filter_map(
+                |element| match Params::parse(element, FirstElement::Value)?.value() {
+                    b"text/plain" | b"text/*" | b"*/*" | b"*" => Some(Self::Text),
+                    b"application/json" | b"application/*" => Some(Self::Json),
+                    _ => None,
+                },
+            )
+            .last()
+    }
+}
+
+/// An answer; `Allow: POST` goes with status 405.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub code: u16,
+    /// The type of the body.
+    pub answer_type: AnswerType,
+    /// The body.
+    pub body: String,
+}
+
+impl Answer {
+    fn text(code: u16, body: impl Into<String>) -> Self {
+        Self {
+            code,
+            answer_type: AnswerType::Text,
+            body: body.into(),
+        }
+    }
+
+    /// What was asked is done: `Published` or `Updated`.
+    #[must_use]
+    pub fn done(answer_type: AnswerType, message: &str) -> Self {
+        let body = match answer_type {
+            AnswerType::Text => format!("{message}\n"),
+            AnswerType::Json => format!("{{\"message\":\"{message}\"}}\n"),
+        };
+        Self {
+            code: 200,
+            answer_type,
+            body,
+        }
+    }
+
+    /// The items cannot be taken now, so that nothing is lost in silence.
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::text(503, "The server is overloaded; nothing was published.\n")
+    }
+
+    /// A body larger than [`crate::item::ITEMS_BODY_BYTES_MAX`].
+    #[must_use]
+    pub fn body_too_large() -> Self {
+        Self::text(400, "Request body too large.\n")
+    }
+
+    /// A head larger than [`HEAD_BYTES_MAX`].
+    #[must_use]
+    pub fn head_too_large() -> Self {
+        Self::text(400, "Request header too large.\n")
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PublishRequest {
+    /// Publish, then answer [`Answer::done`] with `Published`.
+    Publish {
+        /// All of them were read.
+        items: Vec<Item>,
+        /// For the answer.
+        answer_type: AnswerType,
+    },
+    /// Reliable streams and responses ask their backends; answer `Updated`.
+    Recover {
+        /// For the answer.
+        answer_type: AnswerType,
+    },
+    /// Nothing but this answer.
+    Answer(Answer),
+}
+
+impl PublishRequest {
+    /// Reads a whole request; `path` is without the query.
+    #[must_use]
+    pub fn read(method: &str, path: &str, headers: &[HeaderRef<'_>], body: &[u8]) -> Self {
+        let Some(answer_type) = AnswerType::negotiate(headers) else {
+            return Self::Answer(Answer::text(
+                406,
+                "Not Acceptable. Supported formats are text/plain and application/json.\n",
+            ));
+        };
+        let path = match path.strip_suffix('/') {
+            Some(shorter) if !shorter.is_empty() => shorter,
+            _ => path,
+        };
+        match (path, method) {
+            ("/", _) => Self::Answer(Answer::text(200, "Pushpin API\n")),
+            ("/publish", "POST") => match items_of_json(body) {
+                Ok(items) => Self::Publish { items, answer_type },
+                Err(fault) => Self::Answer(Answer::text(400, format!("{fault}\n"))),
+            },
+            ("/recover", "POST") => Self::Recover { answer_type },
+            ("/publish" | "/recover", _) => Self::Answer(Answer::text(
+                405,
+                format!("Method not allowed: {method}.\n"),
+            )),
+            _ => Self::Answer(Answer::text(404, "Not Found\n")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ITEM: &[u8] = br#"{"items": [{"channel": "a", "http-stream": {"content": "x"}}]}"#;
+
+    #[track_caller]
+    fn check(method: &str, path: &str, accept: Option<&str>, body: &[u8], code: u16, expect: &str) {
+        let headers: Vec<HeaderRef<'_>> = accept
+            .iter()
+            .map(|value| ("accept", value.as_bytes()))
+            .collect();
+        let answer = match PublishRequest::read(method, path, &headers, body) {
+            PublishRequest::Publish { items, answer_type } => {
+                assert_eq!(items.len(), 1);
+                Answer::done(answer_type, "Published")
+            }
+            PublishRequest::Recover { answer_type } => Answer::done(answer_type, "Updated"),
+            PublishRequest::Answer(answer) => answer,
+        };
+        assert_eq!((answer.code, answer.body.as_str()), (code, expect));
+    }
+
+    #[test]
+    fn answers() {
+        check("POST", "/publish/", None, ITEM, 200, "Published\n");
+        check("POST", "/publish", Some("*/*"), ITEM, 200, "Published\n");
+        check(
+            "POST",
+            "/publish",
+            Some("application/json"),
+            ITEM,
+            200,
+            "{\"message\":\"Published\"}\n",
+        );
+        check(
+            "POST",
+            "/publish",
+            Some("application/json;q=1, text/plain"),
+            ITEM,
+            200,
+            "Published\n",
+        );
+        check(
+            "POST",
+            "/publish",
+            Some("image/png"),
+            ITEM,
+            406,
+            "Not Acceptable. Supported formats are text/plain and application/json.\n",
+        );
+        check(
+            "POST",
+            "/publish",
+            None,
+            b"x",
+            400,
+            "Body is not valid JSON.\n",
+        );
+        check(
+            "POST",
+            "/publish",
+            None,
+            b"{\"items\":[{}]}",
+            400,
+            "Invalid format: publish item object does not contain 'channel' (item 0)\n",
+        );
+        check(
+            "GET",
+            "/publish/",
+            None,
+            b"",
+            405,
+            "Method not allowed: GET.\n",
+        );
+        check("POST", "/recover", None, b"", 200, "Updated\n");
+        check("GET", "/", None, b"", 200, "Pushpin API\n");
+        check("POST", "/publish//", None, ITEM, 404, "Not Found\n");
+        check("GET", "/x", None, b"", 404, "Not Found\n");
+    }
+}

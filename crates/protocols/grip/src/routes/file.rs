@@ -1,0 +1,227 @@
+//! Pushpin's `routes` file. Every option is understood or refused by its name: a route that
+//! does less than its author believes is worse than none.
+
+use super::line::{LineFault, Section, sections};
+use super::route::{Domain, Protocol, Route, Target, TargetAddress};
+use super::table::{DuplicateRoute, Routes};
+use crate::headers::Header;
+
+/// The most targets of a route.
+pub(super) const TARGETS_MAX: usize = 100;
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteFaultKind {
+    /// It cannot be cut into words.
+    #[error("{0}")]
+    Line(#[from] LineFault),
+    /// A condition without a target.
+    #[error("a condition needs at least one target")]
+    NoTarget,
+    /// More targets than a route may have.
+    #[error("a route has at most {TARGETS_MAX} targets")]
+    TooManyTargets,
+    /// Neither a domain nor an id.
+    #[error("the condition has neither a domain nor an id")]
+    NoDomainOrId,
+    /// An option that Pushpin has and we have not.
+    #[error("the option '{0}' is not supported: {1}")]
+    Unsupported(String, &'static str),
+    /// An option that nobody has.
+    #[error("there is no option '{0}'")]
+    Unknown(String),
+    /// An option with a value that cannot be.
+    #[error("the option '{0}' must be {1}")]
+    BadValue(&'static str, &'static str),
+    /// A target that is no `host:port`.
+    #[error("a target must be host:port, [address]:port or test")]
+    TargetFormat,
+    /// A target with a port that cannot be.
+    #[error("a target's port must be from 1 to 65535")]
+    TargetPort,
+    /// A target by ZeroMQ.
+    #[error("targets by ZeroMQ are not supported: '{0}'")]
+    TargetZhttp(String),
+    /// The condition, or the id, of another route.
+    #[error("{0}")]
+    Duplicate(#[from] DuplicateRoute),
+}
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {kind}")]
+pub struct RouteFault {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong.
+    pub kind: RouteFaultKind,
+}
+
+/// What a file holds: the routes that can be used, and the lines that cannot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoutesFile {
+    /// Usable routes.
+    pub routes: Routes,
+    /// Why the other lines are not. Pushpin skips such lines; whoever starts a server with them
+    /// should refuse, whoever reloads should keep the old routes.
+    pub faults: Vec<RouteFault>,
+}
+
+/// Reads a whole file.
+#[must_use]
+pub fn parse_routes(text: &str) -> RoutesFile {
+    let mut out = RoutesFile::default();
+    for (index, line) in text.lines().enumerate() {
+        let added = parse_route_line(line).and_then(|route| match route {
+            Some(route) => Ok(out.routes.add(route)?),
+            None => Ok(()),
+        });
+        if let Err(kind) = added {
+            let line = index + 1;
+            out.faults.push(RouteFault { line, kind });
+        }
+    }
+    out
+}
+
+/// Reads one line, as `--route` gives it too. None if it is empty or a comment.
+pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteFaultKind> {
+    let sections = sections(line)?;
+    let Some((condition, targets)) = sections.split_first() else {
+        return Ok(None);
+    };
+    if targets.is_empty() {
+        return Err(RouteFaultKind::NoTarget);
+    }
+    if targets.len() > TARGETS_MAX {
+        return Err(RouteFaultKind::TooManyTargets);
+    }
+    let mut route = self::condition(condition)?;
+    route.targets = targets.iter().map(target).collect::<Result<_, _>>()?;
+    if route.domain == Domain::None && route.id.is_none() {
+        return Err(RouteFaultKind::NoDomainOrId);
+    }
+    Ok(Some(route))
+}
+
+const JSONP: &str = "JSON-P is not offered";
+const SOCKJS: &str = "SockJS is not offered";
+
+fn condition(section: &Section) -> Result<Route, RouteFaultKind> {
+    use RouteFaultKind::{BadValue, Unknown, Unsupported};
+    let mut route = Route {
+        domain: match section.value.as_str() {
+            "" => Domain::None,
+            "*" => Domain::Any,
+            domain => Domain::Exact(domain.to_ascii_lowercase()),
+        },
+        ..Route::default()
+    };
+    let mut replace = None;
+    for (name, value) in &section.options {
+        match name.as_str() {
+            "proto" => {
+                route.protocol = Some(match value.as_str() {
+                    "http" => Protocol::Http,
+                    "ws" => Protocol::Ws,
+                    _ => return Err(BadValue("proto", "'http' or 'ws'")),
+                });
+            }
+            "ssl" => {
+                route.is_tls = Some(match value.as_str() {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return Err(BadValue("ssl", "'yes' or 'no'")),
+                });
+            }
+            "path_beg" if value.is_empty() => return Err(BadValue("path_beg", "a path")),
+            "path_beg" => route.path_prefix.clone_from(value),
+            "id" => route.id = Some(value.clone()).filter(|id| !id.is_empty()),
+            "sig_iss" => route.sig_iss = Some(value.clone()),
+            "sig_key" => route.sig_key = Some(value.clone()),
+            "prefix" => route.channel_prefix.clone_from(value),
+            "orig_headers" => route.orig_headers = true,
+            "as_host" => route.as_host = Some(value.clone()),
+            "path_rem" => {
+                route.path_remove_bytes = value
+                    .parse()
+                    .map_err(|_| BadValue("path_rem", "a number of bytes"))?;
+            }
+            "replace_beg" => replace = Some(value),
+            "debug" => route.debug = true,
+            "aco" => route.auto_cross_origin = true,
+            "header" => route.headers.push(header(value)?),
+            "no_grip" => route.grip = false,
+            "log_level" => {
+                route.log_level = Some(
+                    value
+                        .parse()
+                        .map_err(|_| BadValue("log_level", "a number"))?,
+                );
+            }
+            "jsonp_mode" | "jsonp_cb" | "jsonp_body" | "jsonp_defcb" | "jsonp_defmethod" => {
+                return Err(Unsupported(name.clone(), JSONP));
+            }
+            "sockjs" | "sockjs_as_path" => return Err(Unsupported(name.clone(), SOCKJS)),
+            "session" => {
+                return Err(Unsupported(
+                    name.clone(),
+                    "there is no state service to keep sessions",
+                ));
+            }
+            _ => return Err(Unknown(name.clone())),
+        }
+    }
+    if let Some(prepend) = replace {
+        // Takes off what the condition matched; without a condition it only puts in front.
+        route.path_remove_bytes = route.path_prefix.len();
+        route.path_prepend.clone_from(prepend);
+    }
+    Ok(route)
+}
+
+fn header(text: &str) -> Result<Header, RouteFaultKind> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.is_empty() => {
+            Ok(Header::new(name, value.trim_start_matches(' ')))
+        }
+        _ => Err(RouteFaultKind::BadValue("header", "name:value")),
+    }
+}
+
+fn target(section: &Section) -> Result<Target, RouteFaultKind> {
+    use RouteFaultKind::{TargetZhttp, Unknown, Unsupported};
+    let address = match section.value.as_str() {
+        "test" => TargetAddress::Test,
+        zhttp if zhttp.starts_with("zhttp/") || zhttp.starts_with("zhttpreq/") => {
+            return Err(TargetZhttp(zhttp.to_owned()));
+        }
+        address => TargetAddress::parse(address)?,
+    };
+    let mut target = Target::new(address);
+    for (name, value) in &section.options {
+        match name.as_str() {
+            "ssl" => target.tls = true,
+            "untrusted" => target.trusted = false,
+            // What a target is anyway; some files say it.
+            "trusted" => {}
+            "trust_connect_host" => target.trust_connect_host = true,
+            "insecure" => target.insecure = true,
+            "host" => target.host = Some(value.clone()),
+            "sub" if value.is_empty() => {}
+            "sub" => target.subscriptions.push(value.clone()),
+            "over_http" => target.over_http = true,
+            "one_event" => target.one_event = true,
+            "client_cert" => target.client_cert = Some(value.clone()),
+            "client_key" => target.client_key = Some(value.clone()),
+            "ipc_file_mode" => {
+                return Err(Unsupported(
+                    name.clone(),
+                    "targets by ZeroMQ are not offered",
+                ));
+            }
+            _ => return Err(Unknown(name.clone())),
+        }
+    }
+    Ok(target)
+}

@@ -1,0 +1,301 @@
+//! What a route says.
+
+use serde::Deserialize;
+
+use crate::headers::Header;
+
+/// Which requests, by their host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Of this host, in lower case, without a port.
+    Exact(String),
+    /// Of any host that no route names.
+    Any,
+    /// None: the route is only found by its id.
+    None,
+}
+
+/// What the client wants to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// HTTP.
+    Http,
+    /// WebSocket.
+    Ws,
+}
+
+/// A route: a condition, options and targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Condition: the host.
+    pub domain: Domain,
+    /// Condition: the protocol, or any.
+    pub protocol: Option<Protocol>,
+    /// Condition: whether the client came by TLS, or either.
+    pub is_tls: Option<bool>,
+    /// Condition: how the path begins; empty is any.
+    pub path_prefix: String,
+    /// The route's id, for `Pushpin-Route` and statistics.
+    pub id: Option<String>,
+    /// Who signs `Grip-Sig`, instead of the global one.
+    pub sig_iss: Option<String>,
+    /// The key of `Grip-Sig`, instead of the global one: see [`crate::sig::KeyText`].
+    pub sig_key: Option<String>,
+    /// Goes in front of the channel names that backends use.
+    pub channel_prefix: String,
+    /// Repeat every field of the request with the prefix `eb9bf0f5-`.
+    pub orig_headers: bool,
+    /// The host that origins see, instead of the client's.
+    pub as_host: Option<String>,
+    /// Bytes taken off the path's front.
+    pub path_remove_bytes: usize,
+    /// What is put in front of the path then.
+    pub path_prepend: String,
+    /// Errors say what happened.
+    pub debug: bool,
+    /// CORS headers are filled in.
+    pub auto_cross_origin: bool,
+    /// Added to responses of WebSocket and HTTP requests to the origin; an empty value removes.
+    pub headers: Vec<Header>,
+    /// Whether responses are read as instructions.
+    pub grip: bool,
+    /// Pushpin's log level for this route.
+    pub log_level: Option<i32>,
+    /// In the order in which they are tried, at least one.
+    pub targets: Vec<Target>,
+}
+
+impl Default for Route {
+    fn default() -> Self {
+        Self {
+            domain: Domain::Any,
+            protocol: None,
+            is_tls: None,
+            path_prefix: String::new(),
+            id: None,
+            sig_iss: None,
+            sig_key: None,
+            channel_prefix: String::new(),
+            orig_headers: false,
+            as_host: None,
+            path_remove_bytes: 0,
+            path_prepend: String::new(),
+            debug: false,
+            auto_cross_origin: false,
+            headers: Vec::new(),
+            grip: true,
+            log_level: None,
+            targets: Vec::new(),
+        }
+    }
+}
+
+impl Route {
+    /// The path, with its query, as origins see it.
+    #[must_use]
+    pub fn origin_path(&self, path: &str) -> String {
+        // A cut inside a character, or beyond the end, takes the whole path.
+        let rest = path.get(self.path_remove_bytes..).unwrap_or_default();
+        let out = format!("{}{rest}", self.path_prepend);
+        if out.starts_with('/') {
+            out
+        } else {
+            format!("/{out}")
+        }
+    }
+}
+
+/// Where a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetAddress {
+    /// An origin. IPv6 addresses are without brackets.
+    Origin {
+        /// Name or address.
+        host: String,
+        /// 1 to 65535.
+        port: u16,
+    },
+    /// Pushpin's built-in test origin.
+    Test,
+}
+
+/// One origin of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it is.
+    pub address: TargetAddress,
+    /// Connect by TLS.
+    pub tls: bool,
+    /// Do not check its certificate.
+    pub insecure: bool,
+    /// Check the certificate for the connected host, not for the requested one.
+    pub trust_connect_host: bool,
+    /// Whether it may be told to connect to addresses that policies forbid.
+    pub trusted: bool,
+    /// The host that this origin sees.
+    pub host: Option<String>,
+    /// Channels that each WebSocket is subscribed to, and cannot leave.
+    pub subscriptions: Vec<String>,
+    /// WebSockets become HTTP requests.
+    pub over_http: bool,
+    /// One event a request.
+    pub one_event: bool,
+    /// Files of a client certificate and its key.
+    pub client_cert: Option<String>,
+    /// See `client_cert`.
+    pub client_key: Option<String>,
+}
+
+impl Target {
+    /// A trusted target without options.
+    #[must_use]
+    pub fn new(address: TargetAddress) -> Self {
+        Self {
+            address,
+            tls: false,
+            insecure: false,
+            trust_connect_host: false,
+            trusted: true,
+            host: None,
+            subscriptions: Vec::new(),
+            over_http: false,
+            one_event: false,
+            client_cert: None,
+            client_key: None,
+        }
+    }
+
+    /// From `http://host:port` or `https://host:port`; the port may be left out.
+    pub fn from_url(url: &str) -> Result<Self, BadOrigin> {
+        let (tls, rest) = match url.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
+            _ => return Err(BadOrigin),
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#', '@']) {
+            return Err(BadOrigin);
+        }
+        let has_port = match authority.rsplit_once(']') {
+            Some((_, rest)) => !rest.is_empty(),
+            None => authority.contains(':'),
+        };
+        let with_port = if has_port {
+            authority.to_owned()
+        } else {
+            format!("{authority}:{}", if tls { 443 } else { 80 })
+        };
+        let address = TargetAddress::parse(&with_port).map_err(|_| BadOrigin)?;
+        Ok(Self {
+            tls,
+            ..Self::new(address)
+        })
+    }
+}
+
+/// An origin that is no `http://host:port`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an origin must be http://host:port or https://host:port")]
+pub struct BadOrigin;
+
+impl TargetAddress {
+    /// From `host:port` or `[v6]:port`. The error says whether it is the port that is wrong.
+    pub(super) fn parse(text: &str) -> Result<Self, super::RouteFaultKind> {
+        use super::RouteFaultKind::{TargetFormat, TargetPort};
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => rest.split_once("]:"),
+            None => text.split_once(':'),
+        }
+        .filter(|(host, _)| !host.is_empty())
+        .ok_or(TargetFormat)?;
+        match port.parse() {
+            Ok(0) | Err(_) => Err(TargetPort),
+            Ok(port) => Ok(Self::Origin {
+                host: host.to_owned(),
+                port,
+            }),
+        }
+    }
+}
+
+/// A route of our own configuration: `[[grip.route]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnRoute {
+    /// How the path begins.
+    #[serde(default)]
+    pub path: String,
+    /// The host, or any.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// The protocol, or any.
+    #[serde(default)]
+    pub protocol: Option<Protocol>,
+    /// The id.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// One origin.
+    #[serde(default)]
+    pub origin: Option<String>,
+    /// Several, in the order in which they are tried.
+    #[serde(default)]
+    pub origins: Vec<String>,
+    /// WebSockets become HTTP requests.
+    #[serde(default)]
+    pub over_http: bool,
+    /// Goes in front of the channel names that backends use.
+    #[serde(default)]
+    pub channel_prefix: String,
+    /// Who signs, instead of the global one.
+    #[serde(default)]
+    pub sig_iss: Option<String>,
+    /// The key, instead of the global one.
+    #[serde(default)]
+    pub sig_key: Option<String>,
+    /// The host that origins see.
+    #[serde(default)]
+    pub as_host: Option<String>,
+    /// CORS headers are filled in.
+    #[serde(default)]
+    pub auto_cross_origin: bool,
+    /// Errors say what happened.
+    #[serde(default)]
+    pub debug: bool,
+}
+
+impl OwnRoute {
+    /// The route that it stands for.
+    pub fn to_route(&self) -> Result<Route, BadOrigin> {
+        let targets = self
+            .origin
+            .iter()
+            .chain(&self.origins)
+            .map(|url| {
+                let mut target = Target::from_url(url)?;
+                target.over_http = self.over_http;
+                Ok(target)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if targets.is_empty() {
+            return Err(BadOrigin);
+        }
+        Ok(Route {
+            domain: match &self.host {
+                Some(host) if host != "*" => Domain::Exact(host.to_ascii_lowercase()),
+                _ => Domain::Any,
+            },
+            protocol: self.protocol,
+            path_prefix: self.path.clone(),
+            id: self.id.clone(),
+            sig_iss: self.sig_iss.clone(),
+            sig_key: self.sig_key.clone(),
+            channel_prefix: self.channel_prefix.clone(),
+            as_host: self.as_host.clone(),
+            auto_cross_origin: self.auto_cross_origin,
+            debug: self.debug,
+            targets,
+            ..Route::default()
+        })
+    }
+}

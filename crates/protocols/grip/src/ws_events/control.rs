@@ -1,0 +1,249 @@
+//! What a backend tells the proxy inside text messages: `c:` and a JSON object.
+//!
+//! Only a backend that answered `Sec-WebSocket-Extensions: grip` is heard; then text and
+//! binary messages with the prefix go to the client without it, and others vanish.
+
+use crate::filters::Filters;
+use crate::item::WsKind;
+use crate::value::{Coding, DocFault, Fields, Value};
+
+/// The prefix of messages for the client, if the backend names no other.
+pub const MESSAGE_PREFIX: &str = "m:";
+/// How long a keep-alive waits if nothing is said, in seconds.
+const KEEP_ALIVE_DEFAULT_S: u32 = 55;
+/// How long a delayed message waits if nothing is said, in seconds.
+const SEND_DELAYED_DEFAULT_S: u32 = 1;
+
+/// A control message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlMessage {
+    /// The connection listens to a channel. The route's prefix goes in front of the name.
+    Subscribe {
+        /// As the backend wrote it.
+        channel: String,
+        /// What is done to each item.
+        filters: Filters,
+    },
+    /// The connection no longer listens to a channel.
+    Unsubscribe {
+        /// As the backend wrote it.
+        channel: String,
+    },
+    /// The backend lets go of the connection; the client stays.
+    Detach,
+    /// Names a session of Pushpin's state service, or none; without one nothing follows.
+    Session {
+        /// Its id.
+        id: Option<String>,
+    },
+    /// Sets the connection's meta, for filters.
+    SetMeta {
+        /// The key, not empty.
+        name: String,
+        /// None removes it.
+        value: Option<String>,
+    },
+    /// What is sent to a client of which nothing else is heard. None switches it off.
+    KeepAlive(Option<WsKeepAlive>),
+    /// A message that goes out later, unless another one replaces or flushes it.
+    SendDelayed {
+        /// Which opcode.
+        kind: WsKind,
+        /// The payload.
+        content: Vec<u8>,
+        /// When, in seconds.
+        timeout_s: u32,
+    },
+    /// The delayed message goes out now.
+    FlushDelayed,
+}
+
+/// A WebSocket's keep-alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WsKeepAlive {
+    /// Which opcode.
+    pub kind: WsKind,
+    /// The payload.
+    pub content: Vec<u8>,
+    /// Seconds, at least 1.
+    pub timeout_s: u32,
+    /// Whether the time counts from the keep-alive before, and not from whatever was sent last.
+    pub is_interval: bool,
+}
+
+/// Why a control message means nothing. It is logged and ignored, as in Pushpin, but for
+/// too many filters, which close the connection with 1011.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlFault {
+    /// Not JSON.
+    #[error("control message is not JSON")]
+    NotJson,
+    /// A type that nobody knows.
+    #[error("control message has an unknown type '{0}'")]
+    UnknownType(String),
+    /// More filters than a subscription may have.
+    #[error("too many filters for channel '{0}'")]
+    TooManyFilters(String),
+    /// A field is wrong.
+    #[error("{0}")]
+    Document(#[from] DocFault),
+}
+
+impl ControlMessage {
+    /// Reads the JSON behind `c:`.
+    pub fn parse(json: &[u8]) -> Result<Self, ControlFault> {
+        let value = Value::from_json(json).map_err(|_| ControlFault::NotJson)?;
+        let mut message = Fields::new(value, Coding::Json, "control message")?;
+        let kind = message.required_text("type")?;
+        match kind.as_str() {
+            "subscribe" => {
+                let channel = named(&mut message, "channel")?;
+                let names = message.texts("filters")?.unwrap_or_default();
+                match Filters::from_names(names.iter().map(String::as_str)) {
+                    Ok(filters) => Ok(Self::Subscribe { channel, filters }),
+                    Err(_) => Err(ControlFault::TooManyFilters(channel)),
+                }
+            }
+            "unsubscribe" => Ok(Self::Unsubscribe {
+                channel: named(&mut message, "channel")?,
+            }),
+            "detach" => Ok(Self::Detach),
+            "session" => Ok(Self::Session {
+                id: message.text("id")?.filter(|id| !id.is_empty()),
+            }),
+            "set-meta" => Ok(Self::SetMeta {
+                name: named(&mut message, "name")?,
+                value: message.text("value")?,
+            }),
+            "keep-alive" => keep_alive(message),
+            "send-delayed" => {
+                let (kind, content, timeout_s) = timed(&mut message)?;
+                Ok(Self::SendDelayed {
+                    kind,
+                    content: content.unwrap_or_default(),
+                    timeout_s: timeout_s.unwrap_or(SEND_DELAYED_DEFAULT_S),
+                })
+            }
+            "flush-delayed" => Ok(Self::FlushDelayed),
+            _ => Err(ControlFault::UnknownType(kind)),
+        }
+    }
+}
+
+fn keep_alive(mut message: Fields) -> Result<ControlMessage, ControlFault> {
+    let (kind, content, timeout_s) = timed(&mut message)?;
+    let mode = message.text("mode")?;
+    Ok(ControlMessage::KeepAlive(content.map(|content| {
+        WsKeepAlive {
+            kind,
+            content,
+            timeout_s: timeout_s.unwrap_or(KEEP_ALIVE_DEFAULT_S),
+            is_interval: mode.as_deref() == Some("interval"),
+        }
+    })))
+}
+
+/// A text that must be there and not be empty.
+fn named(message: &mut Fields, field: &'static str) -> Result<String, DocFault> {
+    let text = message.required_text(field)?;
+    if text.is_empty() {
+        return Err(message.invalid(field));
+    }
+    Ok(text)
+}
+
+type Timed = (WsKind, Option<Vec<u8>>, Option<u32>);
+
+/// `message-type`, `content` or `content-bin`, and `timeout`, where 0 is the default too.
+/// Without `message-type` it is text, for `content-bin` as well.
+fn timed(message: &mut Fields) -> Result<Timed, DocFault> {
+    let kind = match message.text("message-type")? {
+        None => WsKind::Text,
+        Some(name) => WsKind::from_name(&name).ok_or_else(|| message.invalid("message-type"))?,
+    };
+    let content = message
+        .bytes("content", "content-bin")?
+        .map(|(content, _)| content);
+    if let Some(content) = &content {
+        // What would break the client's connection is refused here (RFC 6455 sections 5.5, 8.1).
+        let fits = match kind {
+            WsKind::Text => str::from_utf8(content).is_ok(),
+            WsKind::Ping | WsKind::Pong => content.len() <= 125,
+            WsKind::Binary => true,
+        };
+        if !fits {
+            return Err(message.invalid("content"));
+        }
+    }
+    let timeout_s = match content {
+        Some(_) => message.integer("timeout", 0, i64::from(i32::MAX))?,
+        None => None,
+    };
+    // Bounded just now.
+    Ok((
+        kind,
+        content,
+        timeout_s.filter(|&s| s > 0).map(|s| s as u32),
+    ))
+}
+
+/// The message prefix of a backend that answered the extension `grip`, or none if it did not.
+/// `extensions` are the values of `Sec-WebSocket-Extensions` in its answer.
+#[must_use]
+pub fn grip_prefix<'h>(extensions: impl IntoIterator<Item = &'h [u8]>) -> Option<String> {
+    use crate::headers::{FirstElement, Params, elements, text};
+    for value in extensions {
+        for element in elements(&[("e", value)], "e") {
+            let Some(params) = Params::parse(element, FirstElement::Value) else {
+                continue;
+            };
+            if params.value() == b"grip" {
+                return Some(
+                    params
+                        .get("message-prefix")
+                        .map_or_else(|| MESSAGE_PREFIX.to_owned(), text),
+                );
+            }
+        }
+    }
+    None
+}
+
+/// Sorts a backend's messages when the extension `grip` is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GripFilter {
+    prefix: Box<str>,
+}
+
+/// What a backend's message is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GripMessage<'m> {
+    /// For the client, without the prefix.
+    Client(&'m [u8]),
+    /// For the proxy.
+    Control(Result<ControlMessage, ControlFault>),
+    /// For nobody: it has no prefix.
+    Nobody,
+}
+
+impl GripFilter {
+    /// With the prefix that [`grip_prefix`] found.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.into(),
+        }
+    }
+
+    /// Sorts a text or binary message.
+    #[must_use]
+    pub fn sort<'m>(&self, is_text: bool, message: &'m [u8]) -> GripMessage<'m> {
+        if is_text && let Some(json) = message.strip_prefix(b"c:") {
+            return GripMessage::Control(ControlMessage::parse(json));
+        }
+        match message.strip_prefix(self.prefix.as_bytes()) {
+            Some(content) => GripMessage::Client(content),
+            None => GripMessage::Nobody,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// What libzmq 4.3.4 sends first.
+fn greeting(minor: u8) -> Vec<u8> {
+    let mut out = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03".to_vec();
+    out.push(minor);
+    out.extend_from_slice(b"NULL");
+    out.resize(64, 0);
+    out
+}
+
+// These three were recorded from libzmq 4.3.4, behind the greeting.
+const PUSH: &[u8] = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PUSH\0\x02hi";
+const XPUB: &[u8] =
+    b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB\x01\x04test\x02\0\0\0\0\0\0\x01,";
+const REQ: &[u8] =
+    b"\x04&\x05READY\x0bSocket-Type\0\0\0\x03REQ\x08Identity\0\0\0\0\x01\0\0\x1d25:6:method,12:get-zmq-uris,}";
+
+fn ready(role: &str) -> Vec<u8> {
+    let mut out = vec![4, 22 + role.len() as u8];
+    out.extend_from_slice(b"\x05READY\x0bSocket-Type\0\0\0");
+    out.push(role.len() as u8);
+    out.extend_from_slice(role.as_bytes());
+    out
+}
+
+/// Feeds bytes in two pieces at every cut and one by one; all must say the same.
+#[track_caller]
+fn check(role: Role, wire: &[u8], expect: Result<&[Message], ZmtpFault>, expect_out: &[u8]) {
+    let feed = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut peer = Peer::new(
+            role,
+            PeerLimits {
+                message_bytes_max: 1000,
+                parts_max: 3,
+            },
+            &mut out,
+        );
+        assert_eq!(out, greeting(1));
+        out.clear();
+        let mut result = Ok(());
+        for piece in pieces {
+            result = result.and(peer.feed(piece, &mut out, &mut messages));
+        }
+        (result.map(|()| messages), out)
+    };
+    let expect = (expect.map(<[Message]>::to_vec), expect_out.to_vec());
+    for cut in 0..=wire.len() {
+        assert_eq!(
+            feed(&mut [&wire[..cut], &wire[cut..]].into_iter()),
+            expect,
+            "cut at {cut}"
+        );
+    }
+    assert_eq!(feed(&mut wire.chunks(1)), expect, "one by one");
+}
+
+#[test]
+fn sockets_of_libzmq() {
+    let push = [&greeting(1), PUSH].concat();
+    check(
+        Role::Pull,
+        &push,
+        Ok(&[vec![b"hi".to_vec()]]),
+        &ready("PULL"),
+    );
+    let xpub = [&greeting(1), XPUB, &[b'x'; 300]].concat();
+    let message = vec![b"test".to_vec(), vec![b'x'; 300]];
+    check(Role::Sub, &xpub, Ok(&[message]), &ready("SUB"));
+    let req = [&greeting(1), REQ].concat();
+    let message = vec![vec![], b"25:6:method,12:get-zmq-uris,}".to_vec()];
+    check(
+        Role::Rep,
+        &req,
+        Ok(std::slice::from_ref(&message)),
+        &ready("REP"),
+    );
+    let (envelope, body) = Peer::split_request(message).unwrap();
+    assert_eq!(
+        (envelope, body),
+        (
+            vec![vec![]],
+            vec![b"25:6:method,12:get-zmq-uris,}".to_vec()]
+        )
+    );
+    assert_eq!(Peer::split_request(vec![b"x".to_vec()]), None);
+    let mut reply = Vec::new();
+    encode_message(&[&b""[..], b"ok"], &mut reply);
+    assert_eq!(reply, b"\x01\0\0\x02ok");
+}
+
+#[test]
+fn subscriptions_by_version() {
+    for (minor, expect) in [
+        (0, &b"\0\x05\x01test\0\x05\0test"[..]),
+        (1, b"\x04\x0e\x09SUBSCRIBEtest\x04\x0b\x06CANCELtest"),
+    ] {
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut peer = Peer::new(Role::Sub, PeerLimits::default(), &mut out);
+        out.clear();
+        peer.subscribe(b"too early", &mut out);
+        assert!(out.is_empty() && !peer.is_ready());
+        peer.feed(
+            &[greeting(minor), ready("PUB")].concat(),
+            &mut out,
+            &mut messages,
+        )
+        .unwrap();
+        assert!(peer.is_ready());
+        out.clear();
+        peer.subscribe(b"test", &mut out);
+        peer.unsubscribe(b"test", &mut out);
+        assert_eq!(out, expect);
+    }
+}
+
+#[test]
+fn commands_in_between() {
+    let wire = [
+        &greeting(1)[..],
+        &ready("PUSH"),
+        b"\x04\x09\x04PING\0\x0act\x01\x01a\x04\x06\x05LATER\0\x01b",
+    ]
+    .concat();
+    let out = [&ready("PULL")[..], b"\x04\x07\x04PONGct"].concat();
+    check(
+        Role::Pull,
+        &wire,
+        Ok(&[vec![b"a".to_vec(), b"b".to_vec()]]),
+        &out,
+    );
+}
+
+#[test]
+fn faults() {
+    let pull = |wire: &[u8], fault: ZmtpFault, out: &[u8]| check(Role::Pull, wire, Err(fault), out);
+    pull(b"GET / HTTP/1.1\r\n", ZmtpFault::NotZmtp, b"");
+    pull(b"\xff\0\0\0\0\0\0\0\x01\0", ZmtpFault::NotZmtp, b"");
+    pull(
+        b"\xff\0\0\0\0\0\0\0\x01\x7f\x01",
+        ZmtpFault::OldVersion(2),
+        b"",
+    );
+    let mut curve = greeting(0);
+    curve[12..17].copy_from_slice(b"CURVE");
+    pull(&curve, ZmtpFault::Mechanism("CURVE".into()), b"");
+    let shake = |rest: &[u8]| [&greeting(1), rest].concat();
+    pull(&shake(b"\0\x01a"), ZmtpFault::Handshake, &ready("PULL"));
+    pull(
+        &shake(b"\x04\x02\x01X"),
+        ZmtpFault::Handshake,
+        &ready("PULL"),
+    );
+    pull(
+        &shake(b"\x04\x09\x05READY\x09ab"),
+        ZmtpFault::Handshake,
+        &ready("PULL"),
+    );
+    pull(
+        &shake(b"\x04\x09\x05ERROR\x02no"),
+        ZmtpFault::Refused("no".into()),
+        &ready("PULL"),
+    );
+    let refusal = [
+        &ready("PULL")[..],
+        b"\x04\x1a\x05ERROR\x13Invalid socket type",
+    ]
+    .concat();
+    pull(
+        &shake(&ready("DEALER")),
+        ZmtpFault::SocketType("DEALER".into()),
+        &refusal,
+    );
+    let open = |rest: &[u8]| [&greeting(1)[..], &ready("PUSH"), rest].concat();
+    pull(&open(b"\x08\0"), ZmtpFault::BadFlags, &ready("PULL"));
+    pull(&open(b"\x05\0"), ZmtpFault::BadFlags, &ready("PULL"));
+    // Refused on the declaration, with none of the body there.
+    pull(
+        &open(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff"),
+        ZmtpFault::TooLarge,
+        &ready("PULL"),
+    );
+    pull(
+        &open(b"\x02\0\0\0\0\0\0\x03\xe9"),
+        ZmtpFault::TooLarge,
+        &ready("PULL"),
+    );
+    // The limit is on the message, not on the part.
+    let parts = [b"\x01\xff", &[0; 255][..], b"\x02\0\0\0\0\0\0\x02\xea"].concat();
+    pull(&open(&parts), ZmtpFault::TooLarge, &ready("PULL"));
+    pull(
+        &open(b"\x01\0\x01\0\x01\0\0\0"),
+        ZmtpFault::TooManyParts,
+        &ready("PULL"),
+    );
+    pull(&open(b"\x04\x02\x05a"), ZmtpFault::Command, &ready("PULL"));
+}
+
+proptest! {
+    #[test]
+    fn messages_read_back(
+        sent in proptest::collection::vec(proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 1..4), 0..6),
+        cuts in proptest::collection::vec(1_usize..500, 1..30),
+    ) {
+        let mut wire = [greeting(1), ready("PUSH")].concat();
+        for message in &sent {
+            encode_message(message, &mut wire);
+        }
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut peer = Peer::new(Role::Pull, PeerLimits::default(), &mut out);
+        let (mut rest, mut cuts) = (&wire[..], cuts.into_iter().cycle());
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(cuts.next().unwrap().min(rest.len()));
+            peer.feed(piece, &mut out, &mut messages).unwrap();
+            rest = after;
+        }
+        prop_assert_eq!(messages, sent);
+    }
+
+    #[test]
+    fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..60), is_ready in any::<bool>()) {
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut peer = Peer::new(Role::Pull, PeerLimits::default(), &mut out);
+        let begin = if is_ready { ready("PUSH") } else { Vec::new() };
+        let _ = peer.feed(&[greeting(1), begin, bytes].concat(), &mut out, &mut messages);
+    }
+}
