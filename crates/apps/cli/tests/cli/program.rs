@@ -88,15 +88,22 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// With nobody behind its standard error.
+    pub(crate) fn start_unheard(command: &mut Command) -> Self {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Self::of(command.stdout(Stdio::piped()).stderr(writer))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         Self {
             stdin: child.stdin.take(),
             out: lines(child.stdout.take().unwrap()),
-            err: lines(child.stderr.take().unwrap()),
+            err: child.stderr.take().map_or_else(|| channel().1, lines),
             child,
         }
     }

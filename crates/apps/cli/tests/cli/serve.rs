@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -22,6 +23,11 @@ struct Server {
 impl Server {
     #[track_caller]
     fn start(more: &[&str]) -> Self {
+        Self::start_by(Running::start, more)
+    }
+
+    #[track_caller]
+    fn start_by(start: impl FnOnce(&mut Command) -> Running, more: &[&str]) -> Self {
         let own = [
             "serve",
             "--listen",
@@ -31,7 +37,7 @@ impl Server {
             "--shards",
             "1",
         ];
-        let running = Running::start(&mut throng(&[&own[..], more].concat()));
+        let running = start(&mut throng(&[&own[..], more].concat()));
         let mut banner = String::new();
         while !banner.contains("\n  room ") || !banner.ends_with('\n') {
             banner.push_str(&running.line());
@@ -51,14 +57,9 @@ impl Server {
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.running.pid().try_into().unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-
     #[track_caller]
     fn stop(self) -> Done {
-        self.signal(Signal::TERM);
+        signal(&self.running, Signal::TERM);
         self.running.wait().expect(0)
     }
 
@@ -78,6 +79,11 @@ impl Server {
         let own = ["subscribe", "news", "--server", &self.client];
         Running::start(&mut throng(&[&own[..], more].concat()))
     }
+}
+
+fn signal(running: &Running, signal: Signal) {
+    let pid = Pid::from_raw(running.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
 }
 
 #[test]
@@ -266,9 +272,9 @@ fn a_second_signal_ends_it_at_once() {
     for _ in 0..24 {
         run_with(&["publish", "news", "--api", &server.api], &large).expect(0);
     }
-    server.signal(Signal::INT);
+    signal(&server.running, Signal::INT);
     server.running.until_err("again");
-    server.signal(Signal::INT);
+    signal(&server.running, Signal::INT);
     server.running.wait().expect(0);
 }
 
@@ -289,6 +295,14 @@ fn what_keeps_it_from_starting_is_told() {
         .says(&["log.level"]);
 }
 
+/// `throng serve 2>&1 | head` must not take the server with it.
+#[test]
+fn it_serves_when_nobody_reads_its_logs() {
+    let server = Server::start_by(Running::start_unheard, &["--log-level", "trace"]);
+    run(&["publish", "news", "x", "--api", &server.api]).expect(0);
+    server.stop();
+}
+
 #[test]
 fn json_logs_are_json_alone() {
     let arguments = [
@@ -304,8 +318,7 @@ fn json_logs_are_json_alone() {
     let line = running.until_err("\"serving\"");
     let told: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(told["open_mode"], true);
-    let pid = Pid::from_raw(running.pid().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::TERM).unwrap();
+    signal(&running, Signal::TERM);
     let done = running.wait().expect(0);
     assert_eq!(done.out, "");
     for line in done.err.lines() {
