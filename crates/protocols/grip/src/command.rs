@@ -70,8 +70,8 @@ impl ZmqUris {
 }
 
 impl CommandRequest {
-    /// Reads the body of a request. None if it is no request at all: such a one gets no reply in
-    /// Pushpin; a REQ socket is stuck then, so close its connection.
+    /// Reads the body of a request. None if it is no request at all: such a one gets no reply
+    /// from Pushpin; a REQ socket is stuck then, so close its connection.
     #[must_use]
     pub fn parse(body: &[u8]) -> Option<Self> {
         let (value, _) = tnet::decode(body).ok()?;

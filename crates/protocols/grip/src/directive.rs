@@ -36,7 +36,7 @@ pub enum DirectiveFault {
     #[error("{fault} at position {position}")]
     At {
         /// What is wrong.
-        fault: Box<DirectiveFault>,
+        fault: Box<Self>,
         /// Bytes from the start.
         position: usize,
     },

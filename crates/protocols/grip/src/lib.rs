@@ -15,6 +15,7 @@ pub mod instruct;
 pub mod item;
 pub mod proxy;
 pub mod publish;
+pub mod pushpin_conf;
 pub mod routes;
 pub mod sequence;
 pub mod sig;

@@ -39,14 +39,14 @@ impl AnswerType {
         }
         elements(headers, "Accept")
             .into_iter()
-            .filter_map(
+            .rev()
+            .find_map(
                 |element| match Params::parse(element, FirstElement::Value)?.value() {
                     b"text/plain" | b"text/*" | b"*/*" | b"*" => Some(Self::Text),
                     b"application/json" | b"application/*" => Some(Self::Json),
                     _ => None,
                 },
             )
-            .last()
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
             None,
             b"{\"items\":[{}]}",
             400,
-            "Invalid format: publish item object does not contain 'channel' (item 0)\n",
+            "Invalid format: publish item object does not contain 'channel'\n",
         );
         check(
             "GET",

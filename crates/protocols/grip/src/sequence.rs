@@ -398,9 +398,12 @@ mod tests {
 
     /// The same rules without any structure: everything that ever came is in one list, and
     /// each question is answered by searching it.
+    /// When, prev-id, id, item, and whether it waits.
+    type Arrived = (u64, Option<u8>, Option<u8>, usize, bool);
+
     #[derive(Default)]
     struct Model {
-        arrived: Vec<(u64, Option<u8>, Option<u8>, usize, bool)>,
+        arrived: Vec<Arrived>,
         accepted_ids: Vec<(u64, u8)>,
         last: Option<u8>,
     }

@@ -183,17 +183,16 @@ impl Fields {
         }
     }
 
-    /// An object whose values are all texts. Empty if absent or null.
-    pub(crate) fn map(&mut self, field: &'static str) -> Result<Vec<(String, String)>, DocFault> {
-        let place = self.place;
-        let Some(inner) = self.object(field, place)? else {
+    /// `meta`: an object whose values are all texts. Empty if absent or null.
+    pub(crate) fn meta(&mut self) -> Result<Vec<(String, String)>, DocFault> {
+        let Some(inner) = self.object("meta", "'meta'")? else {
             return Ok(Vec::new());
         };
         let mut out: Vec<(String, String)> = Vec::with_capacity(inner.entries.len());
         for (key, value) in inner.entries {
             let Some(value) = value.into_text() else {
                 return Err(DocFault::WrongType {
-                    place: field,
+                    place: "'meta'",
                     field: key,
                 });
             };

@@ -52,7 +52,7 @@ fn apply_hold(mut hold: Fields, out: &mut Instruct) -> Result<(), InstructFault>
     if let Some(keep_alive) = hold.object("keep-alive", "keep-alive")? {
         apply_keep_alive(keep_alive, out)?;
     }
-    for (key, value) in hold.map("meta")? {
+    for (key, value) in hold.meta()? {
         out.put_meta(key, value);
     }
     Ok(())

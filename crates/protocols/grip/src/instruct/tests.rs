@@ -314,7 +314,7 @@ fn refused_documents() {
     );
     document(
         r#"{"hold": {"channels": [], "meta": {"a": 1}}}"#,
-        ": meta contains 'a' with wrong type",
+        ": 'meta' contains 'a' with wrong type",
     );
     document(
         r#"{"response": {"code": 1000}}"#,

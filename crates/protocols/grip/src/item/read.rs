@@ -28,10 +28,12 @@ pub enum PublishFault {
     #[error("Invalid format: object contains 'items' with wrong type")]
     ItemsWrongType,
     /// One of the items is wrong; none of them was published.
-    #[error("Invalid format: {fault} (item {index})")]
+    #[error("Invalid format: {fault}{}", which(*.index, *.count))]
     Item {
         /// Which, from 0.
         index: usize,
+        /// Of how many.
+        count: usize,
         /// What is wrong with it.
         fault: DocFault,
     },
@@ -59,6 +61,14 @@ pub enum ItemFault {
     Document(#[from] DocFault),
 }
 
+/// Says which item it was, where there are several; for one the text is Pushpin's.
+fn which(index: usize, count: usize) -> String {
+    match count {
+        0 | 1 => String::new(),
+        _ => format!(" (item {index})"),
+    }
+}
+
 const PLACE: &str = "publish item object";
 
 /// Reads the body of `POST /publish/`: `{"items": [...]}`. All items or none.
@@ -75,11 +85,16 @@ pub fn items_of_value(value: Value, coding: Coding) -> Result<Vec<Item>, Publish
         Some(Value::List(items)) => items,
         Some(_) => return Err(PublishFault::ItemsWrongType),
     };
+    let count = items.len();
     items
         .into_iter()
         .enumerate()
         .map(|(index, value)| {
-            read(value, coding, None).map_err(|fault| PublishFault::Item { index, fault })
+            read(value, coding, None).map_err(|fault| PublishFault::Item {
+                index,
+                count,
+                fault,
+            })
         })
         .collect()
 }
@@ -130,7 +145,7 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
     let channel = ChannelName::new(&channel).map_err(|_| item.invalid("channel"))?;
     let id = item.text("id")?;
     let prev_id = item.text("prev-id")?;
-    let meta = item.map("meta")?;
+    let meta = item.meta()?;
     // Bounded here, so that it fits.
     let size = item
         .integer("size", 0, i64::from(i32::MAX))?
@@ -145,12 +160,10 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         Some(formats) => formats,
         None => item,
     };
-    let mut format = |name| formats.take(name).map(|value| (value, name));
-    let (response, stream, message) = (
-        format("http-response"),
-        format("http-stream"),
-        format("ws-message"),
-    );
+    let mut format = |name, place| formats.take(name).map(|value| (value, place));
+    let response = format("http-response", "'http-response'");
+    let stream = format("http-stream", "'http-stream'");
+    let message = format("ws-message", "'ws-message'");
     if response.is_none() && stream.is_none() && message.is_none() {
         return Err(DocFault::NoFormats);
     }

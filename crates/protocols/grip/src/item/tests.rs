@@ -19,7 +19,7 @@ fn fault(item: &str, expect: &str) {
     let found = items_of_json(body.as_bytes())
         .expect_err("must be refused")
         .to_string();
-    assert_eq!(found, format!("Invalid format: {expect} (item 0)"));
+    assert_eq!(found, format!("Invalid format: {expect}"));
 }
 
 #[test]
@@ -146,6 +146,12 @@ fn refused_bodies() {
         );
     }
     assert_eq!(items_of_json(br#"{"items": []}"#), Ok(vec![]));
+    let two = br#"{"items": [{"channel": "a", "http-stream": {"content": ""}}, {}]}"#;
+    assert_eq!(
+        items_of_json(two).unwrap_err().to_string(),
+        "Invalid format: publish item object does not contain 'channel' (item 1)"
+    );
+    // The next ones with one item were compared with the answers of Pushpin 1.36.
     fault("1", "publish item object is not an object");
     fault("{}", "publish item object does not contain 'channel'");
     fault(
@@ -164,47 +170,47 @@ fn refused_bodies() {
     );
     fault(
         r#"{"channel": "a", "http-stream": 1}"#,
-        "http-stream is not an object",
+        "'http-stream' is not an object",
     );
     fault(
         r#"{"channel": "a", "http-stream": {}}"#,
-        "http-stream does not contain 'content' or 'content-bin'",
+        "'http-stream' does not contain 'content' or 'content-bin'",
     );
     fault(
         r#"{"channel": "a", "http-stream": {"content": null}}"#,
-        "http-stream contains 'content' with wrong type",
+        "'http-stream' contains 'content' with wrong type",
     );
     fault(
         r#"{"channel": "a", "http-stream": {"content-bin": "="}}"#,
-        "http-stream contains 'content-bin' that is not base64",
+        "'http-stream' contains 'content-bin' that is not base64",
     );
     fault(
         r#"{"channel": "a", "http-stream": {"action": "x"}}"#,
-        "http-stream contains 'action' with invalid value",
+        "'http-stream' contains 'action' with invalid value",
     );
     fault(
         r#"{"channel": "a", "http-response": {"code": 1000, "body": ""}}"#,
-        "http-response contains 'code' with invalid value",
+        "'http-response' contains 'code' with invalid value",
     );
     fault(
         r#"{"channel": "a", "http-response": {}}"#,
-        "http-response does not contain 'body', 'body-bin' or 'body-patch'",
+        "'http-response' does not contain 'body', 'body-bin' or 'body-patch'",
     );
     fault(
         r#"{"channel": "a", "ws-message": {"type": "x", "content": ""}}"#,
-        "ws-message contains 'type' with invalid value",
+        "'ws-message' contains 'type' with invalid value",
     );
     fault(
         r#"{"channel": "a", "ws-message": {"type": "text"}}"#,
-        "ws-message does not contain 'content' or 'content-bin'",
+        "'ws-message' does not contain 'content' or 'content-bin'",
     );
     fault(
         r#"{"channel": "a", "ws-message": {"type": "text", "content-bin": "/w=="}}"#,
-        "ws-message contains 'content' with invalid value",
+        "'ws-message' contains 'content' with invalid value",
     );
     fault(
         r#"{"channel": "a", "meta": {"a": 1}}"#,
-        "meta contains 'a' with wrong type",
+        "'meta' contains 'a' with wrong type",
     );
     fault(
         r#"{"channel": "a", "no-seq": 1}"#,

@@ -34,8 +34,8 @@ fn events_of_client_libraries() {
         encode_event(*event, &mut out);
     }
     let lower = body
-        .to_vec()
-        .into_iter()
+        .iter()
+        .copied()
         .map(|b| if b == b'A' { b'a' } else { b });
     assert!(out.eq_ignore_ascii_case(&lower.collect::<Vec<_>>()));
     assert!(out.windows(10).any(|w| w == b"BINARY a\r\n"));
@@ -239,11 +239,8 @@ fn describe(command: Command) -> String {
             );
             for header in headers {
                 if header.name.starts_with("Meta-") || header.is("Content-Bytes-Replayed") {
-                    text += &format!(
-                        " {}={}",
-                        header.name,
-                        String::from_utf8_lossy(&header.value)
-                    );
+                    let value = String::from_utf8_lossy(&header.value);
+                    text.extend([" ", &header.name, "=", &value]);
                 }
             }
             text

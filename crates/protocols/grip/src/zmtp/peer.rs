@@ -168,7 +168,8 @@ impl Peer {
         if result.is_err() {
             self.state = State::Failed;
             self.parts = Vec::new();
-        } else {
+        } else if !unread.is_empty() {
+            // An idle connection keeps no buffer.
             self.unread = unread;
         }
         result

@@ -43,7 +43,8 @@ fn check(role: Role, wire: &[u8], expect: Result<&[Message], ZmtpFault>, expect_
         out.clear();
         let mut result = Ok(());
         for piece in pieces {
-            result = result.and(peer.feed(piece, &mut out, &mut messages));
+            let fed = peer.feed(piece, &mut out, &mut messages);
+            result = result.and(fed);
         }
         (result.map(|()| messages), out)
     };

@@ -1,0 +1,423 @@
+//! `pushpin.conf`: the options that mean something here, and a word on each of the others.
+//!
+//! Owns: reading the INI text. Never: reads files, so `include` is listed, not followed.
+
+use crate::proxy::XffRule;
+
+/// What a file says. None: the file does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PushpinConf {
+    /// `[runner] http_port`: where plain HTTP is listened to, as written, each with its address.
+    pub http_ports: Vec<String>,
+    /// `[runner] https_ports`: where TLS is listened to.
+    pub https_ports: Vec<String>,
+    /// `[runner] client_maxconn`.
+    pub connections_max: Option<u64>,
+    /// `[global] port_offset`: added to the ports of the publish sockets.
+    pub port_offset: Option<u16>,
+    /// `[proxy] routesfile`, relative to the file.
+    pub routes_file: Option<String>,
+    /// `[proxy] debug`.
+    pub debug: Option<bool>,
+    /// `[proxy] auto_cross_origin`.
+    pub auto_cross_origin: Option<bool>,
+    /// `[proxy] accept_x_forwarded_protocol`.
+    pub accept_forwarded_proto: Option<bool>,
+    /// `[proxy] set_x_forwarded_protocol`: `true` and `proto-only` are the same here.
+    pub set_forwarded_proto: Option<bool>,
+    /// `[proxy] x_forwarded_for`.
+    pub xff: Option<XffRule>,
+    /// `[proxy] x_forwarded_for_trusted`.
+    pub xff_trusted: Option<XffRule>,
+    /// `[proxy] accept_pushpin_route`.
+    pub accept_pushpin_route: Option<bool>,
+    /// `[proxy] cdn_loop`.
+    pub cdn_loop: Option<String>,
+    /// `[proxy] sig_iss`.
+    pub sig_iss: Option<String>,
+    /// `[proxy] sig_key`: see [`crate::sig::KeyText`].
+    pub sig_key: Option<String>,
+    /// `[proxy] upstream_key`.
+    pub upstream_key: Option<String>,
+    /// `[handler] push_in_spec`.
+    pub zmq_pull: Option<String>,
+    /// `[handler] push_in_sub_specs`, or the older `push_in_sub_spec`.
+    pub zmq_sub: Vec<String>,
+    /// `[handler] push_in_sub_connect`.
+    pub zmq_sub_connect: Option<bool>,
+    /// `[handler] push_in_http_addr`.
+    pub publish_address: Option<String>,
+    /// `[handler] push_in_http_port`.
+    pub publish_port: Option<u16>,
+    /// `[handler] push_in_http_max_headers_size`, in bytes.
+    pub publish_head_bytes_max: Option<u64>,
+    /// `[handler] push_in_http_max_body_size`, in bytes.
+    pub publish_body_bytes_max: Option<u64>,
+    /// `[handler] command_spec`.
+    pub zmq_command: Option<String>,
+    /// `[handler] message_wait`, in milliseconds.
+    pub message_wait_ms: Option<u64>,
+    /// `[handler] id_cache_ttl`, in seconds.
+    pub id_cache_ttl_s: Option<u64>,
+    /// `[handler] connection_subscription_max`.
+    pub subscriptions_max: Option<u64>,
+    /// `[handler] update_on_first_subscription`.
+    pub update_on_first_subscription: Option<bool>,
+    /// `[handler] prometheus_port`.
+    pub prometheus_port: Option<String>,
+    /// `[handler] prometheus_prefix`.
+    pub prometheus_prefix: Option<String>,
+    /// Everything that has no effect, in the file's order.
+    pub notes: Vec<ConfNote>,
+}
+
+/// A line that has no effect, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfNote {
+    /// From 1.
+    pub line: usize,
+    /// `section.option`, or the line itself.
+    pub option: String,
+    /// A fragment that follows "has no effect:".
+    pub reason: &'static str,
+    /// Whether it is an error of the file, and not merely an option that is not needed here.
+    pub is_fault: bool,
+}
+
+/// What became of one option.
+enum Taken {
+    Yes,
+    BadValue,
+    NoEffect(&'static str),
+    Unknown,
+}
+
+impl PushpinConf {
+    /// Reads a file. `{libdir}` and the like stay as they are written. Options that nobody
+    /// knows are noted, not refused: old files carry many.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut out = Self::default();
+        let mut section = String::new();
+        for (index, line) in text.lines().enumerate() {
+            let line_number = index + 1;
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(name) = line
+                .strip_prefix('[')
+                .and_then(|line| line.strip_suffix(']'))
+            {
+                name.trim().clone_into(&mut section);
+                continue;
+            }
+            let (option, taken) = match line.split_once('=') {
+                Some((key, value)) => {
+                    let option = format!("{section}.{}", key.trim());
+                    let taken = out.take(&option, unquote(value.trim()));
+                    (option, taken)
+                }
+                None => (line.to_owned(), Taken::BadValue),
+            };
+            let (reason, is_fault) = match taken {
+                Taken::Yes => continue,
+                Taken::BadValue => ("it cannot be read", true),
+                Taken::NoEffect(reason) => (reason, false),
+                Taken::Unknown => ("nobody knows it", false),
+            };
+            out.notes.push(ConfNote {
+                line: line_number,
+                option,
+                reason,
+                is_fault,
+            });
+        }
+        out
+    }
+
+    fn take(&mut self, option: &str, value: &str) -> Taken {
+        match option.split_once('.') {
+            Some(("global", "port_offset")) => number(value, &mut self.port_offset),
+            Some(("runner", key)) => self.runner(key, value),
+            Some(("proxy", key)) => self.proxy(key, value),
+            Some(("handler", key)) => self.handler(key, value),
+            _ => without_effect(option),
+        }
+    }
+
+    fn runner(&mut self, key: &str, value: &str) -> Taken {
+        match key {
+            "http_port" => list(value, &mut self.http_ports),
+            "https_ports" => list(value, &mut self.https_ports),
+            "client_maxconn" => number(value, &mut self.connections_max),
+            _ => without_effect(&format!("runner.{key}")),
+        }
+    }
+
+    fn proxy(&mut self, key: &str, value: &str) -> Taken {
+        match key {
+            "routesfile" => text(value, &mut self.routes_file),
+            "debug" => flag(value, &mut self.debug),
+            "auto_cross_origin" => flag(value, &mut self.auto_cross_origin),
+            "accept_x_forwarded_protocol" => flag(value, &mut self.accept_forwarded_proto),
+            "set_x_forwarded_protocol" if value == "proto-only" => {
+                flag("true", &mut self.set_forwarded_proto)
+            }
+            "set_x_forwarded_protocol" => flag(value, &mut self.set_forwarded_proto),
+            "x_forwarded_for" => xff(value, &mut self.xff),
+            "x_forwarded_for_trusted" => xff(value, &mut self.xff_trusted),
+            "accept_pushpin_route" => flag(value, &mut self.accept_pushpin_route),
+            "cdn_loop" => text(value, &mut self.cdn_loop),
+            "sig_iss" => text(value, &mut self.sig_iss),
+            "sig_key" => text(value, &mut self.sig_key),
+            "upstream_key" => text(value, &mut self.upstream_key),
+            _ => without_effect(&format!("proxy.{key}")),
+        }
+    }
+
+    fn handler(&mut self, key: &str, value: &str) -> Taken {
+        match key {
+            "push_in_spec" => text(value, &mut self.zmq_pull),
+            "push_in_sub_specs" | "push_in_sub_spec" => list(value, &mut self.zmq_sub),
+            "push_in_sub_connect" => flag(value, &mut self.zmq_sub_connect),
+            "push_in_http_addr" => text(value, &mut self.publish_address),
+            "push_in_http_port" => number(value, &mut self.publish_port),
+            "push_in_http_max_headers_size" => number(value, &mut self.publish_head_bytes_max),
+            "push_in_http_max_body_size" => number(value, &mut self.publish_body_bytes_max),
+            "command_spec" => text(value, &mut self.zmq_command),
+            "message_wait" => number(value, &mut self.message_wait_ms),
+            "id_cache_ttl" => number(value, &mut self.id_cache_ttl_s),
+            "connection_subscription_max" => number(value, &mut self.subscriptions_max),
+            "update_on_first_subscription" => flag(value, &mut self.update_on_first_subscription),
+            "prometheus_port" => text(value, &mut self.prometheus_port),
+            "prometheus_prefix" => text(value, &mut self.prometheus_prefix),
+            _ => without_effect(&format!("handler.{key}")),
+        }
+    }
+}
+
+/// Options of Pushpin that have no counterpart, each with the reason.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("global.include", "only this one file is read"),
+    ("global.rundir", "there are no runtime files"),
+    (
+        "global.ipc_prefix",
+        "there is one process, without ipc sockets",
+    ),
+    (
+        "global.stats_connection_ttl",
+        "statistics are read over HTTP",
+    ),
+    (
+        "global.stats_connection_send",
+        "statistics are read over HTTP",
+    ),
+    ("runner.services", "there is one process"),
+    ("runner.local_ports", "unix sockets are not listened to"),
+    ("runner.logdir", "logs go to standard error"),
+    ("runner.log_level", "log levels are set by our own option"),
+    (
+        "runner.client_buffer_size",
+        "a connection has no buffer of its own",
+    ),
+    (
+        "runner.allow_compression",
+        "WebSocket compression is not offered",
+    ),
+    ("runner.condure_bin", "there is one process"),
+    ("runner.mongrel2_bin", "there is one process"),
+    ("runner.m2sh_bin", "there is one process"),
+    ("runner.zurl_bin", "there is one process"),
+    (
+        "proxy.orig_headers_need_mark",
+        "all fields are repeated where a route says orig_headers",
+    ),
+    ("proxy.log_from", "requests are not logged one by one"),
+    ("proxy.log_user_agent", "requests are not logged one by one"),
+    ("proxy.sockjs_url", "SockJS is not offered"),
+    (
+        "proxy.max_open_requests",
+        "requests to origins are bounded by our own option",
+    ),
+    (
+        "proxy.workers",
+        "the number of shards is set by our own option",
+    ),
+    ("proxy.prometheus_port", "metrics are on the API port"),
+    ("proxy.prometheus_prefix", "metrics are on the API port"),
+    (
+        "proxy.stats_report_interval",
+        "statistics are read over HTTP",
+    ),
+    ("proxy.updates_check", "nothing is reported to anybody"),
+    ("proxy.organization_name", "nothing is reported to anybody"),
+    (
+        "handler.ipc_file_mode",
+        "there is one process, without ipc sockets",
+    ),
+    ("handler.stats_spec", "statistics are read over HTTP"),
+    (
+        "handler.state_spec",
+        "there is no state service to keep sessions",
+    ),
+    (
+        "handler.share_all",
+        "requests for a link are shared by our own rule",
+    ),
+    ("handler.message_rate", "deliveries are not held back"),
+    (
+        "handler.message_hwm",
+        "no delivery is dropped in silence: queues are bounded by connection",
+    ),
+    ("handler.message_block_size", "blocks are not counted"),
+    (
+        "handler.subscription_linger",
+        "a channel is left when its last subscriber has gone",
+    ),
+    (
+        "handler.stats_subscription_ttl",
+        "statistics are read over HTTP",
+    ),
+    (
+        "handler.stats_report_interval",
+        "statistics are read over HTTP",
+    ),
+    ("handler.stats_format", "statistics are read over HTTP"),
+];
+
+fn without_effect(option: &str) -> Taken {
+    WITHOUT_EFFECT
+        .iter()
+        .find(|(other, _)| *other == option)
+        .map_or(Taken::Unknown, |(_, reason)| Taken::NoEffect(reason))
+}
+
+fn text(value: &str, out: &mut Option<String>) -> Taken {
+    // An empty value switches an option off, as if it were not there.
+    *out = Some(value.to_owned()).filter(|value| !value.is_empty());
+    Taken::Yes
+}
+
+fn list(value: &str, out: &mut Vec<String>) -> Taken {
+    *out = value
+        .split(',')
+        .map(|word| unquote(word.trim()).to_owned())
+        .filter(|word| !word.is_empty())
+        .collect();
+    Taken::Yes
+}
+
+fn number<T: std::str::FromStr>(value: &str, out: &mut Option<T>) -> Taken {
+    match value.parse() {
+        Ok(number) => {
+            *out = Some(number);
+            Taken::Yes
+        }
+        Err(_) => Taken::BadValue,
+    }
+}
+
+fn flag(value: &str, out: &mut Option<bool>) -> Taken {
+    *out = Some(match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => true,
+        "false" | "0" | "" => false,
+        _ => return Taken::BadValue,
+    });
+    Taken::Yes
+}
+
+fn xff(value: &str, out: &mut Option<XffRule>) -> Taken {
+    *out = XffRule::parse(value);
+    if out.is_some() {
+        Taken::Yes
+    } else {
+        Taken::BadValue
+    }
+}
+
+fn unquote(value: &str) -> &str {
+    value
+        .strip_prefix('"')
+        .and_then(|value| value.strip_suffix('"'))
+        .unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_shipped_file() {
+        let conf = PushpinConf::parse(
+            "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n\n[runner]\nservices=condure,pushpin-proxy\n\
+             http_port=8000, 127.0.0.1:8001\n#https_ports=443\nclient_maxconn=1001000\n\
+             [proxy]\nroutesfile=routes\ndebug=false\nset_x_forwarded_protocol=proto-only\n\
+             x_forwarded_for=\"truncate:0,append\"\nsig_key=changeme\nupstream_key=\n\
+             [handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_sub_specs=tcp://127.0.0.1:5562\n\
+             push_in_http_port=5561\nmessage_hwm=25000\nconnection_subscription_max=20\n",
+        );
+        assert_eq!(conf.http_ports, ["8000", "127.0.0.1:8001"]);
+        assert_eq!(conf.connections_max, Some(1_001_000));
+        assert_eq!((conf.port_offset, conf.publish_port), (Some(0), Some(5561)));
+        assert_eq!(
+            (conf.debug, conf.set_forwarded_proto),
+            (Some(false), Some(true))
+        );
+        assert_eq!(
+            conf.xff,
+            Some(XffRule {
+                truncate: Some(0),
+                append: true
+            })
+        );
+        assert_eq!(
+            (conf.sig_key.as_deref(), conf.upstream_key),
+            (Some("changeme"), None)
+        );
+        assert_eq!(conf.zmq_sub, ["tcp://127.0.0.1:5562"]);
+        assert_eq!(conf.subscriptions_max, Some(20));
+        let notes: Vec<_> = conf
+            .notes
+            .iter()
+            .map(|note| (note.line, note.option.as_str(), note.is_fault))
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                (2, "global.include", false),
+                (6, "runner.services", false),
+                (21, "handler.message_hwm", false)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_noted() {
+        let conf = PushpinConf::parse(
+            "[proxy]\ndebug=maybe\nx_forwarded_for=all\nnew_thing=1\nnonsense\n[handler]\npush_in_http_port=70000\n[x]\ny=1\n",
+        );
+        let notes: Vec<_> = conf
+            .notes
+            .iter()
+            .map(|note| (note.line, note.option.as_str(), note.is_fault))
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                (2, "proxy.debug", true),
+                (3, "proxy.x_forwarded_for", true),
+                (4, "proxy.new_thing", false),
+                (5, "nonsense", true),
+                (7, "handler.push_in_http_port", true),
+                (9, "x.y", false),
+            ]
+        );
+        let none = PushpinConf {
+            notes: Vec::new(),
+            debug: conf.debug,
+            ..PushpinConf::parse("")
+        };
+        assert_eq!(none, PushpinConf::default());
+    }
+}
