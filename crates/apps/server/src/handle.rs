@@ -50,6 +50,12 @@ impl Handle {
         self.api
     }
 
+    /// Whether every shard is at work. Once one has ended, so should the others.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.threads.iter().any(JoinHandle::is_finished)
+    }
+
     /// Begins a graceful stop: no new connections, clients are told to come back, and the
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
@@ -63,12 +69,12 @@ impl Handle {
     }
 
     fn tell(&self, mut mail: impl FnMut() -> Mail) {
-        for door in &self.doors {
+        for (door, thread) in self.doors.iter().zip(&self.threads) {
             let mut mail = mail();
             // A full door empties with the shard's next turn; an ended shard takes nothing.
             while let Err(back) = door.send(mail) {
-                if self.threads.iter().all(JoinHandle::is_finished) {
-                    return;
+                if thread.is_finished() {
+                    break;
                 }
                 mail = back;
                 std::thread::yield_now();

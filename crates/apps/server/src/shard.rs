@@ -26,6 +26,8 @@ const DELIVERIES_PER_TURN: usize = 4096;
 const EXPIRIES_PER_TURN: usize = 256;
 /// Between two looks at history and gauges, in milliseconds.
 const HOUSEKEEPING_MS: u64 = 1000;
+/// A crowd whose leaving is worth giving memory back to the kernel.
+const CROWD: usize = 1024;
 /// No tag: the connection's address is not counted.
 const UNCOUNTED: u32 = u32::MAX;
 
@@ -68,6 +70,8 @@ pub(crate) struct ShardApp {
     /// As of the last turn.
     now: Now,
     housekeeping_at: Millis,
+    /// The most connections since memory was last given back.
+    peak: usize,
 }
 
 impl ShardApp {
@@ -85,6 +89,7 @@ impl ShardApp {
             clients: 0,
             now: Now::default(),
             housekeeping_at: Millis::default(),
+            peak: 0,
         }
     }
 
@@ -205,6 +210,16 @@ impl ShardApp {
         }
     }
 
+    /// After half of a crowd has left, small holes are all over the heap; the allocator keeps
+    /// them unless it is asked.
+    fn give_memory_back(&mut self, connections: usize) {
+        self.peak = self.peak.max(connections);
+        if self.peak >= CROWD && connections <= self.peak / 2 {
+            self.peak = connections;
+            throng_sys::memory::trim();
+        }
+    }
+
     pub(crate) fn hub(&self) -> &Hub {
         &self.parts.hub
     }
@@ -322,6 +337,7 @@ impl App for ShardApp {
         if now.mono >= self.housekeeping_at {
             self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
             more |= self.parts.hub.expire(now, EXPIRIES_PER_TURN);
+            self.give_memory_back(conns.len());
             let interest = self.parts.hub.interest(self.parts.ticker.channel());
             if let Some(command) =
                 self.parts

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::flag::register_conditional_shutdown;
@@ -36,13 +37,23 @@ impl Signals {
     }
 }
 
+/// How often a server without signals is looked at: should a shard fail, the process ends.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// Serves until a signal, then until the clients have left.
 pub(super) fn run(mut signals: Signals, handle: Handle) -> Result {
-    // Blocks; the shards are on threads of their own.
-    let _ = signals.pending.forever().next();
+    while handle.is_running() && signals.pending.pending().next().is_none() {
+        std::thread::sleep(LOOK_EVERY);
+    }
     signals.at_once.store(true, Ordering::SeqCst);
-    handle.drain();
-    tracing::info!("stopping: clients are told to come back later; signal again to end at once");
+    if handle.is_running() {
+        tracing::info!(
+            "stopping: clients are told to come back later; signal again to end at once"
+        );
+        handle.drain();
+    } else {
+        handle.stop();
+    }
     match handle.wait() {
         Ok(()) => Ok(Exit::Good),
         Err(error) => Err(Failure::new(
