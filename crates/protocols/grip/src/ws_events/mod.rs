@@ -4,13 +4,15 @@
 //! and `client` is the conversation itself.
 
 mod client;
+mod command;
 mod control;
 mod event;
 mod reply;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Command, Conversation, ConversationLimits, Failure, Full, Handshake, Phase};
+pub use client::Conversation;
+pub use command::{Command, ConversationLimits, Failure, Full, Handshake, Phase};
 pub use control::{
     ControlFault, ControlMessage, GripFilter, GripMessage, MESSAGE_PREFIX, WsKeepAlive, grip_prefix,
 };
