@@ -224,7 +224,7 @@ const DOCUMENT: (&str, &str) = ("Content-Type", "application/grip-instruct; char
 
 #[test]
 fn a_document_overrules_headers() {
-    // The first is what gripcontrol's create_hold_stream writes.
+    // The first is what gripcontrol 4.4.0 writes for a stream.
     let found = read(
         &[DOCUMENT, ("X-Gone", "1")],
         r#"{"hold": {"mode": "stream", "channels": [{"name": "c", "prev-id": "7"}]}, "response": {"body": "hi\n"}}"#,
