@@ -20,7 +20,8 @@ use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId};
 
 use crate::stream::{NO_ALARM, Stream};
 use crate::{
-    Draft, HistoryPage, HistoryQuery, Namespaces, Recovery, Refusal, Retention, Subscribed,
+    ChannelMap, Draft, HistoryPage, HistoryQuery, Namespaces, Recovery, Refusal, Retention,
+    Subscribed,
 };
 
 /// How long a stream without subscribers and history remembers where it stood, so that
@@ -76,7 +77,7 @@ pub struct Published {
 /// See the module's head.
 pub struct Home {
     options: HomeOptions,
-    streams: HashMap<ChannelName, Stream, foldhash::fast::FixedState>,
+    streams: ChannelMap<Stream>,
     alarms: BinaryHeap<Reverse<(Millis, ChannelName)>>,
     history_bytes: usize,
     history_publications: usize,
@@ -91,7 +92,7 @@ impl Home {
     pub fn new(options: HomeOptions) -> Self {
         let hasher = foldhash::fast::FixedState::with_seed(options.hash_seed);
         Self {
-            streams: HashMap::with_hasher(hasher.clone()),
+            streams: ChannelMap::new(options.hash_seed),
             keys: HashMap::with_hasher(hasher),
             options,
             alarms: BinaryHeap::new(),
@@ -143,7 +144,9 @@ impl Home {
             .find(channel)
             .is_some_and(|options| options.recovery);
         let nonce = self.options.nonce;
-        let stream = stream_entry(&mut self.streams, channel, self.forgotten);
+        let stream = self
+            .streams
+            .get_or_insert(channel, || Stream::new(self.forgotten));
         stream.interest |= 1 << from.0;
         if !retention.keeps() {
             let recovery = if since.is_some() {
@@ -180,10 +183,16 @@ impl Home {
             return;
         }
         if stream.top == 0 {
-            self.streams.remove(channel);
+            self.forget(channel);
         } else {
             let at = now.mono + POSITION_TTL_MS;
             set_alarm(&mut self.alarms, stream, at, channel.clone());
+        }
+    }
+
+    fn forget(&mut self, channel: &ChannelName) {
+        if let Some(key) = self.streams.key(channel) {
+            self.streams.remove(key);
         }
     }
 
@@ -214,7 +223,9 @@ impl Home {
             .shared()
         };
         let published = if keep {
-            let stream = stream_entry(&mut self.streams, &draft.channel, self.forgotten);
+            let stream = self
+                .streams
+                .get_or_insert(&draft.channel, || Stream::new(self.forgotten));
             stream.top += 1;
             let position = Some(stream.position(self.options.nonce));
             let interest = stream.interest;
@@ -322,7 +333,7 @@ impl Home {
         self.history_publications -= before - stream.kept();
         if stream.kept() == 0 && stream.interest == 0 && !had_log {
             // Only its age held it. What comes after must not look like a continuation.
-            self.streams.remove(&channel);
+            self.forget(&channel);
             self.forgotten = self.forgotten.wrapping_add(1);
             return;
         }
@@ -390,18 +401,6 @@ fn set_alarm(
 ) {
     stream.alarm_at = at;
     alarms.push(Reverse((at, channel)));
-}
-
-fn stream_entry<'a>(
-    streams: &'a mut HashMap<ChannelName, Stream, foldhash::fast::FixedState>,
-    channel: &ChannelName,
-    forgotten: u32,
-) -> &'a mut Stream {
-    if !streams.contains_key(channel) {
-        streams.insert(channel.clone(), Stream::new(forgotten));
-    }
-    // The line above has just made sure of it; `entry` would clone the name every time.
-    streams.get_mut(channel).expect("inserted above")
 }
 
 /// A control character cannot stand in a channel name, so the pair is unambiguous.

@@ -7,11 +7,13 @@
 //!
 //! Never: subscribers (they are the hub's), wire formats, mailboxes.
 
+mod channel_map;
 mod contract;
 mod home;
 mod options;
 mod stream;
 
+pub use channel_map::ChannelMap;
 pub use contract::{
     Draft, HistoryPage, HistoryQuery, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
 };

@@ -26,14 +26,14 @@ impl Hub {
             let done = self.carry(&mut sweep, several, &mut left, sink);
             self.waiting -= waiting - sweep.waiting();
             if done {
-                if let Some(channel) = self.channels.get_mut(sweep.channel) {
+                if let Some(channel) = self.channels.at_mut(sweep.channel) {
                     channel.sweep = NO_SWEEP;
                 }
                 self.release_if_unused(sweep.channel, now);
             } else {
                 let channel = sweep.channel;
                 let key = self.sweeps.insert(sweep);
-                if let Some(channel) = self.channels.get_mut(channel) {
+                if let Some(channel) = self.channels.at_mut(channel) {
                     channel.sweep = key;
                 }
                 self.turn_order.push_back(key);
@@ -75,7 +75,7 @@ impl Hub {
         left: &mut usize,
         sink: &mut impl Sink,
     ) -> bool {
-        let Some(channel) = self.channels.get(sweep.channel) else {
+        let Some((_, channel)) = self.channels.at(sweep.channel) else {
             return true;
         };
         let members = channel.members.as_slice();
@@ -131,7 +131,7 @@ impl Hub {
     }
 
     fn admit(&mut self, key: u32, member: Member) {
-        let Some(channel) = self.channels.get_mut(key) else {
+        let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
         channel.members.push(member);

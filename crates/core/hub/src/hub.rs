@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-use throng_broker::{Home, HomeOptions, HomeStats, Namespaces, Refusal, Reply, Request, home_of};
+use throng_broker::{
+    ChannelMap, Home, HomeOptions, HomeStats, Namespaces, Refusal, Reply, Request, home_of,
+};
 use throng_types::{ChannelName, ConnId, Now, ShardId, Slots};
 
 use crate::channel::Channel;
@@ -58,9 +59,7 @@ pub struct Hub {
     pub(crate) options: HubOptions,
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) home: Home,
-    pub(crate) channels: Slots<Channel>,
-    names: HashTable<u32>,
-    hasher: foldhash::fast::FixedState,
+    pub(crate) channels: ChannelMap<Channel>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) pending: Slots<Pending>,
     pub(crate) links: Vec<Link>,
@@ -84,9 +83,7 @@ impl Hub {
         Self {
             namespaces: options.home.namespaces.clone(),
             home: Home::new(options.home.clone()),
-            channels: Slots::default(),
-            names: HashTable::new(),
-            hasher: foldhash::fast::FixedState::with_seed(options.home.hash_seed),
+            channels: ChannelMap::new(options.home.hash_seed),
             subscriptions: Subscriptions::default(),
             pending: Slots::default(),
             links: (0..options.shards).map(|_| Link::default()).collect(),
@@ -122,7 +119,8 @@ impl Hub {
     /// Whether a connection subscribes to a channel, answered or not.
     #[must_use]
     pub fn is_subscribed(&self, conn: ConnId, channel: &ChannelName) -> bool {
-        self.channel_key(channel)
+        self.channels
+            .key(channel)
             .is_some_and(|key| self.subscriptions.find(conn, key).is_some())
     }
 
@@ -130,18 +128,18 @@ impl Hub {
     pub fn channels_of(&self, conn: ConnId) -> impl Iterator<Item = &ChannelName> {
         let entries = self.subscriptions.of(conn).iter();
         entries
-            .filter_map(|entry| self.channels.get(entry.channel))
-            .map(|channel| &channel.name)
+            .filter_map(|entry| self.channels.at(entry.channel))
+            .map(|(name, _)| name)
     }
 
     /// The channels with members on this shard, and how many.
     pub fn channels(&self) -> impl Iterator<Item = (&ChannelName, u32)> {
-        self.channels.iter().map(|(_, channel)| {
+        self.channels.iter().map(|(name, channel)| {
             let newcomers = self
                 .sweeps
                 .get(channel.sweep)
                 .map_or(0, |sweep| sweep.newcomers.len());
-            (&channel.name, channel.members.len() + newcomers as u32)
+            (name, channel.members.len() + newcomers as u32)
         })
     }
 
@@ -238,7 +236,7 @@ impl Hub {
 
     /// Ends one subscription; false if there was none.
     pub fn unsubscribe(&mut self, conn: ConnId, channel: &ChannelName, now: Now) -> bool {
-        let Some(key) = self.channel_key(channel) else {
+        let Some(key) = self.channels.key(channel) else {
             return false;
         };
         let Some(entry) = self.subscriptions.remove(conn, key) else {
@@ -257,71 +255,31 @@ impl Hub {
         home_of(channel, self.options.shards)
     }
 
-    fn hash(&self, channel: &ChannelName) -> u64 {
-        use std::hash::BuildHasher;
-        self.hasher.hash_one(channel.as_str())
-    }
-
-    pub(crate) fn channel_key(&self, channel: &ChannelName) -> Option<u32> {
-        let same = |key: &u32| {
-            self.channels
-                .get(*key)
-                .is_some_and(|known| known.name == *channel)
-        };
-        self.names.find(self.hash(channel), same).copied()
-    }
-
-    pub(crate) fn channel_key_or_new(&mut self, channel: &ChannelName) -> u32 {
-        if let Some(key) = self.channel_key(channel) {
-            return key;
-        }
-        let hash = self.hash(channel);
-        let key = self.channels.insert(Channel::new(channel.clone()));
-        let (channels, hasher) = (&self.channels, &self.hasher);
-        self.names.insert_unique(hash, key, |key| {
-            use std::hash::BuildHasher;
-            channels
-                .get(*key)
-                .map_or(0, |channel| hasher.hash_one(channel.name.as_str()))
-        });
-        key
-    }
-
     /// Forgets a channel that nobody here subscribes to, and tells its home.
     pub(crate) fn release_if_unused(&mut self, key: u32, now: Now) {
-        let Some(channel) = self.channels.get(key) else {
+        let Some((_, channel)) = self.channels.at(key) else {
             return;
         };
+        let sweep = channel.sweep;
         let newcomers = self
             .sweeps
-            .get(channel.sweep)
-            .is_some_and(|s| !s.newcomers.is_empty());
+            .get(sweep)
+            .is_some_and(|sweep| !sweep.newcomers.is_empty());
         if channel.members.len() > 0 || channel.asked > 0 || newcomers {
             return;
-        }
-        let sweep = channel.sweep;
-        let hash = self.hash(&channel.name);
-        if let Ok(entry) = self.names.find_entry(hash, |known| *known == key) {
-            entry.remove();
-        }
-        if self.names.is_empty() {
-            self.names = HashTable::new();
         }
         if let Some(sweep_left) = self.sweeps.remove(sweep) {
             self.waiting -= sweep_left.waiting();
             self.turn_order.retain(|&waiting| waiting != sweep);
         }
-        let Some(channel) = self.channels.remove(key) else {
+        let Some((channel, _)) = self.channels.remove(key) else {
             return;
         };
-        let home = self.home_of(&channel.name);
+        let home = self.home_of(&channel);
         if home == self.options.shard {
-            self.home.leave(home, &channel.name, now);
+            self.home.leave(home, &channel, now);
         } else {
-            let leave = Request::Leave {
-                channel: channel.name,
-            };
-            self.links[home.index()].push(Mail::Request(leave));
+            self.links[home.index()].push(Mail::Request(Request::Leave { channel }));
         }
     }
 }

@@ -3,7 +3,7 @@
 use throng_broker::{Recovery, Refusal, Request, Subscribed, Ticket};
 use throng_types::{ChannelName, ConnId, Now, Position};
 
-use crate::channel::Member;
+use crate::channel::{Channel, Member};
 use crate::hub::Pending;
 use crate::subscriptions::{Entry, Place};
 use crate::sweep::Newcomer;
@@ -32,7 +32,7 @@ impl Hub {
             );
         }
         let home = self.home_of(&wish.name);
-        let key = self.channel_key_or_new(&wish.name);
+        let key = self.channels.key_or_insert(&wish.name, || Channel::NEW);
         let known = if home == self.options.shard {
             Some(self.home.subscribe(home, &wish.name, wish.since, now))
         } else {
@@ -49,7 +49,7 @@ impl Hub {
                 },
             );
         }
-        if let Some(channel) = self.channels.get_mut(key) {
+        if let Some(channel) = self.channels.at_mut(key) {
             channel.asked += 1;
         }
         let Wish {
@@ -98,9 +98,9 @@ impl Hub {
     /// Where a remote channel's stream stands, if its deliveries reach this shard already:
     /// where the last one left it.
     fn stands_at(&self, key: u32) -> Option<Subscribed> {
-        let channel = self.channels.get(key).filter(|channel| channel.live)?;
+        let (_, channel) = self.channels.at(key).filter(|(_, channel)| channel.live)?;
         Some(Subscribed {
-            position: channel.position,
+            position: channel.position.get(),
             recovery: Recovery::NotAsked,
         })
     }
@@ -115,17 +115,20 @@ impl Hub {
         sink: &mut impl Sink,
     ) {
         let (asker, key, format) = pending;
-        let Some(channel) = self.channels.get_mut(key) else {
+        let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
         channel.asked -= 1;
         channel.live = true;
-        channel.position = result.position;
+        channel.position.set(result.position);
         if self.subscriptions.find(asker.conn, key) != Some(Place::Asked(ticket.0)) {
             // It has left meanwhile.
             return self.release_if_unused(key, now);
         }
-        let name = channel.name.clone();
+        let Some((name, _)) = self.channels.at(key) else {
+            return;
+        };
+        let name = name.clone();
         self.subscriptions.remove(asker.conn, key);
         self.join(asker.conn, key, format, result.position);
         sink.answer(
@@ -139,11 +142,11 @@ impl Hub {
 
     /// Makes a connection a member from now on.
     fn join(&mut self, conn: ConnId, key: u32, format: Format, position: Option<Position>) {
-        let Some(channel) = self.channels.get_mut(key) else {
+        let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
         channel.live = true;
-        channel.position = position;
+        channel.position.set(position);
         let member = Member::new(conn.index(), format);
         let place = match self.sweeps.get_mut(channel.sweep) {
             Some(sweep) => {
@@ -167,7 +170,7 @@ impl Hub {
 
     /// Takes a connection out of a channel after its entry was taken out of the subscriptions.
     pub(crate) fn detach(&mut self, conn: ConnId, entry: Entry, now: Now) {
-        let Some(channel) = self.channels.get_mut(entry.channel) else {
+        let Some(channel) = self.channels.at_mut(entry.channel) else {
             return;
         };
         match entry.place {
@@ -187,7 +190,7 @@ impl Hub {
 
     /// Removes the member at a place and keeps those before and after the sweep's cursor apart.
     fn remove_member(&mut self, key: u32, at: u32) {
-        let Some(channel) = self.channels.get_mut(key) else {
+        let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
         let last = channel.members.len() - 1;

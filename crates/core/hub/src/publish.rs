@@ -61,14 +61,14 @@ impl Hub {
 
     /// Puts a publication on its way to this shard's members.
     fn enqueue(&mut self, publication: Arc<Publication>) {
-        let Some(key) = self.channel_key(&publication.channel) else {
+        let Some(key) = self.channels.key(&publication.channel) else {
             return;
         };
-        let Some(channel) = self.channels.get_mut(key) else {
+        let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
         if publication.position.is_some() {
-            channel.position = publication.position;
+            channel.position.set(publication.position);
         }
         if channel.members.len() == 0 && channel.sweep == NO_SWEEP {
             return;
