@@ -150,7 +150,8 @@ impl<'a> Effects<'a> {
     }
 
     /// Holds deliveries back (`true`): they wait, while own bytes still leave. Or lets them
-    /// go (`false`), behind the own bytes appended until then.
+    /// go (`false`), behind the own bytes appended until then. A connection that ends first
+    /// never gets them.
     pub const fn hold(&mut self, hold: bool) {
         self.hold = Some(hold);
     }

@@ -6,7 +6,7 @@
 //! while bytes wait, and comes from a pool.
 //!
 //! Invariants
-//! - A slot's `out` names a queue exactly while that queue has items.
+//! - A slot's `out` names a queue exactly while that queue has items or is held.
 //! - A slot that is marked dirty is in `dirty` once; an entry without the mark is stale.
 //!   The shard's list of input to come follows the same rule.
 //! - A queue that is blocked is not written to until the kernel says that there is room.

@@ -73,8 +73,10 @@ pub(crate) struct Outbound {
     own: VecDeque<u8>,
     head_sent: usize,
     bytes: usize,
-    /// The kernel's buffer was full at the last write.
+    /// The kernel's buffer is full: it tells when there is room.
     pub(crate) blocked: bool,
+    /// It was full at some time since the queue was last empty.
+    pub(crate) lagged: bool,
     /// Frames forgotten since the queue was last empty.
     pub(crate) dropped: u32,
     /// While the queue is held, how many items at its head may leave. Own bytes join them;
@@ -104,6 +106,16 @@ impl Outbound {
     /// Holds back what is appended from now on, but for own bytes; or lets it go.
     pub(crate) fn hold(&mut self, hold: bool) {
         self.held_behind = hold.then_some(self.items.len());
+    }
+
+    /// Forgets the frames that were held back: the connection ends before it says where it stands.
+    pub(crate) fn forget_held(&mut self) {
+        let Some(behind) = self.held_behind.take() else {
+            return;
+        };
+        for item in self.items.drain(behind..) {
+            self.bytes -= item.len();
+        }
     }
 
     /// Appends a connection's own bytes; while held, before the frames that wait.
@@ -269,6 +281,7 @@ impl Outbound {
                 self.own.clear();
             }
             (self.head_sent, self.bytes) = (0, 0);
+            self.held_behind = self.held_behind.map(|_| 0);
             return;
         }
         self.bytes -= bytes;
@@ -305,7 +318,8 @@ impl Outbound {
             self.own.clear();
         }
         (self.head_sent, self.bytes) = (0, 0);
-        (self.blocked, self.dropped) = (false, 0);
+        (self.blocked, self.lagged, self.dropped) = (false, false, 0);
+        self.held_behind = None;
         if ITEMS_KEPT < self.items.capacity() {
             self.items.shrink_to(ITEMS_KEPT);
         }

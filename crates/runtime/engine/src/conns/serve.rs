@@ -110,10 +110,11 @@ impl<S> Conns<S> {
             return;
         };
         slot.flags |= flag::READ_END;
-        if slot.out == NO_QUEUE {
+        let Some(queue) = self.queues.get_mut(slot.out) else {
             let why = slot.ended_by();
             return self.doom(index, why);
-        }
+        };
+        queue.forget_held();
         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
         self.mark_dirty(index);
     }
@@ -181,6 +182,9 @@ impl<S> Conns<S> {
     fn end_after_flush(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.flags |= flag::ENDING;
+            if let Some(queue) = self.queues.get_mut(slot.out) {
+                queue.forget_held();
+            }
         }
         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
         self.mark_dirty(index);
@@ -237,6 +241,8 @@ impl<S> Conns<S> {
             }
             return;
         };
+        let mut full = false;
+        queue.lagged |= queue.blocked;
         while queue.may_leave() {
             self.stats.writes += 1;
             let result = queue.with_slices(|slices| match slices {
@@ -253,12 +259,15 @@ impl<S> Conns<S> {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     // The kernel tells once there is room: readiness is edge-triggered.
-                    queue.blocked = true;
+                    full = true;
                     break;
                 }
                 Err(error) => return self.fail(index, &error),
             }
         }
+        // What is held may wait without the kernel being to blame.
+        queue.blocked = full;
+        queue.lagged |= full;
         if slot.flags & (flag::UNREAD | flag::LISTED) == flag::UNREAD
             && queue.bytes() <= self.limits.unread_above_bytes
         {
@@ -266,7 +275,7 @@ impl<S> Conns<S> {
             flushed.unread.push(index);
         }
         if queue.is_empty() && !queue.is_held() {
-            if queue.blocked || queue.dropped > 0 {
+            if queue.lagged || queue.dropped > 0 {
                 flushed.drained.push((index, queue.dropped));
             }
             let out = std::mem::replace(&mut slot.out, NO_QUEUE);

@@ -33,6 +33,9 @@ fn at(ms: u64) -> Now {
 /// A connection in the table and its peer.
 fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, ConnId) {
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    // Only a failing test waits that long.
+    let patience = Some(std::time::Duration::from_secs(20));
+    peer.set_read_timeout(patience).unwrap();
     let (ours, _) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();
     let id = conns.insert(ours.into(), accepted(None), false);
@@ -184,4 +187,117 @@ fn a_slot_used_again_inherits_nothing() {
     assert_eq!(conns.expired(), []);
     peer.write_all(b"x").unwrap();
     assert!(!conns.with(old, |_, _| {}) && conns.with(new, |_, _| {}));
+}
+
+/// A frame for one connection.
+fn deliver(conns: &mut Conns<u32>, id: ConnId, text: &[u8]) {
+    let frame = Frame::new(text);
+    let delivery = Delivery {
+        frames: std::slice::from_ref(&frame),
+        joined: &frame,
+        key: 1,
+        overflow: Overflow::Close,
+        gather: false,
+    };
+    conns.deliver(id.index(), &delivery);
+}
+
+fn read(peer: &mut TcpStream, bytes: usize) -> String {
+    let mut seen = vec![0; bytes];
+    peer.read_exact(&mut seen).unwrap();
+    String::from_utf8(seen).unwrap()
+}
+
+#[test]
+fn held_deliveries_wait_for_the_first_words_and_for_nothing_else() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut peer, id) = connection(&mut conns, &listener);
+    conns.act(id.index(), |_, _, fx| {
+        fx.out.extend(b"head ");
+        fx.hold(true);
+    });
+    // All of it leaves, and the hold goes on.
+    conns.flush();
+    deliver(&mut conns, id, b"first ");
+    conns.flush();
+    conns.act(id.index(), |_, _, fx| fx.out.extend(b"words "));
+    conns.flush();
+    assert_eq!(read(&mut peer, 11), "head words ");
+    assert_eq!(conns.queued_bytes(id), 6);
+    conns.act(id.index(), |_, _, fx| {
+        fx.out.extend(b"stand ");
+        fx.hold(false);
+    });
+    conns.flush();
+    assert_eq!(read(&mut peer, 12), "stand first ");
+    assert!(conns.queues.is_empty());
+}
+
+#[test]
+fn own_bytes_leave_a_held_queue_that_was_blocked() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut peer, id) = connection(&mut conns, &listener);
+    let large = 24 << 20;
+    conns.act(id.index(), |_, _, fx| fx.hold(true));
+    deliver(&mut conns, id, b"held");
+    conns.act(id.index(), |_, _, fx| fx.out.resize(large, b'x'));
+    conns.flush();
+    let mut read_bytes = 0;
+    let mut buffer = vec![0; 4 << 20];
+    let mut flushed = Flushed::default();
+    while read_bytes < large {
+        read_bytes += peer.read(&mut buffer).unwrap();
+        conns.write(id.index(), &mut flushed);
+    }
+    conns.act(id.index(), |_, _, fx| fx.out.extend(b"own"));
+    conns.flush();
+    assert_eq!(read(&mut peer, 3), "own");
+    conns.act(id.index(), |_, _, fx| fx.hold(false));
+    let flushed = conns.flush();
+    assert_eq!(read(&mut peer, 4), "held");
+    assert_eq!(flushed.drained, [(id.index(), 0)]);
+}
+
+#[test]
+fn a_held_connection_can_end_and_leaves_no_hold_behind() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    for by_peer in [false, true] {
+        let (mut peer, id) = connection(&mut conns, &listener);
+        conns.act(id.index(), |_, _, fx| fx.hold(true));
+        deliver(&mut conns, id, b"never");
+        conns.act(id.index(), |_, _, fx| fx.out.extend(b"bye"));
+        if by_peer {
+            conns.read_ended(id.index());
+        } else {
+            conns.act(id.index(), |_, _, fx| fx.end(Ending::Flush));
+        }
+        conns.flush();
+        if !by_peer {
+            conns.read_ended(id.index());
+        }
+        let why = if by_peer {
+            Closed::ByPeer
+        } else {
+            Closed::ByApp
+        };
+        assert_eq!(gone(&mut conns), [(id, why)]);
+        let mut seen = String::new();
+        peer.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "bye");
+    }
+    // One that fails while it is held.
+    let (_peer, id) = connection(&mut conns, &listener);
+    conns.act(id.index(), |_, _, fx| fx.hold(true));
+    deliver(&mut conns, id, b"never");
+    conns.doom(id.index(), Closed::ByApp);
+    gone(&mut conns);
+    // The next one has its queue.
+    let (mut peer, id) = connection(&mut conns, &listener);
+    conns.act(id.index(), |_, _, fx| fx.out.extend(b"own "));
+    deliver(&mut conns, id, b"frame");
+    conns.flush();
+    assert_eq!(read(&mut peer, 9), "own frame");
 }
