@@ -224,6 +224,22 @@ impl Outbound {
                 .held_behind
                 .map(|behind| behind - usize::from(at < behind));
         }
+        self.join_own(at);
+    }
+
+    /// Makes own bytes that have become neighbours one item: what cannot be dropped must not
+    /// pile up where the next frame looks for what can.
+    fn join_own(&mut self, at: usize) {
+        let Some(&Item::Own { bytes: after }) = self.items.get(at) else {
+            return;
+        };
+        let before = at.checked_sub(1).and_then(|at| self.items.get_mut(at));
+        if let Some(Item::Own { bytes }) = before {
+            *bytes += after;
+            self.items.remove(at);
+            // Behind the held mark there are no own bytes, so this one was before it.
+            self.held_behind = self.held_behind.map(|behind| behind - 1);
+        }
     }
 
     /// Offers the head of the queue as slices for one gathered write.

@@ -120,3 +120,21 @@ fn while_held_own_bytes_overtake_frames() {
     queue.push_own(b"after");
     assert_eq!(drain(&mut queue, 3), "words first second after");
 }
+
+#[test]
+fn own_bytes_between_dropped_frames_do_not_pile_up() {
+    for overflow in [Overflow::DropOldest, Overflow::LatestOnly] {
+        let mut queue = Outbound::default();
+        queue.push_begun(&frame("begun "), 1);
+        queue.blocked = true;
+        let mut expect = "egun ".to_owned();
+        for n in 0..2000 {
+            queue.push_own(b".");
+            expect.push('.');
+            queue.push_frame(&frame("0123456789"), n % 2, overflow, 4000);
+        }
+        assert!(queue.items.len() < 500, "{}", queue.items.len());
+        let left = drain(&mut queue, 7);
+        assert_eq!(left.replace(|c: char| c.is_ascii_digit(), ""), expect);
+    }
+}
