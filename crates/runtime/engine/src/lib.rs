@@ -6,7 +6,7 @@
 //! (accepted connections) and the load generator (outgoing ones) alike.
 //!
 //! An idle connection costs a slot and a wheel entry: no task, no buffer, no timer
-//! object. Every queue has a bound and a rule for "full"; see [`outbound`] and [`mailbox`].
+//! object. Every queue has a bound and a rule for "full"; see [`Overflow`] and [`Door`].
 
 mod app;
 mod conns;
