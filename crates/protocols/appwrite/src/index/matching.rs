@@ -158,6 +158,49 @@ impl Index {
         self.filters.forget_verdicts();
     }
 
+    /// As [`Index::matches`] for one connection alone, for those that must hear of an event later
+    /// than the others: at most one receiver, at the cost of its own subscriptions.
+    pub fn matches_for(&mut self, connection: u32, event: &FeedMessage, out: &mut Matches) {
+        out.clear();
+        let Some(row) = self.connections.get(connection) else {
+            return;
+        };
+        let profile = row.profile;
+        let project = &mut self.projects[row.project];
+        if project.name() != &*event.project {
+            return;
+        }
+        let scratch = &mut self.scratch;
+        if !event.for_everyone() {
+            let roles = &mut scratch.roles;
+            resolve(&project.roles, &self.hashing, &event.roles, roles);
+            let role_set = project.role_set_of(profile);
+            if !project.role_sets[role_set].has_any(roles) {
+                return;
+            }
+        }
+        let channels = &mut scratch.channels;
+        resolve(&project.channels, &self.hashing, &event.channels, channels);
+        let shape = project.shape_of(profile);
+        let mut walk = Walk {
+            event,
+            project,
+            filters: &mut self.filters,
+            channels: &scratch.channels,
+            // Keys only lead to shapes, and this one is known.
+            keys: &[],
+            seen_shapes: &mut scratch.shapes,
+            seen_role_sets: &mut scratch.role_sets,
+            out,
+        };
+        let set = walk.visit(shape);
+        if set != NOTHING {
+            receive(walk.out, &[connection], set);
+        }
+        walk.forget();
+        self.filters.forget_verdicts();
+    }
+
     /// Appends the ids of a receiver's matching subscriptions, as they go between the halves of an
     /// [`EncodedEvent`](crate::EncodedEvent).
     pub fn write_ids(&self, matches: &Matches, found: &Match, out: &mut Vec<u8>) {

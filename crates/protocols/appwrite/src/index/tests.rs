@@ -35,7 +35,27 @@ fn receivers(index: &mut Index, event: &FeedMessage) -> BTreeMap<u32, Vec<String
         let twice = found.insert(receiver.connection, ids);
         assert_eq!(twice, None, "a receiver is named once");
     }
+    agrees_one_by_one(index, event, &found);
     found
+}
+
+/// Whoever is asked about alone gets the same answer.
+fn agrees_one_by_one(index: &mut Index, event: &FeedMessage, found: &BTreeMap<u32, Vec<String>>) {
+    let mut matches = Matches::default();
+    for connection in 0..64 {
+        index.matches_for(connection, event, &mut matches);
+        let alone = matches.receivers.first().map(|receiver| {
+            assert_eq!(
+                (matches.receivers.len(), receiver.connection),
+                (1, connection)
+            );
+            let mut ids = b"[".to_vec();
+            index.write_ids(&matches, receiver, &mut ids);
+            ids.push(b']');
+            serde_json::from_slice::<Vec<String>>(&ids).unwrap()
+        });
+        assert_eq!(alone.as_ref(), found.get(&connection));
+    }
 }
 
 fn subscribe(index: &mut Index, connection: u32, id: &str, channels: &[&str]) {
