@@ -152,7 +152,13 @@ impl Outbound {
         });
     }
 
-    /// Appends a shared frame, within `bytes_max`.
+    /// Bytes of deliveries. A large reply, such as a long history, does not count against the
+    /// deliveries that follow it, or whoever recovers much would be cut off for it, and again.
+    fn frame_bytes(&self) -> usize {
+        self.bytes - self.own.len()
+    }
+
+    /// Appends a shared frame; the deliveries in the queue stay within `bytes_max`.
     pub(crate) fn push_frame(
         &mut self,
         frame: &Frame,
@@ -164,12 +170,12 @@ impl Outbound {
         if overflow == Overflow::LatestOnly && self.blocked {
             dropped += self.drop_where(|other| other == key);
         }
-        if self.bytes + frame.len() > bytes_max {
+        if self.frame_bytes() + frame.len() > bytes_max {
             if overflow == Overflow::Close {
                 return Pushed::Full;
             }
             dropped += self.drop_oldest(frame.len(), bytes_max);
-            if self.bytes + frame.len() > bytes_max {
+            if self.frame_bytes() + frame.len() > bytes_max {
                 // Nothing else can go, so it is this one's turn.
                 self.dropped += dropped + 1;
                 return Pushed::Queued {
@@ -206,7 +212,7 @@ impl Outbound {
     fn drop_oldest(&mut self, needed: usize, bytes_max: usize) -> u32 {
         let mut dropped = 0;
         let mut at = 0;
-        while at < self.items.len() && self.bytes + needed > bytes_max {
+        while at < self.items.len() && self.frame_bytes() + needed > bytes_max {
             if self.droppable(at) {
                 self.forget(at);
                 dropped += 1;

@@ -138,3 +138,14 @@ fn own_bytes_between_dropped_frames_do_not_pile_up() {
         assert_eq!(left.replace(|c: char| c.is_ascii_digit(), ""), expect);
     }
 }
+
+#[test]
+fn a_large_reply_leaves_deliveries_their_room() {
+    let mut queue = Outbound::default();
+    queue.push_own(&[b'r'; 100]);
+    let pushed = queue.push_frame(&frame("12345"), 1, Overflow::Close, 8);
+    assert_eq!(pushed, Pushed::Queued { dropped: 0 });
+    queue.sent(90);
+    let pushed = queue.push_frame(&frame("12345"), 1, Overflow::Close, 8);
+    assert_eq!(pushed, Pushed::Full);
+}
