@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use throng_hub::Answer;
+use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
 
 use crate::effects::{Fx, Told};
@@ -55,6 +56,23 @@ pub enum Farewell {
 }
 
 impl Farewell {
+    /// The series that counts it.
+    pub(crate) fn counter(&self) -> Counter {
+        Counter::closed(match self {
+            Self::Because(reason) => *reason,
+            Self::Custom { .. } => Disconnect::ForceNoReconnect,
+            Self::Drain { .. } => Disconnect::Shutdown,
+        })
+    }
+
+    /// How long the client should wait before it comes back, if that was said.
+    pub(crate) fn reconnect_ms(&self) -> Option<u64> {
+        match self {
+            Self::Drain { reconnect_ms } => Some(*reconnect_ms),
+            _ => None,
+        }
+    }
+
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Because(reason) => reason.code(),

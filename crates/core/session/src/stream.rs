@@ -5,42 +5,25 @@
 //! with several, `/sse` and `/stream` write the place in all of them into each id, so
 //! the session encodes for itself.
 
+mod voice;
+
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_centrifuge::{
-    append_text, encode_connect_push, encode_disconnect_push, encode_message_push, encode_ping,
-    encode_unsubscribe_push, payload_of,
-};
-use throng_http1::LAST_CHUNK;
+use throng_centrifuge::encode_connect_push;
 use throng_hub::{Answer, Asker, Command, Format};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Millis, Position, Publication, Unsubscribe};
 
 use crate::effects::{End, Fx};
 use crate::format::{
-    SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, chunk, encode, sse_data, sse_event,
-    stream_line,
+    SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, chunk, encode, sse_event, stream_line,
 };
 use crate::opening::{OPENING, Opening};
 use crate::session::{Farewell, first_beat};
 use crate::{Cursor, Desk, Identity, centrifuge};
 
-/// How long an `EventSource` waits before it comes back, in milliseconds.
-const RETRY_MS: u64 = 2000;
-
-/// Whose words it speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
-    /// `/sse`.
-    Sse,
-    /// `/stream`.
-    Lines,
-    /// `/connection/uni_sse`.
-    UniSse,
-    /// `/connection/uni_http_stream`.
-    UniHttp,
-}
+pub(crate) use voice::Voice;
 
 /// See the module's head.
 pub(crate) struct Stream {
@@ -143,25 +126,9 @@ impl Stream {
         if fx.now.mono >= self.beat_at && desk.limits.stream_keepalive_ms > 0 {
             desk.board.count(Counter::Pings);
             self.beat_at = fx.now.mono + desk.limits.stream_keepalive_ms;
-            match self.voice {
-                Voice::Sse => throng_sse::encode_comment("", fx.out),
-                Voice::Lines => chunk(fx.out, |line| line.extend_from_slice(b"{}\n")),
-                Voice::UniSse | Voice::UniHttp => self.uni(fx.out, encode_ping),
-            }
+            self.voice.sign_of_life(fx.out);
         }
         self.arm(desk, fx);
-    }
-
-    /// Writes one object of the unidirectional protocol.
-    fn uni(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.voice == Voice::UniSse {
-            sse_data(out, write);
-        } else {
-            chunk(out, |line| {
-                write(line);
-                line.push(b'\n');
-            });
-        }
     }
 
     pub(crate) fn answer(
@@ -210,7 +177,8 @@ impl Stream {
                 let (identity, now) = (self.identity(), fx.now);
                 let result =
                     centrifuge::connect_result(identity, client.as_str(), &subs, desk, now, false);
-                self.uni(fx.out, |out| encode_connect_push(&result, out));
+                self.voice
+                    .push(fx.out, |out| encode_connect_push(&result, out));
             }
             Voice::Sse | Voice::Lines => {
                 self.first_words(&opening, fx);
@@ -251,45 +219,7 @@ impl Stream {
         if let Some(cursor) = self.cursor.as_mut() {
             cursor.clone_from(&Box::new(start.clone()));
         }
-        let mut id = String::new();
-        start.write(&mut id);
-        let mut words = format!(
-            "{{\"recovered\":{recovered},\"resuming\":{}",
-            opening.resuming
-        );
-        words.push_str(",\"channels\":[");
-        let mut names = Vec::new();
-        for opened in &opening.opened {
-            if !names.is_empty() {
-                names.push(b',');
-            }
-            append_text(opened.channel.as_str(), &mut names);
-        }
-        words.push_str(&String::from_utf8_lossy(&names));
-        words.push(']');
-        match self.voice {
-            Voice::Lines => {
-                if !id.is_empty() {
-                    words.push_str(",\"id\":\"");
-                    words.push_str(&id);
-                    words.push('"');
-                }
-                words.push_str("}\n");
-                chunk(fx.out, |line| line.extend_from_slice(words.as_bytes()));
-            }
-            _ => {
-                words.push('}');
-                let event = throng_sse::Event {
-                    id: Some(id.as_str()).filter(|id| !id.is_empty()),
-                    event: Some("subscribed"),
-                    data: words.as_bytes(),
-                    retry_ms: Some(RETRY_MS),
-                };
-                // The id is made of digits, dots and commas.
-                let encoded = throng_sse::encode_event(&event, fx.out);
-                debug_assert!(encoded.is_ok(), "a cursor is a valid id");
-            }
-        }
+        self.voice.first_words(&start, opening, fx.out);
         if recovered {
             for opened in &opening.opened {
                 if let Ok(Subscribed {
@@ -335,28 +265,8 @@ impl Stream {
     }
 
     pub(crate) fn tell_dropped(&self, dropped: u32, fx: &mut Fx<'_>) {
-        if self.closing {
-            return;
-        }
-        let words = format!("{{\"dropped\":{dropped}}}");
-        match self.voice {
-            Voice::Sse => {
-                let event = throng_sse::Event {
-                    event: Some("dropped"),
-                    data: words.as_bytes(),
-                    ..throng_sse::Event::default()
-                };
-                let encoded = throng_sse::encode_event(&event, fx.out);
-                debug_assert!(encoded.is_ok(), "there is no id");
-            }
-            Voice::Lines => chunk(fx.out, |line| {
-                line.extend_from_slice(words.as_bytes());
-                line.push(b'\n');
-            }),
-            Voice::UniSse | Voice::UniHttp => {
-                let data = payload_of(words.into_bytes());
-                self.uni(fx.out, |out| encode_message_push(&data, false, out));
-            }
+        if !self.closing {
+            self.voice.dropped(dropped, fx.out);
         }
     }
 
@@ -366,26 +276,8 @@ impl Stream {
         why: Unsubscribe,
         fx: &mut Fx<'_>,
     ) {
-        if self.closing {
-            return;
-        }
-        match self.voice {
-            Voice::UniSse | Voice::UniHttp => self.uni(fx.out, |out| {
-                let (code, reason) = (why.code(), why.reason());
-                encode_unsubscribe_push(channel.as_str(), code, reason, false, out);
-            }),
-            Voice::Sse | Voice::Lines => {
-                let mut words = b"{\"unsubscribed\":".to_vec();
-                append_text(channel.as_str(), &mut words);
-                words.push(b'}');
-                if self.voice == Voice::Lines {
-                    words.push(b'\n');
-                    chunk(fx.out, |line| line.extend_from_slice(&words));
-                } else {
-                    fx.out.extend_from_slice(b"event: unsubscribed\n");
-                    sse_data(fx.out, |data| data.extend_from_slice(&words));
-                }
-            }
+        if !self.closing {
+            self.voice.unsubscribed(channel, why, fx.out);
         }
     }
 
@@ -395,47 +287,8 @@ impl Stream {
         }
         self.closing = true;
         fx.hold = Some(false);
-        desk.board.count(match farewell {
-            Farewell::Because(reason) => Counter::closed(*reason),
-            Farewell::Custom { .. } => Counter::closed(Disconnect::ForceNoReconnect),
-            Farewell::Drain { .. } => Counter::closed(Disconnect::Shutdown),
-        });
-        let (code, reason) = (farewell.code(), farewell.reason());
-        let reconnect_ms = match farewell {
-            Farewell::Drain { reconnect_ms } => Some(*reconnect_ms),
-            _ => None,
-        };
-        match self.voice {
-            Voice::Sse => {
-                let words = format!("{{\"code\":{code},\"reason\":\"{reason}\"}}");
-                let event = throng_sse::Event {
-                    event: Some("disconnect"),
-                    data: words.as_bytes(),
-                    retry_ms: reconnect_ms,
-                    id: None,
-                };
-                let encoded = throng_sse::encode_event(&event, fx.out);
-                debug_assert!(encoded.is_ok(), "there is no id");
-            }
-            Voice::Lines => chunk(fx.out, |line| {
-                line.extend_from_slice(b"{\"disconnect\":{\"code\":");
-                line.extend_from_slice(code.to_string().as_bytes());
-                line.extend_from_slice(b",\"reason\":");
-                append_text(reason, line);
-                if let Some(ms) = reconnect_ms {
-                    line.extend_from_slice(format!(",\"reconnect_ms\":{ms}").as_bytes());
-                }
-                line.extend_from_slice(b"}}\n");
-            }),
-            Voice::UniSse | Voice::UniHttp => {
-                self.uni(fx.out, |out| {
-                    encode_disconnect_push(code, reason, false, out)
-                });
-            }
-        }
-        if matches!(self.voice, Voice::Lines | Voice::UniHttp) {
-            fx.out.extend_from_slice(LAST_CHUNK);
-        }
+        desk.board.count(farewell.counter());
+        self.voice.farewell(farewell, fx.out);
         fx.end(End::Flush);
     }
 }

@@ -388,10 +388,7 @@ impl Ws {
         if let Farewell::Because(reason) = farewell {
             return self.disconnect(*reason, desk, fx);
         }
-        desk.board.count(match farewell {
-            Farewell::Drain { .. } => Counter::closed(Disconnect::Shutdown),
-            _ => Counter::closed(Disconnect::ForceNoReconnect),
-        });
+        desk.board.count(farewell.counter());
         let code = match farewell {
             // "Service restart": come back after a random while (RFC 6455, registry of close codes).
             Farewell::Drain { .. } if self.mode == Mode::Plain => 1012,
