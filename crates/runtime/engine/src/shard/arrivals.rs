@@ -1,0 +1,134 @@
+//! Connections that come and go: accepting, opening, burying.
+//!
+//! Rule for "no descriptors": accepting pauses, says so once, is tried again twice a
+//! second and whenever a connection was buried, and never spins.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use throng_sys::socket;
+use throng_types::Now;
+
+use super::Running;
+use crate::{App, Closed};
+
+/// Connections that one turn accepts, all listeners together.
+const ACCEPTS_PER_TURN: usize = 256;
+/// How long accepting pauses when descriptors have run out, unless one is freed before. In milliseconds.
+const ACCEPT_PAUSE_MS: u64 = 500;
+
+impl<A: App> Running<A> {
+    pub(super) fn stop_listening(&mut self) {
+        for number in std::mem::take(&mut self.conns.deaf_to) {
+            if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
+                listener.fd = None;
+                listener.waiting = false;
+            }
+        }
+    }
+
+    /// Accepts each listener's share; true if connections may be left.
+    pub(super) fn accept(&mut self, now: Now) -> bool {
+        if self.accept_again_at.is_some_and(|at| now.mono < at) {
+            return false;
+        }
+        let paused = self.accept_again_at.take().is_some();
+        let share = ACCEPTS_PER_TURN.div_ceil(self.listeners.len().max(1));
+        for number in 0..self.listeners.len() {
+            for _ in 0..share {
+                if !self.listeners[number].waiting {
+                    break;
+                }
+                let Some(fd) = &self.listeners[number].fd else {
+                    self.listeners[number].waiting = false;
+                    break;
+                };
+                match socket::accept(fd.as_fd()) {
+                    Ok((fd, peer)) => self.accepted(number as u8, fd, peer, now),
+                    Err(error) if is_exhausted(&error) => {
+                        self.accept_again_at = Some(now.mono + ACCEPT_PAUSE_MS);
+                        if !paused {
+                            self.stats.accept_pauses += 1;
+                            self.app.accept_paused(true);
+                        }
+                        return false;
+                    }
+                    Err(error) if is_last(&error) => self.listeners[number].waiting = false,
+                    // An error of the connection that would have been accepted (accept(2)).
+                    Err(_) => {}
+                }
+            }
+        }
+        if paused {
+            self.app.accept_paused(false);
+        }
+        self.listeners.iter().any(|listener| listener.waiting)
+    }
+
+    fn accepted(&mut self, listener: u8, fd: OwnedFd, peer: std::net::SocketAddr, now: Now) {
+        let Some(accepted) = self.app.accept(listener, peer, now) else {
+            self.stats.refused += 1;
+            return;
+        };
+        self.stats.accepted += 1;
+        let raw = fd.as_raw_fd();
+        let id = self.conns.insert(fd, accepted, false);
+        self.watch(raw, id.index());
+    }
+
+    pub(super) fn open_outgoing(&mut self) {
+        for (fd, accepted) in self.conns.take_opening() {
+            let raw = fd.as_raw_fd();
+            let id = self.conns.insert(fd, accepted, true);
+            self.watch(raw, id.index());
+        }
+    }
+
+    /// Asks once for both directions; the kernel tells each change once (edge-triggered), so
+    /// nothing has to be asked again when a queue blocks.
+    fn watch(&mut self, fd: i32, index: u32) {
+        if let Err(error) = register(self.poll.registry(), fd, index) {
+            self.conns
+                .doom(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
+        }
+    }
+
+    /// Buries connections that ended; true if accepting may go on because of it.
+    pub(super) fn bury(&mut self, now: Now) -> bool {
+        let mut freed = false;
+        while let Some((id, session, tag, why)) = self.conns.take_doomed() {
+            self.app.closed(id, session, tag, why, now);
+            freed = true;
+        }
+        if freed && self.accept_again_at.is_some() {
+            self.accept_again_at = Some(now.mono);
+            return true;
+        }
+        false
+    }
+}
+
+fn register(registry: &Registry, fd: i32, index: u32) -> io::Result<()> {
+    let interest = Interest::READABLE | Interest::WRITABLE;
+    registry.register(&mut SourceFd(&fd), Token(index as usize), interest)
+}
+
+/// Whether the process or the machine has no descriptor or memory left for a connection.
+fn is_exhausted(error: &io::Error) -> bool {
+    use throng_sys::errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    matches!(
+        error.raw_os_error(),
+        Some(EMFILE | ENFILE | ENOBUFS | ENOMEM)
+    )
+}
+
+/// Whether asking again is in vain: no connection waits, or the listener itself is of no use.
+fn is_last(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        // EAGAIN, and EINVAL of a listener that was shut (accept(2)).
+        io::ErrorKind::WouldBlock | io::ErrorKind::InvalidInput
+    )
+}
