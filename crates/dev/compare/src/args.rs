@@ -1,0 +1,48 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use crate::scenario::Scale;
+
+/// Measure Throng and its peers side by side on this machine, and print one Markdown table
+///
+/// The peers are fetched by apt-get, npm and pip into target/compare; nothing is installed outside
+/// it. A machine that does something else meanwhile spoils the figures.
+#[derive(Debug, clap::Parser)]
+#[command(name = "throng-compare", version)]
+pub(crate) struct Args {
+    /// Measure these alone: throng, throng-all, nchan, bun, socketify
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// How often everything is measured; the table has medians [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// Small and short: shows that everything works, its figures mean little
+    #[arg(long)]
+    quick: bool,
+    /// Write every single figure to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Measure this binary of Throng [default: build this checkout's in release mode]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) throng: Option<PathBuf>,
+}
+
+impl Args {
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        if self.quick {
+            Scale::QUICK
+        } else {
+            Scale::FULL
+        }
+    }
+
+    /// Whether a server is asked for.
+    pub(crate) fn wants(&self, key: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == key)
+    }
+}

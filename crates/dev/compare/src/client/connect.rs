@@ -1,0 +1,82 @@
+//! Coming and leaving.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::PUBLISHERS_MAX;
+use super::publisher::Publisher;
+use super::reactor::Client;
+use super::subscriber::Subscriber;
+
+/// Handshakes under way at once: what a listener that asks for the customary backlog of 512 can hold
+/// while the server is busy, so that a burst is as fast as the server and no faster than the kernel.
+const HANDSHAKES_MAX: usize = 500;
+/// How long a burst may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long one turn waits.
+const TURN: Duration = Duration::from_millis(100);
+
+impl Client {
+    /// Adds subscribers until there are `total`, as fast as the server takes them. `channel` names the
+    /// channel of each. Returns when every one is subscribed.
+    ///
+    /// # Errors
+    /// If one is refused or lost, or if it takes minutes.
+    pub(crate) fn connect(
+        &mut self,
+        total: usize,
+        channel: impl Fn(usize) -> String,
+    ) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.open < total {
+            while self.subscribers.len() < total
+                && self.subscribers.len() - self.open < HANDSHAKES_MAX
+            {
+                self.start(&channel(self.subscribers.len()))?;
+            }
+            self.turn(TURN)?;
+            ensure!(
+                Instant::now() < deadline,
+                "only {} of {total} connections opened in {} s",
+                self.open,
+                PATIENCE.as_secs()
+            );
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, channel: &str) -> Result<()> {
+        let target = format!("/ws?channel={channel}");
+        let (registry, token) = (self.poll.registry(), self.next_subscriber());
+        let subscriber = Subscriber::start(self.addresses.subscribe, &target, registry, token)
+            .with_context(|| format!("connection {}", token.0 + 1))?;
+        self.subscribers.push(subscriber);
+        Ok(())
+    }
+
+    /// Opens the publishing connections.
+    pub(super) fn open_publishers(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.publishers.len() < PUBLISHERS_MAX {
+            let (registry, token) = (self.poll.registry(), self.next_publisher());
+            let publisher = Publisher::start(self.addresses.publish, registry, token)?;
+            self.publishers.push(publisher);
+        }
+        while !self.publishers.iter().all(Publisher::is_idle) {
+            self.turn(TURN)?;
+            ensure!(
+                Instant::now() < deadline,
+                "publishing connections do not open"
+            );
+        }
+        Ok(())
+    }
+
+    /// Closes every connection.
+    pub(crate) fn leave(&mut self) {
+        self.subscribers.clear();
+        self.publishers.clear();
+        self.open = 0;
+    }
+}

@@ -1,0 +1,266 @@
+//! Publishing at a pace, and counting what arrives.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::PUBLISHERS_MAX;
+use super::payload::Stamp;
+use super::publisher::Publisher;
+use super::reactor::Client;
+
+/// How long deliveries may come after the last publication.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one turn waits where nothing is due.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How fast publications follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// Each leaves as soon as fewer than so many before it have yet to be read by all of their subscribers.
+    InFlight(usize),
+    /// So many each second, whatever became of those before: latency counts from the moment that each was due.
+    PerSecond(u32),
+}
+
+/// What is published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Publications go round over them.
+    pub(crate) channels: usize,
+    /// On each channel.
+    pub(crate) subscribers: usize,
+    pub(crate) pace: Pace,
+    /// For how long.
+    pub(crate) window: Duration,
+}
+
+/// What became of it. Every delivery has been read when this is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) deliveries: u64,
+    pub(crate) latency_p50_us: u64,
+    pub(crate) latency_p99_us: u64,
+}
+
+impl Client {
+    /// Subscribes as `load` says; nobody may be connected before.
+    pub(crate) fn subscribe(&mut self, load: &Load) -> Result<()> {
+        self.connect(load.channels * load.subscribers, |n| {
+            channel(n % load.channels)
+        })?;
+        self.open_publishers()
+    }
+
+    /// Publishes for the load's window and waits for what is on its way.
+    ///
+    /// # Errors
+    /// If a single delivery is missing or one too many, or a connection broke.
+    pub(crate) fn publish(&mut self, load: &Load) -> Result<Flow> {
+        let mut plan = Plan::new(load, self.tally.begin(), self.now_ns());
+        let start = Instant::now();
+        let mut last_sign = (start, 0);
+        loop {
+            let over = plan.is_over(load.window <= start.elapsed());
+            if !over {
+                self.publish_due(&mut plan)?;
+            } else if self.tally.deliveries >= plan.expected() && self.all_idle() {
+                break;
+            }
+            let pending = !over && matches!(load.pace, Pace::PerSecond(_));
+            if pending {
+                let wait_ns = plan.next_due_ns.saturating_sub(self.now_ns());
+                self.timer.set(Duration::from_nanos(wait_ns))?;
+            }
+            self.turn(TURN)?;
+            if last_sign.1 != self.tally.deliveries {
+                last_sign = (Instant::now(), self.tally.deliveries);
+            }
+            ensure!(
+                last_sign.0.elapsed() < PATIENCE,
+                "{} of {} deliveries came, then no more",
+                self.tally.deliveries,
+                plan.expected()
+            );
+        }
+        self.finish(&plan)
+    }
+
+    fn finish(&self, plan: &Plan) -> Result<Flow> {
+        let tally = &self.tally;
+        ensure!(
+            tally.deliveries == plan.expected() && tally.strays == 0,
+            "{} deliveries and {} other messages came where {} deliveries were due",
+            tally.deliveries,
+            tally.strays,
+            plan.expected()
+        );
+        Ok(Flow {
+            deliveries: tally.deliveries,
+            latency_p50_us: tally.latency_us.value_at_quantile(0.5),
+            latency_p99_us: tally.latency_us.value_at_quantile(0.99),
+        })
+    }
+
+    /// Sends what is due, as far as there are publishers to send it.
+    fn publish_due(&mut self, plan: &mut Plan) -> Result<()> {
+        let mut from = 0;
+        while let Some(due_ns) = plan.due(self.tally.deliveries, self.now_ns()) {
+            let idle = self.publishers[from..].iter().position(Publisher::is_idle);
+            let Some(place) = idle.map(|place| from + place) else {
+                return Ok(());
+            };
+            let stamp = Stamp {
+                run: plan.run,
+                due_ns,
+            };
+            let target = format!("/pub?channel={}", channel(plan.next_channel()));
+            self.publishers[place].publish(&target, &stamp.encode())?;
+            plan.published();
+            from = place + 1;
+        }
+        Ok(())
+    }
+
+    fn all_idle(&self) -> bool {
+        self.publishers.iter().all(Publisher::is_idle)
+    }
+}
+
+/// The name of a channel.
+fn channel(n: usize) -> String {
+    format!("c{n}")
+}
+
+/// What was published, and what is due next.
+#[derive(Debug)]
+struct Plan {
+    run: u64,
+    channels: usize,
+    subscribers: u64,
+    pace: Pace,
+    publications: u64,
+    /// Where the pace is a rate.
+    next_due_ns: u64,
+    /// The end of the window: what is due before it will be published, even late.
+    end_ns: u64,
+}
+
+impl Plan {
+    fn new(load: &Load, run: u64, now_ns: u64) -> Self {
+        if let Pace::InFlight(most) = load.pace {
+            debug_assert!(most <= PUBLISHERS_MAX);
+        }
+        Self {
+            run,
+            channels: load.channels,
+            subscribers: load.subscribers as u64,
+            pace: load.pace,
+            publications: 0,
+            next_due_ns: now_ns,
+            end_ns: now_ns + load.window.as_nanos() as u64,
+        }
+    }
+
+    /// Whether all was published.
+    fn is_over(&self, window_over: bool) -> bool {
+        match self.pace {
+            Pace::InFlight(_) => window_over,
+            Pace::PerSecond(_) => self.end_ns <= self.next_due_ns,
+        }
+    }
+
+    /// How many deliveries follow from what was published.
+    fn expected(&self) -> u64 {
+        self.publications * self.subscribers
+    }
+
+    /// When the next publication was or is due, if that is now or was before.
+    fn due(&self, deliveries: u64, now_ns: u64) -> Option<u64> {
+        match self.pace {
+            Pace::InFlight(most) => {
+                let missing = self.expected().saturating_sub(deliveries);
+                let in_flight = missing.div_ceil(self.subscribers);
+                (in_flight < most as u64).then_some(now_ns)
+            }
+            Pace::PerSecond(_) => (self.next_due_ns <= now_ns).then_some(self.next_due_ns),
+        }
+    }
+
+    fn next_channel(&self) -> usize {
+        (self.publications % self.channels as u64) as usize
+    }
+
+    fn published(&mut self) {
+        self.publications += 1;
+        if let Pace::PerSecond(rate) = self.pace {
+            self.next_due_ns += 1_000_000_000 / u64::from(rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(pace: Pace) -> Plan {
+        let load = Load {
+            channels: 2,
+            subscribers: 10,
+            pace,
+            window: Duration::from_secs(1),
+        };
+        Plan::new(&load, 1, 1_000)
+    }
+
+    #[test]
+    fn so_many_are_in_flight_and_no_more() {
+        let mut plan = plan(Pace::InFlight(2));
+        for _ in 0..2 {
+            assert_eq!(plan.due(0, 5), Some(5));
+            plan.published();
+        }
+        // Until the last subscriber has read the first of them.
+        for deliveries in 0..10 {
+            assert_eq!(plan.due(deliveries, 5), None, "{deliveries}");
+        }
+        assert_eq!(plan.due(10, 7), Some(7));
+        assert_eq!(plan.expected(), 20);
+    }
+
+    #[test]
+    fn a_rate_does_not_wait_for_deliveries() {
+        let mut plan = plan(Pace::PerSecond(1_000_000));
+        assert_eq!(plan.due(0, 999), None);
+        assert_eq!(plan.due(0, 3_500), Some(1_000));
+        plan.published();
+        plan.published();
+        assert_eq!(
+            plan.due(0, 3_500),
+            Some(3_000),
+            "being late does not move what is due"
+        );
+        plan.published();
+        assert_eq!(plan.due(0, 3_500), None);
+    }
+
+    #[test]
+    fn a_rate_catches_up_before_it_ends() {
+        let mut plan = plan(Pace::PerSecond(2));
+        assert!(!plan.is_over(true));
+        plan.published();
+        assert!(!plan.is_over(true));
+        plan.published();
+        assert!(plan.is_over(true));
+    }
+
+    #[test]
+    fn publications_go_round_over_the_channels() {
+        let mut plan = plan(Pace::InFlight(1));
+        let order = std::iter::repeat_with(|| {
+            plan.published();
+            plan.next_channel()
+        });
+        assert_eq!(order.take(4).collect::<Vec<_>>(), [1, 0, 1, 0]);
+    }
+}

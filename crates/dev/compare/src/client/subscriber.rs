@@ -1,0 +1,173 @@
+//! A WebSocket that is subscribed to one channel.
+//!
+//! Owns: its socket, its handshake, its decoder. Never: waits, or sends anything but the handshake.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+
+use anyhow::{Context as _, Result, bail};
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use throng_ws::{Decoder, Event, Limits, Role, handshake};
+
+use super::payload::PAYLOAD_BYTES;
+use super::tally::Tally;
+
+/// Any 16 bytes do: they prove that the answer is of a WebSocket server, not who it is.
+const KEY: [u8; 16] = *b"throng-compare-1";
+
+/// Room for what a server says about itself beside our payloads.
+const LIMITS: Limits = Limits {
+    message_bytes_max: 64 * PAYLOAD_BYTES,
+};
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    stream: TcpStream,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// What will be sent once the socket is connected.
+    Connecting(Vec<u8>),
+    /// What has come of the answer.
+    Shaking(Vec<u8>),
+    Open(Decoder),
+}
+
+/// What a call of [`Subscriber::on_ready`] may use.
+pub(super) struct Desk<'a> {
+    pub(super) buffer: &'a mut [u8],
+    pub(super) tally: &'a mut Tally,
+    /// Reads the client's clock.
+    pub(super) now_ns: &'a dyn Fn() -> u64,
+}
+
+impl Subscriber {
+    /// Begins to connect. `target` is the request's path and query.
+    pub(super) fn start(
+        address: SocketAddr,
+        target: &str,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Self> {
+        let fd = throng_sys::socket::connect(None, address).context("cannot connect")?;
+        let mut stream = TcpStream::from_std(fd.into());
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut request = Vec::new();
+        handshake::encode_request(&address.to_string(), target, KEY, &[], &mut request);
+        Ok(Self {
+            stream,
+            state: State::Connecting(request),
+        })
+    }
+
+    /// Reads what there is. Answers whether the handshake came to its end in this call.
+    ///
+    /// # Errors
+    /// If the connection is of no use any more.
+    pub(super) fn on_ready(&mut self, desk: &mut Desk<'_>) -> Result<bool> {
+        if let State::Connecting(request) = &self.state {
+            if !send_request(&mut self.stream, request)? {
+                return Ok(false);
+            }
+            self.state = State::Shaking(Vec::new());
+        }
+        let was_open = self.is_open();
+        loop {
+            let bytes = match self.stream.read(desk.buffer) {
+                Ok(0) => bail!("the server closed the connection"),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).context("the connection broke"),
+            };
+            self.on_bytes(bytes, desk)?;
+            // A read that does not fill the buffer has emptied the socket (epoll(7)).
+            if bytes < desk.buffer.len() {
+                break;
+            }
+        }
+        Ok(self.is_open() && !was_open)
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Takes the first `bytes` of the buffer.
+    fn on_bytes(&mut self, bytes: usize, desk: &mut Desk<'_>) -> Result<()> {
+        let input = &mut desk.buffer[..bytes];
+        let now_ns = (desk.now_ns)();
+        match &mut self.state {
+            State::Open(decoder) => take_frames(decoder, input, desk.tally, now_ns),
+            State::Connecting(head) | State::Shaking(head) => {
+                head.extend_from_slice(input);
+                let Some(end) = head_end(head)? else {
+                    return Ok(());
+                };
+                let mut rest = head.split_off(end);
+                let mut decoder = Decoder::new(Role::Client);
+                take_frames(&mut decoder, &mut rest, desk.tally, now_ns)?;
+                self.state = State::Open(decoder);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Sends the handshake's request; false while the socket is not connected.
+fn send_request(stream: &mut TcpStream, request: &[u8]) -> Result<bool> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error).context("cannot connect");
+    }
+    match stream.write(request) {
+        Ok(bytes) if bytes == request.len() => Ok(true),
+        Ok(_) => bail!("the kernel took the handshake in parts"),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::WouldBlock | ErrorKind::NotConnected
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error).context("cannot send the handshake"),
+    }
+}
+
+/// The length of the answer's head, once it is there and opens the WebSocket.
+fn head_end(head: &[u8]) -> Result<Option<usize>> {
+    let limits = throng_http1::Limits::default();
+    let Some((response, end)) = throng_http1::parse_response(head, &limits, false)? else {
+        return Ok(None);
+    };
+    handshake::check_response(response.status, |name| response.header(name), KEY)?;
+    Ok(Some(end))
+}
+
+fn take_frames(
+    decoder: &mut Decoder,
+    input: &mut [u8],
+    tally: &mut Tally,
+    now_ns: u64,
+) -> Result<()> {
+    let mut closed = None;
+    decoder.feed(input, &LIMITS, |event| {
+        match event {
+            Event::Message { data, .. } => tally.on_message(data, now_ns),
+            Event::Close(frame) => closed = Some(frame.map(|frame| frame.code)),
+            // Servers are told to ping rarely enough not to need an answer.
+            Event::Ping(_) | Event::Pong(_) => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    match closed {
+        None => Ok(()),
+        Some(Some(code)) => bail!("the server closed the WebSocket with code {code}"),
+        Some(None) => bail!("the server closed the WebSocket"),
+    }
+}

@@ -1,0 +1,69 @@
+//! socketify: uWebSockets as a shared library with Python on top, from PyPI.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::Peer;
+use crate::cache::{Cache, output};
+use crate::server::Addresses;
+
+pub(super) const KEY: &str = "socketify";
+
+const SCRIPT: &str = include_str!("socketify.py");
+
+#[derive(Debug)]
+struct Socketify {
+    /// Where pip put the packages.
+    packages: PathBuf,
+    version: String,
+}
+
+pub(super) fn prepare(cache: &Cache) -> Result<Box<dyn Peer>> {
+    let packages = cache.folder("socketify")?;
+    let version = match version(&packages) {
+        Ok(version) => version,
+        Err(_) => {
+            let flags = ["-m", "pip", "install", "--quiet", "--upgrade", "--target"];
+            output(
+                Command::new("python3")
+                    .args(flags)
+                    .arg(&packages)
+                    .arg("socketify"),
+            )
+            .context("cannot install PyPI's package socketify")?;
+            version(&packages).context("PyPI's package socketify does not run here")?
+        }
+    };
+    Ok(Box::new(Socketify { packages, version }))
+}
+
+/// Loads the shared library too.
+fn version(packages: &Path) -> Result<String> {
+    let script = "import socketify, importlib.metadata; \
+                  print(importlib.metadata.version('socketify'))";
+    let mut command = Command::new("python3");
+    output(command.env("PYTHONPATH", packages).args(["-c", script]))
+}
+
+impl Peer for Socketify {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn title(&self) -> String {
+        format!("socketify {} (uWebSockets inside), 1 thread", self.version)
+    }
+
+    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
+        let script = folder.join("server.py");
+        std::fs::write(&script, SCRIPT)?;
+        let mut command = Command::new("python3");
+        command.env("PYTHONPATH", &self.packages);
+        command
+            .arg(script)
+            .arg(addresses.subscribe.port().to_string());
+        Ok(command)
+    }
+}

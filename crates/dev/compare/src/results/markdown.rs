@@ -1,0 +1,148 @@
+//! The table, and what has to be known to believe it.
+
+use std::fmt::Write as _;
+
+use super::Metric;
+use super::report::{Report, Row};
+use crate::scenario::Scale;
+
+impl Report {
+    /// The whole report as Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let mut out = String::from("# Throng and its peers, side by side\n\n");
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "{}\n", self.machine.sentence())?;
+        writeln!(out, "{}\n", method(self.rounds, self.payload_bytes))?;
+        table(out, &self.rows, &self.scale)?;
+        writeln!(
+            out,
+            "\nThis made it: `{}`. It starts the servers so:\n",
+            self.command
+        )?;
+        for row in &self.rows {
+            writeln!(out, "- {}: `{}`", row.title, row.command)?;
+        }
+        notes(out, self)
+    }
+}
+
+/// What holds for every figure.
+fn method(rounds: u32, payload_bytes: usize) -> String {
+    let figures = match rounds {
+        1 => String::from("Figures are those of one round."),
+        _ => format!(
+            "Figures are medians of {rounds} rounds, peers in turn, with the smallest and the largest."
+        ),
+    };
+    format!(
+        "All on loopback and in plaintext; one client process reads every frame and fails the measurement if one is \
+         missing; payload {payload_bytes} B; compression and access logs off, no pings. Memory is PSS of all of a \
+         server's processes, without the kernel's; per connection it is a slope. CPU is their user and system time; \
+         a sender on loopback pays for the receiver's TCP work too, so compare rows, not machines. {figures} \
+         The client runs on the same machine, so latency and the row with several shards are bounded by its cores."
+    )
+}
+
+fn table(out: &mut String, rows: &[Row], scale: &Scale) -> std::fmt::Result {
+    write!(out, "| server |")?;
+    for metric in Metric::ALL {
+        write!(out, " {} |", metric.heading(scale))?;
+    }
+    writeln!(out, "\n|{}", "---|".repeat(1 + Metric::ALL.len()))?;
+    for row in rows {
+        write!(out, "| {} |", row.title)?;
+        for metric in Metric::ALL {
+            let values = row.samples.get(&metric).map_or(&[][..], Vec::as_slice);
+            write!(out, " {} |", cell(metric, values))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
+    let failures = report.rows.iter().flat_map(|row| {
+        row.failures
+            .iter()
+            .map(|reason| format!("{}, {reason}", row.title))
+    });
+    let left_out = report
+        .left_out
+        .iter()
+        .map(|reason| format!("left out: {reason}"));
+    let notes: Vec<_> = failures.chain(left_out).collect();
+    if !notes.is_empty() {
+        writeln!(out, "\nNot measured:\n")?;
+    }
+    notes.iter().try_for_each(|note| writeln!(out, "- {note}"))
+}
+
+/// The median, and the range where there is one.
+fn cell(metric: Metric, values: &[f64]) -> String {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.first(), sorted.last()) {
+        (Some(least), Some(most)) if 1 < sorted.len() => format!(
+            "{} ({} to {})",
+            metric.format(median(&sorted)),
+            metric.format(*least),
+            metric.format(*most)
+        ),
+        (Some(only), _) => metric.format(*only),
+        _ => String::from("–"),
+    }
+}
+
+/// Of at least one value, in order.
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    } else {
+        sorted[middle]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_cell_has_the_median_and_the_range() {
+        for (values, text) in [
+            (&[][..], "–"),
+            (&[25.0], "25.0"),
+            (&[30.0, 20.0], "25.0 (20.0 to 30.0)"),
+            (&[9.0, 1.0, 5.0], "5.0 (1.0 to 9.0)"),
+        ] {
+            assert_eq!(cell(Metric::AcceptUs, values), text);
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_has_every_column() {
+        let row = Row {
+            key: "a",
+            title: String::from("A 1.0"),
+            command: String::new(),
+            samples: BTreeMap::from([(Metric::Wide, vec![18_000.0])]),
+            failures: Vec::new(),
+        };
+        let mut out = String::new();
+        table(&mut out, &[row], &Scale::FULL).unwrap();
+        for line in out.lines() {
+            assert_eq!(line.matches('|').count(), 2 + Metric::ALL.len(), "{line}");
+        }
+        assert!(
+            out.contains("| A 1.0 | – |") && out.contains("| 18,000 |"),
+            "{out}"
+        );
+    }
+}

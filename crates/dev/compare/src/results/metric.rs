@@ -1,0 +1,141 @@
+//! Every figure once: its column, its unit, its form.
+
+use serde::Serialize;
+
+use crate::scenario::Scale;
+
+/// What one measurement found.
+pub(crate) type Samples = Vec<(Metric, f64)>;
+
+/// A column of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Metric {
+    IdleBytes,
+    IdleOwnBytes,
+    StartBytes,
+    LeftBytes,
+    AcceptUs,
+    SmallOne,
+    SmallFour,
+    LargeOne,
+    LargeFour,
+    Wide,
+    Rooms,
+    RoomsP50Ms,
+    RoomsP99Ms,
+}
+
+impl Metric {
+    /// In the order of the table.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::IdleBytes,
+        Self::IdleOwnBytes,
+        Self::StartBytes,
+        Self::LeftBytes,
+        Self::AcceptUs,
+        Self::SmallOne,
+        Self::SmallFour,
+        Self::LargeOne,
+        Self::LargeFour,
+        Self::Wide,
+        Self::Rooms,
+        Self::RoomsP50Ms,
+        Self::RoomsP99Ms,
+    ];
+
+    pub(super) fn heading(self, scale: &Scale) -> String {
+        let (few, many) = (grouped(scale.idle_few), grouped(scale.idle_many));
+        let (small, large) = (grouped(scale.fan_out_small), grouped(scale.fan_out_large));
+        let rooms = format!(
+            "{} channels × {} at {}/s",
+            grouped(scale.room_channels),
+            grouped(scale.room_subscribers),
+            grouped(scale.room_rate_per_s as usize)
+        );
+        match self {
+            Self::IdleBytes => {
+                format!("idle B per connection ({many} WebSockets, {few} channels)")
+            }
+            Self::IdleOwnBytes => String::from("the same, a channel each"),
+            Self::StartBytes => String::from("MB before the first connection"),
+            Self::LeftBytes => String::from("MB after all have left"),
+            Self::AcceptUs => format!("CPU µs per accepted connection ({many} in a burst)"),
+            Self::SmallOne => {
+                format!("deliveries per CPU-second, 1 channel × {small}, 1 in flight")
+            }
+            Self::SmallFour => String::from("4 in flight"),
+            Self::LargeOne => format!("1 × {large}, 1 in flight"),
+            Self::LargeFour => String::from("4 in flight"),
+            Self::Wide => format!(
+                "{} channels × 1 at {}/s",
+                grouped(scale.wide_channels),
+                grouped(scale.wide_rate_per_s as usize)
+            ),
+            Self::Rooms => rooms,
+            Self::RoomsP50Ms => String::from("p50 there"),
+            Self::RoomsP99Ms => String::from("p99 there"),
+        }
+    }
+
+    /// A value as the table has it: to the digits that mean something.
+    pub(super) fn format(self, value: f64) -> String {
+        match self {
+            Self::IdleBytes | Self::IdleOwnBytes => grouped(value.max(0.0).round() as usize),
+            Self::StartBytes | Self::LeftBytes => format!("{:.1}", value / 1e6),
+            Self::AcceptUs => format!("{value:.1}"),
+            Self::RoomsP50Ms | Self::RoomsP99Ms => format!("{value:.1} ms"),
+            Self::SmallOne
+            | Self::SmallFour
+            | Self::LargeOne
+            | Self::LargeFour
+            | Self::Wide
+            | Self::Rooms => grouped((value / 1000.0).round() as usize * 1000),
+        }
+    }
+}
+
+/// Digits in groups of three.
+fn grouped(value: usize) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (n, digit) in digits.chars().enumerate() {
+        if 0 < n && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped() {
+        for (value, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (20_000, "20,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(value), text);
+        }
+    }
+
+    #[test]
+    fn figures_have_the_digits_that_mean_something() {
+        for (metric, value, text) in [
+            (Metric::IdleBytes, 10_470.4, "10,470"),
+            (Metric::IdleBytes, -3.0, "0"),
+            (Metric::StartBytes, 8_340_000.0, "8.3"),
+            (Metric::AcceptUs, 25.96, "26.0"),
+            (Metric::SmallOne, 142_700.0, "143,000"),
+            (Metric::RoomsP99Ms, 8.44, "8.4 ms"),
+        ] {
+            assert_eq!(metric.format(value), text);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Figures of a run, and the forms in which they are told.
+
+mod markdown;
+mod metric;
+mod report;
+
+pub(crate) use metric::{Metric, Samples};
+pub(crate) use report::Report;

@@ -1,0 +1,93 @@
+//! Everything that a run found, as it is written to a file.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Metric, Samples};
+use crate::args::Args;
+use crate::client::PAYLOAD_BYTES;
+use crate::machine::Machine;
+use crate::peers::Field;
+use crate::scenario::Scale;
+
+/// A run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(super) machine: Machine,
+    /// How this program was called.
+    pub(super) command: String,
+    pub(super) rounds: u32,
+    pub(super) payload_bytes: usize,
+    pub(super) scale: Scale,
+    pub(super) rows: Vec<Row>,
+    /// Peers that could not be had, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+/// One server.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) key: &'static str,
+    pub(super) title: String,
+    /// How it was started last.
+    pub(super) command: String,
+    /// One value of each round, in their order.
+    pub(super) samples: BTreeMap<Metric, Vec<f64>>,
+    /// What could not be measured, and why.
+    pub(super) failures: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(machine: Machine, args: &Args, scale: Scale, field: &Field) -> Self {
+        let rows = field.peers.iter().map(|peer| Row {
+            key: peer.key(),
+            title: peer.title(),
+            command: String::new(),
+            samples: BTreeMap::new(),
+            failures: Vec::new(),
+        });
+        Self {
+            machine,
+            command: command_line(),
+            rounds: args.rounds(),
+            payload_bytes: PAYLOAD_BYTES,
+            scale,
+            rows: rows.collect(),
+            left_out: field.left_out.clone(),
+        }
+    }
+
+    /// Notes how the peer at this place was started.
+    pub(crate) fn set_command(&mut self, place: usize, command: String) {
+        if let Some(row) = self.rows.get_mut(place) {
+            row.command = command;
+        }
+    }
+
+    /// Adds what was found of the peer at this place; a reason if that was nothing.
+    pub(crate) fn add(&mut self, place: usize, found: Result<Samples, String>) {
+        let Some(row) = self.rows.get_mut(place) else {
+            return;
+        };
+        match found {
+            Ok(samples) => {
+                for (metric, value) in samples {
+                    row.samples.entry(metric).or_default().push(value);
+                }
+            }
+            Err(reason) => row.failures.push(reason),
+        }
+    }
+}
+
+/// As somebody can type it.
+fn command_line() -> String {
+    let options = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let command = "cargo run --release -p throng-compare";
+    if options.is_empty() {
+        command.to_owned()
+    } else {
+        format!("{command} -- {options}")
+    }
+}

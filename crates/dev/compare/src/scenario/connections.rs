@@ -1,0 +1,63 @@
+//! What connections cost that do nothing.
+
+use anyhow::Result;
+
+use super::Scale;
+use crate::client::Client;
+use crate::results::{Metric, Samples};
+use crate::server::Server;
+
+/// Many subscribers on each channel.
+pub(super) fn idle(server: &Server, scale: &Scale) -> Result<Samples> {
+    let at = slope(server, scale, |n| format!("c{}", n % scale.idle_few))?;
+    Ok(vec![
+        (Metric::IdleBytes, at.bytes_each),
+        (Metric::StartBytes, at.start_bytes),
+        (Metric::LeftBytes, at.left_bytes),
+    ])
+}
+
+/// A channel for each. Servers that can keep history and positions do so in channels that begin with `own:`.
+pub(super) fn idle_own_channels(server: &Server, scale: &Scale) -> Result<Samples> {
+    let at = slope(server, scale, |n| format!("own:c{n}"))?;
+    Ok(vec![(Metric::IdleOwnBytes, at.bytes_each)])
+}
+
+/// All at once, from nothing.
+pub(super) fn burst(server: &Server, scale: &Scale) -> Result<Samples> {
+    let mut client = Client::new(server.addresses())?;
+    server.settle(|time| client.rest(time))?;
+    let before_us = server.cpu_us()?;
+    client.connect(scale.idle_many, |n| format!("c{}", n % scale.idle_few))?;
+    server.settle(|time| client.rest(time))?;
+    let used_us = server.cpu_us()? - before_us;
+    Ok(vec![(Metric::AcceptUs, used_us / scale.idle_many as f64)])
+}
+
+/// Memory of the server as connections come and go, in bytes.
+struct Slope {
+    start_bytes: f64,
+    bytes_each: f64,
+    left_bytes: f64,
+}
+
+fn slope(server: &Server, scale: &Scale, channel: impl Fn(usize) -> String) -> Result<Slope> {
+    let mut client = Client::new(server.addresses())?;
+    let start_bytes = resting_bytes(server, &mut client)?;
+    client.connect(scale.idle_few, &channel)?;
+    let few_bytes = resting_bytes(server, &mut client)?;
+    client.connect(scale.idle_many, &channel)?;
+    let many_bytes = resting_bytes(server, &mut client)?;
+    client.leave();
+    let left_bytes = resting_bytes(server, &mut client)?;
+    Ok(Slope {
+        start_bytes,
+        bytes_each: (many_bytes - few_bytes) / (scale.idle_many - scale.idle_few) as f64,
+        left_bytes,
+    })
+}
+
+fn resting_bytes(server: &Server, client: &mut Client) -> Result<f64> {
+    server.settle(|time| client.rest(time))?;
+    Ok(server.pss_bytes()? as f64)
+}

@@ -1,0 +1,101 @@
+//! What deliveries cost.
+
+use anyhow::Result;
+
+use super::Scale;
+use crate::client::{Client, Flow, Load, Pace};
+use crate::results::{Metric, Samples};
+use crate::server::Server;
+
+/// One channel.
+pub(super) fn fan_out_small(server: &Server, scale: &Scale) -> Result<Samples> {
+    let metrics = [Metric::SmallOne, Metric::SmallFour];
+    fan_out(server, scale, scale.fan_out_small, metrics)
+}
+
+/// One channel with more subscribers.
+pub(super) fn fan_out_large(server: &Server, scale: &Scale) -> Result<Samples> {
+    let metrics = [Metric::LargeOne, Metric::LargeFour];
+    fan_out(server, scale, scale.fan_out_large, metrics)
+}
+
+/// One publication in flight, then four.
+fn fan_out(
+    server: &Server,
+    scale: &Scale,
+    subscribers: usize,
+    metrics: [Metric; 2],
+) -> Result<Samples> {
+    let load = Load {
+        channels: 1,
+        subscribers,
+        pace: Pace::InFlight(1),
+        window: scale.window,
+    };
+    let mut client = ready(server, scale, &load)?;
+    let mut samples = Samples::new();
+    for (metric, in_flight) in metrics.into_iter().zip([1, 4]) {
+        let load = Load {
+            pace: Pace::InFlight(in_flight),
+            ..load
+        };
+        let (flow, used_us) = publish(server, &mut client, &load)?;
+        samples.push((metric, per_cpu_second(&flow, used_us)));
+    }
+    Ok(samples)
+}
+
+/// Many channels with one subscriber each.
+pub(super) fn wide(server: &Server, scale: &Scale) -> Result<Samples> {
+    let load = Load {
+        channels: scale.wide_channels,
+        subscribers: 1,
+        pace: Pace::PerSecond(scale.wide_rate_per_s),
+        window: scale.window,
+    };
+    let mut client = ready(server, scale, &load)?;
+    let (flow, used_us) = publish(server, &mut client, &load)?;
+    Ok(vec![(Metric::Wide, per_cpu_second(&flow, used_us))])
+}
+
+/// Some channels with some subscribers each.
+pub(super) fn rooms(server: &Server, scale: &Scale) -> Result<Samples> {
+    let load = Load {
+        channels: scale.room_channels,
+        subscribers: scale.room_subscribers,
+        pace: Pace::PerSecond(scale.room_rate_per_s),
+        window: scale.window,
+    };
+    let mut client = ready(server, scale, &load)?;
+    let (flow, used_us) = publish(server, &mut client, &load)?;
+    Ok(vec![
+        (Metric::Rooms, per_cpu_second(&flow, used_us)),
+        (Metric::RoomsP50Ms, flow.latency_p50_us as f64 / 1e3),
+        (Metric::RoomsP99Ms, flow.latency_p99_us as f64 / 1e3),
+    ])
+}
+
+/// A client that is subscribed, of a server that is warm and rests.
+fn ready(server: &Server, scale: &Scale, load: &Load) -> Result<Client> {
+    let mut client = Client::new(server.addresses())?;
+    client.subscribe(load)?;
+    server.settle(|time| client.rest(time))?;
+    client.publish(&Load {
+        window: scale.warm_up,
+        ..*load
+    })?;
+    server.settle(|time| client.rest(time))?;
+    Ok(client)
+}
+
+/// What the load became, and the server's CPU time for it in µs, with whatever it did shortly after.
+fn publish(server: &Server, client: &mut Client, load: &Load) -> Result<(Flow, f64)> {
+    let before_us = server.cpu_us()?;
+    let flow = client.publish(load)?;
+    server.settle(|time| client.rest(time))?;
+    Ok((flow, server.cpu_us()? - before_us))
+}
+
+fn per_cpu_second(flow: &Flow, used_us: f64) -> f64 {
+    flow.deliveries as f64 / used_us * 1e6
+}

@@ -1,0 +1,174 @@
+//! A server that runs for one measurement: its start, its cost, its end.
+//!
+//! Owns: the process and those that it starts. Never: speaks the server's protocol.
+
+mod tree;
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a server may take until it accepts connections, and to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// A server that uses less than this share of one CPU does nothing but wait.
+const QUIET_SHARE: f64 = 0.01;
+/// Over how long that is observed.
+const QUIET_WINDOW: Duration = Duration::from_millis(400);
+/// A server that never rests is measured all the same.
+const QUIET_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a server is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    /// `GET /ws?channel=…` subscribes.
+    pub(crate) subscribe: SocketAddr,
+    /// `POST /pub?channel=…` publishes the body.
+    pub(crate) publish: SocketAddr,
+}
+
+impl Addresses {
+    /// On loopback, free a moment ago. A server with one listener uses [`Addresses::single`].
+    pub(crate) fn pick() -> Result<Self> {
+        Ok(Self {
+            subscribe: free_address()?,
+            publish: free_address()?,
+        })
+    }
+
+    /// One address for both.
+    pub(crate) fn single() -> Result<Self> {
+        let address = free_address()?;
+        Ok(Self {
+            subscribe: address,
+            publish: address,
+        })
+    }
+}
+
+/// A running server. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    addresses: Addresses,
+}
+
+impl Server {
+    /// Starts it and waits until it accepts. What it prints goes to `output.log` in `folder`.
+    pub(crate) fn start(
+        command: &mut Command,
+        addresses: Addresses,
+        folder: &Path,
+    ) -> Result<Self> {
+        let log_path = folder.join("output.log");
+        let log = File::create(&log_path)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().to_string_lossy()))?;
+        let mut server = Self { child, addresses };
+        let deadline = Instant::now() + PATIENCE;
+        for address in [addresses.subscribe, addresses.publish] {
+            while TcpStream::connect(address).is_err() {
+                if let Some(status) = server.child.try_wait()? {
+                    bail!("the server ended ({status}); see {}", log_path.display());
+                }
+                if deadline < Instant::now() {
+                    bail!("the server does not listen; see {}", log_path.display());
+                }
+                sleep(LOOK);
+            }
+        }
+        Ok(server)
+    }
+
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// User and system time of all its processes since their start, in µs.
+    pub(crate) fn cpu_us(&self) -> Result<f64> {
+        tree::processes(self.child.id())?
+            .into_iter()
+            .map(tree::cpu_us)
+            .sum()
+    }
+
+    /// Memory of all its processes, in bytes: each shared page is counted once.
+    pub(crate) fn pss_bytes(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for pid in tree::processes(self.child.id())? {
+            bytes += throng_sys::memory::process(Some(pid))
+                .with_context(|| format!("cannot read the memory of process {pid}"))?
+                .pss_bytes;
+        }
+        Ok(bytes)
+    }
+
+    /// Waits until it only waits; calls `meanwhile` all the time with how long that may take.
+    pub(crate) fn settle(&self, mut meanwhile: impl FnMut(Duration) -> Result<()>) -> Result<()> {
+        let deadline = Instant::now() + QUIET_PATIENCE;
+        loop {
+            let (start, before_us) = (Instant::now(), self.cpu_us()?);
+            while start.elapsed() < QUIET_WINDOW {
+                meanwhile(LOOK)?;
+            }
+            let used_us = self.cpu_us()? - before_us;
+            let quiet = used_us < QUIET_SHARE * start.elapsed().as_micros() as f64;
+            if quiet || deadline < Instant::now() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let family = tree::processes(self.child.id()).unwrap_or_default();
+        signal(self.child.id(), Signal::TERM);
+        let deadline = Instant::now() + PATIENCE;
+        while let Ok(None) = self.child.try_wait() {
+            if deadline < Instant::now() {
+                // Its workers would outlive it.
+                family.iter().for_each(|pid| signal(*pid, Signal::KILL));
+                let _ = self.child.wait();
+            }
+            sleep(LOOK);
+        }
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended by itself.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Ports below those that the kernel gives to outgoing connections, so that none of the client's
+/// thousands is in the way.
+fn free_address() -> Result<SocketAddr> {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() % u32::from(COUNT)) as u16;
+    for _ in 0..COUNT {
+        let offset = (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST + offset));
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    bail!("no port is free from {FIRST} on")
+}
