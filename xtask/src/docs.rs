@@ -15,10 +15,16 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: &[Page] = &[Page {
-    path: "docs/config.md",
-    text: throng_config::reference_text,
-}];
+const PAGES: &[Page] = &[
+    Page {
+        path: "docs/config.md",
+        text: throng_config::reference_text,
+    },
+    Page {
+        path: "docs/metrics.md",
+        text: throng_metrics::reference_text,
+    },
+];
 
 /// Writes every page.
 pub(crate) fn write() -> Result<()> {

@@ -48,6 +48,8 @@ pub(crate) const HOUSE: &[Room] = &[
 
     // Tests and automation.
     room("dev/*",          &["*"]),
+    room("dev/compare",    &["protocols/*", "runtime/sys"]),
+    room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),
 ];
 

@@ -116,7 +116,7 @@ section! {
         "issuer" issuer: Option<String>, Opt<Text>, None, Rule::ANY.example("\"https://login.example.com\"").unset("any issuer");
         /// Whether clients may connect without a token.
         "anonymous" anonymous: Option<bool>, Opt<Bool>, None, Rule::ANY.example("false").unset(OPEN);
-        /// The web origins whose pages may connect. `*` allows all; without a list, pages of the same host may.
+        /// The web origins whose pages may connect. `*` allows all; without a list, pages of the same host may, and in open mode only pages of this machine (localhost).
         "allowed_origins" allowed_origins: Vec<String>, List<WebOrigin>, Vec::new(), Rule::ANY;
         /// The keys of the server API, sent as `X-API-Key`.
         "api_keys" api_keys: Vec<Secret>, List<SecretText>, Vec::new(), Rule::ANY.secret();
