@@ -74,6 +74,8 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// The most shards: interest in a channel is kept in the bits of one word.
 const SHARDS_MAX: usize = 64;
+/// How long a client that connects and says nothing is left to the kernel, in seconds.
+const SILENCE_S: u16 = 1;
 /// How much of a token's time of validity may be lost to clocks that differ, in seconds.
 const LEEWAY_S: u64 = 0;
 
@@ -152,6 +154,7 @@ fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
             let fd = socket::listen(address, backlog).map_err(fail)?;
             // Port 0 becomes a real one with the first shard; the others share it.
             address = socket::local_addr(fd.as_fd()).map_err(fail)?;
+            socket::defer_accept(fd.as_fd(), SILENCE_S).map_err(fail)?;
             listeners.push(fd);
         }
         bound.push(address);

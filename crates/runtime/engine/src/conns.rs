@@ -16,6 +16,7 @@
 mod serve;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,23 +39,25 @@ const LINGER_MS: u64 = 5_000;
 /// Bits of a slot's state.
 mod flag {
     /// In the list of connections to write to at the end of the turn.
-    pub(super) const DIRTY: u8 = 1;
+    pub(super) const DIRTY: u16 = 1;
     /// End it when its queue is empty.
-    pub(super) const ENDING: u8 = 2;
+    pub(super) const ENDING: u16 = 2;
     /// Its sending side is shut; it waits for the peer.
-    pub(super) const LINGERING: u8 = 4;
+    pub(super) const LINGERING: u16 = 4;
     /// Listed in `doomed`.
-    pub(super) const DOOMED: u8 = 8;
+    pub(super) const DOOMED: u16 = 8;
     /// An outgoing connection that is not established yet.
-    pub(super) const CONNECTING: u8 = 16;
+    pub(super) const CONNECTING: u16 = 16;
     /// Input waits until the queue is shorter.
-    pub(super) const UNREAD: u8 = 32;
+    pub(super) const UNREAD: u16 = 32;
     /// In the shard's list of connections to read from in the next turn.
-    pub(super) const LISTED: u8 = 64;
+    pub(super) const LISTED: u16 = 64;
     /// The peer has shut its sending side; what waits for it still leaves.
-    pub(super) const READ_END: u8 = 128;
+    pub(super) const READ_END: u16 = 128;
+    /// The kernel was asked to tell when there is room again.
+    pub(super) const WATCHED: u16 = 256;
     /// Nothing new is taken for it or from it.
-    pub(super) const LEAVING: u8 = ENDING | LINGERING | DOOMED | READ_END;
+    pub(super) const LEAVING: u16 = ENDING | LINGERING | DOOMED | READ_END;
 }
 
 pub(crate) struct Slot<S> {
@@ -62,12 +65,12 @@ pub(crate) struct Slot<S> {
     generation: u32,
     out: u32,
     tag: u32,
-    flags: u8,
+    flags: u16,
     session: S,
 }
 
 impl<S> Slot<S> {
-    const fn has(&self, flag: u8) -> bool {
+    const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
@@ -143,6 +146,8 @@ pub struct Conns<S> {
     doomed: Vec<(u32, Closed)>,
     opening: Vec<(OwnedFd, Accepted<S>)>,
     pub(crate) deaf_to: Vec<u8>,
+    /// The reactor's, to be asked for writability; none in tests of the table alone.
+    registry: Option<mio::Registry>,
     scratch: Vec<u8>,
     now: Now,
     stats: ConnStats,
@@ -162,6 +167,7 @@ impl<S> Conns<S> {
             doomed: Vec::new(),
             opening: Vec::new(),
             deaf_to: Vec::new(),
+            registry: None,
             scratch: Vec::new(),
             now: Now::default(),
             stats: ConnStats::default(),
@@ -310,6 +316,8 @@ impl<S> Conns<S> {
         if sent > 0 {
             // Asked once more, so that the kernel's word that it is full is certain.
             self.mark_dirty(index);
+        } else {
+            self.ask_for_room(index);
         }
         self.queue_frames(index, rest, delivery);
     }

@@ -99,6 +99,7 @@ impl<A: App> Running<A> {
         mut self,
         mut observe: impl FnMut(&A, &Conns<A::Session>, LoopStats),
     ) -> io::Result<A> {
+        self.conns.set_registry(self.poll.registry().try_clone()?);
         let mut events = Events::with_capacity(EVENTS);
         let mut more = true;
         loop {

@@ -173,16 +173,36 @@ fn open(addr: SocketAddr) -> io::Result<OwnedFd> {
 
 /// Neither rustix nor socket2 knows this option.
 fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Lets a listener hand over connections only once their first bytes are there, or after
+/// about so many seconds without (`TCP_DEFER_ACCEPT`, tcp(7)).
+///
+/// Right where the client speaks first: accepting and reading then take one wake-up.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn defer_accept(listener: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
+    let seconds = libc::c_int::from(seconds);
+    set_option(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
+}
+
+fn set_option(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: `fd` is borrowed, hence open for the whole call. The pointer and the length
-    // describe the local `on`, which outlives the call; the kernel reads it and keeps nothing.
+    // describe the local `value`, which outlives the call; the kernel reads it and keeps nothing.
     let outcome = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
         )
     };
     if outcome == 0 {

@@ -268,6 +268,7 @@ impl<S> Conns<S> {
         // What is held may wait without the kernel being to blame.
         queue.blocked = full;
         queue.lagged |= full;
+        let ask = full && !slot.has(flag::WATCHED);
         if slot.flags & (flag::UNREAD | flag::LISTED) == flag::UNREAD
             && queue.bytes() <= self.limits.unread_above_bytes
         {
@@ -284,6 +285,9 @@ impl<S> Conns<S> {
             if leaving {
                 self.written(index);
             }
+        }
+        if ask {
+            self.ask_for_room(index);
         }
     }
 

@@ -4,15 +4,13 @@
 //! second and whenever a connection was buried, and never spins.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
 use throng_sys::socket;
 use throng_types::Now;
 
 use super::Running;
-use crate::{App, Closed};
+use crate::App;
 
 /// Connections that one turn accepts, all listeners together.
 const ACCEPTS_PER_TURN: usize = 256;
@@ -73,25 +71,17 @@ impl<A: App> Running<A> {
             return;
         };
         self.stats.accepted += 1;
-        let raw = fd.as_raw_fd();
         let id = self.conns.insert(fd, accepted, false);
-        self.watch(raw, id.index());
+        // Its request is most likely there already: then it is served within this turn, and
+        // the reactor has nothing to tell.
+        self.read(id.index(), false);
+        self.conns.watch(id.index());
     }
 
     pub(super) fn open_outgoing(&mut self) {
         for (fd, accepted) in self.conns.take_opening() {
-            let raw = fd.as_raw_fd();
             let id = self.conns.insert(fd, accepted, true);
-            self.watch(raw, id.index());
-        }
-    }
-
-    /// Asks once for both directions; the kernel tells each change once (edge-triggered), so
-    /// nothing has to be asked again when a queue blocks.
-    fn watch(&mut self, fd: i32, index: u32) {
-        if let Err(error) = register(self.poll.registry(), fd, index) {
-            self.conns
-                .doom(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
+            self.conns.watch(id.index());
         }
     }
 
@@ -108,11 +98,6 @@ impl<A: App> Running<A> {
         }
         false
     }
-}
-
-fn register(registry: &Registry, fd: i32, index: u32) -> io::Result<()> {
-    let interest = Interest::READABLE | Interest::WRITABLE;
-    registry.register(&mut SourceFd(&fd), Token(index as usize), interest)
 }
 
 /// Whether the process or the machine has no descriptor or memory left for a connection.
