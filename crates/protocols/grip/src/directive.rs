@@ -1,125 +1,149 @@
-//! `%` directives in ids and content: `%I`, `%(argument)s`, `%%`.
+//! Text with marks in it, as ids and content carry them: `%I`, `%(argument)s`, `%%`.
 //!
-//! Owns: finding directives and their arguments. Never: knows what one stands for; a
-//! [`Directive`] does.
+//! Owns: telling text and marks apart. Never: knows what a mark stands for.
 
-/// Writes what a directive stands for.
-pub(crate) trait Directive {
-    /// Appends the replacement of directive `kind` with an argument, if it was written with one.
-    fn write(
-        &self,
-        kind: u8,
-        argument: Option<&[u8]>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), DirectiveFault>;
-}
+use std::borrow::Cow;
 
-/// Why text with directives cannot be rendered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DirectiveFault {
-    /// A letter that means nothing here.
-    #[error("unknown directive '{}'", char::from(*.0))]
-    Unknown(u8),
-    /// `%s` without a name.
-    #[error("directive '{}' needs an argument", char::from(*.0))]
-    NoArgument(u8),
-    /// `%(name)s` with a name that has no value.
-    #[error("no such variable '{0}'")]
-    NoVariable(String),
-    /// `%I` where no id is known.
-    #[error("no id specified and none in context")]
-    NoDefaultId,
-    /// The text ends inside a directive.
-    #[error("directive ends too early")]
-    TooShort,
-    /// One of the above, with the place of the byte that showed it.
-    #[error("{fault} at position {position}")]
-    At {
-        /// What is wrong.
-        fault: Box<Self>,
-        /// Bytes from the start.
-        position: usize,
+/// A stretch of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'t> {
+    /// As it stands; `%%` has become `%`.
+    Plain(&'t [u8]),
+    /// A letter, and what stood in parentheses before it.
+    Mark {
+        letter: u8,
+        argument: Option<Cow<'t, [u8]>>,
+        /// Where the letter stands, in bytes from the start.
+        at: usize,
     },
+    /// The text ends inside a mark, which begins here.
+    Cut(usize),
 }
 
-/// Renders a whole text.
-pub(crate) fn render(
-    text: &[u8],
-    directive: &impl Directive,
-    out: &mut Vec<u8>,
-) -> Result<(), DirectiveFault> {
-    let done = render_piece(text, directive, out)?;
-    if done == text.len() {
-        Ok(())
-    } else {
-        Err(at(DirectiveFault::TooShort, done))
+/// The pieces of a text, in order.
+pub(crate) struct Pieces<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Pieces<'t> {
+    pub(crate) const fn new(text: &'t [u8]) -> Self {
+        Self { text, at: 0 }
     }
-}
 
-/// Renders as much of a piece of text as is whole and says how many bytes that was.
-pub(crate) fn render_piece(
-    text: &[u8],
-    directive: &impl Directive,
-    out: &mut Vec<u8>,
-) -> Result<usize, DirectiveFault> {
-    let mut done = 0;
-    while let Some(offset) = memchr::memchr(b'%', &text[done..]) {
-        let marker = done + offset;
-        out.extend_from_slice(&text[done..marker]);
-        done = marker;
-        let Some((kind, argument, end)) = split(text, marker + 1) else {
-            return Ok(done);
-        };
-        match (kind, &argument) {
-            (b'%', None) => out.push(b'%'),
-            (kind, None) if !kind.is_ascii_alphabetic() => {
-                return Err(at(DirectiveFault::Unknown(kind), end - 1));
+    fn mark(&self) -> Option<(Piece<'t>, usize)> {
+        let inside = self.text.get(self.at + 1..)?;
+        match inside {
+            [] => None,
+            [b'%', ..] => Some((Piece::Plain(&inside[..1]), 2)),
+            [b'(', rest @ ..] => {
+                let end = closing(rest)?;
+                let letter = *rest.get(end + 1)?;
+                let argument = Some(without_escapes(&rest[..end]));
+                let at = self.at + end + 3;
+                let mark = Piece::Mark {
+                    letter,
+                    argument,
+                    at,
+                };
+                Some((mark, end + 4))
             }
-            _ => directive
-                .write(kind, argument.as_deref(), out)
-                .map_err(|fault| at(fault, end - 1))?,
+            &[letter, ..] => {
+                let (argument, at) = (None, self.at + 1);
+                let mark = Piece::Mark {
+                    letter,
+                    argument,
+                    at,
+                };
+                Some((mark, 2))
+            }
         }
-        done = end;
-    }
-    out.extend_from_slice(&text[done..]);
-    Ok(text.len())
-}
-
-/// The argument of a directive that is `%(name)s` and nothing else.
-pub(crate) fn variable(kind: u8, argument: Option<&[u8]>) -> Result<&[u8], DirectiveFault> {
-    if kind == b's' {
-        argument.ok_or(DirectiveFault::NoArgument(kind))
-    } else {
-        Err(DirectiveFault::Unknown(kind))
     }
 }
 
-/// Splits what follows a `%`: the directive's letter, its argument, and where it ends.
-/// None if the text ends first.
-fn split(text: &[u8], mut at: usize) -> Option<(u8, Option<Vec<u8>>, usize)> {
-    let first = *text.get(at)?;
-    at += 1;
-    if first != b'(' {
-        return Some((first, None, at));
+impl<'t> Iterator for Pieces<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let plain = memchr::memchr(b'%', rest).unwrap_or(rest.len());
+        if plain > 0 {
+            self.at += plain;
+            return Some(Piece::Plain(&rest[..plain]));
+        }
+        match self.mark() {
+            Some((piece, bytes)) => {
+                self.at += bytes;
+                Some(piece)
+            }
+            None => {
+                let cut = Piece::Cut(self.at);
+                self.at = self.text.len();
+                Some(cut)
+            }
+        }
     }
-    let mut argument = Vec::new();
+}
+
+/// Where the parenthesis closes; a backslash takes the meaning from the byte behind it.
+fn closing(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
     loop {
-        match *text.get(at)? {
-            b')' => break,
-            b'\\' => {
-                at += 1;
-                argument.push(*text.get(at)?);
-            }
-            byte => argument.push(byte),
+        at += memchr::memchr2(b')', b'\\', text.get(at..)?)?;
+        if text[at] == b')' {
+            return Some(at);
         }
-        at += 1;
+        at += 2;
     }
-    Some((*text.get(at + 1)?, Some(argument), at + 2))
 }
 
-fn at(fault: DirectiveFault, position: usize) -> DirectiveFault {
-    DirectiveFault::At {
-        fault: Box::new(fault),
-        position,
+fn without_escapes(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
     }
+    let mut escaped = false;
+    let keep = |&byte: &u8| {
+        escaped = byte == b'\\' && !escaped;
+        !escaped
+    };
+    Cow::Owned(text.iter().copied().filter(keep).collect())
+}
+
+/// Why text with marks cannot be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MarkFault {
+    /// A letter that means nothing here.
+    #[error("byte {at}: %{} means nothing", char::from(*.letter))]
+    Unknown {
+        /// The letter.
+        letter: u8,
+        /// Where it stands.
+        at: usize,
+    },
+    /// `%s` without a name.
+    #[error("byte {at}: %s wants a name, as in %(name)s")]
+    NoName {
+        /// Where it stands.
+        at: usize,
+    },
+    /// `%(name)s` with a name that has no value.
+    #[error("byte {at}: nothing is known by the name '{name}'")]
+    NoValue {
+        /// The name.
+        name: String,
+        /// Where the mark ends.
+        at: usize,
+    },
+    /// `%I` where there is no id.
+    #[error("byte {at}: there is no id to put here")]
+    NoId {
+        /// Where it stands.
+        at: usize,
+    },
+    /// The text ends inside a mark.
+    #[error("byte {at}: this % begins something that does not end; write %% for a percent sign")]
+    Cut {
+        /// Where the mark begins.
+        at: usize,
+    },
 }

@@ -8,8 +8,8 @@ mod tests;
 
 use std::borrow::Cow;
 
-pub use crate::directive::DirectiveFault;
-use crate::directive::{self, Directive};
+pub use crate::directive::MarkFault;
+use crate::directive::{Piece, Pieces};
 
 /// The most filters that one subscription has, the limit of Pushpin since 1.41.
 pub const FILTERS_MAX: usize = 5;
@@ -143,11 +143,17 @@ impl Filters {
                 Filter::RequireSub => context.has_required_sub(),
                 Filter::BuildId => {
                     let id = BuiltId::new(context)?;
-                    content = Cow::Owned(whole(&content, &id)?);
+                    let mut out = Vec::with_capacity(content.len());
+                    let done = id.render_piece(&content, &mut out)?;
+                    if done < content.len() {
+                        return Err(MarkFault::Cut { at: done }.into());
+                    }
+                    content = Cow::Owned(out);
                     true
                 }
                 Filter::VarSubst => {
-                    content = Cow::Owned(whole(&content, &Variables(context.sub_meta))?);
+                    let value = |name: &[u8]| get_bytes(context.sub_meta, name);
+                    content = Cow::Owned(with_names(&content, value)?);
                     true
                 }
             };
@@ -201,17 +207,17 @@ pub enum Filtered<'c> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterFault {
     /// `build-id` without `id_format`.
-    #[error("build-id: no sub meta 'id_format'")]
+    #[error("build-id: the connection has no meta 'id_format'")]
     NoIdFormat,
     /// `id_encoding` is something else than `hex`.
-    #[error("build-id: unsupported encoding '{0}'")]
+    #[error("build-id: id_encoding is 'hex' or absent, not '{0}'")]
     Encoding(String),
     /// `id_format` cannot be rendered.
-    #[error("build-id: cannot render the id: {0}")]
-    IdFormat(DirectiveFault),
+    #[error("build-id: in id_format, {0}")]
+    IdFormat(MarkFault),
     /// The content cannot be rendered.
-    #[error("{0}")]
-    Content(#[from] DirectiveFault),
+    #[error("in the content, {0}")]
+    Content(#[from] MarkFault),
 }
 
 /// The id that `build-id` writes: made once for a connection, then put into any content.
@@ -228,9 +234,11 @@ impl BuiltId {
         let id = if context.channels.is_empty() {
             None
         } else {
-            let last = LastIds(context.channels);
-            let mut id = Vec::new();
-            directive::render(format.as_bytes(), &last, &mut id).map_err(FilterFault::IdFormat)?;
+            let last = |name: &[u8]| {
+                let mut channels = context.channels.iter();
+                channels.find(|(channel, _)| channel.as_bytes() == name)?.1
+            };
+            let id = with_names(format.as_bytes(), last).map_err(FilterFault::IdFormat)?;
             Some(id)
         };
         let hex = match get(context.sub_meta, "id_encoding") {
@@ -242,87 +250,73 @@ impl BuiltId {
     }
 
     /// Renders a piece of a stream and says how many bytes of it are done; the rest is the
-    /// start of a directive and must come again in front of the next piece.
+    /// start of a mark and must come again in front of the next piece.
     pub fn render_piece(&self, piece: &[u8], out: &mut Vec<u8>) -> Result<usize, FilterFault> {
-        Ok(directive::render_piece(piece, self, out)?)
-    }
-}
-
-impl Directive for BuiltId {
-    fn write(
-        &self,
-        kind: u8,
-        argument: Option<&[u8]>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), DirectiveFault> {
-        if kind != b'I' {
-            return Err(DirectiveFault::Unknown(kind));
+        for part in Pieces::new(piece) {
+            match part {
+                Piece::Plain(text) => out.extend_from_slice(text),
+                Piece::Cut(at) => return Ok(at),
+                Piece::Mark {
+                    letter: b'I',
+                    argument,
+                    at,
+                } => {
+                    let id = argument.as_deref().or(self.id.as_deref());
+                    self.write(id.ok_or(MarkFault::NoId { at })?, out);
+                }
+                Piece::Mark { letter, at, .. } => {
+                    return Err(MarkFault::Unknown { letter, at }.into());
+                }
+            }
         }
-        let id = argument
-            .or(self.id.as_deref())
-            .ok_or(DirectiveFault::NoDefaultId)?;
+        Ok(piece.len())
+    }
+
+    fn write(&self, id: &[u8], out: &mut Vec<u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         if self.hex {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            out.extend(
-                id.iter().flat_map(|&byte| {
-                    [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)])
-                }),
-            );
+            let digits = |&byte: &u8| [byte >> 4, byte & 15];
+            let digits = id.iter().flat_map(digits);
+            out.extend(digits.map(|digit| DIGITS[usize::from(digit)]));
         } else {
             out.extend_from_slice(id);
         }
-        Ok(())
     }
 }
 
-struct LastIds<'a>(&'a [(&'a str, Option<&'a str>)]);
-
-impl Directive for LastIds<'_> {
-    fn write(
-        &self,
-        kind: u8,
-        argument: Option<&[u8]>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), DirectiveFault> {
-        let name = directive::variable(kind, argument)?;
-        let id = self
-            .0
-            .iter()
-            .find(|(channel, _)| channel.as_bytes() == name)
-            .and_then(|(_, id)| *id);
-        put(name, id, out)
+/// A text whose marks are all `%(name)s`, with the values in their places.
+fn with_names<'v>(
+    text: &[u8],
+    value: impl Fn(&[u8]) -> Option<&'v str>,
+) -> Result<Vec<u8>, MarkFault> {
+    let mut out = Vec::with_capacity(text.len());
+    for piece in Pieces::new(text) {
+        match piece {
+            Piece::Plain(text) => out.extend_from_slice(text),
+            Piece::Cut(at) => return Err(MarkFault::Cut { at }),
+            Piece::Mark {
+                letter: b's',
+                argument: Some(name),
+                at,
+            } => match value(&name) {
+                Some(value) => out.extend_from_slice(value.as_bytes()),
+                None => {
+                    let name = crate::headers::text(&name);
+                    return Err(MarkFault::NoValue { name, at });
+                }
+            },
+            Piece::Mark {
+                letter: b's', at, ..
+            } => return Err(MarkFault::NoName { at }),
+            Piece::Mark { letter, at, .. } => return Err(MarkFault::Unknown { letter, at }),
+        }
     }
-}
-
-struct Variables<'a>(&'a [(String, String)]);
-
-impl Directive for Variables<'_> {
-    fn write(
-        &self,
-        kind: u8,
-        argument: Option<&[u8]>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), DirectiveFault> {
-        let name = directive::variable(kind, argument)?;
-        let value = self
-            .0
-            .iter()
-            .find(|(key, _)| key.as_bytes() == name)
-            .map(|(_, value)| value.as_str());
-        put(name, value, out)
-    }
-}
-
-fn put(name: &[u8], value: Option<&str>, out: &mut Vec<u8>) -> Result<(), DirectiveFault> {
-    let value = value.ok_or_else(|| DirectiveFault::NoVariable(crate::headers::text(name)))?;
-    out.extend_from_slice(value.as_bytes());
-    Ok(())
-}
-
-fn whole(content: &[u8], directive: &impl Directive) -> Result<Vec<u8>, FilterFault> {
-    let mut out = Vec::with_capacity(content.len());
-    directive::render(content, directive, &mut out)?;
     Ok(out)
+}
+
+fn get_bytes<'m>(meta: &'m [(String, String)], key: &[u8]) -> Option<&'m str> {
+    let found = meta.iter().find(|(other, _)| other.as_bytes() == key);
+    found.map(|(_, value)| value.as_str())
 }
 
 fn get<'m>(meta: &'m [(String, String)], key: &str) -> Option<&'m str> {

@@ -1,8 +1,8 @@
 //! Header fields as GRIP reads them: names in any case, lists split at commas, parameters.
 //!
-//! Owns: the splitting rules of Pushpin, which are not those of RFC 8941: a comma inside
-//! quotes does not split, a parameter list with a broken quote is skipped as a whole, and
-//! the first element of a list of parameters is taken as it stands up to the first `;`.
+//! Owns: the rules by which GRIP's fields are split, which are not those of RFC 8941: a comma
+//! inside quotes does not split, an element with a broken quote is skipped as a whole, and
+//! the value in front of the parameters is taken as it stands up to the first `;`.
 //! Never: decides what a header means.
 
 use std::borrow::Cow;
@@ -74,101 +74,104 @@ pub fn elements<'h>(headers: &[HeaderRef<'h>], name: &str) -> Vec<&'h [u8]> {
     out
 }
 
-/// How the first element of a list of parameters is read.
+/// One element of a list: a value, and parameters behind it, such as
+/// `name; prev-id=1; filter=skip-self`. It owns nothing; parameters are read each time they
+/// are asked for, since most elements are asked once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstElement {
-    /// It is a value: everything up to the first `;`, with no look at `=` or quotes.
-    Value,
-    /// It is a parameter like the others.
-    Parameter,
+pub struct Element<'h> {
+    value: &'h [u8],
+    tail: &'h [u8],
 }
 
-/// A value with its parameters, such as `name; prev-id=1; filter=skip-self`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params<'h>(Vec<(&'h [u8], Cow<'h, [u8]>)>);
-
-impl<'h> Params<'h> {
-    /// Reads one element. None if a quote does not end.
+impl<'h> Element<'h> {
+    /// Splits an element. None if a quote among its parameters does not end.
     #[must_use]
-    pub fn parse(text: &'h [u8], first: FirstElement) -> Option<Self> {
-        let mut out = Vec::new();
-        let mut rest = text;
-        if first == FirstElement::Value {
-            let (value, after) = cut(rest, b';');
-            out.push((trim(value), Cow::Borrowed(&[][..])));
-            rest = after;
-        }
-        while !rest.is_empty() {
-            let at = rest.iter().position(|byte| matches!(byte, b'=' | b';'));
-            let (name, after) = match at {
-                Some(at) => (&rest[..at], &rest[at..]),
-                None => (rest, &[][..]),
-            };
-            let (value, after) = match after {
-                [b'=', b'"', quoted @ ..] => {
-                    let (value, after) = unquote(quoted)?;
-                    // What stands between the closing quote and the next `;` is noise.
-                    (Cow::Owned(value), cut(after, b';').1)
-                }
-                [b'=', plain @ ..] => {
-                    let (value, after) = cut(plain, b';');
-                    (Cow::Borrowed(trim(value)), after)
-                }
-                [_, after @ ..] => (Cow::Borrowed(&[][..]), after),
-                [] => (Cow::Borrowed(&[][..]), &[][..]),
-            };
-            out.push((trim(name), value));
-            rest = after;
-        }
-        Some(Self(out))
+    pub fn new(text: &'h [u8]) -> Option<Self> {
+        let (value, tail) = cut(text, b';');
+        let whole = Parameters(tail).all(|parameter| parameter.is_ok());
+        whole.then_some(Self {
+            value: trim(value),
+            tail,
+        })
     }
 
-    /// The parameters of the first line of a field, or none if it is absent, empty or broken.
+    /// The first line of a field, or none if it is absent, empty or broken.
     #[must_use]
-    pub fn of_first(headers: &[HeaderRef<'h>], name: &str) -> Option<Self> {
+    pub fn first(headers: &[HeaderRef<'h>], name: &str) -> Option<Self> {
         let value = first(headers, name).filter(|value| !value.is_empty())?;
-        Self::parse(value, FirstElement::Value)
+        Self::new(value)
     }
 
-    /// The parameters of each element of a field; elements with a broken quote are skipped.
-    #[must_use]
-    pub fn of_all(headers: &[HeaderRef<'h>], name: &str, first: FirstElement) -> Vec<Self> {
-        elements(headers, name)
-            .into_iter()
-            .filter_map(|element| Self::parse(element, first))
-            .collect()
+    /// Each element of a field; those with a broken quote are skipped.
+    pub fn all(headers: &[HeaderRef<'h>], name: &str) -> impl Iterator<Item = Self> {
+        elements(headers, name).into_iter().filter_map(Self::new)
     }
 
-    /// The first element's name, which is the value itself under [`FirstElement::Value`].
+    /// Everything up to the first `;`, with no look at `=` or quotes.
     #[must_use]
-    pub fn value(&self) -> &'h [u8] {
-        self.0.first().map_or(&[], |(value, _)| value)
+    pub const fn value(&self) -> &'h [u8] {
+        self.value
     }
 
-    /// The first parameter with this name, in any case; the leading value counts as a name too.
+    /// Whether anything follows the value.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.0
-            .iter()
+    pub const fn is_bare(&self) -> bool {
+        self.tail.is_empty()
+    }
+
+    /// The parameters in their order.
+    pub fn parameters(&self) -> impl Iterator<Item = Parameter<'h>> {
+        // Checked when it was made.
+        Parameters(self.tail).filter_map(Result::ok)
+    }
+
+    /// The first parameter with this name, in any case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Cow<'h, [u8]>> {
+        self.parameters()
             .find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()))
-            .map(|(_, value)| &**value)
+            .map(|(_, value)| value)
     }
+}
 
-    /// How many elements there are, the leading value among them.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
+/// A name and its value, unquoted; the value is empty where there is none.
+pub type Parameter<'h> = (&'h [u8], Cow<'h, [u8]>);
 
-    /// Whether there is nothing at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
+/// A quote that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenQuote;
 
-    /// Names and values in their order, the leading value among the names.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, value)| (*name, &**value))
+/// `name=value; name="value"` as long as there is any.
+pub struct Parameters<'h>(pub &'h [u8]);
+
+impl<'h> Iterator for Parameters<'h> {
+    type Item = Result<Parameter<'h>, OpenQuote>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let name_end = memchr::memchr2(b'=', b';', self.0).unwrap_or(self.0.len());
+        let (name, rest) = self.0.split_at(name_end);
+        let (value, rest) = match rest {
+            [b'=', b'"', inside @ ..] => match unquote(inside) {
+                // What stands between the closing quote and the next `;` is noise.
+                Some((value, after)) => (Cow::Owned(value), cut(after, b';').1),
+                None => {
+                    self.0 = &[];
+                    return Some(Err(OpenQuote));
+                }
+            },
+            rest => {
+                let (value, after) = cut(rest, b';');
+                (
+                    Cow::Borrowed(trim(value.strip_prefix(b"=").unwrap_or(value))),
+                    after,
+                )
+            }
+        };
+        self.0 = rest;
+        Some(Ok((trim(name), value)))
     }
 }
 
@@ -244,53 +247,46 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, first: FirstElement, expect: Option<&[(&str, &str)]>) {
-        let found = Params::parse(text.as_bytes(), first);
-        let found = found.as_ref().map(|params| {
-            params
+    fn check(text: &str, expect: Option<&[(&str, &str)]>) {
+        let found: Result<Vec<_>, _> = Parameters(text.as_bytes()).collect();
+        let found = found.as_ref().ok().map(|parameters| {
+            let text = |bytes| str::from_utf8(bytes).unwrap();
+            let pairs = parameters
                 .iter()
-                .map(|(name, value)| {
-                    (
-                        str::from_utf8(name).unwrap(),
-                        str::from_utf8(value).unwrap(),
-                    )
-                })
-                .collect::<Vec<_>>()
+                .map(|(name, value)| (text(name), text(value)));
+            pairs.collect::<Vec<_>>()
         });
         assert_eq!(found.as_deref(), expect, "{text:?}");
+        let element = format!("a=\"b ;{text}");
+        let element = Element::new(element.as_bytes());
+        assert_eq!(
+            element.map(|element| element.value()),
+            expect.map(|_| &b"a=\"b"[..])
+        );
+        let names = element.map(|element| element.parameters().count());
+        assert_eq!(names, expect.map(<[_]>::len));
     }
 
     #[test]
     fn parameters() {
-        use FirstElement::{Parameter, Value};
-        check("", Value, Some(&[("", "")]));
-        check("", Parameter, Some(&[]));
-        check("apple", Value, Some(&[("apple", "")]));
+        check("", Some(&[]));
         check(
-            " apple ; prev-id=1;filter=a; filter = b",
-            Value,
-            Some(&[
-                ("apple", ""),
-                ("prev-id", "1"),
-                ("filter", "a"),
-                ("filter", "b"),
-            ]),
+            " prev-id=1;filter=a; filter = b",
+            Some(&[("prev-id", "1"), ("filter", "a"), ("filter", "b")]),
         );
-        check("a=b; c", Value, Some(&[("a=b", ""), ("c", "")]));
-        check("a=b; c", Parameter, Some(&[("a", "b"), ("c", "")]));
+        check("a=b; c", Some(&[("a", "b"), ("c", "")]));
+        check("a=b=c;=d", Some(&[("a", "b=c"), ("", "d")]));
         check(
             r#"k="v;\"w\\" junk; x=1"#,
-            Parameter,
             Some(&[("k", r#"v;"w\"#), ("x", "1")]),
         );
-        check(r#"k="never ends"#, Parameter, None);
-        check(r#"k="ends in escape\"#, Parameter, None);
-        check(
-            r"\n\n; format=cstring",
-            Value,
-            Some(&[(r"\n\n", ""), ("format", "cstring")]),
-        );
-        check("a; ;", Value, Some(&[("a", ""), ("", "")]));
+        check(r#"k="never ends"#, None);
+        check(r#"k="ends in escape\"#, None);
+        check(" ;", Some(&[("", "")]));
+        let element = Element::new(br"\n\n; FORMAT=cstring").unwrap();
+        assert_eq!(element.value(), br"\n\n");
+        assert_eq!(element.get("format").as_deref(), Some(&b"cstring"[..]));
+        assert!(!element.is_bare() && Element::new(b"apple").unwrap().is_bare());
     }
 
     #[test]
@@ -307,10 +303,7 @@ mod tests {
             .collect();
         assert_eq!(found, ["a", "b; x=\"1,2\"", "c", "", "d", "e; y=\"f, g"]);
         // The last element has a quote that does not end, so it is skipped.
-        assert_eq!(
-            Params::of_all(headers, "Grip-Channel", FirstElement::Value).len(),
-            5
-        );
+        assert_eq!(Element::all(headers, "Grip-Channel").count(), 5);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Owns: paths, methods, the choice of the answer's type, bodies. Never: HTTP itself, or
 //! publishing: a publish that was read is answered only after the caller could take it.
 
-use crate::headers::{FirstElement, HeaderRef, Params, elements};
+use crate::headers::{Element, HeaderRef, elements};
 use crate::item::{Item, items_of_json};
 
 /// The largest head of a request, in bytes (`push_in_http_max_headers_size`).
@@ -40,13 +40,11 @@ impl AnswerType {
         elements(headers, "Accept")
             .into_iter()
             .rev()
-            .find_map(
-                |element| match Params::parse(element, FirstElement::Value)?.value() {
-                    b"text/plain" | b"text/*" | b"*/*" | b"*" => Some(Self::Text),
-                    b"application/json" | b"application/*" => Some(Self::Json),
-                    _ => None,
-                },
-            )
+            .find_map(|element| match Element::new(element)?.value() {
+                b"text/plain" | b"text/*" | b"*/*" | b"*" => Some(Self::Text),
+                b"application/json" | b"application/*" => Some(Self::Json),
+                _ => None,
+            })
     }
 }
 
@@ -93,13 +91,13 @@ impl Answer {
     /// A body larger than [`crate::item::ITEMS_BODY_BYTES_MAX`].
     #[must_use]
     pub fn body_too_large() -> Self {
-        Self::text(400, "Request body too large.\n")
+        Self::text(400, "the body has more than 1000000 bytes\n")
     }
 
     /// A head larger than [`HEAD_BYTES_MAX`].
     #[must_use]
     pub fn head_too_large() -> Self {
-        Self::text(400, "Request header too large.\n")
+        Self::text(400, "the head of the request has more than 10000 bytes\n")
     }
 }
 
@@ -129,7 +127,7 @@ impl PublishRequest {
         let Some(answer_type) = AnswerType::negotiate(headers) else {
             return Self::Answer(Answer::text(
                 406,
-                "Not Acceptable. Supported formats are text/plain and application/json.\n",
+                "an answer is text/plain or application/json; Accept names neither\n",
             ));
         };
         let path = match path.strip_suffix('/') {
@@ -137,7 +135,10 @@ impl PublishRequest {
             _ => path,
         };
         match (path, method) {
-            ("/", _) => Self::Answer(Answer::text(200, "Pushpin API\n")),
+            ("/", _) => Self::Answer(Answer::text(
+                200,
+                "Throng takes publications here: POST /publish/\n",
+            )),
             ("/publish", "POST") => match items_of_json(body) {
                 Ok(items) => Self::Publish { items, answer_type },
                 Err(fault) => Self::Answer(Answer::text(400, format!("{fault}\n"))),
@@ -145,9 +146,12 @@ impl PublishRequest {
             ("/recover", "POST") => Self::Recover { answer_type },
             ("/publish" | "/recover", _) => Self::Answer(Answer::text(
                 405,
-                format!("Method not allowed: {method}.\n"),
+                format!("this path takes POST, not {method}\n"),
             )),
-            _ => Self::Answer(Answer::text(404, "Not Found\n")),
+            _ => Self::Answer(Answer::text(
+                404,
+                "there is nothing at this path; publish to /publish/\n",
+            )),
         }
     }
 }
@@ -201,7 +205,7 @@ mod tests {
             Some("image/png"),
             ITEM,
             406,
-            "Not Acceptable. Supported formats are text/plain and application/json.\n",
+            "an answer is text/plain or application/json; Accept names neither\n",
         );
         check(
             "POST",
@@ -209,7 +213,7 @@ mod tests {
             None,
             b"x",
             400,
-            "Body is not valid JSON.\n",
+            "the body is not JSON\n",
         );
         check(
             "POST",
@@ -217,7 +221,7 @@ mod tests {
             None,
             b"{\"items\":[{}]}",
             400,
-            "Invalid format: publish item object does not contain 'channel'\n",
+            "item: channel is missing\n",
         );
         check(
             "GET",
@@ -225,11 +229,32 @@ mod tests {
             None,
             b"",
             405,
-            "Method not allowed: GET.\n",
+            "this path takes POST, not GET\n",
         );
         check("POST", "/recover", None, b"", 200, "Updated\n");
-        check("GET", "/", None, b"", 200, "Pushpin API\n");
-        check("POST", "/publish//", None, ITEM, 404, "Not Found\n");
-        check("GET", "/x", None, b"", 404, "Not Found\n");
+        check(
+            "GET",
+            "/",
+            None,
+            b"",
+            200,
+            "Throng takes publications here: POST /publish/\n",
+        );
+        check(
+            "POST",
+            "/publish//",
+            None,
+            ITEM,
+            404,
+            "there is nothing at this path; publish to /publish/\n",
+        );
+        check(
+            "GET",
+            "/x",
+            None,
+            b"",
+            404,
+            "there is nothing at this path; publish to /publish/\n",
+        );
     }
 }

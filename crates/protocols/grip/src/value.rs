@@ -47,13 +47,13 @@ pub enum Coding {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocFault {
     /// Something that must be an object is not.
-    #[error("{place} is not an object")]
+    #[error("{place}: an object was expected")]
     NotAnObject {
         /// What was read.
         place: &'static str,
     },
     /// A field that must be there is not.
-    #[error("{place} does not contain '{field}'")]
+    #[error("{place}: {field} is missing")]
     Missing {
         /// What was read.
         place: &'static str,
@@ -61,7 +61,7 @@ pub enum DocFault {
         field: &'static str,
     },
     /// A field has a value of another type than it must.
-    #[error("{place} contains '{field}' with wrong type")]
+    #[error("{place}: {field} has a value of the wrong kind")]
     WrongType {
         /// What was read.
         place: &'static str,
@@ -69,7 +69,7 @@ pub enum DocFault {
         field: String,
     },
     /// A field's value is of the right type but cannot be.
-    #[error("{place} contains '{field}' with invalid value")]
+    #[error("{place}: {field} cannot have this value")]
     Invalid {
         /// What was read.
         place: &'static str,
@@ -77,7 +77,7 @@ pub enum DocFault {
         field: &'static str,
     },
     /// A field that carries bytes is not base64.
-    #[error("{place} contains '{field}' that is not base64")]
+    #[error("{place}: {field} is not base64")]
     NotBase64 {
         /// What was read.
         place: &'static str,
@@ -85,7 +85,7 @@ pub enum DocFault {
         field: &'static str,
     },
     /// An item without anything to deliver.
-    #[error("no formats specified")]
+    #[error("item: none of http-response, http-stream and ws-message is there")]
     NoFormats,
 }
 
@@ -185,14 +185,14 @@ impl Fields {
 
     /// `meta`: an object whose values are all texts. Empty if absent or null.
     pub(crate) fn meta(&mut self) -> Result<Vec<(String, String)>, DocFault> {
-        let Some(inner) = self.object("meta", "'meta'")? else {
+        let Some(inner) = self.object("meta", "meta")? else {
             return Ok(Vec::new());
         };
         let mut out: Vec<(String, String)> = Vec::with_capacity(inner.entries.len());
         for (key, value) in inner.entries {
             let Some(value) = value.into_text() else {
                 return Err(DocFault::WrongType {
-                    place: "'meta'",
+                    place: "meta",
                     field: key,
                 });
             };

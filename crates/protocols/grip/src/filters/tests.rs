@@ -105,22 +105,30 @@ fn content_filters() {
         &[format, ("id_encoding", "b64")],
         &[],
         "%I",
-        Err("build-id: unsupported encoding 'b64'"),
+        Err("build-id: id_encoding is 'hex' or absent, not 'b64'"),
     );
-    check(id, &[], &[], "", Err("build-id: no sub meta 'id_format'"));
+    check(
+        id,
+        &[],
+        &[],
+        "",
+        Err("build-id: the connection has no meta 'id_format'"),
+    );
     check(
         id,
         &[("id_format", "%(chat)s")],
         &[],
         "",
-        Err("build-id: cannot render the id: no such variable 'chat' at position 7"),
+        Err("build-id: in id_format, byte 7: nothing is known by the name 'chat'"),
     );
     check(
         id,
         &[format],
         &[],
         "50%",
-        Err("directive ends too early at position 2"),
+        Err(
+            "in the content, byte 2: this % begins something that does not end; write %% for a percent sign",
+        ),
     );
     check(
         &["var-subst"],
@@ -134,7 +142,7 @@ fn content_filters() {
         &[],
         &[],
         "%s",
-        Err("directive 's' needs an argument at position 1"),
+        Err("in the content, byte 1: %s wants a name, as in %(name)s"),
     );
     check(
         &["skip-self", "var-subst"],

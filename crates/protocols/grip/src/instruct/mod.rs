@@ -9,7 +9,7 @@ mod read;
 mod tests;
 
 use crate::filters::Filters;
-use crate::headers::{self, FirstElement, Header, HeaderRef, Params, text};
+use crate::headers::{self, Element, Header, HeaderRef, text};
 use crate::value::DocFault;
 
 pub use read::last_ids;
@@ -134,37 +134,37 @@ pub struct Instruct {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstructFault {
     /// `Grip-Hold` is neither `response` nor `stream`.
-    #[error("Grip-Hold must be 'response' or 'stream'")]
+    #[error("Grip-Hold: the mode is response or stream, nothing else")]
     Hold,
     /// More filters than a channel may have.
-    #[error("too many filters for channel '{0}'")]
+    #[error("channel '{0}' has more filters than it may")]
     TooManyFilters(String),
     /// A header or a parameter that must be a number from 0 up is not.
     #[error("{0} is not a number of seconds")]
     Seconds(&'static str),
     /// `Grip-Keep-Alive` with parameters but nothing to send.
-    #[error("Grip-Keep-Alive has no data")]
+    #[error("Grip-Keep-Alive: there is nothing to send")]
     KeepAliveEmpty,
     /// `Grip-Keep-Alive` with an unknown mode.
-    #[error("Grip-Keep-Alive has an unknown mode '{0}'")]
+    #[error("Grip-Keep-Alive: mode is idle or interval, not '{0}'")]
     KeepAliveMode(String),
     /// `Grip-Keep-Alive` with an unknown format.
-    #[error("Grip-Keep-Alive has an unknown format '{0}'")]
+    #[error("Grip-Keep-Alive: format is raw, cstring or base64, not '{0}'")]
     KeepAliveFormat(String),
     /// The data is not what its format says.
-    #[error("Grip-Keep-Alive has data that is not {0}")]
+    #[error("Grip-Keep-Alive: the data is not {0}")]
     KeepAliveData(&'static str),
     /// An empty element.
-    #[error("Grip-Set-Meta has an empty element")]
+    #[error("Grip-Set-Meta: there is nothing between two commas")]
     SetMeta,
     /// Not a code from 0 to 999.
-    #[error("Grip-Status has an invalid status code")]
+    #[error("Grip-Status: the code must be a number from 0 to 999")]
     Status,
     /// Not `<uri>; ...`.
-    #[error("Grip-Link has no <uri>")]
+    #[error("Grip-Link: the URI must stand between < and >")]
     Link,
     /// A URI that cannot be one.
-    #[error("Grip-Link has an invalid uri")]
+    #[error("Grip-Link: what stands between < and > cannot be a URI")]
     LinkUri,
     /// A body with instructions comes with 200.
     #[error("the status of an {INSTRUCT_TYPE} response must be 200")]
@@ -202,7 +202,7 @@ impl ResponseHead<'_> {
     /// Whether the body has to be read whole before the instruction is known.
     #[must_use]
     pub fn is_document(&self) -> bool {
-        Params::of_first(self.headers, "Content-Type")
+        Element::first(self.headers, "Content-Type")
             .is_some_and(|params| params.value() == INSTRUCT_TYPE.as_bytes())
     }
 }
@@ -268,9 +268,9 @@ impl Instruct {
     }
 
     fn links(&mut self, fields: &[HeaderRef<'_>]) -> Result<(), InstructFault> {
-        for params in Params::of_all(fields, "Grip-Link", FirstElement::Value) {
+        for params in Element::all(fields, "Grip-Link") {
             // A link without a relation says nothing.
-            if params.len() < 2 {
+            if params.is_bare() {
                 continue;
             }
             let uri = params
@@ -287,10 +287,10 @@ impl Instruct {
                 })
                 .ok_or(InstructFault::LinkUri)?
                 .to_owned();
-            match params.get("rel") {
+            match params.get("rel").as_deref() {
                 Some(b"next") => {
                     let timeout_s = match params.get("timeout") {
-                        Some(value) => seconds(value, "Grip-Link timeout")?,
+                        Some(value) => seconds(&value, "Grip-Link timeout")?,
                         None => NEXT_LINK_TIMEOUT_DEFAULT_S,
                     };
                     self.next = Some(NextLink { uri, timeout_s });

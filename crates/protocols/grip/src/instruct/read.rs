@@ -2,7 +2,7 @@
 
 use super::{Hold, HoldChannel, InstructFault, KeepAlive, KeepAliveMode, Reply, TIMEOUT_DEFAULT_S};
 use crate::filters::Filters;
-use crate::headers::{self, FirstElement, Header, HeaderRef, Params, integer, text};
+use crate::headers::{self, Element, Header, HeaderRef, Parameters, integer, text};
 use crate::value::decode_base64;
 
 pub(super) fn hold(fields: &[HeaderRef<'_>]) -> Result<Hold, InstructFault> {
@@ -16,19 +16,18 @@ pub(super) fn hold(fields: &[HeaderRef<'_>]) -> Result<Hold, InstructFault> {
 
 pub(super) fn channels(fields: &[HeaderRef<'_>]) -> Result<Vec<HoldChannel>, InstructFault> {
     let mut out = Vec::new();
-    for params in Params::of_all(fields, "Grip-Channel", FirstElement::Value) {
-        let name = text(params.value());
-        let names: Vec<String> = params
-            .iter()
-            .skip(1)
+    for element in Element::all(fields, "Grip-Channel") {
+        let name = text(element.value());
+        let names: Vec<String> = element
+            .parameters()
             .filter(|(key, _)| *key == b"filter")
-            .map(|(_, value)| text(value))
+            .map(|(_, value)| text(&value))
             .collect();
         let Ok(filters) = Filters::from_names(names.iter().map(String::as_str)) else {
             return Err(InstructFault::TooManyFilters(name));
         };
         out.push(HoldChannel {
-            prev_id: params.get("prev-id").map(text),
+            prev_id: element.get("prev-id").as_deref().map(text),
             filters,
             name,
         });
@@ -37,23 +36,23 @@ pub(super) fn channels(fields: &[HeaderRef<'_>]) -> Result<Vec<HoldChannel>, Ins
 }
 
 pub(super) fn keep_alive(fields: &[HeaderRef<'_>]) -> Result<Option<KeepAlive>, InstructFault> {
-    let Some(params) = Params::of_first(fields, "Grip-Keep-Alive") else {
+    let Some(params) = Element::first(fields, "Grip-Keep-Alive") else {
         return Ok(None);
     };
     let value = params.value();
     if value.is_empty() {
         return Err(InstructFault::KeepAliveEmpty);
     }
-    let mode = match params.get("mode").unwrap_or_default() {
+    let mode = match params.get("mode").as_deref().unwrap_or_default() {
         b"" | b"idle" => KeepAliveMode::Idle,
         b"interval" => KeepAliveMode::Interval,
         other => return Err(InstructFault::KeepAliveMode(text(other))),
     };
     let timeout_s = match params.get("timeout") {
-        Some(value) => seconds(value, "Grip-Keep-Alive timeout")?,
+        Some(value) => seconds(&value, "Grip-Keep-Alive timeout")?,
         None => TIMEOUT_DEFAULT_S,
     };
-    let data = match params.get("format").unwrap_or_default() {
+    let data = match params.get("format").as_deref().unwrap_or_default() {
         b"" | b"raw" => value.to_vec(),
         b"cstring" => unescape(value).ok_or(InstructFault::KeepAliveData("a cstring"))?,
         b"base64" => str::from_utf8(value)
@@ -71,8 +70,13 @@ pub(super) fn keep_alive(fields: &[HeaderRef<'_>]) -> Result<Option<KeepAlive>, 
 
 pub(super) fn set_meta(fields: &[HeaderRef<'_>]) -> Result<Vec<(String, String)>, InstructFault> {
     let mut out = Vec::new();
-    for params in Params::of_all(fields, "Grip-Set-Meta", FirstElement::Parameter) {
-        let (key, value) = params.iter().next().ok_or(InstructFault::SetMeta)?;
+    for element in headers::elements(fields, "Grip-Set-Meta") {
+        // Here there is no value in front: each element is a parameter, and others may follow.
+        let parameters: Result<Vec<_>, _> = Parameters(element).collect();
+        let Ok(parameters) = parameters else {
+            continue;
+        };
+        let (key, value) = parameters.first().ok_or(InstructFault::SetMeta)?;
         out.push((text(key), text(value)));
     }
     Ok(out)
@@ -98,9 +102,8 @@ pub(super) fn status(fields: &[HeaderRef<'_>], reply: &mut Reply) -> Result<(), 
 /// `Grip-Last: channel; last-id=ID`, in either direction. Elements without an id say nothing.
 #[must_use]
 pub fn last_ids(fields: &[HeaderRef<'_>]) -> Vec<(String, String)> {
-    Params::of_all(fields, "Grip-Last", FirstElement::Value)
-        .iter()
-        .filter_map(|params| Some((text(params.value()), text(params.get("last-id")?))))
+    Element::all(fields, "Grip-Last")
+        .filter_map(|element| Some((text(element.value()), text(&element.get("last-id")?))))
         .collect()
 }
 

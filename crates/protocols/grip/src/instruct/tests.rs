@@ -148,7 +148,7 @@ fn refused_headers() {
     fault(
         &[("Grip-Hold", "Stream")],
         "",
-        "Grip-Hold must be 'response' or 'stream'",
+        "Grip-Hold: the mode is response or stream, nothing else",
     );
     fault(
         &[("Grip-Timeout", "-1")],
@@ -163,22 +163,22 @@ fn refused_headers() {
     fault(
         &[("Grip-Keep-Alive", "; timeout=5")],
         "",
-        "Grip-Keep-Alive has no data",
+        "Grip-Keep-Alive: there is nothing to send",
     );
     fault(
         &[("Grip-Keep-Alive", "a; mode=x")],
         "",
-        "Grip-Keep-Alive has an unknown mode 'x'",
+        "Grip-Keep-Alive: mode is idle or interval, not 'x'",
     );
     fault(
         &[("Grip-Keep-Alive", "a; format=x")],
         "",
-        "Grip-Keep-Alive has an unknown format 'x'",
+        "Grip-Keep-Alive: format is raw, cstring or base64, not 'x'",
     );
     fault(
         &[("Grip-Keep-Alive", r"\xg1; format=cstring")],
         "",
-        "Grip-Keep-Alive has data that is not a cstring",
+        "Grip-Keep-Alive: the data is not a cstring",
     );
     fault(
         &[("Grip-Keep-Alive", "a; timeout=x")],
@@ -188,35 +188,35 @@ fn refused_headers() {
     fault(
         &[("Grip-Set-Meta", "a=1,,b=2")],
         "",
-        "Grip-Set-Meta has an empty element",
+        "Grip-Set-Meta: there is nothing between two commas",
     );
     for code in ["1000", "x", "-1"] {
         fault(
             &[("Grip-Status", code)],
             "",
-            "Grip-Status has an invalid status code",
+            "Grip-Status: the code must be a number from 0 to 999",
         );
     }
     fault(
         &[("Grip-Link", "/next; rel=next")],
         "",
-        "Grip-Link has no <uri>",
+        "Grip-Link: the URI must stand between < and >",
     );
     fault(
         &[("Grip-Link", "<>; rel=next")],
         "",
-        "Grip-Link has no <uri>",
+        "Grip-Link: the URI must stand between < and >",
     );
     fault(
         &[("Grip-Link", "</a b>; rel=next")],
         "",
-        "Grip-Link has an invalid uri",
+        "Grip-Link: what stands between < and > cannot be a URI",
     );
     let filters = format!("c{}", "; filter=skip-self".repeat(6));
     fault(
         &[("Grip-Channel", &filters)],
         "",
-        "too many filters for channel 'c'",
+        "channel 'c' has more filters than it may",
     );
 }
 
@@ -290,43 +290,43 @@ fn refused_documents() {
         );
     };
     document("", " is not JSON");
-    document("[]", ": instruct is not an object");
+    document("[]", ": instruct: an object was expected");
     document(
         r#"{"hold": []}"#,
-        ": instruct contains 'hold' with wrong type",
+        ": instruct: hold has a value of the wrong kind",
     );
-    document(r#"{"hold": {}}"#, ": hold does not contain 'channels'");
+    document(r#"{"hold": {}}"#, ": hold: channels is missing");
     document(
         r#"{"hold": {"mode": "x", "channels": []}}"#,
-        ": hold contains 'mode' with invalid value",
+        ": hold: mode cannot have this value",
     );
     document(
         r#"{"hold": {"channels": [1]}}"#,
-        ": channel is not an object",
+        ": channel: an object was expected",
     );
     document(
         r#"{"hold": {"channels": [{}]}}"#,
-        ": channel does not contain 'name'",
+        ": channel: name is missing",
     );
     document(
         r#"{"hold": {"channels": [], "timeout": -1}}"#,
-        ": hold contains 'timeout' with invalid value",
+        ": hold: timeout cannot have this value",
     );
     document(
         r#"{"hold": {"channels": [], "meta": {"a": 1}}}"#,
-        ": 'meta' contains 'a' with wrong type",
+        ": meta: a has a value of the wrong kind",
     );
     document(
         r#"{"response": {"code": 1000}}"#,
-        ": response contains 'code' with invalid value",
+        ": response: code cannot have this value",
     );
     document(
         r#"{"response": {"headers": [["a"]]}}"#,
-        ": response contains 'headers' with wrong type",
+        ": response: headers has a value of the wrong kind",
     );
     document(
         r#"{"response": {"body-bin": "*"}}"#,
-        ": response contains 'body-bin' that is not base64",
+        ": response: body-bin is not base64",
     );
     document(
         &" ".repeat(INSTRUCT_BODY_BYTES_MAX + 1),

@@ -16,19 +16,19 @@ pub const ITEMS_BODY_BYTES_MAX: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishFault {
     /// The body is not JSON.
-    #[error("Body is not valid JSON.")]
+    #[error("the body is not JSON")]
     NotJson,
     /// The body is JSON, but not an object.
-    #[error("Invalid format.")]
+    #[error("the body is not a JSON object")]
     NotAnObject,
     /// No list of items.
-    #[error("Invalid format: object does not contain 'items'")]
+    #[error("the body has no list of items")]
     NoItems,
     /// The items are not a list.
-    #[error("Invalid format: object contains 'items' with wrong type")]
+    #[error("items must be a list")]
     ItemsWrongType,
     /// One of the items is wrong; none of them was published.
-    #[error("Invalid format: {fault}{}", which(*.index, *.count))]
+    #[error("{}{fault}", which(*.index, *.count))]
     Item {
         /// Which, from 0.
         index: usize,
@@ -61,15 +61,15 @@ pub enum ItemFault {
     Document(#[from] DocFault),
 }
 
-/// Says which item it was, where there are several; for one the text is Pushpin's.
+/// Says which item it was, where there are several.
 fn which(index: usize, count: usize) -> String {
     match count {
         0 | 1 => String::new(),
-        _ => format!(" (item {index})"),
+        _ => format!("in item {index} of {count}: "),
     }
 }
 
-const PLACE: &str = "publish item object";
+const PLACE: &str = "item";
 
 /// Reads the body of `POST /publish/`: `{"items": [...]}`. All items or none.
 pub fn items_of_json(body: &[u8]) -> Result<Vec<Item>, PublishFault> {
@@ -161,9 +161,9 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         None => item,
     };
     let mut format = |name, place| formats.take(name).map(|value| (value, place));
-    let response = format("http-response", "'http-response'");
-    let stream = format("http-stream", "'http-stream'");
-    let message = format("ws-message", "'ws-message'");
+    let response = format("http-response", "http-response");
+    let stream = format("http-stream", "http-stream");
+    let message = format("ws-message", "ws-message");
     if response.is_none() && stream.is_none() && message.is_none() {
         return Err(DocFault::NoFormats);
     }
@@ -222,7 +222,7 @@ fn http_response(mut format: Fields) -> Result<HttpResponseItem, DocFault> {
                 ResponseBody::Patch(operations.into_iter().map(Value::into_json).collect())
             }
             Some(_) => return Err(format.wrong_type("body-patch")),
-            None => return Err(format.missing("body', 'body-bin' or 'body-patch")),
+            None => return Err(format.missing("one of body, body-bin and body-patch")),
         },
     };
     Ok(HttpResponseItem::Send(Box::new(ResponseItem {
@@ -244,7 +244,7 @@ fn http_stream(mut format: Fields) -> Result<HttpStreamItem, DocFault> {
     let content_filters = format.texts("content-filters")?;
     let (content, _) = format
         .bytes("content", "content-bin")?
-        .ok_or_else(|| format.missing("content' or 'content-bin"))?;
+        .ok_or_else(|| format.missing("one of content and content-bin"))?;
     Ok(HttpStreamItem::Send {
         content,
         content_filters,
@@ -276,7 +276,7 @@ fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocFault> {
         (None, Some((content, true))) => (WsKind::Binary, content),
         (None, Some((content, false))) => (WsKind::Text, content),
         (Some(kind @ (WsKind::Ping | WsKind::Pong)), None) => (kind, Vec::new()),
-        (_, None) => return Err(format.missing("content' or 'content-bin")),
+        (_, None) => return Err(format.missing("one of content and content-bin")),
     };
     let fits = match kind {
         // A text frame with anything else would break the client's connection (RFC 6455

@@ -76,13 +76,13 @@ pub struct WsKeepAlive {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlFault {
     /// Not JSON.
-    #[error("control message is not JSON")]
+    #[error("control message: not JSON")]
     NotJson,
     /// A type that nobody knows.
-    #[error("control message has an unknown type '{0}'")]
+    #[error("control message: there is no type '{0}'")]
     UnknownType(String),
     /// More filters than a subscription may have.
-    #[error("too many filters for channel '{0}'")]
+    #[error("control message: channel '{0}' has more filters than it may")]
     TooManyFilters(String),
     /// A field is wrong.
     #[error("{0}")]
@@ -191,19 +191,13 @@ fn timed(message: &mut Fields) -> Result<Timed, DocFault> {
 /// `extensions` are the values of `Sec-WebSocket-Extensions` in its answer.
 #[must_use]
 pub fn grip_prefix<'h>(extensions: impl IntoIterator<Item = &'h [u8]>) -> Option<String> {
-    use crate::headers::{FirstElement, Params, elements, text};
+    use crate::headers::{Element, text};
     for value in extensions {
-        for element in elements(&[("e", value)], "e") {
-            let Some(params) = Params::parse(element, FirstElement::Value) else {
-                continue;
-            };
-            if params.value() == b"grip" {
-                return Some(
-                    params
-                        .get("message-prefix")
-                        .map_or_else(|| MESSAGE_PREFIX.to_owned(), text),
-                );
-            }
+        let fields = [("", value)];
+        let grip = Element::all(&fields, "").find(|element| element.value() == b"grip");
+        if let Some(grip) = grip {
+            let prefix = grip.get("message-prefix");
+            return Some(prefix.map_or_else(|| MESSAGE_PREFIX.to_owned(), |prefix| text(&prefix)));
         }
     }
     None

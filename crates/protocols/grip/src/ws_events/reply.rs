@@ -1,7 +1,7 @@
 //! A backend's response to a request with events.
 
 use super::event::{EVENTS_TYPE, Event, EventFault, EventKind, decode_events};
-use crate::headers::{self, Header, HeaderRef, Params, has_prefix, integer};
+use crate::headers::{self, Element, Header, HeaderRef, has_prefix, integer};
 use crate::instruct::ResponseHead;
 
 /// The shortest `Keep-Alive-Interval`, in seconds.
@@ -46,7 +46,7 @@ pub struct EventsReply<'r> {
 impl<'r> EventsReply<'r> {
     /// Reads a response.
     pub fn parse(head: ResponseHead<'r>, body: &'r [u8]) -> Result<Self, ReplyFault> {
-        let is_events = Params::of_first(head.headers, "Content-Type")
+        let is_events = Element::first(head.headers, "Content-Type")
             .is_some_and(|params| params.value() == EVENTS_TYPE.as_bytes());
         if head.code != 200 || !is_events {
             return Err(ReplyFault::NotEvents);

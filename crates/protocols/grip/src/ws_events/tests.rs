@@ -127,24 +127,24 @@ fn control_messages() {
         }),
     );
     control(r#"{"type": "flush-delayed"}"#, Ok(C::FlushDelayed));
-    control("x", Err("control message is not JSON"));
-    control("[]", Err("control message is not an object"));
-    control("{}", Err("control message does not contain 'type'"));
+    control("x", Err("control message: not JSON"));
+    control("[]", Err("control message: an object was expected"));
+    control("{}", Err("control message: type is missing"));
     control(
         r#"{"type": "set-hold"}"#,
-        Err("control message has an unknown type 'set-hold'"),
+        Err("control message: there is no type 'set-hold'"),
     );
     control(
         r#"{"type": "subscribe", "channel": ""}"#,
-        Err("control message contains 'channel' with invalid value"),
+        Err("control message: channel cannot have this value"),
     );
     control(
         r#"{"type": "subscribe", "channel": "a", "filters": ["1","2","3","4","5","6"]}"#,
-        Err("too many filters for channel 'a'"),
+        Err("control message: channel 'a' has more filters than it may"),
     );
     control(
         r#"{"type": "send-delayed", "content-bin": "/w=="}"#,
-        Err("control message contains 'content' with invalid value"),
+        Err("control message: content cannot have this value"),
     );
 }
 
@@ -276,7 +276,7 @@ fn messages_are_gathered_while_a_request_is_in_flight() {
     );
     play.expect(&[
         "Text hi",
-        "ignored control message is not JSON",
+        "ignored control message: not JSON",
         "POST TEXT 1|b|TEXT 0 Meta-User=jo",
     ]);
     play.answer(&[("Set-Meta-user", "")], "PONG\r\n");
@@ -388,7 +388,7 @@ fn retries() {
     let mut play = Play::new(ConversationLimits::default());
     play.conversation
         .on_failure(Millis(0), Failure::Unreachable, 0, &mut play.out);
-    play.expect(&["reject 502 Error while proxying to origin."]);
+    play.expect(&["reject 502 The backend did not accept this connection."]);
 }
 
 #[test]
@@ -468,12 +468,15 @@ fn detaching_keeps_the_client() {
 #[test]
 fn bad_answers() {
     for (body, expect) in [
-        ("", "reject 502 Error while proxying to origin."),
+        ("", "reject 502 The backend did not accept this connection."),
         (
             "TEXT 1\r\na\r\n",
-            "reject 502 Error while proxying to origin.",
+            "reject 502 The backend did not accept this connection.",
         ),
-        ("OPEN", "reject 502 Error while proxying to origin."),
+        (
+            "OPEN",
+            "reject 502 The backend did not accept this connection.",
+        ),
     ] {
         let mut play = Play::new(ConversationLimits::default());
         play.answer(&[], body);

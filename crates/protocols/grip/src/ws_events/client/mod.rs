@@ -1,17 +1,18 @@
 //! One client's conversation with its backend.
 //!
-//! Owns: what waits for the backend, what is in flight, meta, keep-alives and retries.
+//! Whatever happens is first noted as a fact: what the client said, that it closed or went,
+//! that the backend is to be asked. Then [`Conversation::pump`] looks at all facts and makes
+//! the next request, if there is reason for one and the line is free. Nothing else makes
+//! requests, so that there is never a second one.
+//!
 //! Never: opens connections, reads a clock, or makes ids and randomness.
 //!
 //! Invariants
-//! - At most one request is in flight; while one waits for its retry there is no other.
-//! - `pending_bytes` is the sum over `pending`, at most `pending_bytes_max`.
-//! - After `Phase::Done` there are no commands.
+//! - At most one request is under way or waits for its retry.
+//! - After [`Phase::Done`] there are no commands.
 
-mod incoming;
-mod outgoing;
-
-use std::collections::VecDeque;
+mod answer;
+mod uplink;
 
 use throng_types::Millis;
 
@@ -22,43 +23,80 @@ use super::reply::ReplyFault;
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
+use uplink::{Extent, Uplink};
 
+/// What the client reads when its handshake found no backend.
+const NO_BACKEND: &[u8] = b"The backend did not accept this connection.\n";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Opening,
+    Talking,
+    Detached,
+    Over,
+}
+
+/// How the client's side has ended, and whether the backend was told.
+#[derive(Clone, Debug)]
+enum ClientEnd {
+    Here,
+    Closed { content: Vec<u8>, told: bool },
+    Lost { told: bool },
+}
+
+/// What one request carries.
 #[derive(Clone, Debug, Default)]
-struct InFlight {
-    messages: usize,
-    content_bytes: usize,
-    close_bytes: usize,
-    /// Not all that waits fits the request.
-    is_partial: bool,
-    has_close: bool,
+struct Offer {
     body: Vec<u8>,
+    shown: Extent,
+    /// Nothing of the queue was left out.
+    shows_all: bool,
+    /// Bytes of the close, if the request has one.
+    close_bytes: Option<usize>,
+}
+
+impl Offer {
+    fn event(kind: EventKind) -> Self {
+        let mut offer = Self {
+            shows_all: true,
+            ..Self::default()
+        };
+        let content = None;
+        encode_event(Event { kind, content }, &mut offer.body);
+        offer
+    }
+
+    /// A close without a code, to which no answer is awaited.
+    fn farewell() -> Self {
+        Self::event(EventKind::Close)
+    }
+}
+
+/// The way to the backend.
+#[derive(Clone, Debug)]
+enum Line {
+    Free { ask_at: Option<Millis> },
+    Busy(Offer),
+    Retry { at: Millis, offer: Offer },
 }
 
 /// One client's conversation with its backend.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     limits: ConversationLimits,
-    phase: Phase,
     connection_id: Box<str>,
-    pending: VecDeque<(EventKind, Vec<u8>)>,
-    pending_bytes: usize,
-    in_flight: Option<InFlight>,
-    retries: u32,
-    retry_at: Option<Millis>,
-    keep_alive_interval_s: u32,
-    keep_alive_at: Option<Millis>,
-    meta: Vec<(String, Vec<u8>)>,
-    /// What of `pending` was offered already and not accepted.
-    replay_messages: usize,
-    replay_bytes: usize,
-    grip: Option<GripFilter>,
-    client_close: Option<Vec<u8>>,
-    close_sent: bool,
+    stage: Stage,
+    line: Line,
+    uplink: Uplink,
+    client: ClientEnd,
     backend_closed: bool,
-    is_lost: bool,
-    disconnect_sent: bool,
-    refresh_due: bool,
+    /// The backend is to be asked even if there is nothing to tell it.
+    ask: bool,
     is_paused: bool,
+    failures: u32,
+    keep_alive_s: u32,
+    meta: Vec<(String, Vec<u8>)>,
+    grip: Option<GripFilter>,
 }
 
 impl Conversation {
@@ -68,49 +106,50 @@ impl Conversation {
     pub fn start(limits: ConversationLimits, connection_id: &str, out: &mut Vec<Command>) -> Self {
         let mut this = Self {
             limits,
-            phase: Phase::Connecting,
             connection_id: connection_id.into(),
-            pending: VecDeque::new(),
-            pending_bytes: 0,
-            in_flight: None,
-            retries: 0,
-            retry_at: None,
-            keep_alive_interval_s: 0,
-            keep_alive_at: None,
-            meta: Vec::new(),
-            replay_messages: 0,
-            replay_bytes: 0,
-            grip: None,
-            client_close: None,
-            close_sent: false,
+            stage: Stage::Opening,
+            line: Line::Free { ask_at: None },
+            uplink: Uplink::default(),
+            client: ClientEnd::Here,
             backend_closed: false,
-            is_lost: false,
-            disconnect_sent: false,
-            refresh_due: false,
+            ask: true,
             is_paused: false,
+            failures: 0,
+            keep_alive_s: 0,
+            meta: Vec::new(),
+            grip: None,
         };
-        this.update(out);
+        this.pump(out);
         this
     }
 
     /// Where it stands.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        self.phase
+        match (self.stage, &self.client) {
+            (Stage::Over, _) => Phase::Done,
+            (Stage::Detached, _) => Phase::Detached,
+            (Stage::Opening, _) => Phase::Connecting,
+            (Stage::Talking, ClientEnd::Closed { .. }) => Phase::Closing,
+            (Stage::Talking, _) => Phase::Open,
+        }
     }
 
     /// How many bytes of messages there is room for; with none, stop reading the client.
     #[must_use]
     pub fn room_bytes(&self) -> usize {
-        self.limits
-            .pending_bytes_max
-            .saturating_sub(self.pending_bytes)
+        let bytes_max = self.limits.pending_bytes_max;
+        bytes_max.saturating_sub(self.uplink.bytes())
     }
 
     /// When [`Conversation::on_timeout`] has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Millis> {
-        self.retry_at.or(self.keep_alive_at)
+        match &self.line {
+            Line::Free { ask_at } => *ask_at,
+            Line::Busy(_) => None,
+            Line::Retry { at, .. } => Some(*at),
+        }
     }
 
     /// A whole message of the client, or a ping or pong. A message larger than
@@ -121,7 +160,7 @@ impl Conversation {
         content: Vec<u8>,
         out: &mut Vec<Command>,
     ) -> Result<(), Full> {
-        if self.phase != Phase::Open || self.is_lost {
+        if self.phase() != Phase::Open || self.is_lost() {
             // Detached or closing: nobody is there for it.
             return Ok(());
         }
@@ -134,63 +173,64 @@ impl Conversation {
             WsKind::Ping => EventKind::Ping,
             WsKind::Pong => EventKind::Pong,
         };
-        self.pending_bytes += content.len();
-        self.pending.push_back((kind, content));
-        self.update_if_needed(out);
+        self.uplink.push(kind, content);
+        self.pump(out);
         Ok(())
     }
 
     /// The client sent a close frame, as the first or as the answer to one. `code` is None for a
     /// close without one.
     pub fn on_close(&mut self, code: Option<u16>, reason: &[u8], out: &mut Vec<Command>) {
-        if self.phase == Phase::Detached {
-            self.phase = Phase::Done;
+        match (self.stage, &self.client) {
+            (Stage::Detached, _) => self.stage = Stage::Over,
+            (Stage::Talking, ClientEnd::Here) => {
+                let content = code.map(|code| [&code.to_be_bytes()[..], reason].concat());
+                self.client = ClientEnd::Closed {
+                    content: content.unwrap_or_default(),
+                    told: false,
+                };
+                self.pump(out);
+            }
+            _ => {}
         }
-        if self.phase != Phase::Open || self.is_lost {
-            return;
-        }
-        self.phase = Phase::Closing;
-        self.client_close = Some(match code {
-            Some(code) => [&code.to_be_bytes()[..], reason].concat(),
-            None => Vec::new(),
-        });
-        self.update_if_needed(out);
     }
 
     /// The client has gone without a close, or after one that the backend has not seen.
     pub fn on_lost(&mut self, out: &mut Vec<Command>) {
-        match self.phase {
-            Phase::Done => {}
-            Phase::Detached => self.phase = Phase::Done,
-            _ if self.is_lost => {}
-            _ => {
-                self.is_lost = true;
-                self.update_if_needed(out);
-            }
+        if self.stage == Stage::Detached {
+            self.stage = Stage::Over;
+        } else if !self.is_lost() {
+            self.client = ClientEnd::Lost { told: false };
+            self.pump(out);
         }
     }
 
     /// Somebody published `refresh`: the backend is asked, also without an event.
     pub fn refresh(&mut self, out: &mut Vec<Command>) {
-        if self.phase == Phase::Open && !self.is_lost {
-            self.refresh_due = true;
-            self.update_if_needed(out);
+        if self.phase() == Phase::Open && !self.is_lost() {
+            self.ask = true;
+            self.pump(out);
         }
     }
 
     /// Whether the client's outbound queue is too full for another answer of the backend.
     pub fn set_paused(&mut self, is_paused: bool, out: &mut Vec<Command>) {
         self.is_paused = is_paused;
-        self.update_if_needed(out);
+        self.pump(out);
     }
 
     /// Time has passed: a retry or a keep-alive may be due.
     pub fn on_timeout(&mut self, now: Millis, out: &mut Vec<Command>) {
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
-            self.send(out);
-        } else if self.keep_alive_at.is_some_and(|at| at <= now) && self.in_flight.is_none() {
-            self.update(out);
+        match std::mem::replace(&mut self.line, Line::Free { ask_at: None }) {
+            Line::Retry { at, offer } if at <= now => {
+                self.request(&offer, out);
+                self.line = Line::Busy(offer);
+            }
+            Line::Free { ask_at: Some(at) } if at <= now => {
+                self.ask = true;
+                self.pump(out);
+            }
+            early => self.line = early,
         }
     }
 
@@ -202,22 +242,24 @@ impl Conversation {
         jitter_ms: u64,
         out: &mut Vec<Command>,
     ) {
-        if self.in_flight.is_none() || self.retry_at.is_some() {
-            return;
+        let offer = match std::mem::replace(&mut self.line, Line::Free { ask_at: None }) {
+            Line::Busy(offer) => offer,
+            other => {
+                self.line = other;
+                return;
+            }
+        };
+        let may_repeat = failure != Failure::Sent && self.stage != Stage::Opening;
+        if !may_repeat || self.failures >= self.limits.retries_max {
+            return self.fail(None, out);
         }
-        let again = failure != Failure::Sent
-            && self.phase != Phase::Connecting
-            && self.retries < self.limits.retries_max;
-        if again {
-            let pause_ms = self
-                .limits
-                .retry_ms
-                .saturating_mul(1 << self.retries.min(20));
-            self.retries += 1;
-            self.retry_at = Some(now + (pause_ms + jitter_ms));
-        } else {
-            self.fail(None, out);
-        }
+        let pause_ms = self
+            .limits
+            .retry_ms
+            .saturating_mul(1 << self.failures.min(20));
+        self.failures += 1;
+        let at = now + (pause_ms + jitter_ms);
+        self.line = Line::Retry { at, offer };
     }
 
     /// The request in flight has its answer. `body` may be cut after `reply_bytes_max + 1` bytes.
@@ -228,97 +270,114 @@ impl Conversation {
         body: &[u8],
         out: &mut Vec<Command>,
     ) {
-        let Some(sent) = self.in_flight.take() else {
-            return;
-        };
-        self.retries = 0;
-        match self.take_response(&sent, head, body, out) {
-            Ok(()) => self.go_on(now, out),
-            Err(ReplyFault::NotEvents) if self.phase == Phase::Connecting => {
-                self.reject(head, body, out);
+        let offer = match std::mem::replace(&mut self.line, Line::Free { ask_at: None }) {
+            Line::Busy(offer) | Line::Retry { offer, .. } => offer,
+            Line::Free { ask_at } => {
+                self.line = Line::Free { ask_at };
+                return;
             }
-            Err(fault) => self.fail(Some(fault), out),
-        }
-    }
-
-    fn go_on(&mut self, now: Millis, out: &mut Vec<Command>) {
-        self.keep_alive_at = None;
-        self.update_if_needed(out);
-        let is_over = matches!(self.phase, Phase::Done | Phase::Detached);
-        if self.in_flight.is_none() && self.keep_alive_interval_s > 0 && !is_over {
-            self.keep_alive_at = Some(now + u64::from(self.keep_alive_interval_s) * 1000);
-        }
-    }
-
-    fn update_if_needed(&mut self, out: &mut Vec<Command>) {
-        if self.in_flight.is_none() && self.phase != Phase::Done && self.needs_update() {
-            self.update(out);
-        }
-    }
-
-    /// Makes the next request out of all that waits.
-    fn update(&mut self, out: &mut Vec<Command>) {
-        self.keep_alive_at = None;
-        self.refresh_due = false;
-        let mut sent = InFlight::default();
-        let event = |kind, content| Event { kind, content };
-        if self.phase == Phase::Connecting && !self.is_lost {
-            encode_event(event(EventKind::Open, None), &mut sent.body);
-        } else if self.is_lost && !self.disconnect_sent {
-            self.disconnect_sent = true;
-            encode_event(event(EventKind::Disconnect, None), &mut sent.body);
-        } else {
-            self.gather(&mut sent);
-        }
-        self.in_flight = Some(sent);
-        self.send(out);
-        if self.phase == Phase::Detached {
-            // The backend's answer to the close does not matter any more.
-            self.in_flight = None;
-            self.client_close = None;
-        }
-    }
-
-    fn send(&self, out: &mut Vec<Command>) {
-        let Some(sent) = &self.in_flight else {
-            return;
         };
+        self.failures = 0;
+        match self.take_answer(&offer, head, body, out) {
+            Ok(()) => {}
+            Err(ReplyFault::NotEvents) if self.stage == Stage::Opening => {
+                return self.reject(head, body, out);
+            }
+            Err(fault) => return self.fail(Some(fault), out),
+        }
+        self.pump(out);
+        let is_talk = matches!(self.stage, Stage::Opening | Stage::Talking);
+        if let Line::Free { ask_at } = &mut self.line {
+            let pause_ms = u64::from(self.keep_alive_s) * 1000;
+            *ask_at = (is_talk && pause_ms > 0).then(|| now + pause_ms);
+        }
+    }
+
+    const fn is_lost(&self) -> bool {
+        matches!(self.client, ClientEnd::Lost { .. })
+    }
+
+    /// Makes the next request if there is reason for one and the line is free.
+    fn pump(&mut self, out: &mut Vec<Command>) {
+        if !matches!(self.line, Line::Free { .. }) {
+            return;
+        }
+        if let Some(offer) = self.next_offer() {
+            self.ask = false;
+            self.request(&offer, out);
+            self.line = Line::Busy(offer);
+        }
+    }
+
+    fn next_offer(&mut self) -> Option<Offer> {
+        match (self.stage, &mut self.client) {
+            (Stage::Over | Stage::Detached, _) | (_, ClientEnd::Lost { told: true }) => None,
+            (_, ClientEnd::Lost { told }) => {
+                *told = true;
+                Some(Offer::event(EventKind::Disconnect))
+            }
+            (Stage::Opening, _) => self.ask.then(|| Offer::event(EventKind::Open)),
+            (Stage::Talking, client) => {
+                let close_due = matches!(client, ClientEnd::Closed { told: false, .. });
+                let has_words = self.uplink.has_news() || close_due;
+                (self.ask || has_words && !self.is_paused).then(|| self.offer())
+            }
+        }
+    }
+
+    /// All that waits, or as much as one request may have.
+    fn offer(&self) -> Offer {
+        let mut offer = Offer::default();
+        let messages_max = self.limits.events_max;
+        offer.shown = self.uplink.write(messages_max, &mut offer.body);
+        offer.shows_all = self.uplink.is_all(offer.shown);
+        if offer.shown.messages < messages_max
+            && let ClientEnd::Closed {
+                content,
+                told: false,
+            } = &self.client
+        {
+            let kind = EventKind::Close;
+            let content = Some(content.as_slice()).filter(|content| !content.is_empty());
+            encode_event(Event { kind, content }, &mut offer.body);
+            offer.close_bytes = Some(content.map_or(0, <[u8]>::len));
+        }
+        offer
+    }
+
+    fn request(&self, offer: &Offer, out: &mut Vec<Command>) {
+        let number = |number: usize| number.to_string();
         let mut headers = vec![
             Header::new("Accept", EVENTS_TYPE),
             Header::new("Connection-Id", self.connection_id.as_bytes()),
             Header::new("Content-Type", EVENTS_TYPE),
-            Header::new("Content-Length", sent.body.len().to_string()),
+            Header::new("Content-Length", number(offer.body.len())),
         ];
-        if self.replay_bytes > 0 {
-            headers.push(Header::new(
-                "Content-Bytes-Replayed",
-                self.replay_bytes.to_string(),
-            ));
+        if self.uplink.left_bytes() > 0 {
+            let bytes = number(self.uplink.left_bytes());
+            headers.push(Header::new("Content-Bytes-Replayed", bytes));
         }
-        headers.extend(
-            self.meta
-                .iter()
-                .map(|(name, value)| Header::new(format!("Meta-{name}"), value.as_slice())),
-        );
-        out.push(Command::Request {
-            headers,
-            body: sent.body.clone(),
-        });
+        let meta = self.meta.iter();
+        headers
+            .extend(meta.map(|(name, value)| Header::new(format!("Meta-{name}"), value.clone())));
+        let body = offer.body.clone();
+        out.push(Command::Request { headers, body });
     }
 
     fn fail(&mut self, fault: Option<ReplyFault>, out: &mut Vec<Command>) {
-        let phase = std::mem::replace(&mut self.phase, Phase::Done);
-        self.in_flight = None;
-        self.keep_alive_at = None;
-        match phase {
-            _ if self.is_lost => {}
-            Phase::Done | Phase::Detached => {}
-            Phase::Connecting => out.push(Command::Reject {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        self.line = Line::Free { ask_at: None };
+        if self.is_lost() {
+            return;
+        }
+        match stage {
+            Stage::Over | Stage::Detached => {}
+            Stage::Opening => out.push(Command::Reject {
                 code: 502,
                 headers: vec![Header::new("Content-Type", "text/plain")],
-                body: b"Error while proxying to origin.\n".to_vec(),
+                body: NO_BACKEND.to_vec(),
             }),
-            Phase::Open | Phase::Closing => out.push(Command::Abort(fault)),
+            Stage::Talking => out.push(Command::Abort(fault)),
         }
     }
 }

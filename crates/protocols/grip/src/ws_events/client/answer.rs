@@ -1,0 +1,204 @@
+//! What an answer of the backend does to a conversation.
+
+use super::{ClientEnd, Conversation, Line, Offer, Stage};
+use crate::headers::Header;
+use crate::instruct::ResponseHead;
+use crate::item::WsKind;
+use crate::ws_events::command::Command;
+use crate::ws_events::control::{ControlMessage, GripFilter, GripMessage, grip_prefix};
+use crate::ws_events::event::{Event, EventKind};
+use crate::ws_events::reply::{EventsReply, FirstReply, ReplyFault};
+
+/// How far the events of an answer brought the conversation.
+#[derive(Default)]
+struct Heard {
+    /// The backend closes in order.
+    close: bool,
+    /// It hangs up.
+    hang_up: bool,
+    /// It lets go of the client, who stays.
+    detach: bool,
+}
+
+impl Conversation {
+    pub(super) fn take_answer(
+        &mut self,
+        offer: &Offer,
+        head: ResponseHead<'_>,
+        body: &[u8],
+        out: &mut Vec<Command>,
+    ) -> Result<(), ReplyFault> {
+        if body.len() > self.limits.reply_bytes_max {
+            return Err(ReplyFault::TooLarge);
+        }
+        let reply = EventsReply::parse(head, body)?;
+        self.keep_alive_s = reply.keep_alive_interval_s.unwrap_or(self.keep_alive_s);
+        self.settle(offer, reply.content_bytes_accepted)?;
+        for (name, value) in &reply.set_meta {
+            self.meta
+                .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+            if !value.is_empty() {
+                self.meta.push(((*name).to_owned(), value.to_vec()));
+            }
+        }
+        let mut events = reply.events.as_slice();
+        if self.stage == Stage::Opening && FirstReply::opens(&reply)? {
+            events = events.get(1..).unwrap_or_default();
+            self.open(head, out);
+        }
+        if matches!(self.client, ClientEnd::Lost { told: true }) {
+            self.stage = Stage::Over;
+            return Ok(());
+        }
+        let heard = self.hear(events, out)?;
+        self.conclude(offer, &heard, out);
+        Ok(())
+    }
+
+    /// Takes off the front what the backend took.
+    fn settle(&mut self, offer: &Offer, accepted: Option<usize>) -> Result<(), ReplyFault> {
+        let shown = offer.shown.bytes + offer.close_bytes.unwrap_or(0);
+        let accepted = accepted.unwrap_or(shown);
+        if accepted > shown {
+            return Err(ReplyFault::Accepted);
+        }
+        let content = accepted.min(offer.shown.bytes);
+        let moved = self.uplink.take(offer.shown, content);
+        // The queue was too long for one request, so standing still would be for ever.
+        if !offer.shows_all && !moved {
+            return Err(ReplyFault::Accepted);
+        }
+        if offer.close_bytes.is_none() || content < offer.shown.bytes {
+            return Ok(());
+        }
+        // A close cannot be put off: nothing comes after it.
+        if accepted < shown {
+            return Err(ReplyFault::Accepted);
+        }
+        self.uplink.clear();
+        if let ClientEnd::Closed { told, .. } = &mut self.client {
+            *told = true;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, head: ResponseHead<'_>, out: &mut Vec<Command>) {
+        self.stage = Stage::Talking;
+        const NAME: &str = "Sec-WebSocket-Extensions";
+        let extensions = head.headers.iter();
+        let extensions = extensions.filter(|(name, _)| name.eq_ignore_ascii_case(NAME));
+        let prefix = grip_prefix(extensions.map(|&(_, value)| value));
+        self.grip = prefix.map(|prefix| GripFilter::new(&prefix));
+        if !self.is_lost() {
+            let headers = FirstReply(head).accepted_headers();
+            out.push(Command::Accept { headers });
+        }
+    }
+
+    fn hear(&mut self, events: &[Event<'_>], out: &mut Vec<Command>) -> Result<Heard, ReplyFault> {
+        let mut heard = Heard::default();
+        for event in events {
+            match event.kind {
+                EventKind::Open => return Err(ReplyFault::OpenTwice),
+                EventKind::Disconnect => {
+                    heard.hang_up = true;
+                    return Ok(heard);
+                }
+                EventKind::Close => {
+                    heard.close = true;
+                    self.pass_close(event, out);
+                    return Ok(heard);
+                }
+                EventKind::Text => heard.detach |= self.pass(WsKind::Text, event.bytes(), out),
+                EventKind::Binary => heard.detach |= self.pass(WsKind::Binary, event.bytes(), out),
+                EventKind::Ping => self.send(WsKind::Ping, event.bytes(), out),
+                EventKind::Pong => self.send(WsKind::Pong, event.bytes(), out),
+            }
+        }
+        Ok(heard)
+    }
+
+    fn conclude(&mut self, offer: &Offer, heard: &Heard, out: &mut Vec<Command>) {
+        let client_closed = offer.close_bytes.is_some() && self.uplink.bytes() == 0;
+        let knows_close =
+            client_closed || matches!(self.client, ClientEnd::Closed { told: true, .. });
+        let is_done = heard.close && knows_close || client_closed && self.backend_closed;
+        // Without keep-alives, the answer to a close was the one occasion to close too.
+        let is_mute = client_closed && !self.backend_closed && self.keep_alive_s == 0;
+        if is_done {
+            self.stage = Stage::Over;
+        } else if heard.hang_up || is_mute {
+            self.fail(None, out);
+        } else if heard.detach
+            && self.stage == Stage::Talking
+            && matches!(self.client, ClientEnd::Here)
+        {
+            self.detach(out);
+        }
+    }
+
+    /// The backend lets go: it is told of a close, and what it answers does not matter.
+    fn detach(&mut self, out: &mut Vec<Command>) {
+        self.stage = Stage::Detached;
+        self.line = Line::Free { ask_at: None };
+        self.uplink.clear();
+        let offer = Offer::farewell();
+        self.request(&offer, out);
+    }
+
+    fn pass_close(&mut self, event: &Event<'_>, out: &mut Vec<Command>) {
+        if self.backend_closed || self.is_lost() {
+            return;
+        }
+        self.backend_closed = true;
+        let (code, reason) = match event.close_code() {
+            Some((code, reason)) => (Some(code), reason.to_owned()),
+            None => (None, Vec::new()),
+        };
+        out.push(Command::Close { code, reason });
+    }
+
+    /// Hands on data; true if it was the order to detach.
+    fn pass(&self, kind: WsKind, content: &[u8], out: &mut Vec<Command>) -> bool {
+        let Some(grip) = &self.grip else {
+            self.send(kind, content, out);
+            return false;
+        };
+        match grip.sort(kind == WsKind::Text, content) {
+            GripMessage::Client(content) => self.send(kind, content, out),
+            GripMessage::Nobody => {}
+            GripMessage::Control(Err(fault)) => out.push(Command::ControlFault(fault)),
+            GripMessage::Control(Ok(control)) => {
+                let is_detach = control == ControlMessage::Detach;
+                out.push(Command::Control(control));
+                return is_detach;
+            }
+        }
+        false
+    }
+
+    fn send(&self, kind: WsKind, content: &[u8], out: &mut Vec<Command>) {
+        if !self.is_lost() {
+            let content = content.to_owned();
+            out.push(Command::Send { kind, content });
+        }
+    }
+
+    /// The handshake was answered with something that is no conversation: the client gets that.
+    pub(super) fn reject(&mut self, head: ResponseHead<'_>, body: &[u8], out: &mut Vec<Command>) {
+        self.stage = Stage::Over;
+        if self.is_lost() {
+            return;
+        }
+        let fields = head.headers.iter();
+        let fields = fields.filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Length"));
+        let body_bytes = body.len().min(self.limits.reject_bytes_max);
+        out.push(Command::Reject {
+            code: head.code,
+            headers: fields
+                .map(|&(name, value)| Header::new(name, value))
+                .collect(),
+            body: body[..body_bytes].to_vec(),
+        });
+    }
+}
