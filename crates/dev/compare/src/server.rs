@@ -24,7 +24,7 @@ const QUIET_SHARE: f64 = 0.01;
 /// Over how long that is observed.
 const QUIET_WINDOW: Duration = Duration::from_millis(400);
 /// A server that never rests is measured all the same.
-const QUIET_PATIENCE: Duration = Duration::from_secs(10);
+const QUIET_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Where a server is reached.
 #[derive(Clone, Copy, Debug)]

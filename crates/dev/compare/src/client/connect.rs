@@ -55,9 +55,10 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the publishing connections.
-    pub(super) fn open_publishers(&mut self) -> Result<()> {
+    /// Opens the publishing connections anew: servers close those that idled.
+    pub(crate) fn open_publishers(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
+        self.publishers.clear();
         while self.publishers.len() < PUBLISHERS_MAX {
             let (registry, token) = (self.poll.registry(), self.next_publisher());
             let publisher = Publisher::start(self.addresses.publish, registry, token)?;

@@ -48,11 +48,11 @@ impl Client {
     pub(crate) fn subscribe(&mut self, load: &Load) -> Result<()> {
         self.connect(load.channels * load.subscribers, |n| {
             channel(n % load.channels)
-        })?;
-        self.open_publishers()
+        })
     }
 
-    /// Publishes for the load's window and waits for what is on its way.
+    /// Publishes for the load's window and waits for what is on its way. The publishing connections
+    /// must be open.
     ///
     /// # Errors
     /// If a single delivery is missing or one too many, or a connection broke.

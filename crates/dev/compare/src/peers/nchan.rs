@@ -27,16 +27,16 @@ struct Nchan {
 
 pub(super) fn prepare(cache: &Cache) -> Result<Box<dyn Peer>> {
     let fetched = cache.folder("nchan")?;
-    let root = match has_both(Path::new("/")) {
-        true => PathBuf::from("/"),
-        false => {
-            if !has_both(&fetched) {
-                fetch(&fetched).context(
-                    "cannot fetch Debian's packages (is this Debian, and did `apt-get update` run?)",
-                )?;
-            }
-            fetched
+    let installed = PathBuf::from("/");
+    let root = if has_both(&installed) {
+        installed
+    } else {
+        if !has_both(&fetched) {
+            fetch(&fetched).context(
+                "cannot fetch Debian's packages (is this Debian, and did `apt-get update` run?)",
+            )?;
         }
+        fetched
     };
     let (nginx, module) = (root.join(NGINX), root.join(MODULE));
     // It prints its version on standard error, so the shell turns it round.

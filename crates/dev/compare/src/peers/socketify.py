@@ -21,10 +21,14 @@ def subscribe(socket):
     socket.subscribe(socket.get_user_data())
 
 
-async def publish(response, request):
+def publish(response, request):
     channel = request.get_query("channel")
-    app.publish(channel, await response.get_text(), OpCode.TEXT)
-    response.end("")
+
+    def take(response, body, is_last):
+        app.publish(channel, body, OpCode.TEXT)
+        response.end("")
+
+    response.on_data(take)
 
 
 app.ws(
@@ -39,4 +43,5 @@ app.ws(
 )
 app.post("/pub", publish)
 app.listen(AppListenOptions(port=int(sys.argv[1]), host="127.0.0.1"))
-app.run()
+# `app.run()` would spin to serve asyncio as well. Nothing here needs that, so the C loop waits alone.
+app.loop.uv_loop.run()

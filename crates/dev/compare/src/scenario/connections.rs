@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::Scale;
+use super::{AFTERMATH, Scale};
 use crate::client::Client;
 use crate::results::{Metric, Samples};
 use crate::server::Server;
@@ -29,7 +29,7 @@ pub(super) fn burst(server: &Server, scale: &Scale) -> Result<Samples> {
     server.settle(|time| client.rest(time))?;
     let before_us = server.cpu_us()?;
     client.connect(scale.idle_many, |n| format!("c{}", n % scale.idle_few))?;
-    server.settle(|time| client.rest(time))?;
+    client.rest(AFTERMATH)?;
     let used_us = server.cpu_us()? - before_us;
     Ok(vec![(Metric::AcceptUs, used_us / scale.idle_many as f64)])
 }

@@ -16,12 +16,17 @@ mod connections;
 mod scale;
 mod traffic;
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 pub(crate) use scale::Scale;
 
 use crate::results::Samples;
 use crate::server::Server;
+
+/// What a server does this soon after the last byte, such as collecting garbage, counts as well.
+const AFTERMATH: Duration = Duration::from_millis(500);
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

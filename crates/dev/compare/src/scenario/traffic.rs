@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::Scale;
+use super::{AFTERMATH, Scale};
 use crate::client::{Client, Flow, Load, Pace};
 use crate::results::{Metric, Samples};
 use crate::server::Server;
@@ -80,19 +80,21 @@ fn ready(server: &Server, scale: &Scale, load: &Load) -> Result<Client> {
     let mut client = Client::new(server.addresses())?;
     client.subscribe(load)?;
     server.settle(|time| client.rest(time))?;
-    client.publish(&Load {
+    let warm_up = Load {
         window: scale.warm_up,
         ..*load
-    })?;
+    };
+    publish(server, &mut client, &warm_up)?;
     server.settle(|time| client.rest(time))?;
     Ok(client)
 }
 
-/// What the load became, and the server's CPU time for it in µs, with whatever it did shortly after.
+/// What the load became, and the server's CPU time for it in µs.
 fn publish(server: &Server, client: &mut Client, load: &Load) -> Result<(Flow, f64)> {
+    client.open_publishers()?;
     let before_us = server.cpu_us()?;
     let flow = client.publish(load)?;
-    server.settle(|time| client.rest(time))?;
+    client.rest(AFTERMATH)?;
     Ok((flow, server.cpu_us()? - before_us))
 }
 
