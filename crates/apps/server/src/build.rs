@@ -16,6 +16,7 @@ use throng_session::{Desk, NodeKey, SessionLimits};
 use throng_sys::{cpu, memory, random, socket};
 use throng_types::ShardId;
 
+use crate::appwrite::{Part, Plan};
 use crate::drain::DrainOptions;
 use crate::handle::Handle;
 use crate::observe::Observer;
@@ -54,6 +55,9 @@ pub enum StartError {
     /// An allowed origin is not good.
     #[error("auth.allowed_origins: {0}")]
     Origin(#[from] OriginError),
+    /// Something outside that Appwrite Realtime needs cannot be used.
+    #[error("{0}: {1}")]
+    Appwrite(&'static str, String),
     /// The kernel gave no reactor or thread.
     #[error("a shard cannot be made: {0}")]
     Shard(io::Error),
@@ -105,13 +109,19 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
         });
     let (seats, doors) =
         throng_engine::seats::<Mail>(seats.collect()).map_err(StartError::Shard)?;
+    let mut rooms = match &shared.appwrite {
+        Some(plan) => plan.start(config, &doors)?,
+        None => Vec::new(),
+    }
+    .into_iter();
     let mut threads = Vec::new();
     for seat in seats {
         let shared = shared.clone();
         let name = format!("shard-{}", seat.shard().0);
+        let room = rooms.next();
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || run(seat, &shared));
+            .spawn(move || run(seat, &shared, room));
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let drain = DrainOptions {
@@ -127,8 +137,8 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
     })
 }
 
-fn run(seat: Seat<Mail>, shared: &Shared) -> io::Result<()> {
-    let app = ShardApp::new(shared.parts(seat.shard()));
+fn run(seat: Seat<Mail>, shared: &Shared, room: Option<Part>) -> io::Result<()> {
+    let app = ShardApp::new(shared.parts(seat.shard(), room));
     let mut observer = Observer::default();
     let shard = seat.with(app);
     shard
@@ -187,6 +197,7 @@ struct Shared {
     history_bytes_max: usize,
     connections_max: usize,
     api_listener: u8,
+    appwrite: Option<Plan>,
 }
 
 impl Shared {
@@ -195,8 +206,12 @@ impl Shared {
         let started = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
+        let mut boards: Vec<Arc<Board>> = (0..shards).map(|_| Arc::new(Board::new())).collect();
+        // Drivers are no shards, and a board has one writer.
+        let drivers_board = Arc::new(Board::new());
+        boards.push(drivers_board.clone());
         let observatory = Observatory {
-            boards: (0..shards).map(|_| Arc::new(Board::new())).collect(),
+            boards,
             version: options.version,
             started_unix_ms: started.as_millis() as u64,
             open_mode: config.open_mode(),
@@ -220,10 +235,11 @@ impl Shared {
             history_bytes_max: config.limits.history_bytes_max as usize / shards,
             connections_max: per_shard(config.engine.connections_max as usize, shards),
             api_listener: config.listen.client.len() as u8,
+            appwrite: Plan::new(config, shards, &drivers_board),
         })
     }
 
-    fn parts(&self, shard: ShardId) -> ShardParts {
+    fn parts(&self, shard: ShardId, room: Option<Part>) -> ShardParts {
         let home = HomeOptions {
             nonce: self.nonce,
             hash_seed: self.hash_seed,
@@ -248,6 +264,7 @@ impl Shared {
             pages: Arc::new(ServerPages(self.observatory.clone())),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
+            appwrite: self.appwrite.as_ref().map(|plan| plan.desk.clone()),
             draining: false,
         };
         ShardParts {
@@ -259,6 +276,7 @@ impl Shared {
             connections_max: self.connections_max,
             api_listener: self.api_listener,
             ticker: Ticker::new(self.observatory.clone()),
+            appwrite: room.map(Part::room),
         }
     }
 }

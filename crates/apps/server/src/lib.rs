@@ -5,6 +5,7 @@
 //! sessions, carries their orders to its hub, and the hub's deliveries back to the
 //! engine. Shards meet only through mailboxes. Nothing here parses a byte.
 
+mod appwrite;
 mod build;
 mod drain;
 mod gather;

@@ -14,6 +14,7 @@ use throng_metrics::{Board, Counter, Gauge};
 use throng_session::{Admission, Desk, Farewell, Order, Question, Session, Told, Transport};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId, Slots};
 
+use crate::appwrite::Appwrite;
 use crate::drain::{Drain, DrainOptions};
 use crate::gather::{Gathers, Note};
 use crate::peers::Peers;
@@ -54,12 +55,14 @@ pub(crate) struct ShardParts {
     /// The number of the API port's listener; those before it are for clients.
     pub(crate) api_listener: u8,
     pub(crate) ticker: Ticker,
+    pub(crate) appwrite: Option<Appwrite>,
 }
 
 /// See the module's head.
 pub(crate) struct ShardApp {
     pub(crate) parts: ShardParts,
     pub(crate) orders: Vec<Order>,
+    pub(crate) appwrite: Option<Appwrite>,
     gathers: Gathers,
     notes: Vec<VecDeque<Note>>,
     addresses: Slots<IpAddr>,
@@ -75,10 +78,11 @@ pub(crate) struct ShardApp {
 }
 
 impl ShardApp {
-    pub(crate) fn new(parts: ShardParts) -> Self {
+    pub(crate) fn new(mut parts: ShardParts) -> Self {
         let notes = (0..parts.shards).map(|_| VecDeque::new()).collect();
         parts.desk.board.set(Gauge::Shards, 1);
         Self {
+            appwrite: parts.appwrite.take(),
             parts,
             orders: Vec::new(),
             gathers: Gathers::default(),
@@ -116,11 +120,12 @@ impl ShardApp {
 
     // ---- orders ----
 
-    fn carry_out(&mut self, conns: &mut Conns<Session>, now: Now) {
+    pub(crate) fn carry_out(&mut self, conns: &mut Conns<Session>, now: Now) {
         while !self.orders.is_empty() {
             for order in std::mem::take(&mut self.orders) {
                 match order {
                     Order::Hub(command) => self.command(command, conns, now),
+                    Order::Appwrite(order) => self.appwrite_order(order, conns),
                     Order::Ask { asker, question } => self.ask(asker, question, conns, now),
                 }
             }
@@ -251,7 +256,7 @@ impl App for ShardApp {
             }
             tag = self.addresses.insert(peer.ip());
         }
-        let session = Session::client(admission);
+        let session = Session::client(admission, peer.ip());
         Some(Accepted {
             session,
             tag,
@@ -277,6 +282,9 @@ impl App for ShardApp {
 
     fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
+        if let Some(appwrite) = &mut self.appwrite {
+            appwrite.leave(id.index());
+        }
         self.clients -= usize::from(session.is_client());
         self.board().fall(gauge(session.transport()), 1);
         match why {
@@ -338,6 +346,7 @@ impl App for ShardApp {
             self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
             more |= self.parts.hub.expire(now, EXPIRIES_PER_TURN);
             self.give_memory_back(conns.len());
+            self.appwrite_tick(conns, now);
             let interest = self.parts.hub.interest(self.parts.ticker.channel());
             if let Some(command) =
                 self.parts
@@ -347,6 +356,7 @@ impl App for ShardApp {
                 self.command(command, conns, now);
             }
         }
+        more |= self.appwrite_turn(DELIVERIES_PER_TURN, conns, now);
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
         let mut outlet = Outlet {
             conns,

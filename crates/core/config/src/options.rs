@@ -247,6 +247,16 @@ section! {
         "api" api: Option<String>, Opt<HttpUrl>, None, Rule::ANY.example("\"http://127.0.0.1:80/v1\"").unset("every client is a guest");
         /// How long events are kept for clients that come back. "0s" keeps none.
         "history" history_ms: u64, Duration, 0, Rule::ANY.range(0, 24 * HOUR);
+        /// How long one request to Appwrite's API may take.
+        "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND, Rule::ANY.range(100, 60 * SECOND);
+        /// How many connections one address may open a minute. The address is the last of `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs are not counted. 0 means no limit.
+        "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY;
+        /// How many messages one connection may send a minute; those beyond are answered with an error. 0 means no limit.
+        "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY;
+        /// Whether a refused client gets a close code on which SDKs stop retrying. Appwrite's own server sends none.
+        "close_codes" close_codes: bool, Bool, true, Rule::ANY;
+        /// Whether clients get `Error: Server Error` instead of most reasons, as from an Appwrite in production.
+        "hide_errors" hide_errors: bool, Bool, false, Rule::ANY;
     }
     lists {
         /// The projects that are served.

@@ -178,6 +178,39 @@ metrics! {
             AuthChannel(reason = "channel"),
             AuthApiKey(reason = "api_key"),
         }
+        "appwrite_refused_total" "Appwrite clients refused, and messages of theirs, by why." {
+            AppwriteRefusedProject(reason = "project"),
+            AppwriteRefusedApiDisabled(reason = "api_disabled"),
+            AppwriteRefusedOpenings(reason = "too_many_requests"),
+            AppwriteRefusedMessages(reason = "too_many_messages"),
+            AppwriteRefusedOrigin(reason = "origin"),
+            AppwriteRefusedChannels(reason = "channels"),
+            AppwriteRefusedQuery(reason = "query"),
+            AppwriteRefusedFormat(reason = "format"),
+            AppwriteRefusedSession(reason = "session"),
+            AppwriteRefusedUnauthorized(reason = "unauthorized"),
+            AppwriteRefusedServer(reason = "server"),
+        }
+        "appwrite_events_total" "Events from Appwrite or in its form, by where they came from." {
+            AppwriteEventsRedis(source = "redis"),
+            AppwriteEventsApi(source = "api"),
+        }
+        "appwrite_events_refused_total" "Messages of the feed that are no events, by why." {
+            AppwriteEventsMalformed(reason = "malformed"),
+            AppwriteEventsEmpty(reason = "empty"),
+            AppwriteEventsTooLong(reason = "too_long"),
+        }
+        "appwrite_matches_total" "Receivers found for events from Appwrite." { AppwriteMatches }
+        "appwrite_feed_waits_total" "Times that the feed waited for a shard before it read on." { AppwriteFeedWaits }
+        "appwrite_feed_reconnects_total" "Times that the connection to Appwrite's Redis was made again; events in between are lost." { AppwriteFeedReconnects }
+        "appwrite_feed_down_seconds_total" "Seconds without a connection to Appwrite's Redis." { AppwriteFeedDownSeconds }
+        "appwrite_lookups_total" "Questions to Appwrite about who a client is, by their answer." {
+            AppwriteLookupsUser(answer = "user"),
+            AppwriteLookupsNobody(answer = "nobody"),
+            AppwriteLookupsFailed(answer = "failed"),
+            AppwriteLookupsCached(answer = "cached"),
+            AppwriteLookupsRefused(answer = "refused"),
+        }
         "bad_requests_total" "HTTP requests and WebSocket frames that broke their protocol." { BadRequests }
         "bytes_in_total" "Bytes read from client connections." { BytesIn }
         "bytes_out_total" "Bytes that the kernel took for client connections." { BytesOut }
@@ -200,6 +233,8 @@ metrics! {
             ConnectionsStream(transport = "stream"),
             ConnectionsHttp(transport = "http"),
         }
+        "appwrite_connections" "Open connections to Appwrite Realtime; they are among the WebSockets." { AppwriteConnections }
+        "appwrite_feed_up" "Whether there is a connection to Appwrite's Redis." { AppwriteFeedUp }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come back." { HistoryPublications }

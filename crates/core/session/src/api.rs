@@ -4,21 +4,24 @@ mod call;
 mod server;
 mod subscribe;
 
+use std::net::IpAddr;
+
 use throng_http1::Request;
 use throng_metrics::Counter;
 use throng_types::ConnId;
 
 pub(crate) use call::Call;
 
-use crate::Desk;
 use crate::effects::Fx;
 use crate::http::{Next, answer_text};
 use crate::route::{CLIENT_ENDPOINTS, Endpoint, Port};
+use crate::{Desk, appwrite};
 
 /// A request and where it came from.
 pub(crate) struct Incoming<'r, 'b> {
     pub(crate) id: ConnId,
     pub(crate) port: Port,
+    pub(crate) peer: IpAddr,
     pub(crate) request: &'r Request<'b>,
     pub(crate) body: &'r [u8],
 }
@@ -34,7 +37,7 @@ impl Reject {
 
 /// Serves one whole request.
 pub(crate) fn serve(
-    port: Port,
+    (port, peer): (Port, IpAddr),
     id: ConnId,
     request: &Request<'_>,
     body: &[u8],
@@ -45,6 +48,7 @@ pub(crate) fn serve(
     let incoming = Incoming {
         id,
         port,
+        peer,
         request,
         body,
     };
@@ -87,6 +91,8 @@ fn dispatch(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result
         Endpoint::Health => health(incoming, desk, fx),
         Endpoint::Page => page(incoming, desk, fx),
         Endpoint::Publish => server::publish(incoming, desk, fx),
+        Endpoint::Appwrite => appwrite::open(incoming, desk, fx),
+        Endpoint::AppwriteEvents => appwrite::publish(incoming, desk, fx),
         Endpoint::Api(method) => Ok(server::call(incoming, method, desk, fx)),
         Endpoint::PlainWs | Endpoint::Centrifuge | Endpoint::UniWs => {
             subscribe::websocket(incoming, endpoint, desk, fx)
@@ -127,7 +133,7 @@ fn page(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result<Nex
         return Ok(Next::Answered { keep_alive });
     }
     let Some(page) = desk.pages.page(request.path()) else {
-        let hint = "there is nothing at this path; the API port has /, /metrics, /stats, /healthz, /pub and /api/…";
+        let hint = "there is nothing at this path; the API port has /, /metrics, /stats, /healthz, /pub, /api/… and /v1/realtime/events";
         return Err(Reject::new(404, hint));
     };
     let headers = [

@@ -6,7 +6,7 @@ use throng_auth::{ApiKeys, Origins, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Board;
 
-use crate::NodeKey;
+use crate::{AppwriteDesk, NodeKey};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -94,6 +94,8 @@ pub struct Desk {
     pub version: &'static str,
     /// When the process started, in Unix milliseconds.
     pub started_unix_ms: u64,
+    /// Appwrite Realtime, if it is on.
+    pub appwrite: Option<Arc<AppwriteDesk>>,
     /// Whether new connections are sent away because the server is going down.
     pub draining: bool,
 }

@@ -9,6 +9,7 @@
 //! client that pipelines more is cut off.
 
 use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr};
 
 use throng_http1::{Body, BodyDecoder, Limits, Request, encode_response, parse_request_resumed};
 use throng_hub::Answer;
@@ -43,6 +44,8 @@ struct Pending {
 /// See the module's head.
 pub(crate) struct Http {
     port: Port,
+    /// Whence the connection comes.
+    peer: IpAddr,
     admission: Admission,
     pending: Option<Box<Pending>>,
 }
@@ -58,9 +61,10 @@ pub(crate) enum Next {
 }
 
 impl Http {
-    pub(crate) const fn client(admission: Admission) -> Self {
+    pub(crate) const fn client(admission: Admission, peer: IpAddr) -> Self {
         Self {
             port: Port::Client,
+            peer,
             admission,
             pending: None,
         }
@@ -69,6 +73,8 @@ impl Http {
     pub(crate) const fn api() -> Self {
         Self {
             port: Port::Api,
+            // Nothing on that port asks.
+            peer: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             admission: Admission::Welcome,
             pending: None,
         }
@@ -277,7 +283,7 @@ impl Http {
                 return Next::Answered { keep_alive: false };
             }
         }
-        api::serve(self.port, id, request, body, desk, fx)
+        api::serve((self.port, self.peer), id, request, body, desk, fx)
     }
 
     fn answered(&self, keep_alive: bool, desk: &Desk, fx: &mut Fx<'_>) {

@@ -9,6 +9,7 @@
 //! unless its client brought a token or subscribed to several channels at once.
 
 mod api;
+mod appwrite;
 mod centrifuge;
 mod client_id;
 mod cursor;
@@ -24,6 +25,10 @@ mod session;
 mod stream;
 mod ws;
 
+pub use appwrite::{
+    AppwriteDesk, AppwriteProject, Credential, Found, Lookup, News, Order as AppwriteOrder,
+    Outside, Refused, Room, RoomOptions, Wanted, Wire,
+};
 pub use client_id::{ClientId, NodeKey};
 pub use cursor::{Cursor, CursorEntry};
 pub use desk::{Desk, Page, Pages, SessionLimits};

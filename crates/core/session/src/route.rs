@@ -26,6 +26,10 @@ pub(crate) enum Endpoint {
     UniSse,
     /// `/connection/uni_http_stream`.
     UniHttp,
+    /// `/v1/realtime`, and anything below it: Appwrite's own server takes every path.
+    Appwrite,
+    /// `/v1/realtime/events` on the API port.
+    AppwriteEvents,
     /// `/api/{method}`.
     Api(Method),
     /// `/pub`.
@@ -46,6 +50,7 @@ Throng's client port:
   GET  /connection/uni_websocket       Centrifugo, unidirectional
   GET  /connection/uni_sse
   POST /connection/uni_http_stream
+  GET  /v1/realtime                    Appwrite SDKs, if [appwrite] is configured
   GET  /healthz
 Publishing is on the API port.
 ";
@@ -63,8 +68,10 @@ impl Endpoint {
             (Port::Client, "/connection/uni_sse") => Self::UniSse,
             (Port::Client, "/connection/uni_http_stream") => Self::UniHttp,
             (Port::Client, "/") => Self::Page,
+            (Port::Client, path) if is_appwrite(path) => Self::Appwrite,
             (Port::Client, _) => return None,
             (Port::Api, "/pub") => Self::Publish,
+            (Port::Api, "/v1/realtime/events") => Self::AppwriteEvents,
             (Port::Api, path) => match path.strip_prefix("/api/") {
                 Some(method) => Self::Api(Method::from_name(method)?),
                 None => Self::Page,
@@ -75,11 +82,11 @@ impl Endpoint {
     /// The methods that the endpoint takes, as the header Allow lists them.
     pub(crate) const fn methods(self) -> &'static str {
         match self {
-            Self::Publish | Self::Api(_) => "POST",
+            Self::Publish | Self::Api(_) | Self::AppwriteEvents => "POST",
             Self::UniHttp => "POST, OPTIONS",
             Self::Health | Self::Page => "GET, HEAD",
             Self::Sse | Self::Stream | Self::UniSse => "GET, OPTIONS",
-            Self::PlainWs | Self::Centrifuge | Self::UniWs => "GET",
+            Self::PlainWs | Self::Centrifuge | Self::UniWs | Self::Appwrite => "GET",
         }
     }
 
@@ -88,8 +95,14 @@ impl Endpoint {
         self.methods().split(", ").any(|known| known == method)
     }
 
-    /// Whether browsers may be kept from it by their pages' origin.
+    /// Whether browsers may be kept from it by their pages' origin. Appwrite's projects have
+    /// platforms for that.
     pub(crate) const fn guards_origin(self) -> bool {
-        !matches!(self, Self::Health)
+        !matches!(self, Self::Health | Self::Appwrite)
     }
+}
+
+fn is_appwrite(path: &str) -> bool {
+    let rest = path.strip_prefix("/v1/realtime");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,11 +1,14 @@
 //! The doors of a session: what may happen to it, dispatched to what it has become.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use throng_appwrite::{Fault, Phase};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
 
+use crate::appwrite::{Appwrite, Found};
 use crate::effects::{Fx, Told};
 use crate::http::Http;
 use crate::stream::Stream;
@@ -95,16 +98,17 @@ pub(crate) enum Kind {
     Http(Http),
     Ws(Ws),
     Stream(Stream),
+    Appwrite(Appwrite),
 }
 
 /// See the crate's head.
 pub struct Session(Kind);
 
 impl Session {
-    /// A connection to the client port.
+    /// A connection to the client port, and whence it comes.
     #[must_use]
-    pub const fn client(admission: Admission) -> Self {
-        Self(Kind::Http(Http::client(admission)))
+    pub const fn client(admission: Admission, peer: IpAddr) -> Self {
+        Self(Kind::Http(Http::client(admission, peer)))
     }
 
     /// A connection to the API port.
@@ -118,7 +122,7 @@ impl Session {
     pub fn transport(&self) -> Transport {
         match &self.0 {
             Kind::Http(_) => Transport::Http,
-            Kind::Ws(_) => Transport::WebSocket,
+            Kind::Ws(_) | Kind::Appwrite(_) => Transport::WebSocket,
             Kind::Stream(stream) if stream.is_sse() => Transport::Sse,
             Kind::Stream(_) => Transport::Stream,
         }
@@ -129,7 +133,7 @@ impl Session {
     pub const fn is_client(&self) -> bool {
         match &self.0 {
             Kind::Http(http) => http.is_client(),
-            Kind::Ws(_) | Kind::Stream(_) => true,
+            Kind::Ws(_) | Kind::Stream(_) | Kind::Appwrite(_) => true,
         }
     }
 
@@ -137,7 +141,8 @@ impl Session {
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         match &self.0 {
-            Kind::Http(_) => None,
+            // Appwrite's users are not users of tokens: their names are their project's alone.
+            Kind::Http(_) | Kind::Appwrite(_) => None,
             Kind::Ws(ws) => ws.identity(),
             Kind::Stream(stream) => stream.identity(),
         }
@@ -153,6 +158,10 @@ impl Session {
             }
             // An event stream has nothing to say, but may pipeline in vain.
             Kind::Stream(_) => None,
+            Kind::Appwrite(appwrite) => {
+                appwrite.bytes(id, input, desk, fx);
+                None
+            }
         };
         self.become_if(becomes, id, desk, fx);
     }
@@ -178,6 +187,7 @@ impl Session {
             Kind::Http(http) => http.timeout(desk, fx),
             Kind::Ws(ws) => ws.timeout(id, desk, fx),
             Kind::Stream(stream) => stream.timeout(id, desk, fx),
+            Kind::Appwrite(appwrite) => appwrite.timeout(desk, fx),
         }
     }
 
@@ -193,6 +203,8 @@ impl Session {
                 stream.answer(id, token, answer, desk, fx);
                 None
             }
+            // It asks nothing of the hub.
+            Kind::Appwrite(_) => None,
         };
         self.become_if(becomes, id, desk, fx);
     }
@@ -218,7 +230,8 @@ impl Session {
             return;
         }
         match &self.0 {
-            Kind::Http(_) => {}
+            // An Appwrite client that lags is ended, and misses nothing before.
+            Kind::Http(_) | Kind::Appwrite(_) => {}
             Kind::Ws(ws) => ws.tell_dropped(dropped, fx),
             Kind::Stream(stream) => stream.tell_dropped(dropped, fx),
         }
@@ -227,7 +240,7 @@ impl Session {
     /// The server ended one of its subscriptions.
     pub fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, fx: &mut Fx<'_>) {
         match &mut self.0 {
-            Kind::Http(_) => {}
+            Kind::Http(_) | Kind::Appwrite(_) => {}
             Kind::Ws(ws) => ws.tell_unsubscribed(channel, why, fx),
             Kind::Stream(stream) => stream.tell_unsubscribed(channel, why, fx),
         }
@@ -239,6 +252,28 @@ impl Session {
             Kind::Http(http) => http.farewell(fx),
             Kind::Ws(ws) => ws.farewell(farewell, desk, fx),
             Kind::Stream(stream) => stream.farewell(farewell, desk, fx),
+            Kind::Appwrite(appwrite) => appwrite.farewell(farewell, desk, fx),
+        }
+    }
+
+    /// Appwrite has said who it is; `token` is the one that the question carried.
+    pub fn found(&mut self, id: ConnId, token: u32, found: Found, desk: &Desk, fx: &mut Fx<'_>) {
+        if let Kind::Appwrite(appwrite) = &mut self.0 {
+            appwrite.found(id, token, found, desk, fx);
+        }
+    }
+
+    /// Its user's roles may have changed: it asks Appwrite.
+    pub fn reload(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        if let Kind::Appwrite(appwrite) = &mut self.0 {
+            appwrite.reload(id, desk, fx);
+        }
+    }
+
+    /// Its room refuses something in its name.
+    pub fn refuse(&mut self, fault: &Fault, phase: Phase, desk: &Desk, fx: &mut Fx<'_>) {
+        if let Kind::Appwrite(appwrite) = &mut self.0 {
+            appwrite.refuse(fault, phase, desk, fx);
         }
     }
 }

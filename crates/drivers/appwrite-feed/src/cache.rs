@@ -1,0 +1,135 @@
+//! Answers that were given lately, by what was shown.
+//!
+//! Owns: answers, each for a while, and never more than so many; and which users have changed
+//! since when. Never: asks, or reads a clock.
+//!
+//! Rule for "full": the answer that was given first goes first.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use throng_session::{Credential, Found};
+
+/// Who shows what: the project and the credential.
+pub(crate) type Key = (Box<str>, Credential);
+
+/// How long answers are good.
+const USER: Duration = Duration::from_secs(60);
+const NOBODY: Duration = Duration::from_secs(5);
+
+struct Entry {
+    found: Found,
+    until: Instant,
+    number: u64,
+}
+
+/// See the module's head.
+pub(crate) struct Cache {
+    entries: HashMap<Key, Entry>,
+    /// In the order in which they were put in; those that were replaced since stay until their turn.
+    order: VecDeque<(u64, Key)>,
+    entries_max: usize,
+    puts: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(entries_max: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            order: VecDeque::new(),
+            entries_max,
+            puts: 0,
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<Found> {
+        let entry = self.entries.get(key).filter(|entry| now < entry.until)?;
+        Some(entry.found.clone())
+    }
+
+    /// Keeps an answer, unless it is none.
+    pub(crate) fn put(&mut self, key: Key, found: &Found, now: Instant) {
+        let until = match found {
+            Found::User(_) => now + USER,
+            Found::Nobody(_) => now + NOBODY,
+            Found::Failed => return,
+        };
+        self.puts += 1;
+        self.order.push_back((self.puts, key.clone()));
+        let entry = Entry {
+            found: found.clone(),
+            until,
+            number: self.puts,
+        };
+        self.entries.insert(key, entry);
+        while self.order.len() > self.entries_max {
+            let Some((number, key)) = self.order.pop_front() else {
+                break;
+            };
+            if self.entries.get(&key).is_some_and(|e| e.number == number) {
+                self.entries.remove(&key);
+            }
+        }
+    }
+
+    /// Forgets what is known of a user.
+    pub(crate) fn forget(&mut self, project: &str, user_id: &str) {
+        self.entries.retain(|(of, _), entry| {
+            let theirs = matches!(&entry.found, Found::User(user) if user.user_id == user_id);
+            !(theirs && &**of == project)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use throng_appwrite::Identity;
+
+    use super::*;
+
+    fn key(session: &str) -> Key {
+        ("p".into(), Credential::Session(session.into()))
+    }
+
+    fn user(id: &str) -> Found {
+        let mut identity = Identity::guest();
+        identity.user_id = id.to_owned();
+        Found::User(Arc::new(identity))
+    }
+
+    #[test]
+    fn answers_age_and_are_bounded() {
+        let now = Instant::now();
+        let mut cache = Cache::new(2);
+        cache.put(key("a"), &user("A"), now);
+        cache.put(key("b"), &Found::Nobody("".into()), now);
+        cache.put(key("f"), &Found::Failed, now);
+        assert!(matches!(cache.get(&key("a"), now), Some(Found::User(_))));
+        assert!(cache.get(&key("b"), now + NOBODY / 2).is_some());
+        assert!(cache.get(&key("b"), now + NOBODY).is_none());
+        assert!(cache.get(&key("a"), now + USER).is_none());
+        assert!(cache.get(&key("f"), now).is_none());
+        cache.put(key("a"), &user("A"), now);
+        assert!(cache.get(&key("a"), now).is_some(), "the newer entry stays");
+        cache.put(key("c"), &user("C"), now);
+        assert!(cache.get(&key("b"), now).is_none());
+        assert!(cache.entries.len() <= 2 && cache.order.len() <= 2);
+    }
+
+    #[test]
+    fn a_user_is_forgotten_everywhere_in_the_project() {
+        let now = Instant::now();
+        let mut cache = Cache::new(9);
+        for session in ["a", "b"] {
+            cache.put(key(session), &user("A"), now);
+        }
+        cache.put(key("c"), &user("C"), now);
+        cache.forget("other", "A");
+        assert!(cache.get(&key("a"), now).is_some());
+        cache.forget("p", "A");
+        assert!(cache.get(&key("a"), now).is_none() && cache.get(&key("b"), now).is_none());
+        assert!(cache.get(&key("c"), now).is_some());
+    }
+}

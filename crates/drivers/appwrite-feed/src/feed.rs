@@ -1,0 +1,174 @@
+//! The one order of events, and the way into every shard.
+//!
+//! Rule for "full": whoever publishes waits for the slowest shard. The subscriber does not read
+//! from Redis meanwhile, and an offer that finds its queue full is refused; nothing is lost unsaid.
+//!
+//! Invariants
+//! - Every shard gets the same events in the same order: they are sent under one lock.
+//! - Offsets rise by one; a new epoch means that events may have been lost before it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::{io, thread};
+
+use throng_appwrite::{FeedMessage, IdentityChange};
+use throng_metrics::Counter;
+use throng_session::{News, Refused};
+use throng_types::{Epoch, Position};
+
+use crate::{Directory, Meter};
+
+/// Events from the server API that may wait for their turn.
+const OFFERS_MAX: usize = 1024;
+
+/// The way into one shard.
+pub trait Inlet: Send + Sync {
+    /// Hands news in and wakes the shard; waits while there is no room, and says so before it
+    /// does. False once the shard has ended.
+    fn send(&self, news: News, on_full: &dyn Fn()) -> bool;
+}
+
+/// See the module's head.
+pub struct Feed {
+    inlets: Vec<Arc<dyn Inlet>>,
+    position: Mutex<Position>,
+    meter: Meter,
+    /// Who must hear of changed users before the shards do.
+    directory: OnceLock<Weak<Directory>>,
+    over: AtomicBool,
+}
+
+/// The end of the server API's queue at which events are put in.
+pub struct Offered(SyncSender<FeedMessage>);
+
+impl Feed {
+    /// A feed into these shards. `epoch` must differ from those of earlier processes.
+    #[must_use]
+    pub fn new(inlets: Vec<Arc<dyn Inlet>>, epoch: u64, meter: Meter) -> Arc<Self> {
+        let feed = Self {
+            inlets,
+            position: Mutex::new(Position {
+                epoch: Epoch(epoch),
+                offset: 0,
+            }),
+            meter,
+            directory: OnceLock::new(),
+            over: AtomicBool::new(false),
+        };
+        feed.tell_beginning();
+        Arc::new(feed)
+    }
+
+    /// Lets a directory know of users that change, before the shards hear of it.
+    pub(crate) fn also_tell(&self, directory: &Arc<Directory>) {
+        let _ = self.directory.set(Arc::downgrade(directory));
+    }
+
+    fn tell_beginning(&self) {
+        if let Ok(position) = self.position.lock() {
+            self.send_to_all(&News::Began(*position));
+        }
+    }
+
+    /// Hands an event to every shard.
+    pub fn publish(&self, event: FeedMessage) {
+        let event = Arc::new(event);
+        let Ok(mut position) = self.position.lock() else {
+            return;
+        };
+        let directory = self.directory.get().and_then(Weak::upgrade);
+        if let Some(directory) = directory
+            && let Some(change) = event.identity_change()
+        {
+            let (IdentityChange::Reload { user_id }
+            | IdentityChange::SessionEnded { user_id, .. }
+            | IdentityChange::UserDeleted { user_id }) = change;
+            directory.changed(&event.project, &user_id);
+        }
+        position.offset += 1;
+        self.meter.count(Counter::PublicationsAppwrite);
+        self.send_to_all(&News::Event {
+            event,
+            position: *position,
+        });
+    }
+
+    /// Events may have been lost: positions from before mean nothing any more.
+    pub fn begin_anew(&self) {
+        let Ok(mut position) = self.position.lock() else {
+            return;
+        };
+        *position = Position {
+            epoch: Epoch(position.epoch.0.wrapping_add(1)),
+            offset: 0,
+        };
+        self.send_to_all(&News::Began(*position));
+    }
+
+    /// Tells one shard something that concerns it alone.
+    pub(crate) fn tell(&self, shard: usize, news: News) {
+        if let Some(inlet) = self.inlets.get(shard) {
+            self.send_to(inlet, news);
+        }
+    }
+
+    /// Whether a shard has ended, and so must everything that feeds it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// The shards end: so do the threads that feed them, within about a second.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn send_to_all(&self, news: &News) {
+        for inlet in &self.inlets {
+            self.send_to(inlet, news.clone());
+        }
+    }
+
+    fn send_to(&self, inlet: &Arc<dyn Inlet>, news: News) {
+        let on_full = || self.meter.count(Counter::AppwriteFeedWaits);
+        if !inlet.send(news, &on_full) {
+            self.end();
+        }
+    }
+
+    /// Starts the thread that takes events from the server API.
+    ///
+    /// # Errors
+    /// If the kernel gives no thread.
+    pub fn offer(self: &Arc<Self>) -> io::Result<Offered> {
+        let (sender, offers) = sync_channel(OFFERS_MAX);
+        let feed = self.clone();
+        thread::Builder::new()
+            .name("appwrite-api".to_owned())
+            .spawn(move || feed.take_offers(&offers))?;
+        Ok(Offered(sender))
+    }
+
+    fn take_offers(&self, offers: &Receiver<FeedMessage>) {
+        for event in offers {
+            self.meter.count(Counter::AppwriteEventsApi);
+            self.publish(event);
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+}
+
+impl Offered {
+    /// Puts an event in.
+    ///
+    /// # Errors
+    /// [`Refused`] if too many wait.
+    pub fn put(&self, event: FeedMessage) -> Result<(), Refused> {
+        self.0.try_send(event).map_err(|error| match error {
+            TrySendError::Full(_) | TrySendError::Disconnected(_) => Refused,
+        })
+    }
+}

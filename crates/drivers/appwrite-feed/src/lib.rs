@@ -1,0 +1,21 @@
+//! What comes from Appwrite: events from its Redis, and who a client is from its HTTP API.
+//!
+//! Owns: the threads that wait for those two, the order of events, the cache of answers. Never:
+//! connections of clients, or what an event means.
+//!
+//! [`Feed`] numbers events and hands them to every shard through its [`Inlet`]; [`Subscriber`] fills
+//! it from Redis, [`Feed::offer`] from the server API. [`Directory`] answers
+//! [`Lookup`](throng_session::Lookup)s through the same inlets. All threads end when the shards have.
+
+mod account;
+mod cache;
+mod directory;
+mod feed;
+mod meter;
+mod subscriber;
+
+pub use account::{AccountApi, ApiError, UrlError};
+pub use directory::{Directory, DirectoryOptions};
+pub use feed::{Feed, Inlet, Offered};
+pub use meter::Meter;
+pub use subscriber::{RedisUrlError, Subscriber};

@@ -1,0 +1,216 @@
+//! The thread that listens to Appwrite's Redis.
+//!
+//! Redis keeps nothing for subscribers, so a lost connection loses events: that is logged, counted,
+//! and told to the shards as a new beginning. It is made again with pauses that grow up to ten seconds.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use redis::{Client, PubSub, RedisError};
+use throng_appwrite::{FeedError, FeedMessage, REDIS_CHANNEL};
+use throng_metrics::{Counter, Gauge};
+
+use crate::{Feed, Meter};
+
+/// How long connecting may take, and any answer of Redis.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How often the thread looks whether it is to end, while nothing comes.
+const LOOK: Duration = Duration::from_secs(1);
+/// After so many looks without anything, Redis is asked whether it is still there.
+const QUIET_LOOKS: u32 = 10;
+/// The first pause before connecting again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+/// The address of Redis is not one that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisUrlError {
+    /// It does not parse. The text is not shown, because it may hold a password.
+    #[error("the address of Redis cannot be read: {0}")]
+    Malformed(String),
+    /// TLS is not built in.
+    #[error(
+        "rediss:// is not supported: connect over a private network or through a TLS tunnel, with redis://"
+    )]
+    Tls,
+}
+
+/// See the module's head.
+pub struct Subscriber {
+    client: Client,
+    feed: Arc<Feed>,
+    meter: Meter,
+    /// Bytes of one message; longer ones could not be delivered anyway.
+    message_bytes_max: usize,
+}
+
+/// Why a connection to Redis is over.
+enum Lost {
+    /// The server ends.
+    Over,
+    Error(RedisError),
+}
+
+impl From<RedisError> for Lost {
+    fn from(error: RedisError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Subscriber {
+    /// Listens there, and publishes what comes to the feed.
+    ///
+    /// # Errors
+    /// [`RedisUrlError`].
+    pub fn new(
+        url: &str,
+        message_bytes_max: usize,
+        feed: Arc<Feed>,
+        meter: Meter,
+    ) -> Result<Self, RedisUrlError> {
+        if url.starts_with("rediss:") {
+            return Err(RedisUrlError::Tls);
+        }
+        let client = Client::open(url).map_err(|error| {
+            let detail = error
+                .detail()
+                .unwrap_or("it is not a URL of the form redis://host:port/db");
+            RedisUrlError::Malformed(detail.to_owned())
+        })?;
+        Ok(Self {
+            client,
+            feed,
+            meter,
+            message_bytes_max,
+        })
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the kernel gives none.
+    pub fn start(self) -> io::Result<()> {
+        let builder = thread::Builder::new().name("appwrite-redis".to_owned());
+        builder.spawn(move || self.run()).map(drop)
+    }
+
+    fn run(&self) {
+        let mut pause = PAUSES.0;
+        let mut down_since = Instant::now();
+        let mut down_counted_s = 0;
+        let mut connected_before = false;
+        while !self.feed.is_over() {
+            let mut was_up = false;
+            let lost = self.listen(|| {
+                was_up = true;
+                self.up(connected_before, down_since.elapsed());
+            });
+            self.meter.set(Gauge::AppwriteFeedUp, 0);
+            let Lost::Error(error) = lost else { return };
+            if was_up {
+                connected_before = true;
+                pause = PAUSES.0;
+                down_since = Instant::now();
+                down_counted_s = 0;
+                tracing::warn!(%error, "the connection to Appwrite's Redis is lost: events are missed until it is back");
+            } else {
+                tracing::warn!(%error, retry_ms = pause.as_millis() as u64, "no connection to Appwrite's Redis");
+            }
+            self.wait(pause);
+            pause = (pause * 2).min(PAUSES.1);
+            let down_s = down_since.elapsed().as_secs();
+            self.meter
+                .add(Counter::AppwriteFeedDownSeconds, down_s - down_counted_s);
+            down_counted_s = down_s;
+        }
+    }
+
+    /// The connection stands: what was published meanwhile is lost, and everybody must know.
+    fn up(&self, again: bool, down: Duration) {
+        self.meter.set(Gauge::AppwriteFeedUp, 1);
+        if again {
+            self.meter.count(Counter::AppwriteFeedReconnects);
+            self.feed.begin_anew();
+            tracing::warn!(
+                down_ms = down.as_millis() as u64,
+                "the connection to Appwrite's Redis is back; events of the time between are lost"
+            );
+        } else {
+            tracing::info!("listening to Appwrite's Redis");
+        }
+    }
+
+    /// Waits in short pieces, so that the end of the server is noticed.
+    fn wait(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while !self.feed.is_over() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Connects, subscribes and reads until the connection is lost.
+    fn listen(&self, up: impl FnOnce()) -> Lost {
+        match self.try_listen(up) {
+            Ok(never) => match never {},
+            Err(lost) => lost,
+        }
+    }
+
+    fn try_listen(&self, up: impl FnOnce()) -> Result<std::convert::Infallible, Lost> {
+        let mut connection = self.client.get_connection_with_timeout(ANSWER)?;
+        connection.set_write_timeout(Some(ANSWER))?;
+        let mut pubsub = connection.as_pubsub();
+        pubsub.set_read_timeout(Some(ANSWER))?;
+        pubsub.subscribe(REDIS_CHANNEL)?;
+        up();
+        let mut quiet = 0;
+        loop {
+            if self.feed.is_over() {
+                return Err(Lost::Over);
+            }
+            pubsub.set_read_timeout(Some(LOOK))?;
+            match pubsub.get_message() {
+                Ok(message) => {
+                    quiet = 0;
+                    self.take(message.get_payload_bytes());
+                }
+                Err(error) if error.is_timeout() => {
+                    quiet += 1;
+                    if quiet >= QUIET_LOOKS {
+                        quiet = 0;
+                        check_alive(&mut pubsub)?;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn take(&self, message: &[u8]) {
+        match FeedMessage::parse(message, self.message_bytes_max) {
+            Ok(event) => {
+                self.meter.count(Counter::AppwriteEventsRedis);
+                self.feed.publish(event);
+            }
+            Err(error) => {
+                self.meter.count(match error {
+                    FeedError::Malformed => Counter::AppwriteEventsMalformed,
+                    FeedError::Empty => Counter::AppwriteEventsEmpty,
+                    FeedError::TooLong => Counter::AppwriteEventsTooLong,
+                });
+                let bytes = message.len();
+                tracing::warn!(%error, bytes, "an event from Appwrite is not delivered");
+            }
+        }
+    }
+}
+
+/// A peer that vanished without a word is only found by asking.
+fn check_alive(pubsub: &mut PubSub<'_>) -> Result<(), RedisError> {
+    pubsub.set_read_timeout(Some(ANSWER))?;
+    pubsub.ping::<redis::Value>().map(drop)
+}
