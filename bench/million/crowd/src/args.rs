@@ -1,0 +1,34 @@
+//! Arguments of the form `--name value`; both callers are our own scripts.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+/// What was said on the command line.
+pub(crate) struct Args(HashMap<String, String>);
+
+impl Args {
+    /// Reads pairs of a name with `--` and a value.
+    pub(crate) fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut pairs = HashMap::new();
+        while let Some(word) = words.next() {
+            let name = word
+                .strip_prefix("--")
+                .ok_or_else(|| format!("{word}: expected --NAME"))?;
+            let value = words
+                .next()
+                .ok_or_else(|| format!("--{name} needs a value"))?;
+            pairs.insert(name.to_owned(), value);
+        }
+        Ok(Self(pairs))
+    }
+
+    /// A value that has to be there.
+    pub(crate) fn get<T: FromStr>(&self, name: &str) -> Result<T, String> {
+        let text = self
+            .0
+            .get(name)
+            .ok_or_else(|| format!("--{name} is missing"))?;
+        text.parse()
+            .map_err(|_| format!("--{name}: {text} is not understood"))
+    }
+}

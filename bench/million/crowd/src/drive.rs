@@ -1,0 +1,373 @@
+//! `crowd drive`: the run, phase after phase.
+//!
+//! Owns: the server's and the clients' processes. What it saw goes to [`crate::report`], which judges.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::args::Args;
+use crate::plan::{Layout, Transport};
+use crate::publish::{Api, to_each};
+use crate::report::{self, Check, Evidence};
+use crate::sample::{Sample, slabs};
+use crate::tally::Tally;
+
+const CLIENT_PORT: u16 = 8_000;
+const API_PORT: u16 = 8_001;
+/// Without any progress for so long, a phase has failed. Emulation is slow but not that slow.
+const STALLED: Duration = Duration::from_secs(180);
+const PUBLISHERS: u32 = 8;
+
+/// What was asked for.
+pub(crate) struct Settings {
+    pub(crate) connections: u32,
+    pub(crate) clients: u32,
+    pub(crate) transport: Transport,
+    pub(crate) layout: Layout,
+    pub(crate) hold_s: u64,
+    pub(crate) ping_s: u64,
+    sample_s: u64,
+    throng: PathBuf,
+    pub(crate) out: PathBuf,
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    start: Instant,
+    server: Child,
+    clients: Vec<Child>,
+    tally: Tally,
+    samples: Vec<Sample>,
+}
+
+/// Runs all phases and writes the results; `true` if every check holds.
+pub(crate) fn run(args: &Args) -> Result<bool, String> {
+    let settings = Settings {
+        connections: args.get("connections")?,
+        clients: args.get("clients")?,
+        transport: args.get("transport")?,
+        layout: args.get("layout")?,
+        hold_s: args.get("hold")?,
+        ping_s: args.get("ping")?,
+        sample_s: args.get("sample")?,
+        throng: args.get("throng")?,
+        out: args.get("out")?,
+    };
+    let server = start_server(&settings)?;
+    let mut run = Run {
+        settings: &settings,
+        start: Instant::now(),
+        server,
+        clients: Vec::new(),
+        tally: Tally::default(),
+        samples: Vec::new(),
+    };
+    let evidence = run.phases();
+    // Whatever went wrong, nothing that we started stays.
+    for child in run.clients.iter_mut().chain([&mut run.server]) {
+        if matches!(child.try_wait(), Ok(None)) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+    let evidence = evidence?;
+    report::write(&settings, &evidence)
+        .map_err(|error| format!("cannot write results: {error}"))?;
+    for check in &evidence.checks {
+        say(&check.line());
+    }
+    Ok(evidence.checks.iter().all(Check::holds))
+}
+
+fn say(line: &str) {
+    println!("million: {line}");
+}
+
+/// A connection of its own for each question: between two of them a kept one may be closed for its idleness.
+fn metrics() -> Result<String, String> {
+    Api::connect(API_PORT)
+        .and_then(|mut api| api.ask("GET", "/metrics", ""))
+        .map_err(|error| format!("/metrics: {error}"))
+}
+
+fn start_server(settings: &Settings) -> Result<Child, String> {
+    let log = std::fs::File::create(settings.out.join("server.log"))
+        .map_err(|error| format!("server.log: {error}"))?;
+    let again = log
+        .try_clone()
+        .map_err(|error| format!("server.log: {error}"))?;
+    let ping = settings.ping_s;
+    Command::new(&settings.throng)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:8000",
+            "--api",
+            "127.0.0.1:8001",
+        ])
+        .args(["--set", &format!("websocket.ping_interval={ping}s")])
+        .args(["--set", &format!("websocket.pong_timeout={}s", ping - 1)])
+        .args(["--set", &format!("stream.keepalive_interval={ping}s")])
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(again)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", settings.throng.display()))
+}
+
+impl Run<'_> {
+    fn phases(&mut self) -> Result<Evidence, String> {
+        let wanted = u64::from(self.settings.connections);
+        let layout = self.settings.layout;
+        self.await_server()?;
+        self.sample("start");
+        let before = slabs();
+
+        self.start_clients()?;
+        self.until("connecting", |tally| tally.opened + tally.failed >= wanted);
+        self.watch("settling", Duration::from_secs(15), |_| false);
+        let settled = slabs();
+        let idle = self.sample("idle").clone();
+        let idle_metrics = metrics()?;
+
+        let hold = Duration::from_secs(self.settings.hold_s);
+        self.watch("holding", hold, |_| false);
+        // Pings come once an interval, so the slowest had its chance after another one.
+        let ping = Duration::from_secs(2 * self.settings.ping_s);
+        self.watch("pinging", ping, |tally| tally.pinged >= wanted);
+
+        self.round(0)?;
+        if layout == Layout::Own {
+            self.one_to_one()?;
+        }
+        self.round(1)?;
+        let busy = slabs();
+        let metrics_last = metrics()?;
+        let last = self.sample("end").clone();
+        let tally = self.tally.clone();
+
+        self.leave()?;
+        let ended = self.end_server();
+        let mut checks = report::checks(self.settings, &tally, &metrics_last);
+        checks.push(Check::new(
+            "server ended by itself after SIGTERM",
+            1,
+            u64::from(ended),
+        ));
+        Ok(Evidence {
+            checks,
+            tally,
+            samples: std::mem::take(&mut self.samples),
+            idle,
+            last,
+            slabs: [before, settled, busy],
+            idle_metrics,
+            metrics: metrics_last,
+        })
+    }
+
+    fn await_server(&self) -> Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let asked = Api::connect(API_PORT).and_then(|mut api| api.ask("GET", "/healthz", ""));
+            match asked {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(format!("the server does not answer: {error}"));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+
+    fn start_clients(&mut self) -> Result<(), String> {
+        let Settings {
+            connections,
+            clients,
+            ..
+        } = *self.settings;
+        let transport = match self.settings.transport {
+            Transport::Ws => "ws",
+            Transport::Sse => "sse",
+        };
+        let layout = match self.settings.layout {
+            Layout::Own => "own",
+            Layout::Groups => "groups",
+        };
+        let this = std::env::current_exe().map_err(|error| format!("crowd: {error}"))?;
+        for n in 0..clients {
+            let share = |n: u32| u64::from(connections) * u64::from(n) / u64::from(clients);
+            let (first, end) = (share(n), share(n + 1));
+            let child = Command::new(&this)
+                .args(["hold", "--transport", transport, "--layout", layout])
+                .args(["--first", &first.to_string()])
+                .args(["--count", &(end - first).to_string()])
+                .args(["--port", &CLIENT_PORT.to_string()])
+                .arg("--status")
+                .arg(self.status(n))
+                .arg("--stop")
+                .arg(self.stop())
+                .stdin(Stdio::null())
+                .spawn()
+                .map_err(|error| format!("crowd hold: {error}"))?;
+            self.clients.push(child);
+        }
+        Ok(())
+    }
+
+    fn status(&self, n: u32) -> PathBuf {
+        self.settings.out.join(format!("client-{n}.txt"))
+    }
+
+    fn stop(&self) -> PathBuf {
+        self.settings.out.join("stop")
+    }
+
+    fn count(&mut self) {
+        let mut tally = Tally::default();
+        for n in 0..self.settings.clients {
+            tally.add(&std::fs::read_to_string(self.status(n)).unwrap_or_default());
+        }
+        self.tally = tally;
+    }
+
+    fn sample(&mut self, phase: &'static str) -> &Sample {
+        self.count();
+        let clients: Vec<u32> = self.clients.iter().map(Child::id).collect();
+        let tally = &self.tally;
+        let sample = Sample {
+            at_s: self.start.elapsed().as_secs(),
+            phase,
+            alive: tally.alive,
+            received: tally.rounds.iter().sum::<u64>() + tally.own,
+            pings: tally.pings,
+            ..Sample::take(self.server.id(), &clients)
+        };
+        const MIB: u64 = 1 << 20;
+        say(&format!(
+            "{:>5} s  {phase:<11} {:>9} alive  {:>10} received  {:>9} pings  server {:>5} MiB  clients {:>4} MiB  \
+             slab {:>5} MiB  buffers {:>4} MiB  free {:>6} MiB",
+            sample.at_s,
+            sample.alive,
+            sample.received,
+            sample.pings,
+            sample.server_pss / MIB,
+            sample.clients_pss / MIB,
+            sample.slab / MIB,
+            sample.tcp_pages * 4_096 / MIB,
+            sample.available / MIB
+        ));
+        self.samples.push(sample);
+        &self.samples[self.samples.len() - 1]
+    }
+
+    /// Samples for as long as that, or until something is true.
+    fn watch(&mut self, phase: &'static str, most: Duration, until: impl Fn(&Tally) -> bool) {
+        let deadline = Instant::now() + most;
+        while Instant::now() < deadline && !until(&self.tally) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(Duration::from_secs(self.settings.sample_s)));
+            self.sample(phase);
+        }
+    }
+
+    /// Samples until something is true, or until nothing moves any more; `false` then.
+    fn until(&mut self, phase: &'static str, done: impl Fn(&Tally) -> bool) -> bool {
+        let mut moved = Instant::now();
+        loop {
+            let before = self.tally.clone();
+            std::thread::sleep(Duration::from_secs(self.settings.sample_s));
+            self.sample(phase);
+            if done(&self.tally) {
+                return true;
+            }
+            if before != self.tally {
+                moved = Instant::now();
+            } else if moved.elapsed() > STALLED {
+                say(&format!("{phase}: nothing moves any more"));
+                return false;
+            }
+        }
+    }
+
+    /// One publication to everybody, and the wait until all have it.
+    fn round(&mut self, round: u32) -> Result<(), String> {
+        let alive = self.tally.alive;
+        let place = round as usize;
+        let mut api = Api::connect(API_PORT).map_err(|error| format!("publishing: {error}"))?;
+        for (channel, message) in self.settings.layout.round(round) {
+            api.publish(&channel, &message)
+                .map_err(|error| format!("publishing to {channel}: {error}"))?;
+        }
+        self.until("broadcast", |tally| tally.rounds[place] >= alive);
+        Ok(())
+    }
+
+    /// One publication to each connection's own channel.
+    fn one_to_one(&mut self) -> Result<(), String> {
+        let connections = self.settings.connections;
+        let alive = self.tally.alive;
+        let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let published = std::thread::scope(|scope| {
+            let publisher = scope.spawn(|| {
+                let result = to_each(API_PORT, connections, PUBLISHERS, &done);
+                over.store(true, Ordering::SeqCst);
+                result
+            });
+            while !over.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_secs(self.settings.sample_s));
+                self.sample("one-to-one");
+            }
+            publisher.join()
+        });
+        match published {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(format!("publishing one to one: {error}")),
+            Err(_) => return Err("the publishers panicked".to_owned()),
+        }
+        if self.tally.own < alive {
+            self.until("one-to-one", |tally| tally.own >= alive);
+        }
+        Ok(())
+    }
+
+    /// Everybody leaves at once; what the server keeps then is its own.
+    fn leave(&mut self) -> Result<(), String> {
+        std::fs::write(self.stop(), "").map_err(|error| format!("stop: {error}"))?;
+        for child in &mut self.clients {
+            let _ = child.wait();
+        }
+        self.clients.clear();
+        let deadline = Instant::now() + Duration::from_secs(600);
+        loop {
+            let text = metrics()?;
+            if report::metric(&text, "throng_subscriptions") == 0 || Instant::now() > deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        self.sample("left");
+        Ok(())
+    }
+
+    fn end_server(&mut self) -> bool {
+        let pid = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else { return false };
+        if kill_process(pid, Signal::TERM).is_err() {
+            return false;
+        }
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while Instant::now() < deadline {
+            match self.server.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) => std::thread::sleep(Duration::from_millis(100)),
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}

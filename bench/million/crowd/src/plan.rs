@@ -1,0 +1,186 @@
+//! Who is who: the address, the channels and the messages of connection number `n`.
+//!
+//! Everything follows from the number, so that publisher and receivers agree without talking to each other.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::str::FromStr;
+
+/// Ports of each source address. An explicit port for each connection spares the kernel the search.
+const PORTS: u32 = 60_000;
+const PORT_FIRST: u16 = 1_025;
+/// 127.1.0.1: all of 127.0.0.0/8 is loopback, and the server's own ports are on 127.0.0.1.
+const SOURCE_FIRST: u32 = 0x7f01_0001;
+/// As many channels as in the run of a million streams that the layout comes from.
+pub(crate) const GROUPS: u32 = 1_000;
+/// Publications to everybody that one run may make: each is a bit of a connection's state.
+pub(crate) const ROUNDS_MAX: u32 = 8;
+/// The size of every message.
+const MESSAGE_BYTES: usize = 128;
+
+/// How connections reach the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Ws,
+    Sse,
+}
+
+impl FromStr for Transport {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "ws" => Ok(Self::Ws),
+            "sse" => Ok(Self::Sse),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Which channels connections subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `all`, and one that nobody else has.
+    Own,
+    /// One of [`GROUPS`].
+    Groups,
+}
+
+impl FromStr for Layout {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "own" => Ok(Self::Own),
+            "groups" => Ok(Self::Groups),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Layout {
+    /// The query that subscribes connection `n`.
+    pub(crate) fn query(self, n: u32) -> String {
+        match self {
+            Self::Own => format!("channel=all&channel=own-{n}"),
+            Self::Groups => format!("channel=group-{}", n % GROUPS),
+        }
+    }
+
+    /// The channels that together reach everybody once, with the message for each.
+    pub(crate) fn round(self, round: u32) -> Vec<(String, String)> {
+        match self {
+            Self::Own => vec![("all".to_owned(), message(&format!("round {round} all")))],
+            Self::Groups => (0..GROUPS)
+                .map(|g| (format!("group-{g}"), message(&format!("round {round} {g}"))))
+                .collect(),
+        }
+    }
+
+    /// How many subscriptions `connections` have.
+    pub(crate) fn subscriptions(self, connections: u32) -> u64 {
+        match self {
+            Self::Own => 2 * u64::from(connections),
+            Self::Groups => u64::from(connections),
+        }
+    }
+
+    /// In words, for the report.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Own => "each connection in `all` and in a channel of its own",
+            Self::Groups => "1,000 channels, each connection in one",
+        }
+    }
+}
+
+/// The channel and the message that only connection `n` may get.
+pub(crate) fn own(n: u32) -> (String, String) {
+    (format!("own-{n}"), message(&format!("own {n} -")))
+}
+
+fn message(head: &str) -> String {
+    format!("{head:.<MESSAGE_BYTES$}").replacen("..", " .", 1)
+}
+
+/// What a message means for the connection that got it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// To everybody, number so and so.
+    Round(u32),
+    /// To this connection alone.
+    Own,
+    /// To somebody else.
+    Stray,
+    /// Not a message of ours, or not all of one.
+    Garbled,
+}
+
+/// What `payload` means for connection `n`.
+pub(crate) fn meaning(layout: Layout, n: u32, payload: &[u8]) -> Meaning {
+    if payload.len() != MESSAGE_BYTES {
+        return Meaning::Garbled;
+    }
+    let Ok(text) = std::str::from_utf8(payload) else {
+        return Meaning::Garbled;
+    };
+    let mut words = text.split(' ');
+    let mut next = || words.next().unwrap_or_default();
+    let (kind, number, whom) = (next(), next().parse::<u32>(), next());
+    match (kind, number) {
+        ("own", Ok(number)) if number == n => Meaning::Own,
+        ("own", Ok(_)) => Meaning::Stray,
+        ("round", Ok(round)) if round < ROUNDS_MAX => {
+            let mine = match layout {
+                Layout::Own => whom == "all",
+                Layout::Groups => whom.parse() == Ok(n % GROUPS),
+            };
+            if mine {
+                Meaning::Round(round)
+            } else {
+                Meaning::Stray
+            }
+        }
+        _ => Meaning::Garbled,
+    }
+}
+
+/// Where connection `n` comes from.
+pub(crate) fn source(n: u32) -> SocketAddrV4 {
+    let port = PORT_FIRST + u16::try_from(n % PORTS).unwrap_or_default();
+    SocketAddrV4::new(Ipv4Addr::from(SOURCE_FIRST + n / PORTS), port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_understood_by_whom_it_is_for_and_by_nobody_else() {
+        for n in [0, 7, 999, 1_000, 999_999] {
+            let (channel, text) = own(n);
+            assert_eq!(text.len(), MESSAGE_BYTES);
+            assert!(Layout::Own.query(n).ends_with(&channel));
+            assert_eq!(meaning(Layout::Own, n, text.as_bytes()), Meaning::Own);
+            assert_eq!(meaning(Layout::Own, n + 1, text.as_bytes()), Meaning::Stray);
+            let cut = &text.as_bytes()[1..];
+            assert_eq!(meaning(Layout::Own, n, cut), Meaning::Garbled);
+            for (channel, text) in Layout::Groups.round(3) {
+                let mine = Layout::Groups.query(n) == format!("channel={channel}");
+                let expect = if mine {
+                    Meaning::Round(3)
+                } else {
+                    Meaning::Stray
+                };
+                assert_eq!(meaning(Layout::Groups, n, text.as_bytes()), expect);
+            }
+            for (_, text) in Layout::Own.round(0) {
+                assert_eq!(meaning(Layout::Own, n, text.as_bytes()), Meaning::Round(0));
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_connections_share_a_source() {
+        let sources: std::collections::HashSet<_> = (0..200_000).map(source).collect();
+        assert_eq!(sources.len(), 200_000);
+        assert!(sources.iter().all(|source| source.port() >= 1_024));
+    }
+}

@@ -1,0 +1,155 @@
+//! Memory and sockets as the kernel tells them.
+
+use std::collections::BTreeMap;
+
+/// One look at the machine, in bytes unless the name says otherwise.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    /// Since the start of the run, in seconds of the guest's clock.
+    pub(crate) at_s: u64,
+    /// What the run was doing.
+    pub(crate) phase: &'static str,
+    /// Connections that the clients hold open.
+    pub(crate) alive: u64,
+    /// Deliveries that the clients got.
+    pub(crate) received: u64,
+    /// Pings that the clients got.
+    pub(crate) pings: u64,
+    /// The server's proportional set size.
+    pub(crate) server_pss: u64,
+    /// The most that the server had resident at once.
+    pub(crate) server_peak: u64,
+    /// The proportional set size of all clients.
+    pub(crate) clients_pss: u64,
+    /// All slab caches.
+    pub(crate) slab: u64,
+    /// Pages in socket buffers.
+    pub(crate) tcp_pages: u64,
+    /// Sockets in use, both ends.
+    pub(crate) tcp_sockets: u64,
+    /// `MemAvailable`.
+    pub(crate) available: u64,
+    /// `PageTables`.
+    pub(crate) page_tables: u64,
+    /// The server's time on processors so far, in ticks of 10 ms.
+    pub(crate) server_cpu_ticks: u64,
+}
+
+/// The columns of [`Sample::row`].
+pub(crate) const COLUMNS: &str = "at_s,phase,alive,received,pings,server_pss_bytes,server_peak_rss_bytes,\
+clients_pss_bytes,slab_bytes,tcp_buffer_bytes,tcp_sockets,available_bytes,page_table_bytes,server_cpu_ticks";
+
+const PAGE: u64 = 4_096;
+
+impl Sample {
+    /// Looks, with the server's and the clients' process ids.
+    pub(crate) fn take(server: u32, clients: &[u32]) -> Self {
+        let info = read("/proc/meminfo");
+        let sockets = read("/proc/net/sockstat");
+        let tcp = sockets
+            .lines()
+            .find_map(|line| line.strip_prefix("TCP: "))
+            .unwrap_or_default();
+        let tcp = |name: &str| {
+            let mut words = tcp.split(' ').skip_while(|word| *word != name).skip(1);
+            words.next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        };
+        let status = read(&format!("/proc/{server}/status"));
+        Self {
+            server_pss: pss(server),
+            server_peak: kib(&status, "VmHWM:"),
+            clients_pss: clients.iter().map(|&pid| pss(pid)).sum(),
+            slab: kib(&info, "Slab:"),
+            available: kib(&info, "MemAvailable:"),
+            page_tables: kib(&info, "PageTables:"),
+            tcp_pages: tcp("mem"),
+            tcp_sockets: tcp("inuse"),
+            server_cpu_ticks: ticks(server),
+            ..Self::default()
+        }
+    }
+
+    /// A line of the series.
+    pub(crate) fn row(&self) -> String {
+        format!(
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+            self.at_s,
+            self.phase,
+            self.alive,
+            self.received,
+            self.pings,
+            self.server_pss,
+            self.server_peak,
+            self.clients_pss,
+            self.slab,
+            self.tcp_pages * PAGE,
+            self.tcp_sockets,
+            self.available,
+            self.page_tables,
+            self.server_cpu_ticks
+        )
+    }
+}
+
+/// Empty where the kernel has no such file.
+pub(crate) fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The bytes of a line such as `Slab:   1234 kB`.
+fn kib(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    number.unwrap_or(0) * 1_024
+}
+
+fn pss(pid: u32) -> u64 {
+    kib(&read(&format!("/proc/{pid}/smaps_rollup")), "Pss:")
+}
+
+fn ticks(pid: u32) -> u64 {
+    let stat = read(&format!("/proc/{pid}/stat"));
+    // The name in brackets may hold spaces; user and system time are the 12th and 13th words behind it.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let times = rest.split_whitespace().skip(11).take(2);
+    times.filter_map(|word| word.parse::<u64>().ok()).sum()
+}
+
+/// Bytes of each slab cache: pages in use, so that half-empty slabs count.
+pub(crate) fn slabs() -> BTreeMap<String, u64> {
+    slabs_of(&read("/proc/slabinfo"))
+}
+
+fn slabs_of(text: &str) -> BTreeMap<String, u64> {
+    let mut caches = BTreeMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+        if let (Some(pages_per_slab), Some(slabs)) = (number(5), number(14)) {
+            caches.insert(words[0].to_owned(), pages_per_slab * slabs * PAGE);
+        }
+    }
+    caches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabinfo_counts_whole_slabs() {
+        let text = "slabinfo - version: 2.1\n# name <active_objs> ...\n\
+            TCP 26 26 2432 13 8 : tunables 0 0 0 : slabdata 2 2 0\n";
+        let caches = slabs_of(text);
+        assert_eq!(caches.len(), 1);
+        assert_eq!(caches["TCP"], 2 * 8 * 4_096);
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        let sample = Sample::take(std::process::id(), &[]);
+        assert!(sample.server_peak > 100_000);
+        assert!(sample.available > 0);
+        assert_eq!(COLUMNS.split(',').count(), sample.row().split(',').count());
+    }
+}
