@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::scenario::Scale;
+use clap::ValueEnum as _;
+
+use crate::scenario::{Scale, Scenario};
 
 /// Measure Throng and its peers side by side on this machine, and print one Markdown table
 ///
@@ -14,6 +16,9 @@ pub(crate) struct Args {
     /// Measure these alone: throng, throng-all, nchan, bun, socketify
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// Take these measurements alone
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_enum)]
+    measure: Vec<Scenario>,
     /// How often everything is measured; the table has medians [default: 3, with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
@@ -39,6 +44,13 @@ impl Args {
         } else {
             Scale::FULL
         }
+    }
+
+    /// What is to be measured, in the order of the table.
+    pub(crate) fn scenarios(&self) -> Vec<Scenario> {
+        let all = Scenario::value_variants().iter().copied();
+        all.filter(|scenario| self.measure.is_empty() || self.measure.contains(scenario))
+            .collect()
     }
 
     /// Whether a server is asked for.

@@ -24,9 +24,9 @@ pub(crate) fn rounds(
 ) -> Result<()> {
     let scale = args.scale();
     for round in 1..=args.rounds() {
-        for scenario in Scenario::ALL {
+        for scenario in args.scenarios() {
             for (place, peer) in peers.iter().enumerate() {
-                eprintln!("round {round}: {}, {}", scenario.name(), peer.title());
+                eprintln!("round {round}: {scenario:?}, {}", peer.title());
                 let folder = cache.empty_folder(&format!("run-{}", peer.key()))?;
                 let found = measure(peer.as_ref(), &folder, scenario, &scale);
                 match found {
@@ -35,7 +35,7 @@ pub(crate) fn rounds(
                         report.add(place, Ok(samples));
                     }
                     Err(error) => {
-                        let reason = format!("{}, round {round}: {error:#}", scenario.name());
+                        let reason = format!("{scenario:?}, round {round}: {error:#}");
                         eprintln!("failed: {reason}");
                         report.add(place, Err(reason));
                     }

@@ -57,7 +57,7 @@ impl Metric {
             Self::IdleBytes => {
                 format!("idle B per connection ({many} WebSockets, {few} channels)")
             }
-            Self::IdleOwnBytes => String::from("the same, a channel each"),
+            Self::IdleOwnBytes => String::from("idle B per connection, a channel each"),
             Self::StartBytes => String::from("MB before the first connection"),
             Self::LeftBytes => String::from("MB after all have left"),
             Self::AcceptUs => format!("CPU µs per accepted connection ({many} in a burst)"),
