@@ -8,6 +8,7 @@
 
 pub mod command;
 mod directive;
+pub mod exchange;
 pub mod filters;
 pub mod headers;
 pub mod hold;

@@ -1,0 +1,218 @@
+//! The way in: requests, tickets, and the threads behind them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest};
+use throng_types::ConnId;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::exchange::{Exchange, run};
+use crate::pool::Pool;
+
+/// Bytes of an answer that an origin may be ahead of the client.
+const WINDOW_BYTES: i64 = 64 << 10;
+/// Between two tries to hand an event to a shard whose mailbox is full, in milliseconds.
+const DELIVER_AGAIN_MS: u64 = 1;
+
+/// Hands an event to whoever asked: the connection, and the number that its request carried.
+/// Gives it back if there is no room at the moment.
+pub type Deliver = Arc<dyn Fn(ConnId, u32, OriginEvent) -> Result<(), OriginEvent> + Send + Sync>;
+
+/// Bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginOptions {
+    /// Threads.
+    pub threads: usize,
+    /// Requests that wait or run at once, over all origins.
+    pub requests_max: usize,
+    /// Bytes of an answer's head.
+    pub head_bytes_max: usize,
+    /// Connections kept for later, for each origin.
+    pub idle_max: usize,
+    /// How long one is kept, in milliseconds.
+    pub idle_timeout_ms: u64,
+}
+
+impl Default for OriginOptions {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            requests_max: 20_000,
+            head_bytes_max: 64 << 10,
+            idle_max: 256,
+            idle_timeout_ms: 15_000,
+        }
+    }
+}
+
+/// The running client. Dropping it ends all exchanges without a word.
+pub struct Origin {
+    runtime: Option<Runtime>,
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) options: OriginOptions,
+    pub(crate) pool: Pool,
+    pub(crate) tls: crate::tls::Connectors,
+    deliver: Deliver,
+    room: Arc<Semaphore>,
+}
+
+impl Origin {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// If the kernel gives none.
+    pub fn start(options: OriginOptions, deliver: Deliver) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .max_blocking_threads(16)
+            .thread_name("origin")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let shared = Shared {
+            options,
+            pool: Pool::new(options.idle_max, options.idle_timeout_ms),
+            tls: crate::tls::Connectors::default(),
+            deliver,
+            room: Arc::new(Semaphore::new(options.requests_max)),
+        };
+        Ok(Self {
+            runtime: Some(runtime),
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The way in, one for each shard.
+    ///
+    /// # Panics
+    /// Never: the runtime is there as long as this is.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        let runtime = self.runtime.as_ref().expect("taken only by drop");
+        Client {
+            handle: runtime.handle().clone(),
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The way in.
+#[derive(Clone)]
+pub struct Client {
+    handle: Handle,
+    shared: Arc<Shared>,
+}
+
+/// Bytes that an origin may still send. It may go below zero, because what one read brings is
+/// passed on whole.
+pub(crate) struct Credit {
+    left: AtomicI64,
+    more: Notify,
+}
+
+impl Credit {
+    fn grant(&self, bytes: usize) {
+        self.left.fetch_add(bytes as i64, Ordering::AcqRel);
+        self.more.notify_one();
+    }
+
+    pub(crate) fn spend(&self, bytes: usize) {
+        self.left.fetch_sub(bytes as i64, Ordering::AcqRel);
+    }
+
+    /// Waits until there is some. One task waits, and a grant that comes before it is remembered.
+    pub(crate) async fn some(&self) {
+        while self.left.load(Ordering::Acquire) <= 0 {
+            self.more.notified().await;
+        }
+    }
+}
+
+/// The hand on a request that was taken.
+pub struct Ticket {
+    credit: Arc<Credit>,
+    /// Dropped with the ticket, which the exchange notices.
+    _cancel: oneshot::Sender<()>,
+}
+
+impl Ticket {
+    /// The client has taken this many bytes of the answer: as many more may come.
+    pub fn grant(&self, bytes: usize) {
+        self.credit.grant(bytes);
+    }
+}
+
+impl Client {
+    /// Takes a request. Its events go to `conn`, with `token`.
+    ///
+    /// # Errors
+    /// [`OriginFault::Busy`] if there is no room; nothing follows then.
+    pub fn submit(
+        &self,
+        conn: ConnId,
+        token: u32,
+        request: OriginRequest,
+    ) -> Result<Ticket, OriginFailure> {
+        let Ok(permit) = self.shared.room.clone().try_acquire_owned() else {
+            let requests_max = self.shared.options.requests_max;
+            return Err(OriginFailure {
+                fault: OriginFault::Busy,
+                detail: format!("{requests_max} requests to backends are under way"),
+            });
+        };
+        let credit = Arc::new(Credit {
+            left: AtomicI64::new(WINDOW_BYTES),
+            more: Notify::new(),
+        });
+        let (cancel, cancelled) = oneshot::channel();
+        let exchange = Exchange {
+            conn,
+            token,
+            request,
+            credit: credit.clone(),
+            shared: self.shared.clone(),
+        };
+        self.handle.spawn(guarded(exchange, cancelled, permit));
+        Ok(Ticket {
+            credit,
+            _cancel: cancel,
+        })
+    }
+}
+
+async fn guarded(
+    exchange: Exchange,
+    cancelled: oneshot::Receiver<()>,
+    permit: OwnedSemaphorePermit,
+) {
+    tokio::select! {
+        biased;
+        _ = cancelled => {}
+        () = run(exchange) => {}
+    }
+    drop(permit);
+}
+
+impl Shared {
+    /// Hands an event over, waiting for room.
+    pub(crate) async fn deliver(&self, conn: ConnId, token: u32, mut event: OriginEvent) {
+        while let Err(back) = (self.deliver)(conn, token, event) {
+            event = back;
+            tokio::time::sleep(std::time::Duration::from_millis(DELIVER_AGAIN_MS)).await;
+        }
+    }
+}

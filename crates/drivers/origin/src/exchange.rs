@@ -1,0 +1,271 @@
+//! One request, from the choice of an origin to the last byte of its answer.
+//!
+//! Which failure leads to another try: an origin that cannot be connected to hands over to the
+//! next; a kept connection that turns out to be closed is replaced, if the request may be sent
+//! twice or none of it was taken. Nothing else is tried again, because the origin may have
+//! done what it was asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest};
+use throng_http1::BodyDecoder;
+use throng_types::ConnId;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::client::{Credit, Shared};
+use crate::connect::Stream;
+use crate::pool::Key;
+use crate::wire::{Answer, decode, encode, limits};
+
+/// Bytes of one read.
+const READ_BYTES: usize = 16 << 10;
+/// Answers of the kind 1xx before the real one.
+const INTERIM_MAX: usize = 16;
+
+/// What a task carries out.
+pub(crate) struct Exchange {
+    pub(crate) conn: ConnId,
+    pub(crate) token: u32,
+    pub(crate) request: OriginRequest,
+    pub(crate) credit: Arc<Credit>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What went wrong on one connection.
+enum Trouble {
+    /// Nothing of the answer has come; `is_unsent` says that the request was not taken whole.
+    Early { is_unsent: bool, detail: String },
+    /// It is over.
+    Final(OriginFault, String),
+}
+
+/// An answer whose head is whole.
+struct Begun {
+    stream: Stream,
+    answer: Answer,
+    /// What came behind the head.
+    rest: Vec<u8>,
+}
+
+/// Carries out one exchange and tells what comes of it.
+pub(crate) async fn run(exchange: Exchange) {
+    if let Err((fault, detail)) = exchange.carry_out().await {
+        let failure = OriginFailure { fault, detail };
+        exchange.tell(OriginEvent::Failed(failure)).await;
+    }
+}
+
+impl Exchange {
+    async fn tell(&self, event: OriginEvent) {
+        self.shared.deliver(self.conn, self.token, event).await;
+    }
+
+    async fn carry_out(&self) -> Result<(), (OriginFault, String)> {
+        let host = self.request.headers.iter().find(|header| header.is("Host"));
+        let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
+        let host = host.unwrap_or_default();
+        let mut tried = Vec::new();
+        for target in self.request.targets.iter() {
+            let Some(key) = Key::of(target, &host) else {
+                continue;
+            };
+            let mut bytes = Vec::new();
+            encode(&self.request, target, &mut bytes);
+            match self.begin(&key, &bytes, &mut tried).await? {
+                Some(begun) => return self.relay(key, begun).await,
+                None => continue,
+            }
+        }
+        Err((OriginFault::Unreachable, tried.join("; ")))
+    }
+
+    /// Sends the request to one origin and reads the head of its answer; `None` if the next
+    /// origin is to be tried.
+    async fn begin(
+        &self,
+        key: &Key,
+        bytes: &[u8],
+        tried: &mut Vec<String>,
+    ) -> Result<Option<Begun>, (OriginFault, String)> {
+        if let Some(stream) = self.shared.pool.take(key) {
+            match self.ask(stream, bytes).await {
+                Ok(begun) => return Ok(Some(begun)),
+                Err(Trouble::Early { is_unsent, .. })
+                    if is_unsent || self.request.is_idempotent() => {}
+                Err(trouble) => return Err(trouble.told(key)),
+            }
+        }
+        let within = Duration::from_millis(self.request.connect_timeout_ms);
+        match Stream::connect(key, &self.shared.tls, within).await {
+            Ok(stream) => match self.ask(stream, bytes).await {
+                Ok(begun) => Ok(Some(begun)),
+                Err(trouble) => Err(trouble.told(key)),
+            },
+            Err(detail) => {
+                tried.push(detail);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn ask(&self, mut stream: Stream, bytes: &[u8]) -> Result<Begun, Trouble> {
+        let within = Duration::from_millis(self.request.response_timeout_ms);
+        let talk = async {
+            let written = async {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            };
+            if let Err(error) = written.await {
+                // It may have answered early, without reading all.
+                let early = Trouble::Early {
+                    is_unsent: true,
+                    detail: format!("the connection broke while the request was sent: {error}"),
+                };
+                return self.head(&mut stream).await.map_err(|_| early);
+            }
+            self.head(&mut stream).await
+        };
+        let (answer, rest) = match tokio::time::timeout(within, talk).await {
+            Ok(result) => result?,
+            Err(_) => {
+                let detail = format!("no answer within {} ms", within.as_millis());
+                return Err(Trouble::Final(OriginFault::Timeout, detail));
+            }
+        };
+        Ok(Begun {
+            stream,
+            answer,
+            rest,
+        })
+    }
+
+    /// Reads until a head that is not 1xx is whole.
+    async fn head(&self, stream: &mut Stream) -> Result<(Answer, Vec<u8>), Trouble> {
+        let limits = limits(self.shared.options.head_bytes_max);
+        let is_head = self.request.method == "HEAD";
+        let mut input = Vec::new();
+        let mut interim = 0;
+        loop {
+            match decode(&input, &limits, is_head) {
+                Ok(Some(answer)) if (100..200).contains(&answer.head.code) => {
+                    interim += 1;
+                    // 101 would make this another protocol, for which nobody asked.
+                    if answer.head.code == 101 || interim > INTERIM_MAX {
+                        let detail = "an upgrade that nobody asked for".to_owned();
+                        return Err(Trouble::Final(OriginFault::Garbage, detail));
+                    }
+                    input.drain(..answer.bytes);
+                    continue;
+                }
+                Ok(Some(answer)) => {
+                    let rest = input.split_off(answer.bytes);
+                    return Ok((answer, rest));
+                }
+                Ok(None) => {}
+                Err(fault) => {
+                    let detail = format!("the answer is no HTTP: {}", fault.reason());
+                    return Err(Trouble::Final(OriginFault::Garbage, detail));
+                }
+            }
+            input.reserve(READ_BYTES);
+            let begun = !input.is_empty();
+            let ended = match stream.read_buf(&mut input).await {
+                Ok(0) => "it closed the connection".to_owned(),
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            let detail = format!("no answer: {ended}");
+            return Err(if begun {
+                Trouble::Final(OriginFault::Cut, detail)
+            } else {
+                Trouble::Early {
+                    is_unsent: false,
+                    detail,
+                }
+            });
+        }
+    }
+
+    /// Passes the answer on, at the client's pace.
+    async fn relay(&self, key: Key, begun: Begun) -> Result<(), (OriginFault, String)> {
+        let Begun {
+            mut stream,
+            answer,
+            mut rest,
+        } = begun;
+        let limits = limits(self.shared.options.head_bytes_max);
+        let mut decoder = BodyDecoder::for_response(answer.body, &limits);
+        self.tell(OriginEvent::Head(answer.head)).await;
+        loop {
+            self.pass_on(&mut decoder, &mut rest).await?;
+            if decoder.is_done() {
+                break;
+            }
+            // Nothing is read before there is room for it.
+            self.credit.some().await;
+            rest.reserve(READ_BYTES);
+            match stream.read_buf(&mut rest).await {
+                Ok(0) if decoder.may_end_here() => {
+                    self.tell(OriginEvent::End).await;
+                    return Ok(());
+                }
+                Ok(0) => {
+                    let detail = format!("{}:{} ended its answer early", key.host, key.port);
+                    return Err((OriginFault::Cut, detail));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let detail = format!("{}:{}: {error}", key.host, key.port);
+                    return Err((OriginFault::Cut, detail));
+                }
+            }
+        }
+        if answer.keep_alive && rest.is_empty() {
+            self.shared.pool.put(key, stream);
+        }
+        self.tell(OriginEvent::End).await;
+        Ok(())
+    }
+
+    async fn pass_on(
+        &self,
+        decoder: &mut BodyDecoder,
+        input: &mut Vec<u8>,
+    ) -> Result<(), (OriginFault, String)> {
+        let mut used = 0;
+        let mut data = Vec::new();
+        while !decoder.is_done() && used < input.len() {
+            let step = decoder.feed(&input[used..]);
+            let step = step.map_err(|fault| {
+                let detail = format!("the body of the answer is broken: {}", fault.reason());
+                (OriginFault::Garbage, detail)
+            })?;
+            data.extend_from_slice(step.data);
+            used += step.consumed;
+        }
+        input.drain(..used);
+        if !data.is_empty() {
+            self.credit.spend(data.len());
+            self.tell(OriginEvent::Body(data)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Trouble {
+    fn told(self, key: &Key) -> (OriginFault, String) {
+        let (fault, detail) = match self {
+            Self::Early { is_unsent, detail } => {
+                let fault = if is_unsent {
+                    OriginFault::Unsent
+                } else {
+                    OriginFault::Cut
+                };
+                (fault, detail)
+            }
+            Self::Final(fault, detail) => (fault, detail),
+        };
+        (fault, format!("{}:{}: {detail}", key.host, key.port))
+    }
+}

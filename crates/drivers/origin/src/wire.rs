@@ -1,0 +1,116 @@
+//! The bytes of a request, and the head of an answer.
+
+use throng_grip::exchange::{OriginHead, OriginRequest};
+use throng_grip::headers::Header;
+use throng_grip::routes::Target;
+use throng_http1::{BadResponse, Limits, ResponseBody, parse_response};
+
+/// Field lines of an answer; the parser's own bound.
+const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
+
+/// Appends a request as one origin gets it.
+pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>) {
+    out.extend(request.method.bytes().filter(u8::is_ascii_graphic));
+    out.push(b' ');
+    // The client's target was checked when it was read, and a link when it was resolved; this
+    // keeps a route's own text from breaking out of the line.
+    out.extend(request.path.bytes().filter(u8::is_ascii_graphic));
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    if let Some(host) = &target.host {
+        field("Host", host.as_bytes(), out);
+    }
+    for header in &request.headers {
+        let is_ours = header.is("Content-Length")
+            || header.is("Transfer-Encoding")
+            || header.is("Connection")
+            || header.is("Host") && target.host.is_some();
+        if !is_ours {
+            field(&header.name, &header.value, out);
+        }
+    }
+    let has_body =
+        !request.body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
+    if has_body {
+        field(
+            "Content-Length",
+            request.body.len().to_string().as_bytes(),
+            out,
+        );
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&request.body);
+}
+
+fn field(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    let is_odd = |byte: u8| byte <= b' ' || byte == b':' || byte >= 127;
+    out.extend(
+        name.bytes()
+            .map(|byte| if is_odd(byte) { b'_' } else { byte }),
+    );
+    out.extend_from_slice(b": ");
+    let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 127;
+    out.extend(
+        value
+            .iter()
+            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
+    );
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A head, and how its body ends.
+pub(crate) struct Answer {
+    pub(crate) head: OriginHead,
+    pub(crate) body: ResponseBody,
+    pub(crate) keep_alive: bool,
+    pub(crate) bytes: usize,
+}
+
+/// Bounds of an answer; its body has none, because it is passed on as it comes.
+pub(crate) fn limits(head_bytes_max: usize) -> Limits {
+    Limits {
+        head_bytes_max,
+        headers_max: HEADERS_MAX,
+        body_bytes_max: u64::MAX,
+    }
+}
+
+/// Reads the head of an answer; `None` while it is not whole.
+pub(crate) fn decode(
+    input: &[u8],
+    limits: &Limits,
+    is_head: bool,
+) -> Result<Option<Answer>, BadResponse> {
+    let Some((response, bytes)) = parse_response(input, limits, is_head)? else {
+        return Ok(None);
+    };
+    let headers = response.headers();
+    let declared = headers.get("content-length");
+    Ok(Some(Answer {
+        head: OriginHead {
+            code: response.status,
+            reason: reason(input),
+            headers: headers
+                .map(|(name, value)| Header::new(name, value))
+                .collect(),
+            body_bytes: match response.body {
+                ResponseBody::Length(bytes) => Some(bytes),
+                ResponseBody::None if is_head => declared.and_then(|text| text.parse().ok()),
+                _ => None,
+            },
+            is_bodiless: matches!(response.body, ResponseBody::None),
+        },
+        body: response.body,
+        keep_alive: response.keep_alive(),
+        bytes,
+    }))
+}
+
+/// What stands behind the code in a checked status line.
+fn reason(input: &[u8]) -> String {
+    let line = input
+        .split(|&byte| byte == b'\r')
+        .next()
+        .unwrap_or_default();
+    // `HTTP/1.1 200 ` has 13 bytes.
+    String::from_utf8_lossy(line.get(13..).unwrap_or_default()).into_owned()
+}

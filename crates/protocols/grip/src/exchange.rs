@@ -1,0 +1,129 @@
+//! One request to an origin and what comes back, as values: the words between sessions,
+//! which make requests, and the driver, which carries them.
+//!
+//! Never: sends anything, or knows who asked.
+
+use std::sync::Arc;
+
+use crate::headers::{Header, HeaderRef};
+use crate::routes::Target;
+
+/// A request to the first of several origins that can be reached.
+#[derive(Clone, Debug)]
+pub struct OriginRequest {
+    /// In the order in which they are tried.
+    pub targets: Arc<[Target]>,
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// All fields, `Host` among them, but none that delimits the body. A target with a host of
+    /// its own replaces `Host`.
+    pub headers: Vec<Header>,
+    /// The body, whole.
+    pub body: Vec<u8>,
+    /// How long connecting to one origin may take, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// How long the head of the answer may take after the request was written, in milliseconds.
+    pub response_timeout_ms: u64,
+}
+
+impl OriginRequest {
+    /// Whether doing it twice does no more than doing it once (RFC 9110 section 9.2.2), so that
+    /// it may be sent again when a connection breaks before the answer.
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        const SAFE: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+        SAFE.contains(&self.method.as_str())
+    }
+}
+
+/// What an origin does, in this order: a head, then pieces of the body, then the end; or a
+/// failure at any time, and nothing after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginEvent {
+    /// The head of the answer; 1xx answers are passed over.
+    Head(OriginHead),
+    /// Bytes of the body, without their transfer coding.
+    Body(Vec<u8>),
+    /// The body is whole.
+    End,
+    /// There is no answer, or no more of it.
+    Failed(OriginFailure),
+}
+
+/// The head of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginHead {
+    /// 200 to 999.
+    pub code: u16,
+    /// As the origin wrote it; may be empty.
+    pub reason: String,
+    /// All fields, in their order.
+    pub headers: Vec<Header>,
+    /// How long the body is, if that was declared.
+    pub body_bytes: Option<u64>,
+    /// There is no body.
+    pub is_bodiless: bool,
+}
+
+impl OriginHead {
+    /// The fields as readers of instructions take them.
+    #[must_use]
+    pub fn fields(&self) -> Vec<HeaderRef<'_>> {
+        let headers = self.headers.iter();
+        headers
+            .map(|header| (header.name.as_str(), header.value.as_slice()))
+            .collect()
+    }
+}
+
+/// Why an answer does not come, and how far it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginFault {
+    /// No origin could be connected to, or none spoke TLS as it must.
+    Unreachable,
+    /// The connection broke before the request was written.
+    Unsent,
+    /// The head did not come in time.
+    Timeout,
+    /// The connection ended before the answer was whole.
+    Cut,
+    /// What came is no HTTP, or breaks a bound.
+    Garbage,
+    /// There is no room for another request.
+    Busy,
+}
+
+impl OriginFault {
+    /// The status that a client gets in place of an answer.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Timeout => 504,
+            Self::Busy => 503,
+            Self::Unreachable | Self::Unsent | Self::Cut | Self::Garbage => 502,
+        }
+    }
+
+    /// A sentence for that client, which tells nothing about the network behind.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Unreachable => "no backend of this path can be reached",
+            Self::Unsent | Self::Cut => "the backend ended the connection without an answer",
+            Self::Timeout => "the backend did not answer in time",
+            Self::Garbage => "the backend's answer is not valid HTTP, or too large",
+            Self::Busy => "too many requests wait for backends; try again",
+        }
+    }
+}
+
+/// A failure, and what an operator should read about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginFailure {
+    /// What kind.
+    pub fault: OriginFault,
+    /// What happened where.
+    pub detail: String,
+}
