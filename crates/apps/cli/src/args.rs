@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{completions, config, doctor, publish, reference, serve, subscribe, token};
+use crate::commands::{
+    bench, completions, config, doctor, publish, reference, serve, subscribe, token,
+};
 
 /// The version of this binary.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -25,6 +27,7 @@ pub(crate) enum Command {
     Subscribe(subscribe::Args),
     Config(config::Args),
     Doctor(doctor::Args),
+    Bench(bench::Args),
     Token(token::Args),
     /// Print the version.
     Version,

@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     Refused,
     /// The server could not start.
     Start,
+    /// A run of the load generator, whose library has codes of its own.
+    Bench(throng_bench::check::Exit),
 }
 
 /// Code and meaning of every way to end.
@@ -92,6 +94,7 @@ impl Exit {
             Self::Unreachable => 5,
             Self::Refused => 6,
             Self::Start => 7,
+            Self::Bench(exit) => exit.code(),
         }
     }
 }

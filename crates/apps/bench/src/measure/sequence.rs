@@ -243,6 +243,14 @@ impl Tracks {
         }
     }
 
+    /// Whether no message has come yet, whatever is expected.
+    #[must_use]
+    pub fn heard_nothing(&self) -> bool {
+        self.entries
+            .iter()
+            .all(|entry| entry.tracker.highest < entry.tracker.first)
+    }
+
     /// How many pairs are followed.
     #[must_use]
     pub const fn len(&self) -> usize {

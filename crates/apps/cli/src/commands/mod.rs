@@ -1,5 +1,6 @@
 //! One module for each command: its arguments and what it does.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: Command) -> Result {
         Command::Subscribe(args) => subscribe::run(args),
         Command::Config(args) => config::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Token(args) => token::run(args),
         Command::Version => {
             console::print(format!("throng {VERSION}\n"))?;

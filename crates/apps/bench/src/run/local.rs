@@ -1,0 +1,225 @@
+//! The workers of this machine: their threads, orders to them, and their figures added up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use throng_engine::{ConnLimits, Door, ShardOptions};
+use throng_types::ShardId;
+
+use crate::measure::{Counters, DeliveryCounts, Latency, Running};
+use crate::worker::{
+    Clock, Metronome, Order, PrepareError, Report, Script, UNREAD_ABOVE_BYTES, Wakes, Worker,
+    WorkerParts,
+};
+
+/// What publishers may have written and the kernel not taken. Beyond it the server is not merely slow.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// How long a worker may take to answer before its last figures are shown again.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// How long it may take to finish the counts of its connections.
+const FINISH_WITHIN: Duration = Duration::from_secs(60);
+
+/// Figures of all workers: totals so far, and histograms since they were asked before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interval {
+    pub(crate) counters: Counters,
+    pub(crate) deliveries: DeliveryCounts,
+    pub(crate) delivery: Latency,
+    pub(crate) connect: Latency,
+    pub(crate) lag: Latency,
+    pub(crate) running: Option<Running>,
+    pub(crate) due_events: u64,
+    pub(crate) pending: u64,
+    pub(crate) arrivals_done: bool,
+    pub(crate) busy: Vec<f64>,
+    pub(crate) back: Latency,
+    pub(crate) dropped: u64,
+    pub(crate) with_data: u64,
+    pub(crate) with_loss: u64,
+    pub(crate) expecting: u64,
+    pub(crate) remarks: BTreeMap<String, u64>,
+}
+
+impl Interval {
+    fn add(&mut self, report: &Report) {
+        self.counters.merge(&report.counters);
+        self.deliveries.merge(&report.deliveries);
+        self.delivery.merge(&report.delivery);
+        self.connect.merge(&report.connect);
+        self.lag.merge(&report.lag);
+        if let Some(running) = &report.running {
+            self.running.get_or_insert_default().merge(running);
+        }
+        self.due_events += report.due_events;
+        self.pending += report.pending;
+        self.arrivals_done &= report.arrivals_done;
+        self.busy.push(report.busy);
+        self.back.merge(&report.back);
+        self.dropped += report.dropped;
+        self.with_data += report.with_data;
+        self.with_loss += report.with_loss;
+        self.expecting += report.expecting;
+        for (what, count) in &report.remarks {
+            *self.remarks.entry(what.clone()).or_default() += count;
+        }
+    }
+}
+
+/// See the module's head.
+pub(crate) struct Local {
+    doors: Vec<Door<Order>>,
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+    reports: Receiver<Report>,
+    latest: Vec<Option<Report>>,
+    // Dropped after the workers have been joined.
+    _metronome: Metronome,
+}
+
+/// How workers are started.
+pub(crate) struct Start {
+    pub(crate) clock: Clock,
+    /// The run's zero, in µs.
+    pub(crate) begin_us: u64,
+    /// How many threads open connections.
+    pub(crate) openers: usize,
+    /// Whether mean and spread of all latencies are wanted.
+    pub(crate) running: bool,
+}
+
+impl Local {
+    /// Starts the workers; nothing is due before `begin_us`.
+    pub(crate) fn start(script: &Arc<Script>, start: &Start) -> Result<Self, PrepareError> {
+        let system = |what| move |why| PrepareError::System { what, why };
+        let workers = start.openers + usize::from(script.publish.is_some());
+        let options = (0..workers).map(|number| ShardOptions {
+            shard: ShardId(number as u8),
+            listeners: Vec::new(),
+            limits: ConnLimits {
+                queue_bytes_max: QUEUE_BYTES_MAX,
+                unread_above_bytes: if number < start.openers {
+                    UNREAD_ABOVE_BYTES
+                } else {
+                    // A publisher reads its answers however much it has to say.
+                    usize::MAX
+                },
+            },
+            started: start.clock.started(),
+        });
+        let (seats, doors) =
+            throng_engine::seats(options.collect()).map_err(system("the workers' reactors"))?;
+        let wakes = Wakes::new(workers);
+        let metronome = Metronome::start(wakes.clone(), start.clock, doors.clone())
+            .map_err(system("the metronome's thread"))?;
+        let (sender, reports) = channel();
+        let mut threads = Vec::with_capacity(workers);
+        for (number, seat) in seats.into_iter().enumerate() {
+            let (script, wakes, sender) = (script.clone(), wakes.clone(), sender.clone());
+            let Some(beat) = metronome.thread() else {
+                break;
+            };
+            let (clock, begin_us, openers) = (start.clock, start.begin_us, start.openers);
+            let running = start.running;
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || {
+                    let worker = Worker::new(WorkerParts {
+                        script: &script,
+                        clock,
+                        number,
+                        openers,
+                        begin_us,
+                        reports: sender,
+                        wakes,
+                        metronome: beat,
+                        running,
+                    });
+                    seat.with(worker).run(|_, _, _| {}).map(|_| ())
+                })
+                .map_err(system("a worker's thread"))?;
+            threads.push(thread);
+        }
+        Ok(Self {
+            doors,
+            threads,
+            reports,
+            latest: (0..workers).map(|_| None).collect(),
+            _metronome: metronome,
+        })
+    }
+
+    /// Gives an order to all workers.
+    pub(crate) fn order(&self, make: impl Fn() -> Order) {
+        for door in &self.doors {
+            let mut order = make();
+            // A full mailbox is a worker that is busy: it empties it every turn. One that has ended gives the
+            // order back forever, so there is an end to asking.
+            for _ in 0..1000 {
+                match door.send(order) {
+                    Ok(()) => break,
+                    Err(back) => order = back,
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Asks all workers for their figures.
+    pub(crate) fn ask(&mut self) -> Interval {
+        self.order(|| Order::Report);
+        self.gather(ANSWER_WITHIN, false)
+    }
+
+    /// Has all workers finish, and waits for them.
+    pub(crate) fn finish(mut self) -> Interval {
+        self.order(|| Order::Finish);
+        let interval = self.gather(FINISH_WITHIN, true);
+        for thread in std::mem::take(&mut self.threads) {
+            // A worker that panicked has said so on standard error, and its figures are missing.
+            let _ = thread.join();
+        }
+        interval
+    }
+
+    fn gather(&mut self, within: Duration, last: bool) -> Interval {
+        let until = Instant::now() + within;
+        let mut answered = vec![false; self.latest.len()];
+        let mut interval = Interval {
+            arrivals_done: true,
+            ..Interval::default()
+        };
+        while !answered.iter().all(|&done| done) {
+            let left = until.saturating_duration_since(Instant::now());
+            let report = match self.reports.recv_timeout(left) {
+                Ok(report) => report,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            };
+            let number = report.worker;
+            let (Some(slot), Some(done)) = (self.latest.get_mut(number), answered.get_mut(number))
+            else {
+                continue;
+            };
+            // Histograms are of the time since the report before, so those of a late answer count too.
+            interval.delivery.merge(&report.delivery);
+            interval.connect.merge(&report.connect);
+            interval.lag.merge(&report.lag);
+            if last && !report.last {
+                continue;
+            }
+            *done = true;
+            *slot = Some(Report {
+                delivery: Latency::new(),
+                connect: Latency::new(),
+                lag: Latency::new(),
+                ..report
+            });
+        }
+        for report in self.latest.iter().flatten() {
+            interval.add(report);
+        }
+        interval.arrivals_done &= self.latest.iter().all(Option::is_some);
+        interval
+    }
+}

@@ -1,0 +1,275 @@
+//! A run on this machine, from a scenario to its results.
+//!
+//! Owns: threads, the course of the run, one row a second, the results. Never: prints; whoever wants to see the run
+//! while it goes on hands in an [`Observer`].
+//!
+//! ```no_run
+//! use throng_bench::plan::{Dialect, Kind, Scenario, Target, Transport};
+//! use throng_bench::{RunOptions, run_scenario};
+//!
+//! let target = Target::parse("ws://127.0.0.1:8000/ws?channel={channel:url}")?;
+//! let mut scenario = Scenario::new(Kind::Hold, vec![target], Transport::websocket(Dialect::Plain));
+//! scenario.channels = vec!["group-{n%10}".into()];
+//! scenario.set_clients(1000, 500.0);
+//! let finished = run_scenario(&scenario, &RunOptions::default())?;
+//! assert_eq!(finished.results.totals.counters.alive(), 1000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod collect;
+mod drive;
+mod local;
+mod machine;
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use self::collect::Finished;
+pub use self::server::Watch;
+
+use self::collect::{Collector, Footprint, own_memory};
+use self::drive::Drive;
+use self::local::{Local, Start};
+use self::server::ServerWatch;
+use crate::measure::{Counters, DeliveryCounts, Latency, Running, Sample, Verdict};
+use crate::plan::{Scenario, Target};
+use crate::report::{Manifest, Results, SCHEMA, Totals};
+use crate::worker::{Clock, Part, PrepareError, Script};
+
+/// How many connections one thread opens and keeps before another one helps it.
+const CLIENTS_PER_THREAD: u64 = 20_000;
+/// From the start of the workers to the first connection.
+const BEGIN_IN_US: u64 = 100_000;
+/// Descriptors that the process needs besides its connections.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// How a scenario is run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// What the run is called; the scenario's name otherwise.
+    pub title: Option<String>,
+    /// The command line, for the manifest.
+    pub command: Vec<String>,
+    /// How many threads open connections; as many as there are processors at most, otherwise.
+    pub threads: Option<usize>,
+    /// Whether the scenario's clients are opened; publishing alone needs them only to know the channels.
+    pub subscribers: bool,
+    /// How the server is watched.
+    pub watch: Watch,
+    /// The server's own metrics page.
+    pub metrics: Option<Target>,
+    /// Whether mean and spread of all latencies are wanted, for MigratoryData's lines.
+    pub running: bool,
+    /// What a reader of the report must know.
+    pub notes: Vec<String>,
+    /// Set it to end the run early; the results are written all the same.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            title: None,
+            command: Vec::new(),
+            threads: None,
+            subscribers: true,
+            watch: Watch::Auto,
+            metrics: None,
+            running: false,
+            notes: Vec::new(),
+            stop: drive::flag(),
+        }
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections are being opened.
+    Ramp,
+    /// All stand; nothing counts yet.
+    WarmUp,
+    /// Figures count.
+    Hold,
+    /// Nothing more is sent; what is on its way arrives.
+    Drain,
+}
+
+impl Phase {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ramp => "ramp",
+            Self::WarmUp => "warm-up",
+            Self::Hold => "hold",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// A run that goes on, at the end of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// What runs.
+    pub scenario: &'a Scenario,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Since the start, in ms.
+    pub at_ms: u64,
+    /// The row.
+    pub sample: &'a Sample,
+    /// The row before.
+    pub before: Option<&'a Sample>,
+    /// Connections and publications so far.
+    pub counters: &'a Counters,
+    /// Deliveries so far.
+    pub deliveries: &'a DeliveryCounts,
+    /// Latencies of deliveries so far.
+    pub delivery: &'a Latency,
+    /// Times to be usable so far.
+    pub connect: &'a Latency,
+    /// Mean and spread of all latencies, where they are kept.
+    pub running: Option<&'a Running>,
+    /// Latencies of the row's deliveries.
+    pub row_delivery: &'a Latency,
+    /// Times to be usable of the row.
+    pub row_connect: &'a Latency,
+    /// The generator's lag in the row.
+    pub row_lag: &'a Latency,
+}
+
+/// Whoever wants to see a run while it goes on.
+pub trait Observer {
+    /// A row has ended; about once a second.
+    fn on_row(&mut self, snapshot: &Snapshot<'_>);
+}
+
+impl<F: FnMut(&Snapshot<'_>)> Observer for F {
+    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
+        self(snapshot);
+    }
+}
+
+/// Runs a scenario on this machine.
+///
+/// # Errors
+/// Why it cannot run here; nothing was opened then. What fails while it runs is in the results.
+pub fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Finished, PrepareError> {
+    run_observed(scenario, options, &mut |_: &Snapshot<'_>| {})
+}
+
+/// Runs a scenario on this machine, and tells somebody about it each second.
+///
+/// # Errors
+/// As [`run_scenario`].
+pub fn run_observed(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<Finished, PrepareError> {
+    let clock = Clock::start(0);
+    let script = Arc::new(Script::new(scenario, Part::WHOLE)?);
+    let clients = if options.subscribers {
+        script.clients()
+    } else {
+        0
+    };
+    check_descriptors(clients + publishers(scenario))?;
+    let targets: Vec<_> = script.goals.iter().map(|goal| goal.address).collect();
+    let mut watch = ServerWatch::new(&options.watch, options.metrics.clone(), &targets);
+    let mut collector = Collector::new(watch.name());
+    collector.notes.clone_from(&options.notes);
+    let openers = if options.subscribers {
+        threads(options.threads, clients)
+    } else {
+        0
+    };
+    let begin_us = clock.now_us() + BEGIN_IN_US;
+    let start = Start {
+        clock,
+        begin_us,
+        openers,
+        running: options.running,
+    };
+    let mut local = Local::start(&script, &start)?;
+    collector.before = Footprint {
+        generator_bytes: own_memory(),
+        server: watch.sample(),
+        alive: 0,
+    };
+    let interrupted = Drive {
+        scenario,
+        local: &mut local,
+        collector: &mut collector,
+        watch: &mut watch,
+        clock,
+        begin_us,
+        stop: &options.stop,
+        storm: &AtomicBool::new(false),
+        observer,
+        settles: true,
+        next_row_us: begin_us + 1_000_000,
+        next_ask_us: 0,
+        phase: Phase::Ramp,
+    }
+    .run();
+    let last = local.finish();
+    collector.take(last);
+    let at_ms = clock.now_us().saturating_sub(begin_us) / 1000;
+    collector.row(at_ms, watch.sample(), own_memory());
+    let title = options
+        .title
+        .clone()
+        .unwrap_or_else(|| scenario.name.clone());
+    Ok(collector.finish(scenario, title, options.command.clone(), interrupted))
+}
+
+fn publishers(scenario: &Scenario) -> u64 {
+    scenario
+        .publish
+        .as_ref()
+        .map_or(0, |publish| u64::from(publish.publishers))
+}
+
+fn threads(asked: Option<usize>, clients: u64) -> usize {
+    let wanted = clients.div_ceil(CLIENTS_PER_THREAD) as usize;
+    let most = asked.unwrap_or_else(|| wanted.min(throng_sys::cpu::count()));
+    most.clamp(1, 64)
+}
+
+/// Raises the soft limit of descriptors as far as it may, and refuses what does not fit.
+fn check_descriptors(connections: u64) -> Result<(), PrepareError> {
+    let needed = connections + OTHER_DESCRIPTORS;
+    let mut limit = throng_sys::limits::nofile().soft;
+    if limit < needed {
+        limit = throng_sys::limits::raise_nofile().map_or(limit, |raised| raised.soft);
+    }
+    if limit < needed {
+        return Err(PrepareError::Limit {
+            limit: "nofile",
+            sentence: format!(
+                "this process may open {limit} descriptors and the run needs {needed}; raise the hard limit (ulimit -Hn, LimitNOFILE)"
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Results without anything in them.
+pub(crate) fn empty_results(scenario: &Scenario) -> Results {
+    Results {
+        schema: SCHEMA,
+        manifest: Manifest::default(),
+        scenario: scenario.clone(),
+        totals: Totals::default(),
+        server: None,
+        verdict: Verdict::Valid,
+        checks: Vec::new(),
+        steps: Vec::new(),
+        agents: Vec::new(),
+        notes: Vec::new(),
+        series: Vec::new(),
+    }
+}

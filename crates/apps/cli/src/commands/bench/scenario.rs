@@ -1,0 +1,87 @@
+//! `throng bench run`: a scenario from a file, ours or Tsung's.
+
+use std::path::{Path, PathBuf};
+
+use throng_bench::import::{Imported, TsungOptions, read_tsung};
+use throng_bench::plan::{Scenario, Target, read_toml};
+use throng_bench::units;
+
+use super::Common;
+use crate::console;
+use crate::failure::{Failure, Result};
+
+/// Run a scenario: a TOML file, or the XML of Tsung
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The scenario; a file whose name ends in .xml is read as Tsung's
+    file: PathBuf,
+    /// Go here instead of where the file says
+    #[arg(long, value_name = "URL", value_parser = Target::parse)]
+    target: Option<Target>,
+    /// Multiply numbers of clients and rates: 0.001
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    scale: Option<f64>,
+    /// An upper bound of the whole run: 10s
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us)]
+    duration: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+fn factor(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor > 0.0 && factor <= 1e6 => Ok(factor),
+        _ => Err(format!("`{text}` is not a factor above 0, such as 0.001")),
+    }
+}
+
+/// Runs it.
+pub(super) fn run(args: Args) -> Result {
+    let text = std::fs::read_to_string(&args.file)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", args.file.display())))?;
+    let Imported { scenario, notes } = if is_xml(&args.file, &text) {
+        let options = TsungOptions {
+            target: args.target.clone(),
+            scale: args.scale.unwrap_or(1.0),
+            duration_us: args.duration,
+        };
+        read_tsung(&text, &options).map_err(|problem| {
+            super::bad_scenario(&args.file.display().to_string(), vec![problem])
+        })?
+    } else {
+        let scenario = read_toml(&text)
+            .map_err(|problems| super::bad_scenario(&args.file.display().to_string(), problems))?;
+        Imported {
+            scenario: bent(scenario, &args),
+            notes: Vec::new(),
+        }
+    };
+    for note in &notes {
+        console::note(&format!("note: {note}"));
+    }
+    super::execute(scenario, &args.common, true, notes)
+}
+
+fn is_xml(path: &Path, text: &str) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("xml"))
+        || text.trim_start().starts_with("<?xml")
+}
+
+fn bent(mut scenario: Scenario, args: &Args) -> Scenario {
+    if let Some(target) = &args.target {
+        // A path of `/` is what a URL without one has, and keeps the file's.
+        let path = scenario.targets.first().map(|first| first.path.clone());
+        scenario.targets = vec![match path {
+            Some(path) if target.path == "/" => target.with_path(&path),
+            _ => target.clone(),
+        }];
+    }
+    if let Some(factor) = args.scale {
+        scenario.scale(factor);
+    }
+    if let Some(bound_us) = args.duration {
+        scenario.bound_duration(bound_us);
+    }
+    scenario
+}
