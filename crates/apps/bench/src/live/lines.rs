@@ -62,3 +62,31 @@ impl Lines {
         Ok(())
     }
 }
+
+/// How often MigratoryData's benchmark prints its block, in seconds.
+const BLOCK_EVERY_MS: u64 = 5_000;
+
+/// MigratoryData's running statistics, every five seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunningStats {
+    printed_ms: u64,
+    counted: u64,
+}
+
+impl RunningStats {
+    /// The block, if it is time for one.
+    pub fn block(&mut self, snapshot: &Snapshot<'_>) -> Option<String> {
+        let since_ms = snapshot.at_ms.saturating_sub(self.printed_ms);
+        if since_ms < BLOCK_EVERY_MS {
+            return None;
+        }
+        let running = snapshot.running.copied().unwrap_or_default();
+        let new = running.count().saturating_sub(self.counted);
+        let per_s = new as f64 * 1000.0 / since_ms as f64;
+        self.printed_ms = snapshot.at_ms;
+        self.counted = running.count();
+        let mut out = String::new();
+        running.write_lines(snapshot.at_ms / 1000, per_s, &mut out);
+        Some(out)
+    }
+}

@@ -72,6 +72,12 @@ impl Finished {
         if self.interrupted {
             return Exit::Interrupted;
         }
+        let counters = &self.results.totals.counters;
+        let nothing = counters.attempted > 0 && counters.upgraded == 0;
+        let unheard = counters.published > 0 && counters.publish_failed >= counters.published;
+        if nothing || unheard {
+            return Exit::Error;
+        }
         let outcomes: Vec<_> = self
             .results
             .checks

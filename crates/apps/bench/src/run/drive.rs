@@ -291,7 +291,11 @@ impl Drive<'_> {
 
     /// Waits until nothing more comes.
     fn quiet(&mut self) {
-        let until_us = self.clock.now_us() + DRAIN_US_MAX;
+        let away_us = match self.scenario.kind {
+            Kind::Resume { away_us, .. } => away_us,
+            _ => 0,
+        };
+        let until_us = self.clock.now_us() + DRAIN_US_MAX + away_us;
         let mut last = (0, 0, 0);
         let mut since = Instant::now();
         self.wait(until_us, true, move |collector| {
@@ -304,7 +308,7 @@ impl Drive<'_> {
             if now != last {
                 (last, since) = (now, Instant::now());
             }
-            since.elapsed() >= Duration::from_micros(QUIET_US)
+            latest.pending == 0 && since.elapsed() >= Duration::from_micros(QUIET_US)
         });
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Core<'s> {
     pub(crate) says: BinaryHeap<Reverse<(u64, u64)>>,
     /// Connections that are to stop reading.
     pub(crate) to_stall: Vec<ConnId>,
+    /// Nobody leaves by plan any more.
+    pub(crate) stays: bool,
     /// After the end nobody comes back.
     pub(crate) ended: bool,
     pub(crate) scratch: Vec<u8>,
@@ -58,6 +60,7 @@ impl<'s> Core<'s> {
             returns: BTreeMap::new(),
             says: BinaryHeap::new(),
             to_stall: Vec::new(),
+            stays: false,
             ended: false,
             scratch: Vec::new(),
             name: String::new(),
@@ -100,6 +103,18 @@ impl<'s> Core<'s> {
     pub(crate) fn come_back(&mut self, at_us: u64, n: u32, left: Left) {
         if !self.ended {
             self.returns.insert((at_us, n), left);
+        }
+    }
+
+    /// How many are away.
+    pub(crate) fn away(&self) -> u64 {
+        self.returns.len() as u64
+    }
+
+    /// Forgets who is away; their counts end where they left.
+    pub(crate) fn forget_away(&mut self) {
+        for ((_, n), left) in std::mem::take(&mut self.returns) {
+            self.finish_tracks(&mut Subscriber::new(n, 0, left), false);
         }
     }
 

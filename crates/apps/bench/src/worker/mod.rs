@@ -55,7 +55,7 @@ pub(crate) enum Order {
     Hush,
     /// Only messages that are due within this span count for latency, in µs.
     Measure { from_us: u64, to_us: u64 },
-    /// Open no more connections, and have none come back.
+    /// Open no more connections; only those that resume where they were come back.
     NoMoreArrivals,
     /// Drop this share of the connections, and have them come back after their backoff.
     Storm { share: f64, backoff_us: (u64, u64) },
@@ -327,6 +327,7 @@ impl<'s> Worker<'s> {
                 }
             });
         }
+        self.core.forget_away();
         self.send_report(true);
         self.finished = true;
     }
@@ -342,6 +343,9 @@ impl<'s> Worker<'s> {
             .is_none_or(|arrivals| arrivals.next.is_none());
         let mut report = self.core.tally.report(self.number, arrivals_done, busy);
         report.last = last;
+        if self.core.stays {
+            report.pending += self.core.away();
+        }
         if let Some(publishers) = &self.publishers {
             report.pending += publishers.outstanding();
         }
@@ -433,7 +437,11 @@ impl App for Worker<'_> {
             }
             Order::Measure { from_us, to_us } => self.core.measured_us = (from_us, to_us),
             Order::NoMoreArrivals => {
-                self.core.ended = true;
+                self.core.stays = true;
+                if !self.core.resumes() {
+                    self.core.ended = true;
+                    self.core.forget_away();
+                }
                 if let Some(arrivals) = &mut self.arrivals {
                     arrivals.k = arrivals.clients;
                     arrivals.next = None;

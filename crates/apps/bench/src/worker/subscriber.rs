@@ -400,7 +400,10 @@ impl Core<'_> {
             if std::mem::take(&mut subscriber.in_storm) {
                 tally.back.record_between(self.storm_at_us, now_us);
             }
-            if let Some(resume) = &mut subscriber.resume {
+            // Centrifugo says itself whether it recovered.
+            if let (Some(resume), Transport::Sse { .. }) =
+                (&mut subscriber.resume, &self.script.scenario.transport)
+            {
                 resume.awaits_first = true;
             }
         }
@@ -721,7 +724,10 @@ impl Core<'_> {
         let now_ms = fx.now.mono.0;
         let come = |at: u32| at > 0 && u64::from(at) <= now_ms;
         let scenario = &self.script.scenario;
-        if come(subscriber.end_at) {
+        if come(subscriber.end_at) && self.stays {
+            // The run is at its end: who is here stays, so that all can catch up.
+            subscriber.end_at = 0;
+        } else if come(subscriber.end_at) {
             let back_us = match scenario.kind {
                 Kind::Resume { away_us, .. } => Some(away_us),
                 Kind::Churn => Some(0),

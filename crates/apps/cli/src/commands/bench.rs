@@ -143,6 +143,8 @@ fn execute(
     }
     let mut show = show::Show::new(&scenario, common, &options)?;
     let finished = throng_bench::run_observed(&scenario, &options, &mut show);
+    // The screen goes before the summary comes.
+    drop(show);
     conclude(&finished.map_err(cannot_run)?, common)
 }
 

@@ -1,30 +1,110 @@
-//! How a run is shown while it goes on: a screen on a terminal, one line a second elsewhere, nothing with --json.
+//! How a run is shown while it goes on: a screen on a terminal, one line a second elsewhere, nothing with --json;
+//! and a page and statsd where somebody asks for them.
 
-use throng_bench::plan::Scenario;
+use std::io::IsTerminal as _;
+
+use throng_bench::RunOptions;
+use throng_bench::live::{Lines, Page, RunningStats, Screen, Statsd};
+use throng_bench::plan::{Scenario, StatsdExport};
 use throng_bench::run::{Observer, Snapshot};
-use throng_bench::{RunOptions, live};
 
 use super::Common;
 use crate::console;
-use crate::failure::Result;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
 
 /// See the module's head.
+#[derive(Default)]
 pub(super) struct Show {
-    lines: Option<live::Lines>,
+    lines: Option<Lines>,
+    screen: Option<Screen>,
+    stats: Option<RunningStats>,
+    page: Option<Page>,
+    statsd: Option<Statsd>,
 }
 
 impl Show {
-    pub(super) fn new(_: &Scenario, common: &Common, _: &RunOptions) -> Result<Self> {
-        Ok(Self {
-            lines: (!common.json).then(live::Lines::default),
-        })
+    pub(super) fn new(scenario: &Scenario, common: &Common, _: &RunOptions) -> Result<Self> {
+        let page = common.web.map(listen).transpose()?;
+        let export = match &common.statsd {
+            Some(to) => Some(export(to)?),
+            None => scenario.statsd.clone(),
+        };
+        let statsd = export.as_ref().map(statsd).transpose()?;
+        let mut show = Self {
+            page,
+            statsd,
+            ..Self::default()
+        };
+        if common.json {
+            return Ok(show);
+        }
+        if let Some(page) = &show.page {
+            console::note(&format!("live page: http://{}/", page.address()));
+        }
+        if common.running_stats {
+            show.stats = Some(RunningStats::default());
+        } else if std::io::stderr().is_terminal() && !common.plain && is_able() {
+            show.screen = Screen::open().ok();
+        }
+        if show.screen.is_none() && show.stats.is_none() {
+            show.lines = Some(Lines);
+        }
+        Ok(show)
     }
+}
+
+/// A terminal that knows no cursor gets lines.
+fn is_able() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+fn listen(address: std::net::SocketAddr) -> Result<Page> {
+    Page::listen(address).map_err(|error| {
+        Failure::new(
+            Exit::Start,
+            format!("cannot serve the live page at {address}: {error}"),
+        )
+    })
+}
+
+fn export(to: &str) -> Result<StatsdExport> {
+    let wrong = || Failure::usage(format!("--statsd `{to}`: write HOST:PORT"));
+    let (host, port) = to.rsplit_once(':').ok_or_else(wrong)?;
+    Ok(StatsdExport {
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().map_err(|_| wrong())?,
+        namespace: "throng".to_owned(),
+        latency_window_us: None,
+    })
+}
+
+fn statsd(export: &StatsdExport) -> Result<Statsd> {
+    Statsd::new(export).map_err(|error| {
+        let to = format!("{}:{}", export.host, export.port);
+        Failure::new(
+            Exit::Unreachable,
+            format!("cannot send statsd lines to {to}: {error}"),
+        )
+    })
 }
 
 impl Observer for Show {
     fn on_row(&mut self, snapshot: &Snapshot<'_>) {
-        if let Some(lines) = &mut self.lines {
+        if let Some(screen) = &mut self.screen {
+            screen.on_row(snapshot);
+        }
+        if let Some(lines) = self.lines {
             console::note(&lines.line(snapshot));
+        }
+        if let Some(block) = self.stats.as_mut().and_then(|stats| stats.block(snapshot)) {
+            console::note(&block);
+        }
+        if let Some(page) = &mut self.page {
+            page.on_row(snapshot);
+        }
+        if let Some(statsd) = &mut self.statsd {
+            statsd.on_row(snapshot);
         }
     }
 }
