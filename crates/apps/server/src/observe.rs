@@ -28,9 +28,17 @@ impl Observer {
         let before = std::mem::replace(&mut self.conns, now);
         board.add(Counter::BytesOut, now.sent_bytes - before.sent_bytes);
         board.add(Counter::Writes, now.writes - before.writes);
-        board.add(Counter::DroppedOldest, now.dropped - before.dropped);
-        board.add(Counter::DroppedClose, now.slow - before.slow);
-        board.add(Counter::SlowConsumers, now.slow - before.slow);
+        board.add(
+            Counter::DroppedOldest,
+            now.dropped_oldest - before.dropped_oldest,
+        );
+        board.add(
+            Counter::DroppedLatestOnly,
+            now.dropped_latest_only - before.dropped_latest_only,
+        );
+        let slow = now.slow - before.slow;
+        board.add(Counter::DroppedClose, slow);
+        board.add(Counter::SlowConsumers, slow + now.lagged - before.lagged);
         let hub = app.hub().stats();
         board.set(Gauge::Channels, hub.channels as u64);
         board.set(Gauge::Subscriptions, hub.subscriptions as u64);

@@ -14,6 +14,7 @@
 //!   `doomed`, until the turn is over: nothing disappears under the app's hands.
 
 mod serve;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -23,6 +24,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use throng_sys::socket;
 use throng_types::{ConnId, Frame, Now, ShardId, Slots};
+
+pub use stats::ConnStats;
 
 use crate::outbound::{Outbound, Pushed};
 use crate::{Accepted, Closed, Effects, Overflow, Wheel};
@@ -101,21 +104,6 @@ impl Default for ConnLimits {
             unread_above_bytes: 256 << 10,
         }
     }
-}
-
-/// What the table has done, for metrics. Only ever rises.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ConnStats {
-    /// Bytes that the kernel took.
-    pub sent_bytes: u64,
-    /// Write calls.
-    pub writes: u64,
-    /// Frames handed over by [`Conns::deliver`] and not refused.
-    pub deliveries: u64,
-    /// Frames forgotten because a queue was full or a newer one replaced them.
-    pub dropped: u64,
-    /// Connections ended because their queue was full.
-    pub slow: u64,
 }
 
 /// Frames for one connection: each by itself, and all of them in one piece.
@@ -326,6 +314,7 @@ impl<S> Conns<S> {
         let bytes_max = self.limits.queue_bytes_max;
         let queue = self.queue_mut(index);
         let (mut queued, mut dropped, mut full) = (0, 0, false);
+        let kept_all = queue.dropped == 0;
         for frame in frames {
             match queue.push_frame(frame, delivery.key, delivery.overflow, bytes_max) {
                 Pushed::Queued { dropped: gone } => {
@@ -340,7 +329,7 @@ impl<S> Conns<S> {
         }
         let blocked = queue.blocked;
         self.stats.deliveries += queued;
-        self.stats.dropped += dropped;
+        self.stats.forgot(delivery.overflow, dropped, kept_all);
         if !blocked {
             self.mark_dirty(index);
         }

@@ -61,8 +61,14 @@ fn lag(overflow: Overflow) -> (Vec<u64>, u64, u32) {
         _ => None,
     });
     assert_eq!(dropped.0, id);
-    let counted = rig.ask(|conns, _| conns.stats().dropped);
+    let stats = rig.ask(|conns, _| conns.stats());
+    let counted = match overflow {
+        Overflow::LatestOnly => stats.dropped_latest_only,
+        _ => stats.dropped_oldest,
+    };
     assert_eq!(counted, u64::from(dropped.1));
+    assert_eq!(stats.dropped_oldest + stats.dropped_latest_only, counted);
+    assert_eq!(stats.lagged, 1);
     (seen, count, dropped.1)
 }
 
