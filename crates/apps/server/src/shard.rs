@@ -31,6 +31,8 @@ const HOUSEKEEPING_MS: u64 = 1000;
 const CROWD: usize = 1024;
 /// No tag: the connection's address is not counted.
 const UNCOUNTED: u32 = u32::MAX;
+/// The tag of connections to the API port, which count against no limit on clients.
+const API: u32 = u32::MAX - 1;
 
 /// What shards send each other, and what they are told from outside.
 pub(crate) enum Mail {
@@ -240,7 +242,7 @@ impl App for ShardApp {
         if listener == self.parts.api_listener {
             return Some(Accepted {
                 session: Session::api(),
-                tag: UNCOUNTED,
+                tag: API,
                 deadline,
             });
         }
@@ -285,7 +287,8 @@ impl App for ShardApp {
         if let Some(appwrite) = &mut self.appwrite {
             appwrite.leave(id.index());
         }
-        self.clients -= usize::from(session.is_client());
+        // By its tag: a dashboard's stream came by the API port, whatever it has become.
+        self.clients -= usize::from(tag != API);
         self.board().fall(gauge(session.transport()), 1);
         match why {
             Closed::ByPeer | Closed::Error(_) => self.board().count(Counter::ClosedClient),
