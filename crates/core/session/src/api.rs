@@ -44,7 +44,6 @@ pub(crate) fn serve(
     desk: &Desk,
     fx: &mut Fx<'_>,
 ) -> Next {
-    let keep_alive = request.keep_alive();
     let incoming = Incoming {
         id,
         port,
@@ -52,10 +51,30 @@ pub(crate) fn serve(
         request,
         body,
     };
-    match dispatch(&incoming, desk, fx) {
+    let start = fx.out.len();
+    let next = answer(&incoming, desk, fx);
+    if request.method == "HEAD" {
+        keep_head(start, fx.out);
+    }
+    next
+}
+
+/// The answer to HEAD is that to GET without its body (RFC 9110 section 9.3.2).
+fn keep_head(start: usize, out: &mut Vec<u8>) {
+    const END: &[u8] = b"\r\n\r\n";
+    let answer = out.get(start..).unwrap_or_default();
+    if let Some(at) = answer.windows(END.len()).position(|window| window == END) {
+        out.truncate(start + at + END.len());
+    }
+}
+
+fn answer(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Next {
+    let request = incoming.request;
+    match dispatch(incoming, desk, fx) {
         Ok(next) => next,
         Err(Reject(status, sentence)) => {
-            let allow = Endpoint::find(port, request.path()).map_or("", Endpoint::methods);
+            let keep_alive = request.keep_alive();
+            let allow = Endpoint::find(incoming.port, request.path()).map_or("", Endpoint::methods);
             let headers: &[(&str, &str)] = match status {
                 405 => &[("Allow", allow)],
                 401 => &[("WWW-Authenticate", "Bearer")],
@@ -140,11 +159,6 @@ fn page(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result<Nex
         ("Content-Type", page.content_type),
         ("Cache-Control", "no-store"),
     ];
-    if request.method == "HEAD" {
-        let bytes = page.body.len() as u64;
-        throng_http1::encode_response_head(200, &headers, bytes, keep_alive, fx.out);
-    } else {
-        throng_http1::encode_response(200, &headers, &page.body, keep_alive, fx.out);
-    }
+    throng_http1::encode_response(200, &headers, &page.body, keep_alive, fx.out);
     Ok(Next::Answered { keep_alive })
 }
