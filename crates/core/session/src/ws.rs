@@ -22,6 +22,11 @@ use crate::opening::{OPENING, Opening};
 use crate::session::{Farewell, first_beat};
 use crate::{Desk, Identity, centrifuge};
 
+/// How long after its end a token is still good for the connection or subscription that it
+/// opened, in seconds. SDKs fetch the next one when the time that they were told is over, not before
+/// (Centrifugo waits as long, `expired_close_delay`).
+const REFRESH_GRACE_S: u64 = 25;
+
 /// Whose protocol the messages are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -129,6 +134,14 @@ impl Ws {
         }
     }
 
+    /// How long a token's end may be overstayed, in seconds. Who cannot refresh has nothing to wait for.
+    const fn grace_s(&self) -> u64 {
+        match self.mode {
+            Mode::Centrifuge => REFRESH_GRACE_S,
+            Mode::Plain | Mode::Uni => 0,
+        }
+    }
+
     /// Sets the deadline to the earliest thing that is due.
     pub(crate) fn arm(&mut self, desk: &Desk, fx: &mut Fx<'_>) {
         if self.closing {
@@ -142,7 +155,10 @@ impl Ws {
             (desk.limits.ping_interval_ms > 0).then_some(self.beat_at)
         };
         let end = self.identity().and_then(Identity::next_end_unix_s);
-        let end = end.map(|end_s| fx.now.mono + (end_s * 1000).saturating_sub(fx.now.unix_ms));
+        let end = end.map(|end_s| {
+            let end_ms = end_s.saturating_add(self.grace_s()).saturating_mul(1000);
+            fx.now.mono + end_ms.saturating_sub(fx.now.unix_ms)
+        });
         fx.deadline = Some([silence, end].into_iter().flatten().min());
     }
 
@@ -254,14 +270,14 @@ impl Ws {
     }
 
     fn end_what_expired(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
-        let now_s = fx.now.unix_s();
+        let (now_s, grace_s) = (fx.now.unix_s(), self.grace_s());
+        let over = |until: u64| until.saturating_add(grace_s) <= now_s;
         let Some(identity) = self.identity.as_mut() else {
             return;
         };
-        if identity.expires_at_unix_s.is_some_and(|at| at <= now_s) {
+        if identity.expires_at_unix_s.is_some_and(over) {
             return self.disconnect(Disconnect::Expired, desk, fx);
         }
-        let over = |until: u64| until <= now_s;
         let ended: Vec<ChannelName> = identity
             .subscriptions_until
             .iter()
