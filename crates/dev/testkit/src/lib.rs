@@ -1,1 +1,30 @@
-//! Real clients, free ports and fixtures for tests.
+//! What black-box tests need: the real binary, other people's clients, and a network that can be cut.
+//!
+//! Owns: the processes that it starts, each ended with the value that stands for it. Never: measures
+//! time, or waits without a condition and a deadline. Everything listens on loopback, on ports that
+//! the kernel chose, and keeps its files below `target/` or in a temporary folder.
+//!
+//! What a test needs and does not find fails it with a sentence that says what to install.
+
+mod binary;
+mod browser;
+mod install;
+mod patience;
+mod process;
+mod proxy;
+mod sdk;
+mod server;
+mod token;
+mod wire;
+
+pub mod exposition;
+
+pub use browser::Browser;
+pub use patience::{DEADLINE, until};
+pub use process::Process;
+pub use proxy::Proxy;
+pub use rustix::process::Signal;
+pub use sdk::{Sdk, script};
+pub use server::{Server, Setup};
+pub use token::{sign, unix_s};
+pub use wire::{Response, Wire, request};

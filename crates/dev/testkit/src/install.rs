@@ -1,0 +1,112 @@
+//! Packages of others that tests start, at the versions that this checkout pins.
+//!
+//! Owns `target/e2e/`: a folder for each set of pins, made once and used by every later run.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::binary;
+
+/// What to do without a program.
+pub(crate) const PROGRAMS: &str =
+    "install what tests use: `.ci/install` on Debian, or by other means what .ci/packages lists";
+
+/// A folder with the npm packages and the scripts of `tests/e2e/js`.
+pub(crate) fn javascript() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let from = binary::root().join("tests/e2e/js");
+        let pins = ["package.json", "package-lock.json"];
+        let install = |folder: &Path| {
+            for pin in pins {
+                fs::copy(from.join(pin), folder.join(pin)).expect("a copy below target");
+            }
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            run(npm.current_dir(folder));
+        };
+        let folder = once("js", &from, &pins, install);
+        // Node looks for packages beside the script.
+        for script in fs::read_dir(&from).expect("tests/e2e/js").flatten() {
+            if script.path().extension().is_some_and(|kind| kind == "mjs") {
+                refresh(&script.path(), &folder.join(script.file_name()));
+            }
+        }
+        folder
+    })
+}
+
+/// The interpreter of an environment with the Python packages of `tests/e2e/python`.
+pub(crate) fn python() -> &'static Path {
+    static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();
+    INTERPRETER.get_or_init(|| {
+        let from = binary::root().join("tests/e2e/python");
+        let pins = ["requirements.txt"];
+        let install = |folder: &Path| {
+            run(Command::new("python3")
+                .args(["-m", "venv", "--clear"])
+                .arg(folder));
+            let mut pip = Command::new(folder.join("bin/python"));
+            pip.args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--requirement",
+            ]);
+            run(pip.arg(from.join(pins[0])));
+        };
+        once("python", &from, &pins, install).join("bin/python")
+    })
+}
+
+/// The folder for these pins, filled by the first who comes.
+fn once(name: &str, from: &Path, pins: &[&str], fill: impl FnOnce(&Path)) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    for pin in pins {
+        let pin = from.join(pin);
+        fs::read(&pin)
+            .unwrap_or_else(|error| panic!("{}: {error}", pin.display()))
+            .hash(&mut hasher);
+    }
+    let all = binary::target().join("e2e");
+    let folder = all.join(format!("{name}-{:016x}", hasher.finish()));
+    fs::create_dir_all(&folder).expect("a folder below target");
+    // Other test binaries may want it at the same time.
+    let lock = File::create(all.join(format!("{name}.lock"))).expect("a file below target");
+    lock.lock().expect("a lock on it");
+    let complete = folder.join("complete");
+    if !complete.exists() {
+        fill(&folder);
+        fs::write(complete, "").expect("a file below target");
+    }
+    folder
+}
+
+/// Copies a script unless it is there already, never leaving half of it to be read.
+fn refresh(from: &Path, to: &Path) {
+    let text = fs::read(from).expect("a script of this checkout");
+    if fs::read(to).is_ok_and(|known| known == text) {
+        return;
+    }
+    let draft = to.with_extension(format!("{}.draft", std::process::id()));
+    fs::write(&draft, text).expect("a file below target");
+    fs::rename(draft, to).expect("a file below target");
+}
+
+fn run(command: &mut Command) {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start {name}: {error}; {PROGRAMS}"));
+    assert!(
+        done.status.success(),
+        "{command:?} failed; it needs its package registry, and {PROGRAMS}\n{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
+}

@@ -1,0 +1,216 @@
+//! A child whose lines are kept as they come. It ends with the value that stands for it.
+
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::{DEADLINE, until};
+
+/// Lines that a child has written so far.
+#[derive(Default)]
+struct Log {
+    lines: Mutex<Lines>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Lines {
+    all: Vec<String>,
+    ended: bool,
+}
+
+impl Log {
+    fn follow(stream: impl Read + Send + 'static) -> Arc<Self> {
+        let log = Arc::new(Self::default());
+        let shared = log.clone();
+        thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            loop {
+                let mut line = Vec::new();
+                let more = matches!(stream.read_until(b'\n', &mut line), Ok(1..));
+                let mut lines = shared.lock();
+                if more {
+                    let line = String::from_utf8_lossy(&line);
+                    lines.all.push(line.trim_end().to_owned());
+                } else {
+                    lines.ended = true;
+                }
+                drop(lines);
+                shared.news.notify_all();
+                if !more {
+                    return;
+                }
+            }
+        });
+        log
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        // A test that panicked while it held the lock has broken nothing here.
+        self.lines
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Looks at all lines, again whenever there are more.
+    fn until<T>(&self, mut look: impl FnMut(&[String]) -> Option<T>) -> Result<T, String> {
+        let ends_at = Instant::now() + DEADLINE;
+        let mut lines = self.lock();
+        loop {
+            if let Some(found) = look(&lines.all) {
+                return Ok(found);
+            }
+            let left = ends_at.saturating_duration_since(Instant::now());
+            if lines.ended || left.is_zero() {
+                let why = if lines.ended {
+                    "it has ended"
+                } else {
+                    "it says no more"
+                };
+                return Err(format!("{why}; it said:\n{}", lines.all.join("\n")));
+            }
+            let waited = self.news.wait_timeout(lines, left);
+            lines = waited.unwrap_or_else(|poison| poison.into_inner()).0;
+        }
+    }
+}
+
+/// See the module's head.
+pub struct Process {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    out: Arc<Log>,
+    err: Arc<Log>,
+}
+
+impl Process {
+    /// Starts it in a process group of its own, so that its own children end with it.
+    ///
+    /// # Panics
+    /// If it cannot be started; `install` says what to do then.
+    #[must_use]
+    #[track_caller]
+    pub fn start(command: &mut Command, install: &str) -> Self {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let started = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        let mut child =
+            started.unwrap_or_else(|error| panic!("cannot start {name}: {error}; {install}"));
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        Self {
+            name,
+            stdin: child.stdin.take(),
+            out: Log::follow(out.expect("piped")),
+            err: Log::follow(err.expect("piped")),
+            child,
+        }
+    }
+
+    /// Waits until what it has written to standard output answers a question.
+    ///
+    /// # Panics
+    /// At the deadline or when it has ended without an answer.
+    #[track_caller]
+    pub fn out<T>(&self, what: &str, look: impl FnMut(&[String]) -> Option<T>) -> T {
+        self.found(what, self.out.until(look))
+    }
+
+    /// The same for standard error.
+    ///
+    /// # Panics
+    /// At the deadline or when it has ended without an answer.
+    #[track_caller]
+    pub fn err<T>(&self, what: &str, look: impl FnMut(&[String]) -> Option<T>) -> T {
+        self.found(what, self.err.until(look))
+    }
+
+    #[track_caller]
+    fn found<T>(&self, what: &str, found: Result<T, String>) -> T {
+        found.unwrap_or_else(|log| {
+            let err = self.err_lines().join("\n");
+            panic!(
+                "{}: waited in vain for {what}: {log}\non standard error:\n{err}",
+                self.name
+            )
+        })
+    }
+
+    /// What it has written to standard error so far.
+    #[must_use]
+    pub fn err_lines(&self) -> Vec<String> {
+        self.err.lock().all.clone()
+    }
+
+    /// Writes a line to its standard input.
+    ///
+    /// # Panics
+    /// If it has ended.
+    #[track_caller]
+    pub fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("its input is open");
+        if let Err(error) = writeln!(stdin, "{line}").and_then(|()| stdin.flush()) {
+            panic!(
+                "{} does not listen: {error}\n{}",
+                self.name,
+                self.err_lines().join("\n")
+            );
+        }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("a signal to an own child");
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// At the deadline.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        until(&format!("the end of {}", self.name), || {
+            self.child.try_wait().ok().flatten()
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A program that was told to end by its closed input may have ended already.
+        drop(self.stdin.take());
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

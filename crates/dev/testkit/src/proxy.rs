@@ -1,0 +1,158 @@
+//! A network between a client and a server, which a test can cut.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+/// Forwards TCP connections as long as it is whole.
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    server: SocketAddr,
+    whole: bool,
+    ends: bool,
+    links: Vec<TcpStream>,
+    taken: usize,
+}
+
+impl Proxy {
+    /// In front of a server.
+    ///
+    /// # Panics
+    /// If loopback has no free port.
+    #[must_use]
+    pub fn new(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("the port's address");
+        let state = State {
+            server,
+            whole: true,
+            ends: false,
+            links: Vec::new(),
+            taken: 0,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let shared = state.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let mut state = lock(&shared);
+                if state.ends {
+                    return;
+                }
+                if let Ok(client) = client {
+                    state.taken += 1;
+                    // A connection that comes while the network is cut is closed at once.
+                    if state.whole {
+                        let _ = state.link(&client);
+                    }
+                }
+            }
+        });
+        Self { address, state }
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Cuts all connections, and takes no new ones.
+    pub fn cut(&self) {
+        let mut state = lock(&self.state);
+        state.whole = false;
+        for link in state.links.drain(..) {
+            // One of the sides may have gone already.
+            let _ = link.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Takes connections again.
+    pub fn mend(&self) {
+        lock(&self.state).whole = true;
+    }
+
+    /// Leads new connections to another server.
+    pub fn lead_to(&self, server: SocketAddr) {
+        lock(&self.state).server = server;
+    }
+
+    /// How many connections have come, also in vain.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        lock(&self.state).taken
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.cut();
+        lock(&self.state).ends = true;
+        // Wakes the thread that accepts, so that it sees that it is over.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+impl State {
+    fn link(&mut self, client: &TcpStream) -> io::Result<()> {
+        let server = TcpStream::connect(self.server)?;
+        for stream in [client, &server] {
+            stream.set_nodelay(true)?;
+            self.links.push(stream.try_clone()?);
+        }
+        forward(client.try_clone()?, server.try_clone()?);
+        forward(server, client.try_clone()?);
+        Ok(())
+    }
+}
+
+/// Copies one direction until it ends, then tells the other side.
+fn forward(mut from: TcpStream, mut to: TcpStream) {
+    thread::spawn(move || {
+        let mut bytes = vec![0; 16 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_ends_connections_until_it_is_mended() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Proxy::new(server.local_addr().unwrap());
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
+        let (mut other, _) = server.accept().unwrap();
+        let mut two = [0; 2];
+        client.write_all(b"hi").unwrap();
+        other.read_exact(&mut two).unwrap();
+        other.write_all(b"ho").unwrap();
+        client.read_exact(&mut two).unwrap();
+        assert_eq!(&two, b"ho");
+        proxy.cut();
+        assert!(matches!(client.read(&mut two), Ok(0) | Err(_)));
+        assert!(matches!(other.read(&mut two), Ok(0) | Err(_)));
+        let mut refused = TcpStream::connect(proxy.address()).unwrap();
+        assert!(matches!(refused.read(&mut two), Ok(0) | Err(_)));
+        proxy.mend();
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
+        let (mut other, _) = server.accept().unwrap();
+        client.write_all(b"hi").unwrap();
+        other.read_exact(&mut two).unwrap();
+        assert_eq!((&two, proxy.connections()), (b"hi", 3));
+    }
+}

@@ -1,0 +1,199 @@
+//! Scripts that drive other people's clients: orders go in as lines, events come out as lines of JSON.
+
+use std::process::Command;
+use std::sync::Mutex;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{Process, binary, install};
+
+/// A script of `tests/e2e/js`, started with these arguments.
+#[must_use]
+#[track_caller]
+pub fn script(name: &str, arguments: &[&str]) -> Sdk {
+    let folder = install::javascript();
+    let mut node = Command::new("node");
+    node.arg(folder.join(name)).args(arguments);
+    Sdk::start(&mut node)
+}
+
+/// A client and the events that it has told.
+pub struct Sdk {
+    process: Process,
+    /// Which events have been taken, by their place.
+    taken: Mutex<Vec<bool>>,
+    orders: u64,
+}
+
+impl Sdk {
+    /// The npm package `centrifuge`.
+    #[must_use]
+    #[track_caller]
+    pub fn javascript() -> Self {
+        script("sdk.mjs", &[])
+    }
+
+    /// The PyPI package `centrifuge-python`.
+    #[must_use]
+    #[track_caller]
+    pub fn python() -> Self {
+        let mut python = Command::new(install::python());
+        python.arg(binary::root().join("tests/e2e/python/sdk.py"));
+        Self::start(&mut python)
+    }
+
+    #[track_caller]
+    fn start(command: &mut Command) -> Self {
+        Self {
+            process: Process::start(command, install::PROGRAMS),
+            taken: Mutex::default(),
+            orders: 0,
+        }
+    }
+
+    /// Writes a line as it is.
+    #[track_caller]
+    pub fn say(&mut self, line: &str) {
+        self.process.say(line);
+    }
+
+    /// Sends its process a signal, such as STOP for a client that does not read for a while.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Gives an order, and returns its number.
+    #[track_caller]
+    pub fn order(&mut self, name: &str, fields: &Value) -> u64 {
+        self.orders += 1;
+        let mut order = fields.clone();
+        order["order"] = json!(name);
+        order["id"] = json!(self.orders);
+        self.process.say(&order.to_string());
+        self.orders
+    }
+
+    /// Gives an order and waits for what comes of it: `done` with its fields, or `failed` with code and message.
+    #[track_caller]
+    pub fn result(&mut self, name: &str, fields: &Value) -> Value {
+        let id = self.order(name, fields);
+        self.take(&format!("the result of {name}"), |event| event["id"] == id)
+    }
+
+    /// Gives an order that must fail, and returns the code.
+    ///
+    /// # Panics
+    /// If it does not fail.
+    #[track_caller]
+    pub fn failure(&mut self, name: &str, fields: &Value) -> u64 {
+        let result = self.result(name, fields);
+        assert_eq!(result["event"], "failed", "{name} {fields}: {result}");
+        result["code"]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{result}"))
+    }
+
+    /// Connects, and waits until it is.
+    #[track_caller]
+    pub fn connect(&mut self, fields: &Value) -> Value {
+        self.order("connect", fields);
+        self.event("connected", &json!({}))
+    }
+
+    /// Subscribes, and waits until it is.
+    #[track_caller]
+    pub fn subscribe(&mut self, channel: &str) -> Value {
+        self.order("subscribe", &json!({ "channel": channel }));
+        self.event("subscribed", &json!({ "channel": channel }))
+    }
+
+    /// Takes the first event that was not taken yet, has that name and these fields.
+    ///
+    /// # Panics
+    /// If it does not come.
+    #[track_caller]
+    pub fn event(&self, name: &str, fields: &Value) -> Value {
+        self.take(&format!("{name} {fields}"), |event| {
+            event["event"] == name && has(event, fields)
+        })
+    }
+
+    /// Takes the first events of one channel that were not taken yet, and returns their data.
+    #[track_caller]
+    pub fn publications(&self, channel: &str, count: usize) -> Vec<Value> {
+        let one = || self.event("publication", &json!({ "channel": channel }));
+        (0..count).map(|_| one()["data"].clone()).collect()
+    }
+
+    /// Takes the first event that was not taken yet.
+    #[track_caller]
+    pub fn next_event(&self) -> Value {
+        self.take("the next event", |_| true)
+    }
+
+    /// How many events of that name have come and were not taken.
+    #[must_use]
+    #[track_caller]
+    pub fn left(&self, name: &str) -> usize {
+        let events = self.process.out("its events", |lines| Some(parse(lines)));
+        let taken = self.taken();
+        let free = |(at, event): (usize, Value)| {
+            event["event"] == name && !taken.get(at).copied().unwrap_or_default()
+        };
+        events
+            .into_iter()
+            .enumerate()
+            .map(free)
+            .filter(|free| *free)
+            .count()
+    }
+
+    /// Forgets the events of that name that have come so far.
+    #[track_caller]
+    pub fn forget(&self, name: &str) {
+        for _ in 0..self.left(name) {
+            self.event(name, &json!({}));
+        }
+    }
+
+    #[track_caller]
+    fn take(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        self.process.out(what, |lines| {
+            let mut taken = self.taken();
+            let seen = lines.len().max(taken.len());
+            taken.resize(seen, false);
+            let free = lines
+                .iter()
+                .zip(taken.iter_mut())
+                .filter(|(_, taken)| !**taken);
+            for (line, taken) in free {
+                let event: Value = serde_json::from_str(line).unwrap_or_default();
+                if fits(&event) {
+                    *taken = true;
+                    return Some(event);
+                }
+            }
+            None
+        })
+    }
+
+    fn taken(&self) -> std::sync::MutexGuard<'_, Vec<bool>> {
+        self.taken
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+fn parse(lines: &[String]) -> Vec<Value> {
+    lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap_or_default())
+        .collect()
+}
+
+fn has(event: &Value, fields: &Value) -> bool {
+    let mut fields = fields.as_object().into_iter().flatten();
+    fields.all(|(name, value)| event[name] == *value)
+}

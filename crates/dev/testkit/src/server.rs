@@ -1,0 +1,258 @@
+//! `throng serve`, started with a configuration and found by what it logs.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, ExitStatus};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::exposition::{self, Exposition};
+use crate::{Process, Response, binary, request};
+
+/// What a server is started with.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    config: String,
+    shards: Option<u32>,
+    nofile: Option<u32>,
+    api_key: Option<String>,
+}
+
+impl Setup {
+    /// A configuration file with this text; addresses are chosen for it.
+    #[must_use]
+    pub fn new(config: &str) -> Self {
+        Self {
+            config: config.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// With so many shards; without, one per core.
+    #[must_use]
+    pub const fn shards(mut self, shards: u32) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// With no more than so many descriptors.
+    #[must_use]
+    pub const fn nofile(mut self, most: u32) -> Self {
+        self.nofile = Some(most);
+        self
+    }
+
+    /// With this key on its server API, and on what [`Server`] asks there.
+    #[must_use]
+    pub fn api_key(mut self, key: &str) -> Self {
+        self.api_key = Some(key.to_owned());
+        self
+    }
+
+    /// Starts it, and waits until it serves.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[must_use]
+    #[track_caller]
+    pub fn start(&self) -> Server {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("throng.toml");
+        fs::write(&file, &self.config).expect("a file in it");
+        let mut command = match self.nofile {
+            Some(most) => limited(most),
+            None => Command::new(binary::throng()),
+        };
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("THRONG_") {
+                command.env_remove(name);
+            }
+        }
+        command.arg("serve").arg("--config").arg(&file);
+        command.args([
+            "--listen",
+            "127.0.0.1:0",
+            "--api",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+        ]);
+        if let Some(shards) = self.shards {
+            command.args(["--shards", &shards.to_string()]);
+        }
+        if let Some(key) = &self.api_key {
+            command.arg("--set").arg(format!("auth.api_keys={key}"));
+        }
+        let process = Process::start(&mut command, "cargo has just built it");
+        let serving = process.err("the line that says where it serves", |lines| {
+            let mut lines = lines
+                .iter()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            lines.find(|line| line["message"] == "serving")
+        });
+        let address = |name: &str| -> SocketAddr {
+            let text = serving[name].as_str().expect("an address");
+            text.parse()
+                .unwrap_or_else(|_| panic!("not one address: {text}"))
+        };
+        Server {
+            clients: address("clients"),
+            api: address("api"),
+            api_key: self.api_key.clone(),
+            process,
+            _folder: folder,
+        }
+    }
+}
+
+/// Both limits, since a server raises the soft one to the hard one.
+fn limited(most: u32) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script]).arg(binary::throng());
+    command
+}
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    clients: SocketAddr,
+    api: SocketAddr,
+    api_key: Option<String>,
+    process: Process,
+    _folder: TempDir,
+}
+
+impl Server {
+    /// Where clients connect.
+    #[must_use]
+    pub const fn clients(&self) -> SocketAddr {
+        self.clients
+    }
+
+    /// Where the server API is.
+    #[must_use]
+    pub const fn api_address(&self) -> SocketAddr {
+        self.api
+    }
+
+    /// A request to the API port, with the key if there is one.
+    #[track_caller]
+    pub fn ask(&self, method: &str, target: &str, body: &str) -> Response {
+        let key = self.api_key.as_deref().map(|key| ("X-API-Key", key));
+        let headers: Vec<_> = key.into_iter().collect();
+        request(self.api, method, target, &headers, body)
+    }
+
+    /// Publishes a body as it is.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[track_caller]
+    pub fn publish(&self, channel: &str, data: &str) {
+        let response = self.ask("POST", &format!("/pub?channel={channel}"), data);
+        assert_eq!(response.status, 200, "{response:?}");
+    }
+
+    /// Calls a method of the server API.
+    ///
+    /// # Panics
+    /// If the answer is no JSON.
+    #[track_caller]
+    pub fn call(&self, method: &str, body: &Value) -> Value {
+        let response = self.ask("POST", &format!("/api/{method}"), &body.to_string());
+        serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("{response:?}"))
+    }
+
+    /// All metrics, checked against the rules of the format.
+    ///
+    /// # Panics
+    /// If a rule is broken.
+    #[must_use]
+    #[track_caller]
+    pub fn metrics(&self) -> Exposition {
+        let response = self.ask("GET", "/metrics", "");
+        exposition::parse(&response.body)
+            .unwrap_or_else(|fault| panic!("{fault}\n{}", response.body))
+    }
+
+    /// One series, such as `throng_dropped_total{policy="close"}`.
+    ///
+    /// # Panics
+    /// If there is no such series.
+    #[must_use]
+    #[track_caller]
+    pub fn metric(&self, series: &str) -> u64 {
+        let metrics = self.metrics();
+        let value = metrics
+            .value(series)
+            .unwrap_or_else(|| panic!("{series} is missing"));
+        value as u64
+    }
+
+    /// The numbers of `/stats`.
+    ///
+    /// # Panics
+    /// If the answer is no JSON.
+    #[must_use]
+    #[track_caller]
+    pub fn stats(&self) -> Value {
+        let response = self.ask("GET", "/stats", "");
+        serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("{response:?}"))
+    }
+
+    /// What it has logged so far, each line an object.
+    ///
+    /// # Panics
+    /// If a line is no JSON.
+    #[must_use]
+    #[track_caller]
+    pub fn log(&self) -> Vec<Value> {
+        let lines = self.process.err_lines();
+        let parse = |line: &String| {
+            serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"))
+        };
+        lines.iter().map(parse).collect()
+    }
+
+    /// Sends it a signal.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        self.process.wait()
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn runs(&mut self) -> bool {
+        self.process.runs()
+    }
+
+    /// Its process.
+    #[must_use]
+    pub const fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Lets its clients leave, and checks that it ended well.
+    ///
+    /// # Panics
+    /// If it did not.
+    #[track_caller]
+    pub fn stop(mut self) {
+        self.signal(Signal::TERM);
+        let status = self.wait();
+        assert_eq!(
+            status.code(),
+            Some(0),
+            "{}",
+            self.process.err_lines().join("\n")
+        );
+    }
+}

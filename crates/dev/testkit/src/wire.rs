@@ -1,0 +1,254 @@
+//! HTTP by hand, so that a test can also say what no client would.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use crate::DEADLINE;
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// Names in small letters.
+    pub headers: Vec<(String, String)>,
+    /// Without its transfer coding.
+    pub body: String,
+}
+
+impl Response {
+    /// The first header of that name, in small letters.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// One request on a connection of its own.
+///
+/// # Panics
+/// If nobody answers.
+#[track_caller]
+pub fn request(
+    to: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response {
+    let mut wire = Wire::connect(to);
+    let fields: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let length = body.len();
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+    );
+    wire.send(&head);
+    wire.response(method)
+}
+
+/// A connection whose bytes the test chooses.
+pub struct Wire {
+    stream: TcpStream,
+    read: Vec<u8>,
+    ended: bool,
+}
+
+impl Wire {
+    /// Connects.
+    ///
+    /// # Panics
+    /// If nobody listens.
+    #[must_use]
+    #[track_caller]
+    pub fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&to, DEADLINE);
+        let stream = stream.unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"));
+        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+        stream
+            .set_write_timeout(Some(DEADLINE))
+            .expect("a deadline");
+        stream.set_nodelay(true).expect("no delay");
+        Self {
+            stream,
+            read: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// Sends; a peer that has closed is no fault here, what it said before counts.
+    #[track_caller]
+    pub fn send(&mut self, text: &str) {
+        self.send_bytes(text.as_bytes());
+    }
+
+    /// Sends any bytes.
+    #[track_caller]
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        match self.stream.write_all(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("nobody reads"),
+            _ => {}
+        }
+    }
+
+    /// Says that nothing more will come.
+    pub fn finish(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Reads a little more; false at the end.
+    #[track_caller]
+    fn more(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        let mut bytes = [0; 16 * 1024];
+        match self.stream.read(&mut bytes) {
+            Ok(count @ 1..) => self.read.extend_from_slice(&bytes[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                panic!(
+                    "nothing more came after {:?}",
+                    String::from_utf8_lossy(&self.read)
+                )
+            }
+            Ok(0) | Err(_) => self.ended = true,
+        }
+        !self.ended
+    }
+
+    /// Takes everything up to and with `mark`.
+    ///
+    /// # Panics
+    /// If it does not come.
+    #[track_caller]
+    pub fn through(&mut self, mark: &str) -> String {
+        loop {
+            let found = find(&self.read, mark.as_bytes());
+            if let Some(at) = found {
+                let rest = self.read.split_off(at + mark.len());
+                let taken = std::mem::replace(&mut self.read, rest);
+                return String::from_utf8_lossy(&taken).into_owned();
+            }
+            let more = self.more();
+            assert!(
+                more,
+                "{mark:?} did not come: {:?}",
+                String::from_utf8_lossy(&self.read)
+            );
+        }
+    }
+
+    #[track_caller]
+    fn exactly(&mut self, count: usize) -> Vec<u8> {
+        while self.read.len() < count {
+            let more = self.more();
+            assert!(
+                more,
+                "{count} bytes did not come: {:?}",
+                String::from_utf8_lossy(&self.read)
+            );
+        }
+        let rest = self.read.split_off(count);
+        std::mem::replace(&mut self.read, rest)
+    }
+
+    /// Takes everything up to the end of the connection.
+    #[track_caller]
+    pub fn rest(&mut self) -> String {
+        while self.more() {}
+        String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
+    }
+
+    /// Takes a head: the status and the headers.
+    #[track_caller]
+    pub fn head(&mut self) -> Response {
+        let head = self.through("\r\n\r\n");
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            (name.to_ascii_lowercase(), value.trim().to_owned())
+        });
+        Response {
+            status: status.unwrap_or_else(|| panic!("not a status line: {head}")),
+            headers: headers.collect(),
+            body: String::new(),
+        }
+    }
+
+    /// Takes a whole answer to a request with that method.
+    #[track_caller]
+    pub fn response(&mut self, method: &str) -> Response {
+        let mut response = self.head();
+        let bodiless = method == "HEAD" || matches!(response.status, 100..=199 | 204 | 304);
+        if !bodiless {
+            let length = response
+                .header("content-length")
+                .map(|length| length.parse().expect("a length"));
+            response.body = match length {
+                Some(length) => String::from_utf8_lossy(&self.exactly(length)).into_owned(),
+                None if response.header("transfer-encoding") == Some("chunked") => self.chunks(),
+                None => self.rest(),
+            };
+        }
+        response
+    }
+
+    #[track_caller]
+    fn chunks(&mut self) -> String {
+        let mut body = Vec::new();
+        loop {
+            let chunk = self.chunk();
+            if chunk.is_empty() {
+                return String::from_utf8_lossy(&body).into_owned();
+            }
+            body.extend_from_slice(chunk.as_bytes());
+        }
+    }
+
+    /// Takes the data of one chunk; nothing for the last one.
+    #[track_caller]
+    pub fn chunk(&mut self) -> String {
+        let head = self.through("\r\n");
+        let length = usize::from_str_radix(head.trim_end(), 16);
+        let length = length.unwrap_or_else(|_| panic!("not a chunk's length: {head:?}"));
+        let data = self.exactly(length);
+        self.through("\r\n");
+        String::from_utf8_lossy(&data).into_owned()
+    }
+
+    /// Whether the peer has closed by now; what it said before is kept.
+    ///
+    /// # Panics
+    /// If the kernel refuses to look without waiting.
+    #[must_use]
+    pub fn has_ended(&mut self) -> bool {
+        self.stream.set_nonblocking(true).expect("a mode");
+        let mut bytes = [0; 16 * 1024];
+        while !self.ended {
+            match self.stream.read(&mut bytes) {
+                Ok(count @ 1..) => self.read.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => self.ended = true,
+            }
+        }
+        self.stream.set_nonblocking(false).expect("a mode");
+        self.ended
+    }
+
+    /// Whether the peer has closed, waiting for that; what it says before is kept.
+    #[track_caller]
+    pub fn closed(&mut self) -> bool {
+        while self.more() {}
+        true
+    }
+}
+
+fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {
+    bytes.windows(mark.len()).position(|window| window == mark)
+}

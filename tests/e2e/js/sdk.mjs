@@ -1,0 +1,100 @@
+// One client of the npm package `centrifuge`, steered by lines of JSON on standard input.
+// What happens to it is told in lines of JSON on standard output, in the order in which it happens.
+// python/sdk.py speaks the same language with the other official SDK.
+import { createInterface } from 'node:readline';
+import { Centrifuge } from 'centrifuge';
+import WebSocket from 'ws';
+
+const tell = (event, fields = {}) => process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
+
+let client;
+const subscriptions = new Map();
+
+// The tokens that a backend would hand out, one after the other.
+const supplier = (name, tokens) => {
+  if (!tokens) return null;
+  return async () => {
+    tell(name);
+    const token = tokens.shift();
+    if (token === undefined) throw new Error('no more tokens');
+    return token;
+  };
+};
+
+function follow(sub, channel) {
+  sub.on('subscribing', (ctx) => tell('subscribing', { channel, code: ctx.code, reason: ctx.reason }));
+  sub.on('subscribed', (ctx) =>
+    tell('subscribed', {
+      channel,
+      was_recovering: ctx.wasRecovering,
+      recovered: ctx.recovered,
+      recoverable: ctx.recoverable,
+      offset: ctx.streamPosition?.offset,
+      epoch: ctx.streamPosition?.epoch,
+    }),
+  );
+  sub.on('unsubscribed', (ctx) => tell('unsubscribed', { channel, code: ctx.code, reason: ctx.reason }));
+  sub.on('publication', (ctx) => tell('publication', { channel, data: ctx.data, offset: ctx.offset, user: ctx.info?.user }));
+  sub.on('error', (ctx) => tell('subscription error', { channel, code: ctx.error.code, message: ctx.error.message }));
+}
+
+function connect(order) {
+  client = new Centrifuge(order.url, {
+    websocket: WebSocket,
+    token: order.token ?? '',
+    getToken: supplier('token wanted', order.tokens),
+    minReconnectDelay: 20,
+    maxReconnectDelay: 200,
+    timeout: 20000,
+    maxServerPingDelay: order.ping_delay_ms ?? 10000,
+  });
+  client.on('connecting', (ctx) => tell('connecting', { code: ctx.code, reason: ctx.reason }));
+  client.on('connected', (ctx) => tell('connected', { client: ctx.client }));
+  client.on('disconnected', (ctx) => tell('disconnected', { code: ctx.code, reason: ctx.reason }));
+  client.on('error', (ctx) => tell('error', { code: ctx.error.code, message: ctx.error.message }));
+  client.on('message', (ctx) => tell('message', { data: ctx.data }));
+  // Subscriptions that the token made.
+  client.on('subscribed', (ctx) => tell('subscribed', { channel: ctx.channel, was_recovering: ctx.wasRecovering, recovered: ctx.recovered }));
+  client.on('unsubscribed', (ctx) => tell('unsubscribed', { channel: ctx.channel }));
+  client.on('publication', (ctx) => tell('publication', { channel: ctx.channel, data: ctx.data, offset: ctx.offset }));
+  client.connect();
+}
+
+const orders = {
+  connect,
+  disconnect: () => client.disconnect(),
+  subscribe(order) {
+    let sub = subscriptions.get(order.channel);
+    if (!sub) {
+      sub = client.newSubscription(order.channel, {
+        token: order.token ?? '',
+        getToken: supplier('subscription token wanted', order.tokens),
+        minResubscribeDelay: 20,
+        maxResubscribeDelay: 200,
+      });
+      subscriptions.set(order.channel, sub);
+      follow(sub, order.channel);
+    }
+    sub.subscribe();
+  },
+  unsubscribe: (order) => subscriptions.get(order.channel).unsubscribe(),
+  publish: (order) => client.publish(order.channel, order.data).then(() => ({})),
+  async history(order) {
+    const { limit, since, reverse } = order;
+    const page = await client.history(order.channel, { limit, since, reverse });
+    return { data: page.publications.map((pub) => pub.data), offset: page.offset, epoch: page.epoch };
+  },
+  rpc: (order) => client.rpc(order.method, order.data).then((result) => ({ data: result.data })),
+  presence: (order) => client.presence(order.channel).then(() => ({})),
+  send: (order) => client.send(order.data).then(() => ({})),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const order = JSON.parse(line);
+  const result = orders[order.order](order);
+  result?.then(
+    (fields) => tell('done', { id: order.id, ...fields }),
+    (error) => tell('failed', { id: order.id, code: error.code, message: error.message }),
+  );
+}
+process.exit(0);

@@ -1,0 +1,37 @@
+// One WebSocket of the npm package `ws`: node ws.mjs URL [OPTION]...
+//   no-pong           does not answer pings
+//   origin=ORIGIN     says that it comes from a page of that origin
+// Orders on standard input, one a line: `send TEXT`, `binary TEXT`, `pause`, `resume`, `close`, `cut`.
+import { createInterface } from 'node:readline';
+import WebSocket from 'ws';
+
+const tell = (event, fields = {}) => process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
+const [url, ...options] = process.argv.slice(2);
+const origin = options.find((option) => option.startsWith('origin='))?.slice(7);
+
+const ws = new WebSocket(url, { autoPong: !options.includes('no-pong'), origin });
+ws.on('open', () => tell('open'));
+ws.on('message', (data, binary) => tell('message', { data: data.toString(), binary }));
+ws.on('ping', (data) => tell('ping', { data: data.toString() }));
+ws.on('pong', (data) => tell('pong', { data: data.toString() }));
+ws.on('close', (code, reason) => tell('close', { code, reason: reason.toString() }));
+ws.on('error', (error) => tell('error', { message: error.message }));
+
+const orders = {
+  send: (text) => ws.send(text),
+  binary: (text) => ws.send(Buffer.from(text)),
+  ping: (text) => ws.ping(text),
+  pause: () => {
+    ws.pause();
+    tell('paused');
+  },
+  resume: () => ws.resume(),
+  close: () => ws.close(1000),
+  cut: () => ws.terminate(),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [order, ...words] = line.split(' ');
+  orders[order](words.join(' '));
+}
+process.exit(0);

@@ -1,0 +1,150 @@
+//! The graceful end: everybody is told in the way of their protocol, and the process ends in time.
+
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use throng_testkit::{Proxy, Server, Setup, Signal, Wire, request, script, until};
+
+use crate::support::{RECOVERY, data, publish, sdks, url};
+
+#[test]
+fn everybody_is_told_to_come_back() {
+    let config = "[drain]\ntimeout = \"20s\"\njitter = \"3s\"\n";
+    let mut server = Setup::new(config).shards(2).start();
+    let address = server.clients();
+    let ask = |target: &str| {
+        let mut wire = Wire::connect(address);
+        wire.send(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        wire
+    };
+    let mut sse = ask("/sse?channel=news");
+    sse.through("subscribed");
+    let mut lines = ask("/stream?channel=news");
+    lines.head();
+    lines.chunk();
+    let mut uni =
+        ask("/connection/uni_sse?cf_connect=%7B%22subs%22%3A%7B%22news%22%3A%7B%7D%7D%7D");
+    uni.through("connect");
+    let plain = script("ws.mjs", &[&format!("ws://{address}/ws?channel=news")]);
+    plain.event("open", &json!({}));
+    let mut raw = script("ws.mjs", &[&format!("ws://{address}/connection/websocket")]);
+    raw.event("open", &json!({}));
+    raw.say(r#"send {"id":1,"connect":{}}"#);
+    raw.event("message", &json!({}));
+    let sdks = sdks().map(|(_, start)| {
+        let mut client = start();
+        client.connect(&url(address));
+        client.subscribe("news");
+        client.forget("connecting");
+        client
+    });
+    let mut half = Wire::connect(address);
+    half.send("GET /sse");
+    until("the half request", || {
+        (server.metric("throng_connections{transport=\"http\"}") >= 2).then_some(())
+    });
+    let mut api = Wire::connect(server.api_address());
+    api.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    api.response("GET");
+
+    server.signal(Signal::TERM);
+    let told = sse.rest();
+    let retry = told
+        .split("retry: ")
+        .nth(1)
+        .and_then(|rest| rest.split('\n').next());
+    let retry: u64 = retry
+        .and_then(|ms| ms.parse().ok())
+        .unwrap_or_else(|| panic!("{told}"));
+    assert!(retry <= 3000, "{told}");
+    assert!(
+        told.contains("event: disconnect") && told.contains("\"code\":3001"),
+        "{told}"
+    );
+    let last: Value = serde_json::from_str(&lines.chunk()).unwrap();
+    assert_eq!(last["disconnect"]["code"], 3001);
+    assert!(
+        last["disconnect"]["reconnect_ms"]
+            .as_u64()
+            .is_some_and(|ms| ms <= 3000),
+        "{last}"
+    );
+    assert_eq!(lines.chunk(), "", "the answer ends as chunked answers do");
+    assert!(uni.rest().contains("\"disconnect\":{\"code\":3001"));
+    plain.event("close", &json!({ "code": 1012 }));
+    raw.event("close", &json!({ "code": 3001 }));
+    for client in &sdks {
+        client.event("connecting", &json!({ "code": 3001 }));
+    }
+    assert!(half.closed() && api.closed());
+    assert_eq!(server.wait().code(), Some(0));
+    let log = server.log();
+    assert!(
+        log.iter().any(|line| line["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("stopping"))),
+        "{log:?}"
+    );
+}
+
+/// A restart costs nothing that the clients notice, as far as another process can help: they are back at once.
+#[test]
+fn sdks_come_back_to_the_next_server() {
+    for (name, start) in sdks() {
+        let first = Setup::new(RECOVERY).shards(2).start();
+        let proxy = Proxy::new(first.clients());
+        let mut client = start();
+        client.connect(&url(proxy.address()));
+        client.subscribe("chat:news");
+        let second = Setup::new(RECOVERY).shards(2).start();
+        proxy.lead_to(second.clients());
+        first.stop();
+        client.event("subscribed", &json!({ "channel": "chat:news" }));
+        publish(&second, "chat:news", &data("new", 3));
+        assert_eq!(
+            client.publications("chat:news", 3),
+            data("new", 3),
+            "{name}"
+        );
+        assert_eq!(client.left("disconnected"), 0, "{name}");
+        second.stop();
+    }
+}
+
+/// A client that takes nothing keeps its server from leaving, as long as the time limit says.
+fn stuck(timeout: &str) -> (Server, Wire) {
+    let config =
+        format!("[drain]\ntimeout = \"{timeout}\"\n[channel]\nslow_consumer = \"drop-oldest\"\n");
+    let server = Setup::new(&config).shards(1).start();
+    let mut stuck = Wire::connect(server.clients());
+    stuck.send("GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+    stuck.through("subscribed");
+    // More than the kernel holds for a connection that nobody reads.
+    let large = "x".repeat(900_000);
+    while server.metric("throng_dropped_total{policy=\"drop-oldest\"}") == 0 {
+        server.publish("news", &large);
+    }
+    (server, stuck)
+}
+
+#[test]
+fn the_time_limit_ends_it_whoever_is_left() {
+    let (mut server, _stuck) = stuck("1s");
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let (mut server, _stuck) = stuck("1d");
+    server.signal(Signal::TERM);
+    // From here on it takes no clients, and says so to who watches over it.
+    until("a refusal", || {
+        TcpStream::connect(server.clients()).is_err().then_some(())
+    });
+    let health = request(server.api_address(), "GET", "/healthz", &[], "");
+    assert_eq!((health.status, &*health.body), (503, "draining\n"));
+    assert!(server.runs());
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+}

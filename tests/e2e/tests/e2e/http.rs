@@ -1,0 +1,299 @@
+//! HTTP said by hand: what is refused, what may follow on one connection, and how long it may take.
+
+use throng_testkit::{Setup, Wire, request};
+
+#[test]
+fn what_may_be_read_in_two_ways_is_refused() {
+    let server = Setup::default().shards(1).start();
+    let smuggled = "POST /pub?channel=smuggled HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
+        "x".repeat(20_000)
+    );
+    for (why, head, status) in [
+        (
+            "two lengths",
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            400,
+        ),
+        (
+            "the same length twice",
+            "Content-Length: 5\r\nContent-Length: 5\r\n",
+            400,
+        ),
+        ("a list of lengths", "Content-Length: 5, 6\r\n", 400),
+        (
+            "a length and chunks",
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            400,
+        ),
+        ("a signed length", "Content-Length: +5\r\n", 400),
+        ("a negative length", "Content-Length: -5\r\n", 400),
+        ("a hexadecimal length", "Content-Length: 0x5\r\n", 400),
+        ("a length with a space", "Content-Length: 5 5\r\n", 400),
+        ("an empty length", "Content-Length: \r\n", 400),
+        (
+            "a huge length",
+            "Content-Length: 99999999999999999999999999\r\n",
+            413,
+        ),
+        ("an unknown coding", "Transfer-Encoding: gzip\r\n", 501),
+        (
+            "a coding behind chunks",
+            "Transfer-Encoding: chunked, gzip\r\n",
+            400,
+        ),
+        (
+            "chunks twice",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            400,
+        ),
+        (
+            "a coding in disguise",
+            "Transfer-Encoding : chunked\r\n",
+            400,
+        ),
+        (
+            "another coding in disguise",
+            "Transfer-Encoding: xchunked\r\n",
+            501,
+        ),
+        ("a folded header", "X: a\r\n b\r\n", 400),
+        (
+            "a bare line feed in a value",
+            "X: a\nContent-Length: 5\r\n",
+            0,
+        ),
+        ("a bare carriage return", "X: a\rContent-Length: 5\r\n", 400),
+        ("a second host", "Host: b\r\n", 400),
+    ] {
+        let mut wire = Wire::connect(server.api_address());
+        wire.send(&format!(
+            "POST /pub?channel=a HTTP/1.1\r\nHost: a\r\n{head}\r\nhello{smuggled}"
+        ));
+        let told = wire.rest();
+        let answers = told.matches("HTTP/1.1 ").count();
+        if status > 0 {
+            assert!(
+                told.starts_with("HTTP/1.1 4") || told.starts_with("HTTP/1.1 5"),
+                "{why}: {told}"
+            );
+            assert_eq!(answers, 1, "{why}: what follows is not looked at: {told}");
+            let found: u16 = told[9..12].parse().unwrap();
+            assert!(
+                found == status || (status != 400 && found == 400),
+                "{why}: {told}"
+            );
+        }
+    }
+    for (why, bytes) in [
+        ("no request", "\u{0}\u{1}\u{2}\r\n\r\n"),
+        (
+            "TLS on a plain port",
+            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\r\n\r\n",
+        ),
+        ("no version", "GET /healthz\r\n\r\n"),
+        (
+            "another version",
+            "GET /healthz HTTP/3.0\r\nHost: a\r\n\r\n",
+        ),
+        ("no host", "GET /healthz HTTP/1.1\r\n\r\n"),
+        ("a head without end", &long),
+        (
+            "a space in the target",
+            "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
+        ),
+        (
+            "a bad chunk",
+            "POST /pub?channel=a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ),
+    ] {
+        let mut wire = Wire::connect(server.api_address());
+        wire.send(bytes);
+        let told = wire.rest();
+        assert!(
+            told.starts_with("HTTP/1.1 4") || told.starts_with("HTTP/1.1 505"),
+            "{why}: {told:?}"
+        );
+    }
+    assert!(
+        !server
+            .call("channels", &serde_json::json!({}))
+            .to_string()
+            .contains("smuggled")
+    );
+    // After all that it serves as before.
+    server.publish("news", "x");
+    server.stop();
+}
+
+#[test]
+fn one_connection_serves_many_requests() {
+    let server = Setup::default().shards(2).start();
+    let mut wire = Wire::connect(server.api_address());
+    for n in 0..20 {
+        wire.send(&format!(
+            "POST /pub?channel=news HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{:02}",
+            n
+        ));
+        assert_eq!(wire.response("POST").status, 200);
+    }
+    // All at once, answered in their order; some need other shards, some do not.
+    let publish = "POST /pub?channel=x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\ny";
+    let health = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let lost = "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n";
+    let info = "POST /api/info HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    wire.send(&[publish, health, info, lost, publish, health].concat());
+    for (method, status, part) in [
+        ("POST", 200, ""),
+        ("GET", 200, "ok"),
+        ("POST", 200, "\"nodes\""),
+        ("GET", 404, "nothing at this path"),
+        ("POST", 200, ""),
+        ("GET", 200, "ok"),
+    ] {
+        let response = wire.response(method);
+        assert!(
+            response.status == status && response.body.contains(part),
+            "{part}: {response:?}"
+        );
+    }
+    // Byte by byte, and as chunks.
+    for byte in publish.as_bytes() {
+        wire.send_bytes(&[*byte]);
+    }
+    assert_eq!(wire.response("POST").status, 200);
+    wire.send(
+        "POST /pub?channel=x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+    );
+    wire.send("2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n");
+    assert_eq!(wire.response("POST").status, 200);
+    // A client that asks first is told to go on.
+    wire.send("POST /pub?channel=x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert_eq!(wire.head().status, 100);
+    wire.send("ab");
+    assert_eq!(wire.response("POST").status, 200);
+    // The wish to close is followed; HTTP/1.0 wishes so by itself.
+    wire.send("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(wire.response("GET").header("connection"), Some("close"));
+    assert!(wire.closed());
+    let mut old = Wire::connect(server.api_address());
+    old.send("GET /healthz HTTP/1.0\r\n\r\n");
+    assert!(old.rest().ends_with("ok\n"));
+    server.stop();
+}
+
+#[test]
+fn answers_to_head_have_no_body() {
+    let server = Setup::default().shards(1).start();
+    for address in [server.api_address(), server.clients()] {
+        let mut wire = Wire::connect(address);
+        for (target, status) in [
+            ("/", 200),
+            ("/healthz", 200),
+            ("/nowhere", 404),
+            ("/sse", 405),
+        ] {
+            wire.send(&format!(
+                "HEAD {target} HTTP/1.1\r\nHost: a\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+            ));
+            let response = wire.response("HEAD");
+            assert_eq!(response.status, status, "{target}");
+            let length = response
+                .header("content-length")
+                .map(|length| length.parse::<usize>());
+            assert!(matches!(length, Some(Ok(1..))), "{target}: {response:?}");
+            // If there was a body after all, this is not where an answer begins.
+            assert_eq!(wire.response("GET").body, "ok\n", "{target}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_slow_head_is_not_waited_for() {
+    let config = "[limits]\nhead_timeout = \"300ms\"\nkeepalive_timeout = \"1s\"\n";
+    let server = Setup::new(config).shards(1).start();
+    for address in [server.clients(), server.api_address()] {
+        let mut silent = Wire::connect(address);
+        assert_eq!(silent.rest(), "", "it has asked nothing");
+        let mut half = Wire::connect(address);
+        half.send("GET /healthz HT");
+        assert!(half.rest().starts_with("HTTP/1.1 408 "));
+        let mut idle = Wire::connect(address);
+        idle.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(idle.response("GET").status, 200);
+        assert_eq!(idle.rest(), "", "nothing came within its time");
+    }
+    let mut body = Wire::connect(server.api_address());
+    body.send("POST /pub?channel=a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf");
+    assert!(body.rest().starts_with("HTTP/1.1 408 "));
+    // One that drips does not get more time by it: each byte is one, the deadline stays.
+    let mut drip = Wire::connect(server.clients());
+    let told = throng_testkit::until("the end of a drip", || {
+        drip.send("G");
+        drip.has_ended().then(|| drip.rest())
+    });
+    assert!(told.starts_with("HTTP/1.1 4"), "{told}");
+    server.stop();
+}
+
+#[test]
+fn what_is_not_there_says_what_is() {
+    let server = Setup::default().shards(1).start();
+    for (address, method, target, status, part) in [
+        (
+            server.clients(),
+            "GET",
+            "/nowhere",
+            404,
+            "GET / says what there is",
+        ),
+        (server.clients(), "GET", "/", 200, "/sse?channel=NAME"),
+        (server.clients(), "POST", "/sse?channel=a", 405, "GET"),
+        (
+            server.clients(),
+            "POST",
+            "/pub?channel=a",
+            404,
+            "nothing at this path",
+        ),
+        (server.clients(), "GET", "/sse", 400, "?channel=NAME"),
+        (server.clients(), "GET", "/sse?channel=", 400, ""),
+        (
+            server.clients(),
+            "GET",
+            "/sse?channel=un:known",
+            404,
+            "un:known",
+        ),
+        (
+            server.clients(),
+            "GET",
+            "/sse?channel=throng:stats",
+            403,
+            "throng:stats",
+        ),
+        (server.clients(), "GET", "/ws?channel=a", 426, ""),
+        (server.clients(), "GET", "/connection/websocket", 426, ""),
+        (server.api_address(), "GET", "/nowhere", 404, "/metrics"),
+        (server.api_address(), "GET", "/pub?channel=a", 405, "POST"),
+        (server.api_address(), "DELETE", "/metrics", 405, "GET"),
+        (server.api_address(), "POST", "/pub", 400, "?channel=NAME"),
+        (server.api_address(), "POST", "/api/nothing", 404, ""),
+        (server.api_address(), "GET", "/api/info", 405, "POST"),
+    ] {
+        let response = request(address, method, target, &[], "");
+        let fits = response.status == status && response.body.contains(part);
+        assert!(fits, "{method} {target}: {response:?}");
+        if status == 405 {
+            assert!(
+                response
+                    .header("allow")
+                    .is_some_and(|allow| allow.contains(part)),
+                "{response:?}"
+            );
+        }
+    }
+    server.stop();
+}

@@ -1,0 +1,109 @@
+//! Limits: what one client may use, and that passing a limit costs nobody else.
+
+use serde_json::json;
+use throng_testkit::{Setup, Wire, request, script, until};
+
+use crate::support::{sdks, url};
+
+#[test]
+fn channels_of_one_connection_are_limited() {
+    let server = Setup::new("[limits]\nchannels_per_connection = 3\n")
+        .shards(2)
+        .start();
+    for (name, start) in sdks() {
+        let mut client = start();
+        client.connect(&url(server.clients()));
+        for channel in ["a", "b", "c"] {
+            client.subscribe(channel);
+        }
+        client.order("subscribe", &json!({ "channel": "d" }));
+        client.event("unsubscribed", &json!({ "channel": "d", "code": 106 }));
+        // One that is given up makes room.
+        client.order("unsubscribe", &json!({ "channel": "a" }));
+        client.event("unsubscribed", &json!({ "channel": "a" }));
+        client.subscribe("e");
+        assert_eq!(client.left("disconnected"), 0, "{name}");
+    }
+    let many = request(
+        server.clients(),
+        "GET",
+        "/sse?channel=a&channel=b&channel=c&channel=d",
+        &[],
+        "",
+    );
+    assert_eq!(many.status, 400, "{many:?}");
+    server.stop();
+}
+
+#[test]
+fn messages_of_clients_are_limited_in_size_and_number() {
+    let config = "[limits]\nmessage_bytes_max = 1024\nmessages_per_second_max = 20\n";
+    let server = Setup::new(config).shards(1).start();
+    let plain = format!("ws://{}/ws?channel=news", server.clients());
+    let centrifuge = format!("ws://{}/connection/websocket", server.clients());
+    let open = |url: &str| {
+        let client = script("ws.mjs", &[url]);
+        client.event("open", &json!({}));
+        client
+    };
+    let witness = open(&plain);
+    for url in [&plain, &centrifuge] {
+        let mut client = open(url);
+        client.say(&format!("send {}", "x".repeat(1025)));
+        client.event("close", &json!({ "code": 1009 }));
+    }
+    let mut client = open(&plain);
+    for _ in 0..60 {
+        client.say("send x");
+    }
+    client.event("close", &json!({ "code": 3013 }));
+    server.publish("news", "still here");
+    witness.event("message", &json!({ "data": "still here" }));
+    server.stop();
+}
+
+#[test]
+fn connections_of_one_address_are_limited() {
+    let server = Setup::new("[limits]\nconnections_per_ip = 2\n")
+        .shards(2)
+        .start();
+    let stream = || {
+        let mut wire = Wire::connect(server.clients());
+        wire.send("GET /stream?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+        let head = wire.head();
+        (wire, head.status)
+    };
+    let (first, second) = (stream(), stream());
+    assert_eq!((first.1, second.1), (200, 200));
+    let (mut third, status) = stream();
+    assert_eq!(status, 429);
+    assert!(third.closed());
+    // The API port is not counted, and a place that is left is free again.
+    assert_eq!(server.ask("GET", "/healthz", "").status, 200);
+    drop(first);
+    until("a free place", || (stream().1 == 200).then_some(()));
+    server.stop();
+}
+
+#[test]
+fn connections_of_the_server_are_limited() {
+    let server = Setup::new("[engine]\nconnections_max = 2\n")
+        .shards(1)
+        .start();
+    let ask = || {
+        let mut wire = Wire::connect(server.clients());
+        wire.send("GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+        let status = wire.head().status;
+        (wire, status)
+    };
+    let kept = [ask(), ask()];
+    assert_eq!(kept.each_ref().map(|(_, status)| *status), [200, 200]);
+    let (mut late, status) = ask();
+    assert_eq!(status, 503);
+    assert!(late.closed());
+    assert_eq!(
+        server.metric("throng_connections_refused_total{reason=\"connections_max\"}"),
+        1
+    );
+    server.stop();
+}

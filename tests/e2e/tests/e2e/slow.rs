@@ -1,0 +1,228 @@
+//! Slow consumers through real sockets: each policy costs the slow one alone, and is told and counted.
+
+use serde_json::{Value, json};
+use throng_testkit::{Server, Setup, Signal, Wire, script};
+
+use crate::support::{sdks, url};
+
+/// Large, so that few of them fill what the kernel holds for a connection.
+fn publication(n: u64) -> Value {
+    json!({ "n": n, "pad": "x".repeat(60_000) })
+}
+
+fn start(policy: &str) -> Server {
+    let config = format!(
+        "[engine]\nout_buffer_bytes_max = \"256KiB\"\n[channel]\nslow_consumer = \"{policy}\"\n\
+         [stream]\nkeepalive_interval = \"0s\"\n[websocket]\nping_interval = \"0s\"\n\
+         [[namespace]]\nname = \"kept\"\nhistory_size = 10000\nhistory_ttl = \"5m\"\nrecovery = true\n"
+    );
+    Setup::new(&config).shards(2).start()
+}
+
+fn stream(server: &Server, target: &str) -> Wire {
+    let mut wire = Wire::connect(server.clients());
+    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    wire.head();
+    wire
+}
+
+/// Publishes until `enough`, with a healthy subscriber that hears all of it, and returns how many it took.
+fn publish_until(server: &Server, enough: impl Fn() -> bool) -> u64 {
+    let mut healthy = stream(server, "/stream?channel=news");
+    healthy.chunk();
+    let mut n = 0;
+    loop {
+        server.publish("news", &publication(n).to_string());
+        let line: Value = serde_json::from_str(&healthy.chunk()).unwrap();
+        assert_eq!(
+            line["data"]["n"], n,
+            "others lose nothing and wait for nobody"
+        );
+        n += 1;
+        if n % 20 == 0 && enough() {
+            return n;
+        }
+        assert!(
+            n < 20_000,
+            "the queue never was full: {}",
+            server.metrics().sum("throng_slow_consumers_total")
+        );
+    }
+}
+
+fn slow_consumers(server: &Server) -> u64 {
+    server.metric("throng_slow_consumers_total")
+}
+
+#[test]
+fn close_ends_the_slow_one() {
+    let server = start("close");
+    let mut slow = stream(&server, "/sse?channel=news");
+    slow.through("subscribed");
+    let closed = "throng_connections_closed_total{reason=\"slow\"}";
+    publish_until(&server, || server.metric(closed) == 1);
+    assert_eq!(slow_consumers(&server), 1);
+    assert!(server.metric("throng_dropped_total{policy=\"close\"}") >= 1);
+    assert!(slow.closed());
+    // What it got until then has no gap.
+    let told = slow.rest();
+    let numbers: Vec<u64> = told
+        .split("\"n\":")
+        .skip(1)
+        .filter_map(|rest| rest.split(',').next()?.parse().ok())
+        .collect();
+    assert!(!numbers.is_empty());
+    assert!(
+        numbers.iter().copied().eq(0..numbers.len() as u64),
+        "{numbers:?}"
+    );
+    server.stop();
+}
+
+/// What a subscriber heard, as numbers, and how many deliveries it was told that it lost.
+#[derive(Default)]
+struct Heard {
+    numbers: Vec<u64>,
+    dropped: u64,
+}
+
+impl Heard {
+    /// Takes what a text tells: a publication's number, or a loss.
+    fn take(&mut self, text: &str) {
+        // Some wire forms put our JSON into a string of theirs.
+        let text = text.replace('\\', "");
+        self.numbers.extend(number(&text, "\"n\":"));
+        let lost = number(&text, "\"dropped\":").or_else(|| number(&text, "dropped="));
+        self.dropped += lost.unwrap_or_default();
+    }
+
+    /// Whether the newest is there, and every other one has come or was told to be lost.
+    fn is_whole(&self, published: u64) -> bool {
+        let newest = self.numbers.last() == Some(&(published - 1));
+        newest && self.numbers.len() as u64 + self.dropped >= published
+    }
+
+    /// Takes more until it is whole. A queue may have been full more than once, and each time is told.
+    #[track_caller]
+    fn until_whole(name: &str, published: u64, mut more: impl FnMut() -> String) -> (&str, Self) {
+        let mut heard = Self::default();
+        while !heard.is_whole(published) {
+            heard.take(&more());
+        }
+        assert!(
+            heard.numbers.is_sorted_by(|a, b| a < b),
+            "{name}: {:?}",
+            heard.numbers
+        );
+        assert!(heard.dropped > 0, "{name}");
+        assert_eq!(
+            heard.numbers.len() as u64 + heard.dropped,
+            published,
+            "{name}"
+        );
+        (name, heard)
+    }
+}
+
+fn number(text: &str, key: &str) -> Option<u64> {
+    let rest = text.split(key).nth(1)?;
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+#[track_caller]
+fn shedding(policy: &str) {
+    let server = start(policy);
+    let plain = format!("ws://{}/ws?channel=news", server.clients());
+    let centrifuge = format!("ws://{}/connection/websocket", server.clients());
+    let mut ws = script("ws.mjs", &[&plain]);
+    ws.event("open", &json!({}));
+    let mut sdk = script("ws.mjs", &[&centrifuge]);
+    sdk.event("open", &json!({}));
+    sdk.say(r#"send {"id":1,"connect":{}}"#);
+    sdk.event("message", &json!({}));
+    sdk.say(r#"send {"id":2,"subscribe":{"channel":"news"}}"#);
+    sdk.event("message", &json!({}));
+    for client in [&mut ws, &mut sdk] {
+        client.say("pause");
+        client.event("paused", &json!({}));
+    }
+    let mut lines = stream(&server, "/stream?channel=news");
+    lines.chunk();
+    let mut events = stream(&server, "/sse?channel=news");
+    events.through("subscribed");
+
+    let published = publish_until(&server, || slow_consumers(&server) == 4);
+    ws.say("resume");
+    sdk.say("resume");
+    let heard = [
+        Heard::until_whole("stream", published, || lines.chunk()),
+        Heard::until_whole("sse", published, || events.through("\n\n")),
+        Heard::until_whole("ws", published, || ws.next_event()["data"].to_string()),
+        Heard::until_whole("centrifugo", published, || {
+            sdk.next_event()["data"].to_string()
+        }),
+    ];
+    let counted = server.metric(&format!("throng_dropped_total{{policy=\"{policy}\"}}"));
+    assert_eq!(
+        heard.iter().map(|(_, heard)| heard.dropped).sum::<u64>(),
+        counted
+    );
+    // They are as good as new.
+    server.publish("news", "\"again\"");
+    assert!(lines.chunk().contains("again"));
+    events.through("again");
+    for client in [&ws, &sdk] {
+        assert!(client.next_event()["data"].to_string().contains("again"));
+    }
+    assert_eq!(
+        server.metric("throng_connections_closed_total{reason=\"slow\"}"),
+        0
+    );
+    server.stop();
+}
+
+#[test]
+fn drop_oldest_sheds_the_oldest() {
+    shedding("drop-oldest");
+}
+
+#[test]
+fn latest_only_keeps_the_newest() {
+    shedding("latest-only");
+}
+
+/// An SDK whose process stands still is cut off, and when it goes on it comes back for all that it missed.
+#[test]
+fn a_stopped_sdk_recovers_everything() {
+    let server = start("close");
+    for (name, start) in sdks() {
+        let channel = format!("kept:{name}");
+        let mut client = start();
+        client.connect(&url(server.clients()));
+        client.subscribe(&channel);
+        client.forget("connecting");
+        let before = server.metric("throng_slow_consumers_total");
+        client.signal(Signal::STOP);
+        let mut count = 0;
+        while server.metric("throng_slow_consumers_total") == before {
+            for _ in 0..20 {
+                server.publish(&channel, &publication(count).to_string());
+                count += 1;
+            }
+        }
+        client.signal(Signal::CONT);
+        client.event("connecting", &json!({}));
+        client.event(
+            "subscribed",
+            &json!({ "channel": channel, "recovered": true }),
+        );
+        server.publish(&channel, &publication(count).to_string());
+        let heard = client.publications(&channel, count as usize + 1);
+        let numbers: Vec<u64> = heard.iter().filter_map(|data| data["n"].as_u64()).collect();
+        assert!(numbers.iter().copied().eq(0..=count), "{name}: {numbers:?}");
+    }
+    server.stop();
+}

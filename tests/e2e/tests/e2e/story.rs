@@ -1,0 +1,211 @@
+//! The story that everything exists for: a client loses its connection, misses what is said
+//! meanwhile, comes back, and hears exactly that, in order, and then what is new.
+
+use serde_json::{Value, json};
+use throng_testkit::{Proxy, Server, Setup};
+
+use crate::support::{RECOVERY, Start, data, publish, sdks, url};
+
+/// What is said while the client is away.
+const MISSED: usize = 50;
+
+/// Tells the story on several channels of one connection, several times over.
+#[track_caller]
+fn tell(name: &str, start: Start, server: &Server, channels: &[String]) {
+    let proxy = Proxy::new(server.clients());
+    let mut client = start();
+    client.connect(&url(proxy.address()));
+    for channel in channels {
+        let subscribed = client.subscribe(channel);
+        assert_eq!(subscribed["recovered"], false, "{name} {subscribed}");
+        let first = data("first", 3);
+        publish(server, channel, &first);
+        assert_eq!(client.publications(channel, 3), first, "{name} {channel}");
+    }
+    for round in ["second", "third"] {
+        proxy.cut();
+        client.event("connecting", &json!({}));
+        let missed = data(round, MISSED);
+        for channel in channels {
+            publish(server, channel, &missed);
+        }
+        proxy.mend();
+        for channel in channels {
+            let back = client.event("subscribed", &json!({ "channel": channel }));
+            assert_eq!(
+                (&back["was_recovering"], &back["recovered"]),
+                (&json!(true), &json!(true)),
+                "{name} {back}"
+            );
+        }
+        let live = data("live", 3);
+        for channel in channels {
+            publish(server, channel, &live);
+            // The live ones fence what was missed: one too many, and they would not be where they are.
+            let heard = client.publications(channel, MISSED + 3);
+            assert_eq!(
+                heard,
+                [&missed[..], &live].concat(),
+                "{name} {channel} {round}"
+            );
+        }
+        client.forget("connecting");
+    }
+    assert_eq!(client.left("publication"), 0, "{name}");
+}
+
+#[test]
+fn fifty_missed_messages_come_back_with_one_shard() {
+    let server = Setup::new(RECOVERY).shards(1).start();
+    for (name, start) in sdks() {
+        tell(name, start, &server, &[format!("chat:{name}")]);
+    }
+    assert_eq!(
+        server.metric("throng_recovered_total{result=\"complete\"}"),
+        4
+    );
+    assert_eq!(
+        server.metric("throng_recovered_total{result=\"failed\"}"),
+        0
+    );
+    server.stop();
+}
+
+/// Twelve names over four shards: most of them live on another shard than the connection does.
+#[test]
+fn fifty_missed_messages_come_back_from_other_shards() {
+    let server = Setup::new(RECOVERY).shards(4).start();
+    for (name, start) in sdks() {
+        let channels: Vec<String> = (0..12).map(|n| format!("chat:{name}-{n}")).collect();
+        tell(name, start, &server, &channels);
+    }
+    server.stop();
+}
+
+/// The publisher does not stop for the client's sake: some of it is missed, some recovered, some live.
+#[test]
+fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
+    let server = Setup::new(RECOVERY).shards(2).start();
+    let proxy = Proxy::new(server.clients());
+    for (name, start) in sdks() {
+        let channel = format!("chat:on-{name}");
+        let mut client = start();
+        client.connect(&url(proxy.address()));
+        client.subscribe(&channel);
+        let all = data("all", 300);
+        for (n, data) in all.iter().enumerate() {
+            match n % 100 {
+                20 => proxy.cut(),
+                40 => proxy.mend(),
+                _ => {}
+            }
+            server.publish(&channel, &data.to_string());
+        }
+        assert_eq!(client.publications(&channel, all.len()), all, "{name}");
+        assert_eq!(client.left("publication"), 0, "{name}");
+    }
+    server.stop();
+}
+
+/// More was said than the history holds: the client is told so, and what is new arrives all the same.
+#[test]
+fn an_overflowed_history_is_told_and_live_delivery_goes_on() {
+    let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \"5m\"\nrecovery = true\n";
+    let server = Setup::new(config).shards(2).start();
+    for (name, start) in sdks() {
+        let channel = format!("small:{name}");
+        let proxy = Proxy::new(server.clients());
+        let mut client = start();
+        client.connect(&url(proxy.address()));
+        client.subscribe(&channel);
+        server.publish(&channel, "{\"n\":0}");
+        client.publications(&channel, 1);
+        proxy.cut();
+        client.event("connecting", &json!({}));
+        publish(&server, &channel, &data("lost", 6));
+        proxy.mend();
+        let back = client.event("subscribed", &json!({ "channel": channel }));
+        assert_eq!(
+            (&back["was_recovering"], &back["recovered"]),
+            (&json!(true), &json!(false)),
+            "{name} {back}"
+        );
+        let live = data("live", 4);
+        publish(&server, &channel, &live);
+        assert_eq!(client.publications(&channel, 4), live, "{name}");
+        assert_eq!(
+            client.left("publication"),
+            0,
+            "{name}: nothing of what was lost"
+        );
+        // As much as the history holds is not too much.
+        client.forget("connecting");
+        proxy.cut();
+        client.event("connecting", &json!({}));
+        let five = data("five", 5);
+        publish(&server, &channel, &five);
+        proxy.mend();
+        client.event(
+            "subscribed",
+            &json!({ "channel": channel, "recovered": true }),
+        );
+        assert_eq!(client.publications(&channel, 5), five, "{name}");
+    }
+    server.stop();
+}
+
+/// Another process has another history, even where the offsets would fit.
+#[test]
+fn a_restarted_server_does_not_pretend_to_have_the_history() {
+    for (name, start) in sdks() {
+        let first = Setup::new(RECOVERY).shards(2).start();
+        let proxy = Proxy::new(first.clients());
+        let mut client = start();
+        client.connect(&url(proxy.address()));
+        client.subscribe("chat:news");
+        publish(&first, "chat:news", &data("first", 2));
+        client.publications("chat:news", 2);
+        proxy.cut();
+        client.event("connecting", &json!({}));
+        drop(first);
+        let second = Setup::new(RECOVERY).shards(2).start();
+        publish(&second, "chat:news", &data("second", 7));
+        proxy.lead_to(second.clients());
+        proxy.mend();
+        let back = client.event("subscribed", &json!({ "channel": "chat:news" }));
+        assert_eq!(
+            (&back["was_recovering"], &back["recovered"]),
+            (&json!(true), &json!(false)),
+            "{name} {back}"
+        );
+        let live = data("live", 2);
+        publish(&second, "chat:news", &live);
+        assert_eq!(client.publications("chat:news", 2), live, "{name}");
+        second.stop();
+    }
+}
+
+/// Channels without recovery do not bring anything back, and do not say that they did.
+#[test]
+fn without_recovery_a_cut_loses_what_was_said() {
+    let server = Setup::default().shards(1).start();
+    for (name, start) in sdks() {
+        let proxy = Proxy::new(server.clients());
+        let mut client = start();
+        client.connect(&url(proxy.address()));
+        let subscribed = client.subscribe(name);
+        assert_eq!(subscribed["recoverable"], false, "{name}");
+        proxy.cut();
+        client.event("connecting", &json!({}));
+        server.publish(name, "{\"n\":0}");
+        proxy.mend();
+        let back = client.event("subscribed", &json!({ "channel": name }));
+        assert_eq!(back["recovered"], false, "{name}");
+        server.publish(name, "{\"n\":1}");
+        assert_eq!(
+            client.publications(name, 1),
+            [json!({ "n": 1 })] as [Value; 1]
+        );
+    }
+    server.stop();
+}

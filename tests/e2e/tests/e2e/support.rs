@@ -1,0 +1,64 @@
+//! What most tests here say: a configuration, an SDK's address, fifty publications.
+
+use serde_json::{Value, json};
+use throng_testkit::{Sdk, Server, sign, unix_s};
+
+/// Signs the tokens of tests.
+pub(crate) const SECRET: &str = "a secret that is long enough for HS256";
+
+/// A namespace that keeps enough for everything that a test misses.
+pub(crate) const RECOVERY: &str = r#"
+[[namespace]]
+name = "chat"
+history_size = 1000
+history_ttl = "5m"
+recovery = true
+"#;
+
+/// Starts a client.
+pub(crate) type Start = fn() -> Sdk;
+
+/// Both official SDKs, each with its name.
+pub(crate) fn sdks() -> [(&'static str, Start); 2] {
+    [
+        ("centrifuge-js", Sdk::javascript),
+        ("centrifuge-python", Sdk::python),
+    ]
+}
+
+/// Where an SDK connects.
+pub(crate) fn url(address: std::net::SocketAddr) -> Value {
+    json!({ "url": format!("ws://{address}/connection/websocket") })
+}
+
+/// Data that tells its number.
+pub(crate) fn data(round: &str, count: usize) -> Vec<Value> {
+    (0..count)
+        .map(|n| json!({ "round": round, "n": n }))
+        .collect()
+}
+
+/// Publishes all of it in order.
+#[track_caller]
+pub(crate) fn publish(server: &Server, channel: &str, data: &[Value]) {
+    for data in data {
+        server.publish(channel, &data.to_string());
+    }
+}
+
+/// A connection token that is good for so many seconds from now.
+pub(crate) fn token(user: &str, seconds: i64) -> String {
+    sign(
+        &json!({ "sub": user, "exp": unix_s().saturating_add_signed(seconds) }),
+        SECRET,
+    )
+}
+
+/// A subscription token that is good for so many seconds from now.
+pub(crate) fn channel_token(user: &str, channel: &str, seconds: i64) -> String {
+    let exp = unix_s().saturating_add_signed(seconds);
+    sign(
+        &json!({ "sub": user, "channel": channel, "exp": exp }),
+        SECRET,
+    )
+}
