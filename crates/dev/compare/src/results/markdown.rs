@@ -43,7 +43,7 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
         "All on loopback and in plaintext; one client process reads every frame and fails the measurement if \
          one is missing; payload {payload_bytes} B; compression and access logs off, no pings. Memory is PSS \
          of all of a server's processes, without the kernel's; per connection it is a slope. CPU is their \
-         user and system time, and traffic is given in deliveries for each second of it; a sender on loopback \
+         user and system time; a sender on loopback \
          pays for the receiver's TCP work too, so compare rows, not machines. {figures} The client runs on \
          the same machine, so latency and the row with several shards are bounded by its cores."
     )

@@ -47,12 +47,7 @@ impl Metric {
     pub(super) fn heading(self, scale: &Scale) -> String {
         let (few, many) = (grouped(scale.idle_few), grouped(scale.idle_many));
         let (small, large) = (grouped(scale.fan_out_small), grouped(scale.fan_out_large));
-        let rooms = format!(
-            "{} channels × {} at {}/s",
-            grouped(scale.room_channels),
-            grouped(scale.room_subscribers),
-            grouped(scale.room_rate_per_s as usize)
-        );
+        let deliveries = |what: String| format!("deliveries per CPU-second, {what}");
         match self {
             Self::IdleBytes => {
                 format!("idle B per connection ({many} WebSockets, {few} channels)")
@@ -61,18 +56,20 @@ impl Metric {
             Self::StartBytes => String::from("MB before the first connection"),
             Self::LeftBytes => String::from("MB after all have left"),
             Self::AcceptUs => format!("CPU µs per accepted connection ({many} in a burst)"),
-            Self::SmallOne => {
-                format!("deliveries per CPU-second, 1 channel × {small}, 1 in flight")
-            }
-            Self::SmallFour => String::from("4 in flight"),
-            Self::LargeOne => format!("1 × {large}, 1 in flight"),
-            Self::LargeFour => String::from("4 in flight"),
-            Self::Wide => format!(
+            Self::SmallOne => deliveries(format!("1 channel × {small}, 1 in flight")),
+            Self::LargeOne => deliveries(format!("1 channel × {large}, 1 in flight")),
+            Self::SmallFour | Self::LargeFour => String::from("the same, 4 in flight"),
+            Self::Wide => deliveries(format!(
                 "{} channels × 1 at {}/s",
                 grouped(scale.wide_channels),
                 grouped(scale.wide_rate_per_s as usize)
-            ),
-            Self::Rooms => rooms,
+            )),
+            Self::Rooms => deliveries(format!(
+                "{} channels × {} at {}/s",
+                grouped(scale.room_channels),
+                grouped(scale.room_subscribers),
+                grouped(scale.room_rate_per_s as usize)
+            )),
             Self::RoomsP50Ms => String::from("p50 there"),
             Self::RoomsP99Ms => String::from("p99 there"),
         }
