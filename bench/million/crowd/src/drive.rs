@@ -12,15 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::args::Args;
 use crate::plan::{Layout, Transport};
 use crate::publish::{Api, to_each};
-use crate::report::{self, Check, Evidence};
-use crate::sample::{Sample, slabs};
+use crate::report::{self, Check, Evidence, Seen};
+use crate::sample::{Sample, read, slabs};
 use crate::tally::Tally;
 
 const CLIENT_PORT: u16 = 8_000;
 const API_PORT: u16 = 8_001;
 /// Without any progress for so long, a phase has failed. Emulation is slow but not that slow.
 const STALLED: Duration = Duration::from_secs(180);
-const PUBLISHERS: u32 = 8;
+/// Connections that publish one to one.
+const PUBLISHERS: usize = 128;
 
 /// What was asked for.
 pub(crate) struct Settings {
@@ -66,7 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
         tally: Tally::default(),
         samples: Vec::new(),
     };
-    let evidence = run.phases();
+    let mut seen = Seen::default();
+    let outcome = run.phases(&mut seen);
+    if outcome.is_err() {
+        run.look_closer();
+    }
     // Whatever went wrong, nothing that we started stays.
     for child in run.clients.iter_mut().chain([&mut run.server]) {
         if matches!(child.try_wait(), Ok(None)) {
@@ -74,7 +79,23 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
             let _ = child.wait();
         }
     }
-    let evidence = evidence?;
+    let tally = seen.tally.clone().unwrap_or(run.tally);
+    let mut checks = report::checks(&settings, &tally, &seen.metrics);
+    checks.push(Check::new(
+        "server ended by itself after SIGTERM",
+        1,
+        u64::from(seen.ended),
+    ));
+    if let Err(error) = outcome {
+        say(&error);
+        checks.insert(0, Check::new(format!("came to the end: {error}"), 1, 0));
+    }
+    let evidence = Evidence {
+        checks,
+        tally,
+        samples: run.samples,
+        seen,
+    };
     report::write(&settings, &evidence)
         .map_err(|error| format!("cannot write results: {error}"))?;
     for check in &evidence.checks {
@@ -120,19 +141,18 @@ fn start_server(settings: &Settings) -> Result<Child, String> {
 }
 
 impl Run<'_> {
-    fn phases(&mut self) -> Result<Evidence, String> {
+    fn phases(&mut self, seen: &mut Seen) -> Result<(), String> {
         let wanted = u64::from(self.settings.connections);
-        let layout = self.settings.layout;
         self.await_server()?;
         self.sample("start");
-        let before = slabs();
+        seen.slabs_start = slabs();
 
         self.start_clients()?;
-        self.until("connecting", |tally| tally.opened + tally.failed >= wanted);
+        self.until("connecting", |tally| tally.opened + tally.failed >= wanted)?;
         self.watch("settling", Duration::from_secs(15), |_| false);
-        let settled = slabs();
-        let idle = self.sample("idle").clone();
-        let idle_metrics = metrics()?;
+        seen.slabs_idle = slabs();
+        seen.idle = self.sample("idle").clone();
+        seen.metrics_idle = metrics()?;
 
         let hold = Duration::from_secs(self.settings.hold_s);
         self.watch("holding", hold, |_| false);
@@ -141,33 +161,36 @@ impl Run<'_> {
         self.watch("pinging", ping, |tally| tally.pinged >= wanted);
 
         self.round(0)?;
-        if layout == Layout::Own {
+        if self.settings.layout == Layout::Own {
             self.one_to_one()?;
         }
         self.round(1)?;
-        let busy = slabs();
-        let metrics_last = metrics()?;
-        let last = self.sample("end").clone();
-        let tally = self.tally.clone();
+        seen.slabs_end = slabs();
+        seen.metrics = metrics()?;
+        seen.end = self.sample("end").clone();
+        seen.tally = Some(self.tally.clone());
 
         self.leave()?;
-        let ended = self.end_server();
-        let mut checks = report::checks(self.settings, &tally, &metrics_last);
-        checks.push(Check::new(
-            "server ended by itself after SIGTERM",
-            1,
-            u64::from(ended),
-        ));
-        Ok(Evidence {
-            checks,
-            tally,
-            samples: std::mem::take(&mut self.samples),
-            idle,
-            last,
-            slabs: [before, settled, busy],
-            idle_metrics,
-            metrics: metrics_last,
-        })
+        seen.ended = self.end_server();
+        Ok(())
+    }
+
+    /// What the server's threads are at, when something has gone wrong.
+    fn look_closer(&self) {
+        let pid = self.server.id();
+        let mut text = String::new();
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            for name in ["stat", "syscall", "wchan", "stack"] {
+                let path = task.path().join(name);
+                text += &format!("{}\n{}\n", path.display(), read(&path.to_string_lossy()));
+            }
+        }
+        for path in ["/proc/net/sockstat", "/proc/net/softnet_stat", "/proc/loadavg"] {
+            text += &format!("{path}\n{}\n", read(path));
+        }
+        text += &metrics().unwrap_or_else(|error| error);
+        let _ = std::fs::write(self.settings.out.join("trouble.txt"), text);
     }
 
     fn await_server(&self) -> Result<(), String> {
@@ -275,21 +298,20 @@ impl Run<'_> {
         }
     }
 
-    /// Samples until something is true, or until nothing moves any more; `false` then.
-    fn until(&mut self, phase: &'static str, done: impl Fn(&Tally) -> bool) -> bool {
+    /// Samples until something is true; an error once nothing moves any more.
+    fn until(&mut self, phase: &'static str, done: impl Fn(&Tally) -> bool) -> Result<(), String> {
         let mut moved = Instant::now();
         loop {
-            let before = self.tally.clone();
+            let before = self.tally.progress();
             std::thread::sleep(Duration::from_secs(self.settings.sample_s));
             self.sample(phase);
             if done(&self.tally) {
-                return true;
+                return Ok(());
             }
-            if before != self.tally {
+            if before != self.tally.progress() {
                 moved = Instant::now();
             } else if moved.elapsed() > STALLED {
-                say(&format!("{phase}: nothing moves any more"));
-                return false;
+                return Err(format!("{phase}: nothing moves any more"));
             }
         }
     }
@@ -303,8 +325,7 @@ impl Run<'_> {
             api.publish(&channel, &message)
                 .map_err(|error| format!("publishing to {channel}: {error}"))?;
         }
-        self.until("broadcast", |tally| tally.rounds[place] >= alive);
-        Ok(())
+        self.until("broadcast", |tally| tally.rounds[place] >= alive)
     }
 
     /// One publication to each connection's own channel.
@@ -330,7 +351,7 @@ impl Run<'_> {
             Err(_) => return Err("the publishers panicked".to_owned()),
         }
         if self.tally.own < alive {
-            self.until("one-to-one", |tally| tally.own >= alive);
+            self.until("one-to-one", |tally| tally.own >= alive)?;
         }
         Ok(())
     }

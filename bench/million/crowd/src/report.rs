@@ -40,17 +40,28 @@ impl Check {
     }
 }
 
+/// What the phases saw on their way; the later ones are empty if it ended early.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) idle: Sample,
+    pub(crate) end: Sample,
+    pub(crate) slabs_start: BTreeMap<String, u64>,
+    pub(crate) slabs_idle: BTreeMap<String, u64>,
+    pub(crate) slabs_end: BTreeMap<String, u64>,
+    pub(crate) metrics_idle: String,
+    pub(crate) metrics: String,
+    /// The clients' count before they were told to leave.
+    pub(crate) tally: Option<Tally>,
+    /// Whether the server ended well.
+    pub(crate) ended: bool,
+}
+
 /// All that a run brought to light.
 pub(crate) struct Evidence {
     pub(crate) checks: Vec<Check>,
     pub(crate) tally: Tally,
     pub(crate) samples: Vec<Sample>,
-    pub(crate) idle: Sample,
-    pub(crate) last: Sample,
-    /// At the start, with everybody connected, after the publications.
-    pub(crate) slabs: [BTreeMap<String, u64>; 3],
-    pub(crate) idle_metrics: String,
-    pub(crate) metrics: String,
+    pub(crate) seen: Seen,
 }
 
 /// A series without labels, or the sum over those of a metric.
@@ -122,17 +133,22 @@ pub(crate) fn write(settings: &Settings, evidence: &Evidence) -> io::Result<()> 
     }
     put("series.csv", &series)?;
     let mut slabs = String::from("cache,start_bytes,idle_bytes,end_bytes\n");
-    for (cache, end) in &evidence.slabs[2] {
-        let of = |n: usize| evidence.slabs[n].get(cache).copied().unwrap_or(0);
+    for (cache, end) in &evidence.seen.slabs_end {
+        let of = |slabs: &BTreeMap<String, u64>| slabs.get(cache).copied().unwrap_or(0);
         if *end > 0 {
             // Writing to a String cannot fail.
-            let _ = writeln!(slabs, "{cache},{},{},{end}", of(0), of(1));
+            let _ = writeln!(
+                slabs,
+                "{cache},{},{},{end}",
+                of(&evidence.seen.slabs_start),
+                of(&evidence.seen.slabs_idle)
+            );
         }
     }
     put("slab.csv", &slabs)?;
     put("clients.txt", &evidence.tally.text())?;
-    put("metrics-idle.txt", &evidence.idle_metrics)?;
-    put("metrics-end.txt", &evidence.metrics)?;
+    put("metrics-idle.txt", &evidence.seen.metrics_idle)?;
+    put("metrics-end.txt", &evidence.seen.metrics)?;
     put("figures.md", &figures(settings, evidence))
 }
 
@@ -193,7 +209,7 @@ fn memory(
     start: &Sample,
     evidence: &Evidence,
 ) {
-    let Evidence { idle, last, .. } = evidence;
+    let Seen { idle, end, .. } = &evidence.seen;
     let left = evidence.samples.last().cloned().unwrap_or_default();
     line(format_args!(
         "\n## Memory\n\nMiB; bytes for each connection are the growth since the start, divided.\n"
@@ -218,20 +234,20 @@ fn memory(
             mib(of(start)),
             mib(of(idle)),
             each(idle),
-            mib(of(last)),
-            each(last),
+            mib(of(end)),
+            each(end),
             mib(of(&left))
         ));
     }
     line(format_args!(
         "\nThe server's highest resident size was {} MiB. The kernel held {} sockets when all were idle.",
-        mib(last.server_peak),
+        mib(left.server_peak.max(end.server_peak)),
         idle.tcp_sockets
     ));
 }
 
 fn kernel(line: &mut impl FnMut(std::fmt::Arguments<'_>), n: u64, evidence: &Evidence) {
-    let [before, idle, _] = &evidence.slabs;
+    let (before, idle) = (&evidence.seen.slabs_start, &evidence.seen.slabs_idle);
     line(format_args!(
         "\n## Kernel slab by cache\n\nGrowth from the start to idle; both ends of each connection are in this machine.\n"
     ));

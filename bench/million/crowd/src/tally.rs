@@ -45,6 +45,11 @@ impl Tally {
         *self.reasons.entry(reason.replace(' ', "_")).or_default() += 1;
     }
 
+    /// What grows while a phase gets on; pings go on for ever.
+    pub(crate) fn progress(&self) -> u64 {
+        self.opened + self.failed + self.own + self.rounds.iter().sum::<u64>()
+    }
+
     /// Names and places of the plain counters, for both directions of the file.
     fn fields(&mut self) -> Vec<(String, &mut u64)> {
         let mut fields = vec![
