@@ -1,19 +1,19 @@
-//! The hub's carrying: sweeps go over members, a bounded number of deliveries a turn.
+//! The hub's carrying: sweeps go over members, a bounded number of visits a turn.
 
 use throng_types::Now;
 
 use crate::channel::{Member, NO_SWEEP};
 use crate::subscriptions::Place;
-use crate::sweep::{Sweep, encode, encoded_once};
+use crate::sweep::Sweep;
 use crate::{Batch, Hub, Sink};
 
 impl Hub {
-    /// Delivers to at most `budget` members; true if more wait.
+    /// Delivers to at most `visits` members; true if more wait.
     ///
     /// A member whose connection has other channels is asked to gather, so that it is
     /// written to once even when several of its channels were published to in one turn.
-    pub fn fan_out(&mut self, budget: usize, now: Now, sink: &mut impl Sink) -> bool {
-        let mut left = budget;
+    pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
+        let mut left = visits;
         while left > 0 {
             let Some(key) = self.turn_order.pop_front() else {
                 return false;
@@ -22,16 +22,15 @@ impl Hub {
                 continue;
             };
             let several = !self.turn_order.is_empty();
-            let waiting = sweep.waiting();
-            let done = self.carry(&mut sweep, several, &mut left, sink);
-            self.waiting -= waiting - sweep.waiting();
-            if done {
-                if let Some(channel) = self.channels.at_mut(sweep.channel) {
+            self.carry(&mut sweep, several, &mut left, sink);
+            self.waiting -= sweep.forget();
+            let channel = sweep.channel;
+            if sweep.is_over() {
+                if let Some(channel) = self.channels.at_mut(channel) {
                     channel.sweep = NO_SWEEP;
                 }
-                self.release_if_unused(sweep.channel, now);
+                self.release_if_unused(channel, now);
             } else {
-                let channel = sweep.channel;
                 let key = self.sweeps.insert(sweep);
                 if let Some(channel) = self.channels.at_mut(channel) {
                     channel.sweep = key;
@@ -42,100 +41,67 @@ impl Hub {
         !self.turn_order.is_empty()
     }
 
-    /// Carries one sweep on; true when it has nothing more to carry.
-    fn carry(
-        &mut self,
-        sweep: &mut Sweep,
-        several: bool,
-        left: &mut usize,
-        sink: &mut impl Sink,
-    ) -> bool {
-        loop {
-            if !sweep.in_round() && !sweep.next_round() {
-                return true;
+    /// Carries one sweep on while visits are left and somebody lacks something.
+    fn carry(&mut self, sweep: &mut Sweep, several: bool, left: &mut usize, sink: &mut impl Sink) {
+        // Twice through the end of a round finds everybody, whatever was left of the first.
+        for _ in 0..2 {
+            while let Some((at, mark)) = sweep.next_visit() {
+                if *left == 0 {
+                    return;
+                }
+                *left -= 1;
+                let channel = self.channels.at(sweep.channel);
+                let member =
+                    channel.and_then(|(_, channel)| channel.members.as_slice().get(at as usize));
+                if let Some(&member) = member {
+                    let gather = several && self.subscriptions.of_index(member.index()).len() > 1;
+                    deliver(sweep, member, mark, gather, sink);
+                }
+                sweep.took_load();
             }
-            if !self.carry_slice(sweep, several, left, sink) {
-                return false;
-            }
+            sweep.next_round();
             self.admit_newcomers(sweep, left, sink);
-            if !sweep.next_round() {
-                return true;
-            }
-            if *left == 0 {
-                return false;
-            }
         }
     }
 
-    /// Moves the cursor over members while the budget lasts; true when it is at the end.
-    fn carry_slice(
-        &self,
-        sweep: &mut Sweep,
-        several: bool,
-        left: &mut usize,
-        sink: &mut impl Sink,
-    ) -> bool {
-        let Some((_, channel)) = self.channels.at(sweep.channel) else {
-            return true;
-        };
-        let members = channel.members.as_slice();
-        while *left > 0 {
-            let Some(&member) = members.get(sweep.cursor as usize) else {
-                return true;
-            };
-            let format = member.format();
-            let encoded = if format.personal() {
-                None
-            } else {
-                Some(encoded_once(&mut sweep.encoded, &sweep.batch, format, sink))
-            };
-            let batch = Batch {
-                channel_key: sweep.channel,
-                overflow: sweep.overflow,
-                publications: &sweep.batch,
-                encoded,
-                gather: several && self.subscriptions.of_index(member.index()).len() > 1,
-            };
-            sink.deliver(member.index(), &batch);
-            sweep.cursor += 1;
-            *left = left.saturating_sub(sweep.batch.len());
-        }
-        sweep.cursor as usize >= members.len()
-    }
-
-    /// Gives newcomers their part of the finished batch and makes them members.
+    /// Gives newcomers what they lack and makes them members.
     fn admit_newcomers(&mut self, sweep: &mut Sweep, left: &mut usize, sink: &mut impl Sink) {
-        let newcomers = std::mem::take(&mut sweep.newcomers);
-        for newcomer in newcomers {
-            let Some(start) = sweep.newcomer_start(newcomer) else {
-                sweep.newcomers.push(newcomer);
+        for newcomer in std::mem::take(&mut sweep.newcomers) {
+            let mut mark = newcomer.mark;
+            while mark < sweep.next_number() {
+                mark += deliver(sweep, newcomer.member, mark, true, sink);
+                *left = left.saturating_sub(1);
+            }
+            let Some(channel) = self.channels.at_mut(sweep.channel) else {
                 continue;
             };
-            if let Some(due) = sweep.batch.get(start..).filter(|due| !due.is_empty()) {
-                let format = newcomer.member.format();
-                let encoded = (!format.personal()).then(|| encode(format, due, sink));
-                let batch = Batch {
-                    channel_key: sweep.channel,
-                    overflow: sweep.overflow,
-                    publications: due,
-                    encoded: encoded.as_ref(),
-                    gather: true,
-                };
-                sink.deliver(newcomer.member.index(), &batch);
-                *left = left.saturating_sub(due.len());
-            }
-            self.admit(sweep.channel, newcomer.member);
-            // It has the whole batch, so it stands before the cursor.
-            sweep.cursor += 1;
+            channel.members.push(newcomer.member);
+            let place = Place::Member(channel.members.len() - 1);
+            let index = newcomer.member.index();
+            self.subscriptions.set_place(index, sweep.channel, place);
+            sweep.admitted(mark);
         }
     }
+}
 
-    fn admit(&mut self, key: u32, member: Member) {
-        let Some(channel) = self.channels.at_mut(key) else {
-            return;
-        };
-        channel.members.push(member);
-        let place = Place::Member(channel.members.len() - 1);
-        self.subscriptions.set_place(member.index(), key, place);
-    }
+/// Hands a member what it lacks; gives how many publications that were.
+fn deliver(
+    sweep: &mut Sweep,
+    member: Member,
+    mark: u64,
+    gather: bool,
+    sink: &mut impl Sink,
+) -> u64 {
+    let (channel_key, overflow) = (sweep.channel, sweep.overflow);
+    let load = sweep.load(mark);
+    let form = load.encoded(member.format(), sink);
+    let batch = Batch {
+        channel_key,
+        overflow,
+        publications: &load.publications,
+        encoded: load.form(form),
+        gather,
+    };
+    sink.deliver(member.index(), &batch);
+    load.publications.len() as u64
 }

@@ -65,7 +65,7 @@ pub struct Hub {
     pub(crate) links: Vec<Link>,
     pub(crate) sweeps: Slots<Sweep>,
     pub(crate) turn_order: VecDeque<u32>,
-    /// Publications that wait for a later round of their sweep, in all sweeps.
+    /// Publications that some member lacks, in all sweeps.
     pub(crate) waiting: usize,
 }
 

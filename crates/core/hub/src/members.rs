@@ -150,8 +150,8 @@ impl Hub {
         let member = Member::new(conn.index(), format);
         let place = match self.sweeps.get_mut(channel.sweep) {
             Some(sweep) => {
-                let from = sweep.next_number();
-                sweep.newcomers.push(Newcomer { member, from });
+                let mark = sweep.next_number();
+                sweep.newcomers.push(Newcomer { member, mark });
                 Place::Newcomer
             }
             None => {
@@ -188,34 +188,27 @@ impl Hub {
         self.release_if_unused(entry.channel, now);
     }
 
-    /// Removes the member at a place and keeps those before and after the sweep's cursor apart.
+    /// Removes the member at a place. Others move up so that, during a sweep, those who
+    /// stand side by side still have the same.
     fn remove_member(&mut self, key: u32, at: u32) {
         let Some(channel) = self.channels.at_mut(key) else {
             return;
         };
         let last = channel.members.len() - 1;
+        let moves = match self.sweeps.get_mut(channel.sweep) {
+            Some(sweep) => sweep.remove(at),
+            None => vec![last],
+        };
         let mut hole = at;
-        if let Some(sweep) = self.sweeps.get_mut(channel.sweep)
-            && at < sweep.cursor
-        {
-            // The last of those that have the batch fills the hole; its place becomes the hole.
-            sweep.cursor -= 1;
+        for from in moves.into_iter().filter(|&from| from != at) {
             let members = channel.members.as_mut_slice();
-            members.swap(hole as usize, sweep.cursor as usize);
+            members.swap(hole as usize, from as usize);
             let moved = members[hole as usize].index();
-            if hole != sweep.cursor {
-                self.subscriptions
-                    .set_place(moved, key, Place::Member(hole));
-            }
-            hole = sweep.cursor;
-        }
-        let members = channel.members.as_mut_slice();
-        members.swap(hole as usize, last as usize);
-        let moved = members[hole as usize].index();
-        channel.members.pop();
-        if hole != last {
             self.subscriptions
                 .set_place(moved, key, Place::Member(hole));
+            hole = from;
         }
+        debug_assert_eq!(hole, last, "the hole ends up last");
+        channel.members.pop();
     }
 }

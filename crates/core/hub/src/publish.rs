@@ -14,7 +14,9 @@ impl Hub {
     pub(crate) fn publish(&mut self, asker: Asker, draft: Draft, now: Now, sink: &mut impl Sink) {
         let home = self.home_of(&draft.channel);
         if home == self.options.shard {
-            let result = self.accept(draft, now);
+            let result = self
+                .publish_here(draft, now)
+                .map_err(|(refusal, _)| refusal);
             sink.answer(asker, Answer::Published { result });
         } else if self.links[home.index()].may_ask() {
             let ticket = self.pend(Pending::Publish { asker });
@@ -30,16 +32,23 @@ impl Hub {
     }
 
     /// Publishes in a channel that is at home here.
-    fn accept(&mut self, draft: Draft, now: Now) -> Result<Option<Position>, Refusal> {
+    ///
+    /// # Errors
+    /// Why not, and the draft: of [`Refusal::Busy`] it may be offered again.
+    pub fn publish_here(
+        &mut self,
+        draft: Draft,
+        now: Now,
+    ) -> Result<Option<Position>, (Refusal, Draft)> {
         if self.namespaces.find(&draft.channel).is_none() {
-            return Err(Refusal::UnknownChannel);
+            return Err((Refusal::UnknownChannel, draft));
         }
         let bytes = draft.payload.bytes.len() + size_of::<Publication>();
         let interest = self.home.interest(&draft.channel);
         let others = interest & !(1 << self.options.shard.0);
         let roads_open = bits(others).all(|shard| self.links[shard.index()].may_deliver(bytes));
         if !roads_open || !self.wants_mail() {
-            return Err(Refusal::Busy);
+            return Err((Refusal::Busy, draft));
         }
         let Published {
             publication,
@@ -76,7 +85,9 @@ impl Hub {
         if channel.sweep == NO_SWEEP {
             let options = self.namespaces.find(&publication.channel);
             let overflow = options.map(|options| options.overflow).unwrap_or_default();
-            channel.sweep = self.sweeps.insert(Sweep::new(key, overflow));
+            channel.sweep = self
+                .sweeps
+                .insert(Sweep::new(key, overflow, channel.members.len()));
             self.turn_order.push_back(channel.sweep);
         }
         if let Some(sweep) = self.sweeps.get_mut(channel.sweep) {
@@ -107,7 +118,9 @@ impl Hub {
             Request::Leave { channel } => return self.home.leave(from, &channel, now),
             Request::Publish { ticket, draft } => Reply::Published {
                 ticket,
-                result: self.accept(draft, now),
+                result: self
+                    .publish_here(draft, now)
+                    .map_err(|(refusal, _)| refusal),
             },
             Request::History {
                 ticket,

@@ -1,20 +1,27 @@
-//! A sweep: one channel's publications on their way to its members, in slices.
+//! A sweep: one channel's publications on their way to its members.
 //!
-//! Owns the publications that members still have to get. Never: the members' list.
+//! The sweep goes round and round over the members, like a lift: a member that is
+//! visited gets everything that was published since it was visited last. So a
+//! publication reaches everybody within one round of its arrival, wherever the sweep
+//! stands then, and the busier the channel, the more each visit carries.
 //!
-//! Publications are numbered as they arrive. A sweep carries a batch, numbers
-//! `batch_start..batch_end`, over the members once; what arrives meanwhile waits in
-//! `queue` for the next round.
+//! Owns the publications that some member still has to get. Never: the members' list.
+//!
+//! Publications are numbered as they arrive. A member's *mark* says that it has
+//! everything below that number. Members with one mark stand side by side, so marks
+//! are kept as runs: `behind` for the members that were visited in this round (they
+//! stand first), `ahead` for those that were not.
 //!
 //! Invariants
-//! - Members before `cursor` have everything below `batch_end`, members from `cursor`
-//!   on have everything below `batch_start`.
-//! - A newcomer has everything below its own number, and is not a member yet. When the
-//!   cursor reaches the end it gets the rest of the batch and becomes a member, unless
-//!   it joined after the batch was closed: then it waits for the next round.
+//! - The counts of all runs add up to the members, in their order; the next visit is to
+//!   the first member of `ahead`.
+//! - Marks do not fall along `behind`, nor along `ahead`.
+//! - A newcomer has everything below its mark and is not a member yet. At the end of a
+//!   round it gets the rest and becomes the last member.
 //! - So whoever joins gets exactly what was published after it joined, in order, once.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::Overflow;
@@ -23,115 +30,240 @@ use throng_types::{Frame, Publication};
 use crate::channel::Member;
 use crate::{Encoded, Format, Sink};
 
-/// Publications carried in one round.
-const BATCH_MAX: usize = 256;
-/// Bytes of data carried in one round, unless a single publication has more.
-const BATCH_BYTES_MAX: usize = 256 << 10;
+/// Publications that one visit carries.
+const VISIT_MAX: u64 = 256;
+/// Bytes of data that one visit carries, unless a single publication has more.
+const VISIT_BYTES_MAX: usize = 256 << 10;
 
-/// A member that joined during a sweep and the number of the first publication it must get.
+/// A member that joined during a sweep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newcomer {
     pub(crate) member: Member,
-    pub(crate) from: u64,
+    /// It has everything below.
+    pub(crate) mark: u64,
+}
+
+/// Neighbours with the same mark.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    count: u32,
+    mark: u64,
+}
+
+/// Appends members with a mark.
+fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
+    match runs.back_mut() {
+        _ if count == 0 => {}
+        Some(last) if last.mark == mark => last.count += count,
+        _ => runs.push_back(Run { count, mark }),
+    }
 }
 
 /// See the module's head.
 pub(crate) struct Sweep {
     pub(crate) channel: u32,
     pub(crate) overflow: Overflow,
-    pub(crate) cursor: u32,
     pub(crate) newcomers: Vec<Newcomer>,
-    pub(crate) batch: Vec<Arc<Publication>>,
-    /// The batch in the shared wire forms that members have, each made at its first use.
-    pub(crate) encoded: Vec<(Format, Encoded)>,
-    batch_start: u64,
-    queue: VecDeque<Arc<Publication>>,
+    behind: VecDeque<Run>,
+    ahead: VecDeque<Run>,
+    visited: u32,
+    /// What some member lacks; the first has the number `first`.
+    publications: VecDeque<Arc<Publication>>,
+    first: u64,
+    /// What the last visit carried, and its wire forms: the next visit mostly carries the same.
+    load: Load,
+}
+
+/// The publications of one visit, each wire form made at its first use.
+#[derive(Default)]
+pub(crate) struct Load {
+    span: Range<u64>,
+    pub(crate) publications: Vec<Arc<Publication>>,
+    encoded: Vec<(Format, Encoded)>,
+}
+
+impl Load {
+    /// The load in a shared wire form; nothing for personal ones.
+    pub(crate) fn encoded(&mut self, format: Format, sink: &mut impl Sink) -> Option<usize> {
+        if format.personal() {
+            return None;
+        }
+        let known = self.encoded.iter().position(|(known, _)| *known == format);
+        Some(known.unwrap_or_else(|| {
+            self.encoded
+                .push((format, encode(format, &self.publications, sink)));
+            self.encoded.len() - 1
+        }))
+    }
+
+    /// What [`Load::encoded`] found.
+    pub(crate) fn form(&self, at: Option<usize>) -> Option<&Encoded> {
+        self.encoded.get(at?).map(|(_, encoded)| encoded)
+    }
 }
 
 impl Sweep {
-    pub(crate) const fn new(channel: u32, overflow: Overflow) -> Self {
+    /// A sweep over so many members, none of which lacks anything yet.
+    pub(crate) fn new(channel: u32, overflow: Overflow, members: u32) -> Self {
+        let mut ahead = VecDeque::new();
+        extend(&mut ahead, members, 0);
         Self {
             channel,
             overflow,
-            cursor: 0,
             newcomers: Vec::new(),
-            batch: Vec::new(),
-            batch_start: 0,
-            queue: VecDeque::new(),
-            encoded: Vec::new(),
+            behind: VecDeque::new(),
+            ahead,
+            visited: 0,
+            publications: VecDeque::new(),
+            first: 0,
+            load: Load::default(),
         }
     }
 
-    /// Publications that wait for a later round.
+    /// Publications that some member lacks.
     pub(crate) fn waiting(&self) -> usize {
-        self.queue.len()
+        self.publications.len()
     }
 
     pub(crate) fn push(&mut self, publication: Arc<Publication>) {
-        self.queue.push_back(publication);
+        self.publications.push_back(publication);
     }
 
-    /// The number that the next publication will get.
+    /// The number that the next publication will get: the mark of who joins now.
     pub(crate) fn next_number(&self) -> u64 {
-        self.batch_end() + self.queue.len() as u64
+        self.first + self.publications.len() as u64
     }
 
-    fn batch_end(&self) -> u64 {
-        self.batch_start + self.batch.len() as u64
-    }
-
-    /// Whether a batch is on its way.
-    pub(crate) fn in_round(&self) -> bool {
-        !self.batch.is_empty()
-    }
-
-    /// Closes the finished batch and opens the next; false when there is nothing more to carry.
-    pub(crate) fn next_round(&mut self) -> bool {
-        self.batch_start = self.batch_end();
-        self.batch.clear();
-        self.encoded.clear();
-        self.cursor = 0;
-        let mut bytes = 0;
-        while self.batch.len() < BATCH_MAX
-            && let Some(next) = self.queue.front()
-        {
-            bytes += next.payload.bytes.len();
-            if bytes > BATCH_BYTES_MAX && !self.batch.is_empty() {
-                break;
+    /// The place of the member to visit next, and its mark; `None` at the end of a round.
+    ///
+    /// Members that lack nothing are passed over, however many they are.
+    pub(crate) fn next_visit(&mut self) -> Option<(u32, u64)> {
+        let top = self.next_number();
+        while let Some(run) = self.ahead.front().copied() {
+            if run.mark < top {
+                return Some((self.visited, run.mark));
             }
-            self.batch.extend(self.queue.pop_front());
+            self.ahead.pop_front();
+            self.visited += run.count;
+            extend(&mut self.behind, run.count, run.mark);
         }
-        !self.batch.is_empty()
+        None
     }
 
-    /// Where in the batch a newcomer begins, if it is due at the end of this round.
-    pub(crate) fn newcomer_start(&self, newcomer: Newcomer) -> Option<usize> {
-        (newcomer.from <= self.batch_end())
-            .then(|| usize::try_from(newcomer.from.saturating_sub(self.batch_start)).unwrap_or(0))
+    /// What is due to a member with this mark, up to what one visit carries.
+    pub(crate) fn load(&mut self, mark: u64) -> &mut Load {
+        let end = self.next_number().min(mark + VISIT_MAX);
+        let same = self.load.span.start == mark
+            && (self.load.span.end == end || self.load_is_full(mark, end));
+        if !same {
+            self.load.encoded.clear();
+            self.load.publications.clear();
+            let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
+            let mut bytes = 0;
+            for publication in self.publications.range(from.min(self.publications.len())..) {
+                bytes += publication.payload.bytes.len();
+                let enough = !self.load.publications.is_empty() && bytes > VISIT_BYTES_MAX;
+                if enough || self.load.publications.len() as u64 == VISIT_MAX {
+                    break;
+                }
+                self.load.publications.push(publication.clone());
+            }
+            self.load.span = mark..mark + self.load.publications.len() as u64;
+        }
+        &mut self.load
     }
-}
 
-/// The batch in a shared wire form, made at its first use in the round.
-pub(crate) fn encoded_once<'a>(
-    encoded: &'a mut Vec<(Format, Encoded)>,
-    batch: &[Arc<Publication>],
-    format: Format,
-    sink: &mut impl Sink,
-) -> &'a Encoded {
-    let known = encoded.iter().position(|(known, _)| *known == format);
-    let at = known.unwrap_or_else(|| {
-        encoded.push((format, encode(format, batch, sink)));
-        encoded.len() - 1
-    });
-    &encoded[at].1
+    /// Whether the load for a mark ended before `end` because it had bytes enough.
+    fn load_is_full(&self, mark: u64, end: u64) -> bool {
+        let next = self.load.span.end;
+        let bytes = self
+            .load
+            .publications
+            .iter()
+            .map(|publication| publication.payload.bytes.len());
+        let more = usize::try_from(next - self.first)
+            .ok()
+            .and_then(|at| self.publications.get(at))
+            .map_or(0, |publication| publication.payload.bytes.len());
+        mark < next && next < end && bytes.sum::<usize>() + more > VISIT_BYTES_MAX
+    }
+
+    /// Notes that the member visited last took the load.
+    pub(crate) fn took_load(&mut self) {
+        if let Some(run) = self.ahead.front_mut() {
+            run.count -= 1;
+            if run.count == 0 {
+                self.ahead.pop_front();
+            }
+            self.visited += 1;
+            extend(&mut self.behind, 1, self.load.span.end);
+        }
+    }
+
+    /// Ends a round: who was visited is to be visited again.
+    pub(crate) fn next_round(&mut self) {
+        debug_assert!(
+            self.ahead.is_empty(),
+            "a round ends when everybody was visited"
+        );
+        std::mem::swap(&mut self.behind, &mut self.ahead);
+        self.visited = 0;
+    }
+
+    /// Notes a new last member that took the load. Only between rounds.
+    pub(crate) fn admitted(&mut self, mark: u64) {
+        debug_assert_eq!(self.visited, 0, "members are added between rounds");
+        extend(&mut self.ahead, 1, mark);
+    }
+
+    /// Takes the member at a place out. Gives the places whose members, one after the other,
+    /// fill the hole that the one before left; the last of them is the end of the list.
+    pub(crate) fn remove(&mut self, at: u32) -> Vec<u32> {
+        let mut moves = Vec::new();
+        let (mut start, mut found) = (0, false);
+        for run in self.behind.iter_mut().chain(&mut self.ahead) {
+            let end = start + run.count;
+            if !found && at < end {
+                found = true;
+                run.count -= 1;
+            }
+            if found {
+                moves.push(end - 1);
+            }
+            start = end;
+        }
+        if at < self.visited {
+            self.visited -= 1;
+        }
+        self.behind.retain(|run| run.count > 0);
+        self.ahead.retain(|run| run.count > 0);
+        moves
+    }
+
+    /// Forgets what nobody lacks any more; gives how many publications that were.
+    pub(crate) fn forget(&mut self) -> usize {
+        let marks = [self.behind.front(), self.ahead.front()]
+            .into_iter()
+            .flatten();
+        let marks = marks
+            .map(|run| run.mark)
+            .chain(self.newcomers.iter().map(|new| new.mark));
+        let lowest = marks.min().unwrap_or_else(|| self.next_number());
+        let count = usize::try_from(lowest - self.first).unwrap_or(0);
+        self.publications
+            .drain(..count.min(self.publications.len()));
+        self.first = lowest;
+        count
+    }
+
+    /// Whether everybody has everything.
+    pub(crate) fn is_over(&self) -> bool {
+        self.publications.is_empty() && self.newcomers.is_empty()
+    }
 }
 
 /// Publications in one wire form, each once.
-pub(crate) fn encode(
-    format: Format,
-    publications: &[Arc<Publication>],
-    sink: &mut impl Sink,
-) -> Encoded {
+fn encode(format: Format, publications: &[Arc<Publication>], sink: &mut impl Sink) -> Encoded {
     let mut bytes = Vec::new();
     let mut frames = Vec::with_capacity(publications.len());
     let mut start = 0;
