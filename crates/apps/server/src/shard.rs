@@ -21,8 +21,9 @@ use crate::peers::Peers;
 use crate::sink::{Outlet, act};
 use crate::stats::Ticker;
 
-/// Deliveries of one turn, so that a crowd does not keep others waiting.
-const DELIVERIES_PER_TURN: usize = 4096;
+/// Members visited in one turn: few enough that what is published meanwhile joins the sweep
+/// at the next turn, and that a crowd does not keep others waiting.
+const VISITS_PER_TURN: usize = 256;
 /// Streams whose history is looked at in one turn.
 const EXPIRIES_PER_TURN: usize = 256;
 /// Between two looks at history and gauges, in milliseconds.
@@ -359,7 +360,7 @@ impl App for ShardApp {
                 self.command(command, conns, now);
             }
         }
-        more |= self.appwrite_turn(DELIVERIES_PER_TURN, conns, now);
+        more |= self.appwrite_turn(VISITS_PER_TURN, conns, now);
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
         let mut outlet = Outlet {
             conns,
@@ -369,7 +370,7 @@ impl App for ShardApp {
         more |= self
             .parts
             .hub
-            .fan_out(DELIVERIES_PER_TURN, now, &mut outlet);
+            .fan_out(VISITS_PER_TURN, now, &mut outlet);
         more || !self.orders.is_empty()
     }
 
