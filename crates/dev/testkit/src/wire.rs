@@ -241,11 +241,13 @@ impl Wire {
         self.ended
     }
 
-    /// Whether the peer has closed, waiting for that; what it says before is kept.
+    /// Waits until the peer has closed; what it says before is kept.
+    ///
+    /// # Panics
+    /// If it does not.
     #[track_caller]
-    pub fn closed(&mut self) -> bool {
+    pub fn until_closed(&mut self) {
         while self.more() {}
-        true
     }
 }
 

@@ -76,7 +76,8 @@ fn everybody_is_told_to_come_back() {
     for client in &sdks {
         client.event("connecting", &json!({ "code": 3001 }));
     }
-    assert!(half.closed() && api.closed());
+    half.until_closed();
+    api.until_closed();
     assert_eq!(server.wait().code(), Some(0));
     let log = server.log();
     assert!(

@@ -59,11 +59,6 @@ fn what_may_be_read_in_two_ways_is_refused() {
             501,
         ),
         ("a folded header", "X: a\r\n b\r\n", 400),
-        (
-            "a bare line feed in a value",
-            "X: a\nContent-Length: 5\r\n",
-            0,
-        ),
         ("a bare carriage return", "X: a\rContent-Length: 5\r\n", 400),
         ("a second host", "Host: b\r\n", 400),
     ] {
@@ -73,18 +68,13 @@ fn what_may_be_read_in_two_ways_is_refused() {
         ));
         let told = wire.rest();
         let answers = told.matches("HTTP/1.1 ").count();
-        if status > 0 {
-            assert!(
-                told.starts_with("HTTP/1.1 4") || told.starts_with("HTTP/1.1 5"),
-                "{why}: {told}"
-            );
-            assert_eq!(answers, 1, "{why}: what follows is not looked at: {told}");
-            let found: u16 = told[9..12].parse().unwrap();
-            assert!(
-                found == status || (status != 400 && found == 400),
-                "{why}: {told}"
-            );
-        }
+        assert!(
+            told.starts_with("HTTP/1.1 4") || told.starts_with("HTTP/1.1 5"),
+            "{why}: {told}"
+        );
+        assert_eq!(answers, 1, "{why}: what follows is not looked at: {told}");
+        let found: u16 = told[9..12].parse().unwrap();
+        assert!(found == status || found == 400, "{why}: {told}");
     }
     for (why, bytes) in [
         ("no request", "\u{0}\u{1}\u{2}\r\n\r\n"),
@@ -176,7 +166,7 @@ fn one_connection_serves_many_requests() {
     // The wish to close is followed; HTTP/1.0 wishes so by itself.
     wire.send("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(wire.response("GET").header("connection"), Some("close"));
-    assert!(wire.closed());
+    wire.until_closed();
     let mut old = Wire::connect(server.api_address());
     old.send("GET /healthz HTTP/1.0\r\n\r\n");
     assert!(old.rest().ends_with("ok\n"));

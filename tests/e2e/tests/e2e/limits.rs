@@ -77,7 +77,7 @@ fn connections_of_one_address_are_limited() {
     assert_eq!((first.1, second.1), (200, 200));
     let (mut third, status) = stream();
     assert_eq!(status, 429);
-    assert!(third.closed());
+    third.until_closed();
     // The API port is not counted, and a place that is left is free again.
     assert_eq!(server.ask("GET", "/healthz", "").status, 200);
     drop(first);
@@ -100,7 +100,7 @@ fn connections_of_the_server_are_limited() {
     assert_eq!(kept.each_ref().map(|(_, status)| *status), [200, 200]);
     let (mut late, status) = ask();
     assert_eq!(status, 503);
-    assert!(late.closed());
+    late.until_closed();
     assert_eq!(
         server.metric("throng_connections_refused_total{reason=\"connections_max\"}"),
         1
