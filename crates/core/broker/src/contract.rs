@@ -116,6 +116,8 @@ pub enum Refusal {
     AlreadySubscribed,
     /// The connection has as many subscriptions as it may.
     ChannelLimit,
+    /// The subscription was ended before it began.
+    TakenBack,
     /// The channel keeps no history.
     NotAvailable,
     /// The position asked for is of another epoch or lies ahead of the stream.

@@ -121,14 +121,20 @@ impl Hub {
         channel.asked -= 1;
         channel.live = true;
         channel.position.set(result.position);
-        if self.subscriptions.find(asker.conn, key) != Some(Place::Asked(ticket.0)) {
-            // It has left meanwhile.
-            return self.release_if_unused(key, now);
-        }
         let Some((name, _)) = self.channels.at(key) else {
             return;
         };
         let name = name.clone();
+        if self.subscriptions.find(asker.conn, key) != Some(Place::Asked(ticket.0)) {
+            // It was taken back meanwhile. Who asked is told, if it is still there: every
+            // command has an answer, and an opening waits for all of its channels.
+            let answer = Answer::Subscribed {
+                channel: name,
+                result: Err(Refusal::TakenBack),
+            };
+            sink.answer(asker, answer);
+            return self.release_if_unused(key, now);
+        }
         self.subscriptions.remove(asker.conn, key);
         self.join(asker.conn, key, format, result.position);
         sink.answer(

@@ -112,6 +112,8 @@ fn ttl(at_unix_s: u64, now: Now) -> u32 {
 const fn code_of(refusal: Refusal) -> ErrorCode {
     match refusal {
         Refusal::Busy => ErrorCode::TooManyRequests,
+        // A temporary code: who still wants the subscription asks again.
+        Refusal::TakenBack => ErrorCode::Internal,
         Refusal::UnknownChannel => ErrorCode::UnknownChannel,
         Refusal::AlreadySubscribed => ErrorCode::AlreadySubscribed,
         Refusal::ChannelLimit => ErrorCode::LimitExceeded,

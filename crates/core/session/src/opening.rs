@@ -51,7 +51,12 @@ impl Opening {
         channel: ChannelName,
         result: Result<Subscribed, Refusal>,
     ) -> bool {
-        self.opened.push(Opened { channel, result });
+        if matches!(result, Err(Refusal::TakenBack)) {
+            // The server ended it before it began; the others are not the worse for it.
+            self.waiting -= 1;
+        } else {
+            self.opened.push(Opened { channel, result });
+        }
         self.opened.len() >= self.waiting
     }
 

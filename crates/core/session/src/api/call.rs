@@ -306,7 +306,10 @@ pub(crate) const fn error_of(refusal: Refusal) -> ApiError {
         // Temporary, and the API has no other code for that.
         Refusal::Busy => ApiError::Internal,
         Refusal::UnknownChannel => ApiError::UnknownChannel,
-        Refusal::AlreadySubscribed | Refusal::ChannelLimit => ApiError::BadRequest,
+        // Only subscribing is refused like that.
+        Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::TakenBack => {
+            ApiError::BadRequest
+        }
         Refusal::NotAvailable => ApiError::NotAvailable,
         Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
     }

@@ -1,0 +1,74 @@
+//! A subscription that ends before its home has answered: who asked hears of it, once.
+
+use std::sync::Arc;
+
+use throng_broker::{ChannelOptions, HomeOptions, Namespaces, Refusal, home_of};
+use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
+use throng_types::{ChannelName, ConnId, Now, Publication, ShardId};
+
+#[derive(Default)]
+struct Answers(Vec<(Asker, Answer)>);
+
+impl Sink for Answers {
+    fn answer(&mut self, asker: Asker, answer: Answer) {
+        self.0.push((asker, answer));
+    }
+
+    fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
+
+    fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
+}
+
+fn hub(shard: u8) -> Hub {
+    Hub::new(HubOptions {
+        shard: ShardId(shard),
+        shards: 2,
+        subscriptions_max: 10,
+        home: HomeOptions {
+            nonce: 1,
+            hash_seed: 1,
+            history_bytes_max: 1 << 20,
+            namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
+        },
+    })
+}
+
+/// Carries all mail between the two.
+fn carry(hubs: &mut [Hub; 2], answers: &mut Answers) {
+    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+        while let Some(mail) = hubs[from].take_mail(ShardId(to as u8)) {
+            hubs[to].mail(ShardId(from as u8), mail, Now::default(), answers);
+        }
+    }
+}
+
+#[test]
+fn every_subscribe_is_answered() {
+    let elsewhere = (0..).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
+    let channel = { elsewhere }
+        .find(|name| home_of(name, 2) == ShardId(1))
+        .unwrap();
+    let mut hubs = [hub(0), hub(1)];
+    let mut answers = Answers::default();
+    let conn = ConnId::new(ShardId(0), 3, 1);
+    let subscribe = |token| Command::Subscribe {
+        asker: Asker { conn, token },
+        channel: channel.clone(),
+        format: Format::new(0).unwrap(),
+        since: None,
+    };
+    hubs[0].handle(subscribe(1), Now::default(), &mut answers);
+    assert!(hubs[0].unsubscribe(conn, &channel, Now::default()));
+    hubs[0].handle(subscribe(2), Now::default(), &mut answers);
+    assert!(answers.0.is_empty(), "the home has not answered");
+    carry(&mut hubs, &mut answers);
+    let heard: Vec<(u32, Option<Refusal>)> = { answers.0 }
+        .into_iter()
+        .map(|(asker, answer)| match answer {
+            Answer::Subscribed { result, .. } => (asker.token, result.err()),
+            _ => panic!("an answer of another kind"),
+        })
+        .collect();
+    assert_eq!(heard, [(1, Some(Refusal::TakenBack)), (2, None)]);
+    assert!(hubs[0].is_subscribed(conn, &channel));
+}
