@@ -286,7 +286,8 @@ impl Stream {
             return;
         }
         self.closing = true;
-        fx.hold = Some(false);
+        // What is held never leaves: it would follow the last word.
+        fx.hold = None;
         desk.board.count(farewell.counter());
         self.voice.farewell(farewell, fx.out);
         fx.end(End::Flush);

@@ -423,7 +423,8 @@ impl Ws {
         if !self.closing {
             self.closing = true;
             encode_close(Masking::Server, Some(CloseFrame { code, reason }), fx.out);
-            fx.hold = Some(false);
+            // What is held never leaves: it would follow the close frame.
+            fx.hold = None;
             fx.end(End::Flush);
         }
     }
