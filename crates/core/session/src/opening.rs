@@ -60,6 +60,14 @@ impl Opening {
         self.opened.len() >= self.waiting
     }
 
+    /// Forgets a channel that answered, because the server has ended its subscription since.
+    pub(crate) fn forget(&mut self, channel: &ChannelName) {
+        let before = self.opened.len();
+        self.opened.retain(|opened| opened.channel != *channel);
+        self.waiting -= before - self.opened.len();
+        self.held.retain(|held| held.channel != *channel);
+    }
+
     /// Keeps a delivery until the first words have been said.
     pub(crate) fn hold(&mut self, publication: &Arc<Publication>) {
         if self.held.len() < HELD_MAX {

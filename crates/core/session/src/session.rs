@@ -241,8 +241,8 @@ impl Session {
     pub fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, fx: &mut Fx<'_>) {
         match &mut self.0 {
             Kind::Http(_) | Kind::Appwrite(_) => {}
-            Kind::Ws(ws) => ws.tell_unsubscribed(channel, why, fx),
-            Kind::Stream(stream) => stream.tell_unsubscribed(channel, why, fx),
+            Kind::Ws(ws) => ws.unsubscribed(channel, why, fx),
+            Kind::Stream(stream) => stream.unsubscribed(channel, why, fx),
         }
     }
 

@@ -270,12 +270,16 @@ impl Stream {
         }
     }
 
-    pub(crate) fn tell_unsubscribed(
-        &self,
+    /// The server ended a subscription. First words that are still to come leave it out.
+    pub(crate) fn unsubscribed(
+        &mut self,
         channel: &ChannelName,
         why: Unsubscribe,
         fx: &mut Fx<'_>,
     ) {
+        if let Some(opening) = self.opening.as_mut() {
+            opening.forget(channel);
+        }
         if !self.closing {
             self.voice.unsubscribed(channel, why, fx.out);
         }

@@ -379,12 +379,23 @@ impl Ws {
         }
     }
 
-    pub(crate) fn tell_unsubscribed(
-        &self,
+    /// The server ended a subscription. First words that are still to come leave it out.
+    pub(crate) fn unsubscribed(
+        &mut self,
         channel: &ChannelName,
         why: Unsubscribe,
         fx: &mut Fx<'_>,
     ) {
+        if let Some(opening) = self.opening.as_mut() {
+            opening.forget(channel);
+        }
+        if let Some(identity) = self.identity.as_mut() {
+            identity.set_subscription_until(channel, None);
+        }
+        self.tell_unsubscribed(channel, why, fx);
+    }
+
+    fn tell_unsubscribed(&self, channel: &ChannelName, why: Unsubscribe, fx: &mut Fx<'_>) {
         if self.closing || self.mode == Mode::Plain {
             return;
         }
