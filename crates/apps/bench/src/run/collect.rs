@@ -7,10 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::local::Interval;
 use super::machine;
+use super::{Observer, Phase, Snapshot};
 use crate::check::Exit;
-use crate::measure::{
-    GeneratorHealth, GeneratorLimits, Latency, LogWriter, Running, Sample, ServerSample,
-};
+use crate::measure::{GeneratorHealth, GeneratorLimits, Latency, LogWriter, Sample, ServerSample};
 use crate::plan::{Kind, Scenario};
 use crate::report::{
     AgentSummary, Machine, Manifest, Results, SCHEMA, ServerTotals, StepResult, Totals,
@@ -126,21 +125,63 @@ impl Collector {
         }
     }
 
-    /// Takes figures as they come.
+    /// Takes figures as they come: totals so far, and histograms since the ones before.
     pub(crate) fn take(&mut self, interval: Interval) {
-        self.since.delivery.merge(&interval.delivery);
-        self.since.connect.merge(&interval.connect);
-        self.since.lag.merge(&interval.lag);
-        self.delivery.merge(&interval.delivery);
-        self.connect.merge(&interval.connect);
-        self.health.lag.merge(&interval.lag);
+        self.take_histograms(&interval.delivery, &interval.connect, &interval.lag, None);
         self.since.busy.extend(&interval.busy);
         self.latest = interval;
     }
 
-    /// Histograms of the row that is being gathered.
-    pub(crate) const fn since(&self) -> (&Latency, &Latency, &Latency) {
-        (&self.since.delivery, &self.since.connect, &self.since.lag)
+    /// Takes totals alone.
+    pub(crate) fn take_totals(&mut self, totals: Interval) {
+        self.latest = totals;
+    }
+
+    /// Takes histograms alone, and how busy the busiest thread behind them was.
+    pub(crate) fn take_histograms(
+        &mut self,
+        delivery: &Latency,
+        connect: &Latency,
+        lag: &Latency,
+        busy: impl Into<Option<f64>>,
+    ) {
+        self.since.delivery.merge(delivery);
+        self.since.connect.merge(connect);
+        self.since.lag.merge(lag);
+        self.delivery.merge(delivery);
+        self.connect.merge(connect);
+        self.health.lag.merge(lag);
+        self.since.busy.extend(busy.into());
+    }
+
+    /// Ends a row and tells somebody about it.
+    pub(crate) fn tell_row(
+        &mut self,
+        scenario: &Scenario,
+        phase: Phase,
+        at_ms: u64,
+        (server, memory): (Option<ServerSample>, Option<u64>),
+        observer: &mut dyn Observer,
+    ) {
+        let delivery = self.since.delivery.clone();
+        let connect = self.since.connect.clone();
+        let lag = self.since.lag.clone();
+        let sample = self.row(at_ms, server, memory);
+        observer.on_row(&Snapshot {
+            scenario,
+            phase,
+            at_ms,
+            sample: &sample,
+            before: self.series.iter().rev().nth(1),
+            counters: &self.latest.counters,
+            deliveries: &self.latest.deliveries,
+            delivery: &self.delivery,
+            connect: &self.connect,
+            running: self.latest.running.as_ref(),
+            row_delivery: &delivery,
+            row_connect: &connect,
+            row_lag: &lag,
+        });
     }
 
     /// How busy the threads were, for the verdict. Called once for each row, with each thread's share of a CPU.
@@ -208,11 +249,6 @@ impl Collector {
         self.row_at_ms = at_ms;
         self.series.push(sample.clone());
         sample
-    }
-
-    /// All latencies with their mean and spread.
-    pub(crate) const fn running(&self) -> Option<&Running> {
-        self.latest.running.as_ref()
     }
 
     /// Everything that was found.

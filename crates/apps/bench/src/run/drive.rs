@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::collect::{Collector, Footprint, own_memory};
 use super::local::Local;
 use super::server::ServerWatch;
-use super::{Observer, Phase, Snapshot};
+use super::{Observer, Phase};
 use crate::measure::Latency;
 use crate::plan::{Kind, Scenario};
 use crate::report::{Results, StepResult};
@@ -26,13 +26,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const ASK_EVERY_US: u64 = 100_000;
 const ROW_EVERY_US: u64 = 1_000_000;
 /// Longer than its connect timeout nothing is pending; this is for timers and reports.
-const SETTLE_GRACE_US: u64 = 2_000_000;
+pub(super) const SETTLE_GRACE_US: u64 = 2_000_000;
 /// Links of publishers are opened so long before the first publication is due.
-const LEAD_US: u64 = 300_000;
+pub(super) const LEAD_US: u64 = 300_000;
 /// How long deliveries on their way are waited for, once nothing is published any more.
 const DRAIN_US_MAX: u64 = 5_000_000;
+/// Whoever is dropped by an order from elsewhere comes back within this.
+const STORM_BACKOFF_US: (u64, u64) = (0, 1_000_000);
 /// Deliveries have drained when none has come for so long.
 const QUIET_US: u64 = 500_000;
+/// The same where other machines publish too, and may be late.
+const QUIET_FLEET_US: u64 = 2_000_000;
 
 /// What a driver needs.
 pub(crate) struct Drive<'a> {
@@ -44,8 +48,8 @@ pub(crate) struct Drive<'a> {
     /// The run's zero, in µs.
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
-    /// Somebody else has all connections dropped.
-    pub(crate) storm: &'a AtomicBool,
+    /// Set by somebody else who wants all connections dropped.
+    pub(crate) drop_all: &'a AtomicBool,
     pub(crate) observer: &'a mut dyn Observer,
     /// Whether the ramp ends when all connections are settled; otherwise by the clock, so that several machines
     /// go on together.
@@ -82,6 +86,13 @@ impl Drive<'_> {
     /// Waits until a moment or a stop, with a row each second; `done` is asked after each asking.
     fn wait(&mut self, until_us: u64, asks: bool, mut done: impl FnMut(&Collector) -> bool) {
         while !self.stopped() {
+            if self.drop_all.swap(false, Ordering::Relaxed) {
+                let backoff_us = STORM_BACKOFF_US;
+                self.local.order(|| Order::Storm {
+                    share: 1.0,
+                    backoff_us,
+                });
+            }
             let now_us = self.clock.now_us();
             if now_us >= self.next_row_us {
                 self.row();
@@ -111,28 +122,10 @@ impl Drive<'_> {
         let interval = self.local.ask();
         self.collector.take(interval);
         let at_ms = self.at_ms();
-        // Reading the memory of a process walks its page tables: seconds are enough, and less for large ones.
-        let memory = own_memory();
-        let server = self.watch.sample();
-        let (delivery, connect, lag) = self.collector.since();
-        let (delivery, connect, lag) = (delivery.clone(), connect.clone(), lag.clone());
-        let sample = self.collector.row(at_ms, server, memory);
-        let snapshot = Snapshot {
-            scenario: self.scenario,
-            phase: self.phase,
-            at_ms,
-            sample: &sample,
-            before: self.collector.series.iter().rev().nth(1),
-            counters: &self.collector.latest.counters,
-            deliveries: &self.collector.latest.deliveries,
-            delivery: &self.collector.delivery,
-            connect: &self.collector.connect,
-            running: self.collector.running(),
-            row_delivery: &delivery,
-            row_connect: &connect,
-            row_lag: &lag,
-        };
-        self.observer.on_row(&snapshot);
+        let (server, memory) = (self.watch.sample(), own_memory());
+        let (scenario, phase) = (self.scenario, self.phase);
+        self.collector
+            .tell_row(scenario, phase, at_ms, (server, memory), self.observer);
     }
 
     fn ramp(&mut self) {
@@ -140,7 +133,7 @@ impl Drive<'_> {
         let arrivals_end_us = self.begin_us + self.scenario.arrivals.duration_us();
         if !self.settles {
             // The same moment on all machines, whatever became of their connections.
-            return self.wait(arrivals_end_us + SETTLE_GRACE_US, false, |_| false);
+            return self.wait(self.ramp_end_us(), false, |_| false);
         }
         let until_us = arrivals_end_us + self.scenario.connect_timeout_us + SETTLE_GRACE_US;
         // Connections that come and go are never settled.
@@ -151,21 +144,30 @@ impl Drive<'_> {
         self.wait(until_us, true, settled);
     }
 
+    /// When the ramp of every machine is over, by the clock alone.
+    fn ramp_end_us(&self) -> u64 {
+        self.begin_us + self.scenario.arrivals.duration_us() + SETTLE_GRACE_US
+    }
+
     fn warm_up(&mut self) {
         if self.scenario.warm_up_us == 0 || self.stopped() {
             return;
         }
         self.phase = Phase::WarmUp;
-        let end_us = self.clock.now_us() + self.scenario.warm_up_us;
+        let begin_us = if self.settles {
+            self.clock.now_us()
+        } else {
+            self.ramp_end_us()
+        };
+        let end_us = begin_us + self.scenario.warm_up_us;
         self.local.order(|| Order::Measure {
             from_us: NEVER,
             to_us: NEVER,
         });
         if let Some(publish) = &self.scenario.publish {
-            let begin_us = self.clock.now_us() + LEAD_US;
             let pace = Pace {
                 per_s: publish.per_s,
-                begin_us,
+                begin_us: begin_us + LEAD_US,
                 end_us,
                 warm_up: true,
             };
@@ -184,7 +186,12 @@ impl Drive<'_> {
         } else {
             0
         };
-        let from_us = self.clock.now_us() + lead_us;
+        let from_us = if self.settles {
+            self.clock.now_us() + lead_us
+        } else {
+            // The same moment on all machines, so that they agree on what counts.
+            self.ramp_end_us() + self.scenario.warm_up_us + LEAD_US
+        };
         let to_us = from_us + self.scenario.hold_us;
         self.collector.measured_ms.0 = (from_us - self.begin_us.min(from_us)) / 1000;
         let searches = self
@@ -227,7 +234,6 @@ impl Drive<'_> {
         self.wait(from_us + at_us, false, |_| false);
         if !self.stopped() {
             self.local.order(|| Order::Storm { share, backoff_us });
-            self.storm.store(true, Ordering::Relaxed);
             self.wait(to_us, false, |_| false);
         }
     }
@@ -298,6 +304,11 @@ impl Drive<'_> {
         let until_us = self.clock.now_us() + DRAIN_US_MAX + away_us;
         let mut last = (0, 0, 0);
         let mut since = Instant::now();
+        let quiet_us = if self.settles {
+            QUIET_US
+        } else {
+            QUIET_FLEET_US
+        };
         self.wait(until_us, true, move |collector| {
             let latest = &collector.latest;
             let now = (
@@ -308,7 +319,7 @@ impl Drive<'_> {
             if now != last {
                 (last, since) = (now, Instant::now());
             }
-            latest.pending == 0 && since.elapsed() >= Duration::from_micros(QUIET_US)
+            latest.pending == 0 && since.elapsed() >= Duration::from_micros(quiet_us)
         });
     }
 

@@ -16,16 +16,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agent;
 mod collect;
 mod drive;
+mod fleet;
 mod local;
 mod machine;
 mod server;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use self::agent::{AGENT_PORT, AgentOptions, serve_agent};
 pub use self::collect::Finished;
+pub use self::fleet::{FleetError, run_on_agents};
 pub use self::server::Watch;
 
 use self::collect::{Collector, Footprint, own_memory};
@@ -169,31 +174,62 @@ pub fn run_observed(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Finished, PrepareError> {
-    let clock = Clock::start(0);
+    let clock = Clock::start();
     let script = Arc::new(Script::new(scenario, Part::WHOLE)?);
+    let course = Course {
+        clock,
+        begin_us: clock.now_us() + BEGIN_IN_US,
+        settles: true,
+        drop_all: &AtomicBool::new(false),
+    };
+    carry_out(&script, options, &course, observer)
+}
+
+/// When a run begins, and what else depends on who else takes part.
+struct Course<'a> {
+    clock: Clock,
+    /// The run's zero, in µs.
+    begin_us: u64,
+    /// Whether phases wait for connections; otherwise they follow the clock alone.
+    settles: bool,
+    /// Set when all connections are to be dropped.
+    drop_all: &'a AtomicBool,
+}
+
+/// Refuses what this machine cannot hold.
+fn check_here(script: &Script, options: &RunOptions) -> Result<(), PrepareError> {
     let clients = if options.subscribers {
         script.clients()
     } else {
         0
     };
-    check_descriptors(clients + publishers(scenario))?;
+    check_descriptors(clients + publishers(&script.scenario))
+}
+
+fn carry_out(
+    script: &Arc<Script>,
+    options: &RunOptions,
+    course: &Course<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Finished, PrepareError> {
+    let scenario = &script.scenario;
+    check_here(script, options)?;
     let targets: Vec<_> = script.goals.iter().map(|goal| goal.address).collect();
     let mut watch = ServerWatch::new(&options.watch, options.metrics.clone(), &targets);
     let mut collector = Collector::new(watch.name());
     collector.notes.clone_from(&options.notes);
-    let openers = if options.subscribers {
-        threads(options.threads, clients)
-    } else {
-        0
-    };
-    let begin_us = clock.now_us() + BEGIN_IN_US;
+    let (clock, begin_us) = (course.clock, course.begin_us);
     let start = Start {
         clock,
         begin_us,
-        openers,
+        openers: if options.subscribers {
+            threads(options.threads, script.clients())
+        } else {
+            0
+        },
         running: options.running,
     };
-    let mut local = Local::start(&script, &start)?;
+    let mut local = Local::start(script, &start)?;
     collector.before = Footprint {
         generator_bytes: own_memory(),
         server: watch.sample(),
@@ -207,9 +243,9 @@ pub fn run_observed(
         clock,
         begin_us,
         stop: &options.stop,
-        storm: &AtomicBool::new(false),
+        drop_all: course.drop_all,
         observer,
-        settles: true,
+        settles: course.settles,
         next_row_us: begin_us + 1_000_000,
         next_ask_us: 0,
         phase: Phase::Ramp,
@@ -218,7 +254,8 @@ pub fn run_observed(
     let last = local.finish();
     collector.take(last);
     let at_ms = clock.now_us().saturating_sub(begin_us) / 1000;
-    collector.row(at_ms, watch.sample(), own_memory());
+    let seen = (watch.sample(), own_memory());
+    collector.tell_row(scenario, Phase::Drain, at_ms, seen, observer);
     let title = options
         .title
         .clone()

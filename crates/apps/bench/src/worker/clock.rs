@@ -23,14 +23,22 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows Unix time less `offset_us`.
-    pub(crate) fn start(offset_us: i64) -> Self {
+    /// A clock that shows Unix time.
+    pub(crate) fn start() -> Self {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         Self {
             started: Instant::now(),
-            base_us: (unix.as_micros() as u64).saturating_add_signed(-offset_us),
+            base_us: unix.as_micros() as u64,
+        }
+    }
+
+    /// The same clock as somebody else shows it, whose offset is now known.
+    pub(crate) const fn shifted(self, offset_us: i64) -> Self {
+        Self {
+            base_us: self.base_us.saturating_add_signed(-offset_us),
+            ..self
         }
     }
 

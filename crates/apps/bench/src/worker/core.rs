@@ -179,7 +179,7 @@ impl<'s> Core<'s> {
             in_storm: subscriber.in_storm,
             ..Left::default()
         };
-        if self.resumes() {
+        if self.resumes() && subscriber.has_place() {
             left.tracks = std::mem::take(&mut subscriber.tracks);
             left.resume = subscriber.resume.take();
         } else {

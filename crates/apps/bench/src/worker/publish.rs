@@ -185,7 +185,7 @@ impl<'s> Publishers<'s> {
         let reopen = self
             .links
             .iter()
-            .filter(|link| link.state == LinkState::Down && self.pace.is_some())
+            .filter(|link| link.state == LinkState::Down && self.wants(link))
             .map(|link| link.reopen_at_us)
             .min()
             .unwrap_or(NEVER);
@@ -194,9 +194,6 @@ impl<'s> Publishers<'s> {
 
     /// Begins what is due, and opens links that are down. True if more is due.
     pub(crate) fn turn(&mut self, core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
-        if self.pace.is_none() {
-            return false;
-        }
         let now_us = core.clock.now_us();
         self.open_links(now_us, core, conns);
         for _ in 0..BEGUN_PER_TURN {
@@ -216,12 +213,19 @@ impl<'s> Publishers<'s> {
         true
     }
 
+    /// Whether a link has something to carry, now or soon.
+    fn wants(&self, link: &Link) -> bool {
+        self.pace.is_some() || !link.backlog.is_empty()
+    }
+
     fn open_links(&mut self, now_us: u64, core: &mut Core<'_>, conns: &mut Conns<Session>) {
         for number in 0..self.links.len() {
-            let link = &mut self.links[number];
-            if link.state != LinkState::Down || link.reopen_at_us > now_us {
+            let link = &self.links[number];
+            let rests = link.state != LinkState::Down || link.reopen_at_us > now_us;
+            if rests || !self.wants(link) {
                 continue;
             }
+            let link = &mut self.links[number];
             let accepted = Accepted {
                 session: Session::Publisher(number as u32),
                 tag: 0,

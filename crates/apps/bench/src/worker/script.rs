@@ -332,6 +332,15 @@ fn compile_all(texts: &[String], place: Place) -> Result<Vec<Template>, Template
         .collect()
 }
 
+/// Each machine of a run has only some of its source addresses. Alone, one that is missing here is an error that the
+/// first connect tells.
+fn sources_here(sources: &[std::net::IpAddr], part: Part) -> Vec<std::net::IpAddr> {
+    let here = |address: &&std::net::IpAddr| {
+        part.of == 1 || std::net::UdpSocket::bind((**address, 0)).is_ok()
+    };
+    sources.iter().filter(here).copied().collect()
+}
+
 /// A plan where sources are named; otherwise the kernel's own range must hold all connections.
 fn plan_ports(
     scenario: &Scenario,
@@ -343,7 +352,8 @@ fn plan_ports(
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
     };
-    if scenario.sources.is_empty() {
+    let sources = sources_here(&scenario.sources, part);
+    if sources.is_empty() {
         let Some((first, last)) = parse_port_range(&read("ip_local_port_range")) else {
             return Ok(None);
         };
@@ -372,7 +382,7 @@ fn plan_ports(
         .clone()
         .without_reserved(&read("ip_local_reserved_ports"))
         .unwrap_or(space);
-    let plan = PortPlan::new(&scenario.sources, &targets, &space);
+    let plan = PortPlan::new(&sources, &targets, &space);
     plan.fits(clients)?;
     Ok(Some(plan))
 }

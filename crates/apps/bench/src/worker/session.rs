@@ -122,6 +122,14 @@ impl Subscriber {
         }
     }
 
+    /// Whether it knows where it stands in its streams. A stream that has sent no id yet cannot be resumed, so what
+    /// comes while its connection is away is not due.
+    pub(crate) fn has_place(&self) -> bool {
+        self.resume.as_ref().is_some_and(|resume| {
+            !resume.events.last_event_id().is_empty() || !resume.positions.is_empty()
+        })
+    }
+
     /// A new stream goes on with the last id of the one before.
     fn begin_stream(resume: &mut Resume) {
         let last = resume.events.last_event_id().to_owned();

@@ -2,6 +2,7 @@
 //!
 //! Owns: the command lines of the load generator, its exit codes, where results go. The load itself is a library's.
 
+mod agent;
 mod load;
 mod publish;
 mod report;
@@ -19,7 +20,7 @@ use signal_hook::consts::TERM_SIGNALS;
 use throng_bench::check::{self, Check};
 use throng_bench::measure::ConnectFailure;
 use throng_bench::plan::{Problem, Scenario, Target};
-use throng_bench::run::Watch;
+use throng_bench::run::{FleetError, Watch, run_on_agents};
 use throng_bench::{Finished, PrepareError, RunOptions};
 use throng_doctor::{Role, explain_errno};
 
@@ -43,6 +44,7 @@ enum Command {
     Pub(publish::Args),
     Run(scenario::Args),
     Tcpkali(tcpkali::Args),
+    Agent(agent::Args),
     Report(report::Args),
 }
 
@@ -56,6 +58,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Pub(args) => publish::run(args),
         Command::Run(args) => scenario::run(args),
         Command::Tcpkali(args) => tcpkali::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Report(args) => report::run(&args),
     }
 }
@@ -90,6 +93,24 @@ pub(super) struct Common {
     /// Threads that open connections
     #[arg(long, value_name = "N", help_heading = "Generator")]
     threads: Option<usize>,
+    /// Have these machines make the load, each running `throng bench agent`: host1,host2:8092
+    #[arg(
+        long,
+        value_name = "HOSTS",
+        value_delimiter = ',',
+        requires = "agents_token",
+        help_heading = "Generator"
+    )]
+    agents: Vec<String>,
+    /// What the agents were given as their token
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "THRONG_AGENT_TOKEN",
+        hide_env_values = true,
+        help_heading = "Generator"
+    )]
+    agents_token: Option<String>,
     /// The server's process, if it is not found by its port; may be repeated
     #[arg(long, value_name = "PID", help_heading = "Server")]
     server_pid: Vec<u32>,
@@ -100,16 +121,7 @@ pub(super) struct Common {
 
 impl Common {
     fn options(&self, subscribers: bool, notes: Vec<String>) -> Result<RunOptions> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in TERM_SIGNALS {
-            // The second signal ends the process: the first one asked, and somebody cannot wait.
-            let failed =
-                |error| Failure::new(Exit::Failed, format!("cannot catch signals: {error}"));
-            let code = check::Exit::Interrupted.code().into();
-            signal_hook::flag::register_conditional_shutdown(*signal, code, stop.clone())
-                .map_err(failed)?;
-            signal_hook::flag::register(*signal, stop.clone()).map_err(failed)?;
-        }
+        let stop = stop_flag()?;
         Ok(RunOptions {
             title: self.title.clone(),
             command: std::env::args().collect(),
@@ -128,6 +140,19 @@ impl Common {
     }
 }
 
+/// A flag that the first signal sets. The second one ends the process: the first one asked, and somebody cannot wait.
+fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let failed = |error| Failure::new(Exit::Failed, format!("cannot catch signals: {error}"));
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in TERM_SIGNALS {
+        let code = check::Exit::Interrupted.code().into();
+        signal_hook::flag::register_conditional_shutdown(*signal, code, stop.clone())
+            .map_err(failed)?;
+        signal_hook::flag::register(*signal, stop.clone()).map_err(failed)?;
+    }
+    Ok(stop)
+}
+
 /// Runs a scenario that some command has made, shows it, and keeps what was found.
 fn execute(
     mut scenario: Scenario,
@@ -142,10 +167,17 @@ fn execute(
         make_folder(folder)?;
     }
     let mut show = show::Show::new(&scenario, common, &options)?;
-    let finished = throng_bench::run_observed(&scenario, &options, &mut show);
-    // The screen goes before the summary comes.
+    let finished = match (&common.agents[..], &common.agents_token) {
+        ([], _) | (_, None) => {
+            throng_bench::run_observed(&scenario, &options, &mut show).map_err(cannot_run)
+        }
+        (agents, Some(token)) => {
+            run_on_agents(&scenario, agents, token, &options, &mut show).map_err(no_agents)
+        }
+    };
+    // The screen goes before the summary or the error comes.
     drop(show);
-    conclude(&finished.map_err(cannot_run)?, common)
+    conclude(&finished?, common)
 }
 
 /// Prints and writes what was found, and says how the process ends.
@@ -230,6 +262,15 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
             ))
         })
         .collect()
+}
+
+fn no_agents(error: FleetError) -> Failure {
+    let exit = match error {
+        FleetError::Unsupported(_) => Exit::Usage,
+        FleetError::NoAgents(_) => Exit::Unreachable,
+    };
+    Failure::new(exit, error.to_string())
+        .advise("each machine runs `throng bench agent --listen ADDR --token TOKEN`")
 }
 
 fn cannot_run(error: PrepareError) -> Failure {

@@ -1,0 +1,258 @@
+//! A small server for the load generator to meet: a thread for each connection, and faults on demand.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use throng_http1::{Body, Limits, parse_request, query};
+use throng_ws::{Decoder, Event, Masking, Opcode, Role, handshake};
+
+/// Answers on one publishing connection after which the server ends it, saying so.
+const ANSWERS_PER_CONNECTION: usize = 7;
+
+#[derive(Default)]
+struct Hub {
+    channels: HashMap<String, Channel>,
+    peers: Vec<SocketAddr>,
+}
+
+#[derive(Default)]
+struct Channel {
+    history: Vec<Vec<u8>>,
+    sockets: Vec<TcpStream>,
+    streams: Vec<TcpStream>,
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    hub: Arc<Mutex<Hub>>,
+}
+
+impl Server {
+    /// Serves until the process ends.
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let hub = Arc::new(Mutex::new(Hub::default()));
+        let serving = hub.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, hub) = (stream.unwrap(), serving.clone());
+                hub.lock().unwrap().peers.push(stream.peer_addr().unwrap());
+                // A client that goes away ends its thread with an error, which is its business.
+                std::thread::spawn(move || drop(serve(stream, &hub)));
+            }
+        });
+        Self { address, hub }
+    }
+
+    pub(crate) fn ws(&self, path: &str) -> String {
+        format!("ws://{}{path}", self.address)
+    }
+
+    pub(crate) fn http(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Everybody who ever connected.
+    pub(crate) fn peers(&self) -> Vec<SocketAddr> {
+        self.hub.lock().unwrap().peers.clone()
+    }
+}
+
+struct Request {
+    method: String,
+    path: String,
+    channel: String,
+    last_id: Option<usize>,
+    ws: Option<Vec<u8>>,
+    body: Vec<u8>,
+}
+
+fn serve(mut stream: TcpStream, hub: &Mutex<Hub>) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut kept = Vec::new();
+    let mut answers = 0;
+    loop {
+        let request = read_request(&mut stream, &mut kept)?;
+        match (request.method.as_str(), request.path.as_str()) {
+            ("POST", "/pub") => {
+                publish(hub, &request);
+                answers += 1;
+                let closes = answers == ANSWERS_PER_CONNECTION;
+                let connection = if closes { "Connection: close\r\n" } else { "" };
+                let answer = format!("HTTP/1.1 200 OK\r\n{connection}Content-Length: 2\r\n\r\nok");
+                stream.write_all(answer.as_bytes())?;
+                if closes {
+                    // What came behind is not read: it is the client's to send again.
+                    return stream.shutdown(std::net::Shutdown::Write);
+                }
+            }
+            (_, "/refuse") => {
+                return stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+            }
+            (_, "/wrong-accept") => {
+                return stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n");
+            }
+            (_, "/wrong-type") => {
+                return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n");
+            }
+            (_, "/silent") => {
+                let mut rest = [0; 1024];
+                while stream.read(&mut rest)? > 0 {}
+                return Ok(());
+            }
+            (_, "/sse") => return event_stream(stream, hub, &request),
+            _ => return websocket(stream, hub, &request),
+        }
+    }
+}
+
+fn read_request(stream: &mut TcpStream, kept: &mut Vec<u8>) -> std::io::Result<Request> {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        if let Some((request, used)) = parse(kept) {
+            kept.drain(..used);
+            return Ok(request);
+        }
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        kept.extend_from_slice(&buffer[..read]);
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<(Request, usize)> {
+    let (head, length) = parse_request(bytes, &Limits::default()).unwrap()?;
+    let body_bytes = match head.body {
+        Body::Length(bytes) => bytes as usize,
+        _ => 0,
+    };
+    let body = bytes.get(length..length + body_bytes)?.to_vec();
+    let (path, search) = head.target.split_once('?').unwrap_or((head.target, ""));
+    let channel = query::pairs(search)
+        .find(|(name, _)| name == "channel")
+        .map_or_else(String::new, |(_, value)| value.into_owned());
+    let accepted = handshake::accept(head.method, |name| head.header(name)).ok();
+    let request = Request {
+        method: head.method.to_owned(),
+        path: path.to_owned(),
+        channel,
+        last_id: head.header("last-event-id").and_then(|id| id.parse().ok()),
+        ws: accepted.map(|accept| {
+            let mut out = Vec::new();
+            handshake::encode_response(&accept, None, &mut out);
+            out
+        }),
+        body,
+    };
+    Some((request, length + body_bytes))
+}
+
+fn event(id: usize, data: &[u8]) -> Vec<u8> {
+    let text = format!("id: {id}\ndata: {}\n\n", String::from_utf8_lossy(data));
+    let mut chunk = format!("{:x}\r\n", text.len()).into_bytes();
+    chunk.extend_from_slice(text.as_bytes());
+    chunk.extend_from_slice(b"\r\n");
+    chunk
+}
+
+fn publish(hub: &Mutex<Hub>, request: &Request) {
+    let mut hub = hub.lock().unwrap();
+    let channel = hub.channels.entry(request.channel.clone()).or_default();
+    channel.history.push(request.body.clone());
+    let mut frame = Vec::new();
+    throng_ws::encode_message(Masking::Server, Opcode::Text, &request.body, &mut frame);
+    let chunk = event(channel.history.len(), &request.body);
+    channel
+        .sockets
+        .retain_mut(|socket| socket.write_all(&frame).is_ok());
+    channel
+        .streams
+        .retain_mut(|stream| stream.write_all(&chunk).is_ok());
+}
+
+fn event_stream(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    let mut reading = stream.try_clone()?;
+    {
+        let mut hub = hub.lock().unwrap();
+        let channel = hub.channels.entry(request.channel.clone()).or_default();
+        let seen = request.last_id.unwrap_or(channel.history.len());
+        // A place to come back to, before the first event.
+        let place = format!("id: {seen}\n\n");
+        write!(stream, "{:x}\r\n{place}\r\n", place.len())?;
+        for (at, data) in channel.history.iter().enumerate().skip(seen) {
+            stream.write_all(&event(at + 1, data))?;
+        }
+        channel.streams.push(stream);
+    }
+    let mut rest = [0; 64];
+    while reading.read(&mut rest)? > 0 {}
+    Ok(())
+}
+
+fn websocket(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std::io::Result<()> {
+    let answer = request.ws.as_ref().ok_or(std::io::ErrorKind::InvalidData)?;
+    stream.write_all(answer)?;
+    match request.path.as_str() {
+        "/bye" => {
+            let mut frame = Vec::new();
+            let bye = throng_ws::CloseFrame {
+                code: 1001,
+                reason: "off",
+            };
+            throng_ws::encode_close(Masking::Server, Some(bye), &mut frame);
+            return stream.write_all(&frame);
+        }
+        "/gone" => return Ok(()),
+        _ => {}
+    }
+    let sending = stream.try_clone()?;
+    if request.path == "/ws" {
+        let mut hub = hub.lock().unwrap();
+        let channel = hub.channels.entry(request.channel.clone()).or_default();
+        channel.sockets.push(sending.try_clone()?);
+    }
+    let echoes = request.path == "/echo";
+    converse(stream, sending, echoes)
+}
+
+/// Answers pings, and messages if it echoes, until the client leaves.
+fn converse(mut reading: TcpStream, mut sending: TcpStream, echoes: bool) -> std::io::Result<()> {
+    let mut decoder = Decoder::new(Role::Server);
+    let limits = throng_ws::Limits {
+        message_bytes_max: 1 << 20,
+    };
+    let mut buffer = [0; 16 << 10];
+    loop {
+        let read = reading.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let mut out = Vec::new();
+        let mut over = false;
+        decoder
+            .feed(&mut buffer[..read], &limits, |event| {
+                match event {
+                    Event::Message { opcode, data } if echoes => {
+                        throng_ws::encode_message(Masking::Server, opcode, data, &mut out);
+                    }
+                    Event::Ping(payload) => {
+                        throng_ws::encode_pong(Masking::Server, payload, &mut out)
+                    }
+                    Event::Close(_) => over = true,
+                    _ => {}
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        sending.write_all(&out)?;
+        if over {
+            return sending.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
