@@ -2,7 +2,7 @@
 
 use throng_engine::{ConnStats, Conns, LoopStats};
 use throng_metrics::{Counter, Gauge};
-use throng_session::Session;
+use throng_session::{Session, Transport};
 
 use crate::shard::ShardApp;
 
@@ -47,5 +47,15 @@ impl Observer {
             Gauge::HistoryPublications,
             hub.home.history_publications as u64,
         );
+    }
+}
+
+/// Where connections of a kind are counted.
+pub(crate) const fn gauge(transport: Transport) -> Gauge {
+    match transport {
+        Transport::Http => Gauge::ConnectionsHttp,
+        Transport::WebSocket => Gauge::ConnectionsWebsocket,
+        Transport::Sse => Gauge::ConnectionsSse,
+        Transport::Stream => Gauge::ConnectionsStream,
     }
 }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use throng_engine::{Accepted, App, Closed, Conns, Effects};
 use throng_hub::{Asker, Command, Hub};
 use throng_metrics::{Board, Counter, Gauge};
-use throng_session::{Admission, Desk, Farewell, Order, Question, Session, Told, Transport};
+use throng_session::{Admission, Desk, Farewell, Order, Question, Session, Told};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId, Slots};
 
 use crate::appwrite::Appwrite;
 use crate::drain::{Drain, DrainOptions};
 use crate::gather::{Gathers, Note};
+use crate::observe::gauge;
 use crate::peers::Peers;
 use crate::sink::{Outlet, act};
 use crate::stats::Ticker;
@@ -398,14 +399,5 @@ impl App for ShardApp {
         } else {
             tracing::info!(shard = self.parts.shard.0, "accepting connections again");
         }
-    }
-}
-
-const fn gauge(transport: Transport) -> Gauge {
-    match transport {
-        Transport::Http => Gauge::ConnectionsHttp,
-        Transport::WebSocket => Gauge::ConnectionsWebsocket,
-        Transport::Sse => Gauge::ConnectionsSse,
-        Transport::Stream => Gauge::ConnectionsStream,
     }
 }

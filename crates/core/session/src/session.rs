@@ -102,7 +102,7 @@ pub(crate) enum Kind {
 }
 
 /// See the crate's head.
-pub struct Session(Kind);
+pub struct Session(pub(crate) Kind);
 
 impl Session {
     /// A connection to the client port, and whence it comes.

@@ -141,8 +141,12 @@ impl Wire {
         }
     }
 
+    /// Takes so many bytes.
+    ///
+    /// # Panics
+    /// If they do not come.
     #[track_caller]
-    fn exactly(&mut self, count: usize) -> Vec<u8> {
+    pub fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.read.len() < count {
             let more = self.more();
             assert!(

@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use throng_appwrite::{
-    Aftermath, ClientMessage, Connected, Fault, Identity, PONG, Phase, Response, Slot,
-    SubscribeItem, channel, subscription_id,
+    Aftermath, ClientMessage, Connected, Fault, Identity, PONG, Phase, Slot, SubscribeItem,
+    channel, subscription_id,
 };
 use throng_metrics::Counter;
 use throng_types::{ConnId, Disconnect, Millis, Now};
@@ -22,7 +22,7 @@ use throng_ws::{
 
 use super::waiting::{Asking, More, User};
 pub(super) use super::waiting::{Opening, Shown};
-use super::{AppwriteDesk, Credential, Found, Lookup, Order, Wanted};
+use super::{AppwriteDesk, Credential, Order, Wanted};
 use crate::effects::{End, Fx};
 use crate::format::ws_text;
 use crate::session::{Farewell, first_beat};
@@ -31,16 +31,16 @@ use crate::{Desk, effects};
 /// See the module's head.
 pub(crate) struct Appwrite {
     decoder: Decoder,
-    more: Option<Box<More>>,
+    pub(super) more: Option<Box<More>>,
     /// When the next ping, the pong or, before that, the opening is due.
     beat_at: Millis,
     /// The number of the window in which `messages` were counted.
     window: u32,
     messages: u16,
-    project: u16,
+    pub(super) project: u16,
     opened: bool,
     awaits_pong: bool,
-    closing: bool,
+    pub(super) closing: bool,
 }
 
 impl Appwrite {
@@ -59,16 +59,16 @@ impl Appwrite {
         }
     }
 
-    fn user_id(&self) -> &str {
+    pub(super) fn user_id(&self) -> &str {
         let user = self.more.as_ref().and_then(|more| more.user.as_ref());
         user.map_or("", |user| &user.id)
     }
 
-    fn more(&mut self) -> &mut More {
+    pub(super) fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }
 
-    fn is_asking(&self) -> bool {
+    pub(super) fn is_asking(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.asking.is_some())
     }
 
@@ -93,7 +93,7 @@ impl Appwrite {
     }
 
     /// Says `connected` and enters the room.
-    fn open(
+    pub(super) fn open(
         &mut self,
         id: ConnId,
         user: Option<Arc<Identity>>,
@@ -178,167 +178,6 @@ impl Appwrite {
         }
     }
 
-    // ---- who is it ----
-
-    /// Asks Appwrite. Without an answer nothing goes on, so it is certain to come, or the
-    /// connection is refused now.
-    fn ask(
-        &mut self,
-        id: ConnId,
-        asking: Asking,
-        shown: &Shown,
-        fresh: bool,
-        desk: &Desk,
-        fx: &mut Fx<'_>,
-    ) {
-        let Some(appwrite) = desk.appwrite.as_deref() else {
-            return;
-        };
-        let project = match shown.to_console {
-            true => throng_appwrite::CONSOLE,
-            false => appwrite.project_id(self.project),
-        };
-        let more = self.more.get_or_insert_default();
-        more.token = more.token.wrapping_add(1);
-        more.asking = Some(asking);
-        let lookup = Lookup {
-            conn: id,
-            token: more.token,
-            project: project.into(),
-            credential: shown.credential.clone(),
-            fresh,
-        };
-        if appwrite.outside.identify(lookup).is_err() {
-            self.refuse(&Fault::Server, Phase::Open, desk, fx);
-        }
-    }
-
-    /// The user's roles may have changed: the room holds events back until [`Order::SetRoles`].
-    pub(crate) fn reload(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
-        if self.closing {
-            return;
-        }
-        let more = self.more();
-        if more.asking.is_some() {
-            more.reload = true;
-            return;
-        }
-        match more.user.as_ref().map(|user| user.shown.clone()) {
-            Some(shown) => self.ask(id, Asking::Reload, &shown, true, desk, fx),
-            None => self.become_guest(id, true, fx),
-        }
-    }
-
-    /// The answer to a question.
-    pub(crate) fn found(
-        &mut self,
-        id: ConnId,
-        token: u32,
-        found: Found,
-        desk: &Desk,
-        fx: &mut Fx<'_>,
-    ) {
-        let Some(more) = self.more.as_mut().filter(|more| more.token == token) else {
-            return;
-        };
-        let Some(asking) = more.asking.take().filter(|_| !self.closing) else {
-            return;
-        };
-        let settled = !std::mem::take(&mut more.reload);
-        let found = match found {
-            Found::User(identity) if identity.blocked => Found::Nobody("User is blocked.".into()),
-            found => found,
-        };
-        match (asking, found) {
-            // Neither guess nor go on with roles that may be gone: the client comes back.
-            (_, Found::Failed) => self.refuse(&Fault::Server, Phase::Open, desk, fx),
-            (Asking::Open(opening), found) => self.found_opening(id, found, *opening, desk, fx),
-            (Asking::Authentication(shown), Found::User(identity)) => {
-                let account = &*identity.account;
-                ws_text(fx.out, |out| {
-                    Response::Authentication { account }.encode(out)
-                });
-                self.become_user(id, &identity, shown, settled, fx);
-            }
-            (Asking::Authentication(_), Found::Nobody(_)) => {
-                self.refuse(&Fault::Session, Phase::Message, desk, fx);
-            }
-            (Asking::Reload, Found::User(identity)) => {
-                if let Some(user) = self.more().user.take() {
-                    self.become_user(id, &identity, user.shown, settled, fx);
-                }
-            }
-            (Asking::Reload, Found::Nobody(_)) => self.become_guest(id, settled, fx),
-        }
-        if !settled {
-            self.reload(id, desk, fx);
-        }
-        self.catch_up(id, desk, fx);
-    }
-
-    fn found_opening(
-        &mut self,
-        id: ConnId,
-        found: Found,
-        opening: Opening,
-        desk: &Desk,
-        fx: &mut Fx<'_>,
-    ) {
-        let user = match (found, &opening.shown) {
-            (Found::User(identity), _) => Some(identity),
-            (Found::Nobody(why), Some(shown)) if matches!(shown.credential, Credential::Jwt(_)) => {
-                return self.refuse_opening(&Fault::Jwt(why.into()), desk, fx);
-            }
-            // A session that is no good makes a guest, without a word.
-            _ => None,
-        };
-        self.open(id, user, opening, desk, fx);
-    }
-
-    fn become_user(
-        &mut self,
-        id: ConnId,
-        identity: &Identity,
-        shown: Shown,
-        settled: bool,
-        fx: &mut Fx<'_>,
-    ) {
-        fx.appwrite(Order::SetRoles {
-            conn: id,
-            roles: identity.roles.clone(),
-            from: self.user_id().into(),
-            to: identity.user_id.as_str().into(),
-            settled,
-        });
-        self.more().user = Some(User {
-            id: identity.user_id.as_str().into(),
-            shown,
-        });
-    }
-
-    fn become_guest(&mut self, id: ConnId, settled: bool, fx: &mut Fx<'_>) {
-        let guest = Identity::guest();
-        fx.appwrite(Order::SetRoles {
-            conn: id,
-            roles: guest.roles,
-            from: self.user_id().into(),
-            to: guest.user_id.into(),
-            settled,
-        });
-        self.more().user = None;
-    }
-
-    /// Takes the messages that waited for an answer.
-    fn catch_up(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
-        while !self.is_asking() && !self.closing {
-            let Some(message) = self.more.as_mut().and_then(|more| more.next()) else {
-                break;
-            };
-            self.message(id, &message, desk, fx);
-        }
-        self.more.take_if(|more| more.is_empty());
-    }
-
     // ---- frames ----
 
     pub(crate) fn bytes(&mut self, id: ConnId, input: &mut [u8], desk: &Desk, fx: &mut Fx<'_>) {
@@ -411,7 +250,7 @@ impl Appwrite {
         max == 0 || u32::from(self.messages) <= max
     }
 
-    fn message(&mut self, id: ConnId, data: &[u8], desk: &Desk, fx: &mut Fx<'_>) {
+    pub(super) fn message(&mut self, id: ConnId, data: &[u8], desk: &Desk, fx: &mut Fx<'_>) {
         let Some(appwrite) = desk.appwrite.as_deref() else {
             return;
         };
@@ -558,7 +397,7 @@ const fn mix(mut bits: u64) -> u64 {
 }
 
 impl Fx<'_> {
-    fn appwrite(&mut self, order: Order) {
+    pub(super) fn appwrite(&mut self, order: Order) {
         self.orders.push(effects::Order::Appwrite(order));
     }
 }

@@ -11,13 +11,18 @@
 mod connection;
 mod desk;
 mod open;
+mod order;
 mod past;
 mod publish;
 mod room;
+#[cfg(test)]
+mod tests;
 mod waiting;
+mod who;
 
 pub(crate) use connection::Appwrite;
 pub use desk::{AppwriteDesk, AppwriteProject, Credential, Found, Lookup, News, Outside, Refused};
 pub(crate) use open::open;
+pub use order::{Order, RoomOptions, Wanted, Wire};
 pub(crate) use publish::publish;
-pub use room::{Order, Room, RoomOptions, Wanted, Wire};
+pub use room::Room;

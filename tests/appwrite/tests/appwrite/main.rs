@@ -1,0 +1,9 @@
+//! Appwrite Realtime over the wire: its SDKs, its Redis, its limits. See `docs/TESTING.md`.
+
+mod account;
+mod plain;
+mod redis_server;
+mod sdk;
+mod socket;
+mod stage;
+mod story;

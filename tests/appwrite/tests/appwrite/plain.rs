@@ -1,0 +1,366 @@
+//! What the SDKs do not show: limits, refusals, faults around the server, and what is beyond stock.
+
+use serde_json::{Value, json};
+use throng_testkit::until;
+
+use crate::socket::Socket;
+use crate::stage::{Event, PROJECT, Stage};
+
+const FILES: &str = "project=bench&channels[]=files";
+
+/// The URL of Appwrite's own benchmark.
+const BENCHMARK: &str = "project=console&channels[]=files";
+
+impl Stage {
+    #[track_caller]
+    fn open(&self, query: &str) -> (Socket, Value) {
+        self.open_with(query, &[])
+    }
+
+    #[track_caller]
+    fn open_with(&self, query: &str, headers: &[(&str, &str)]) -> (Socket, Value) {
+        let mut socket = Socket::open(self.server.clients(), query, headers);
+        let first = socket.frame();
+        (socket, first)
+    }
+
+    /// Opens as somebody with a session.
+    #[track_caller]
+    fn open_as(&self, user: &str, query: &str) -> Socket {
+        self.accounts.sign_in(user, user);
+        let cookie = format!("x=1; a_session_{PROJECT}={user}");
+        let (socket, first) = self.open_with(query, &[("Cookie", &cookie)]);
+        assert_eq!(first["data"]["user"]["$id"], user, "{first}");
+        socket
+    }
+}
+
+#[track_caller]
+fn refused(mut socket: Socket, frame: &Value, code: u16, message: &str, closed: u16) {
+    let expect = json!({"type": "error", "data": {"code": code, "message": message}});
+    assert_eq!(*frame, expect);
+    assert_eq!(socket.closed(), closed);
+}
+
+#[test]
+fn everybody_hears_once() {
+    let stage = Stage::new("");
+    let mut sockets: Vec<Socket> = (0..500).map(|_| stage.open(BENCHMARK).0).collect();
+    let mut event = Event::file("A");
+    event.project = "console";
+    stage.publish(&event);
+    event.payload = json!({"$id": "B"});
+    stage.publish(&event);
+    for socket in &mut sockets {
+        assert_eq!([socket.event(), socket.event()], ["A", "B"]);
+    }
+    stage.until_metric("throng_appwrite_matches_total", 1000);
+    stage.until_metric("throng_appwrite_connections", 500);
+    drop(sockets);
+    until("all to have left", || {
+        (stage.server.metric("throng_appwrite_connections") == 0).then_some(())
+    });
+    assert_eq!(stage.server.metric("throng_deliveries_total"), 1000);
+    stage.server.stop();
+}
+
+#[test]
+fn openings_are_refused() {
+    let stage = Stage::new("connections_per_minute = 2");
+    let (socket, frame) = stage.open("project=other&channels[]=files");
+    refused(socket, &frame, 1008, "Missing or unknown project ID", 1008);
+    let (socket, frame) = stage.open("project=bench&channels[]=files&files[0][]={}");
+    assert_eq!(
+        (&frame["type"], &frame["data"]["code"]),
+        (&json!("error"), &json!(1008))
+    );
+    drop(socket);
+    let from = |address| stage.open_with(FILES, &[("X-Forwarded-For", address)]);
+    // What stands before the last address is the client's invention.
+    let _first = from("198.51.100.7");
+    let _second = from("203.0.113.1, 198.51.100.7");
+    let (socket, frame) = from("203.0.113.2, 198.51.100.7");
+    refused(socket, &frame, 1013, "Too many requests", 1013);
+    assert_eq!(from("203.0.113.2").1["type"], "connected");
+    let series = |reason| format!("throng_appwrite_refused_total{{reason={reason:?}}}");
+    for reason in ["project", "query", "too_many_requests"] {
+        assert_eq!(stage.server.metric(&series(reason)), 1, "{reason}");
+    }
+    stage.server.stop();
+}
+
+#[test]
+fn refusals_can_look_like_stock() {
+    let stage = Stage::new("close_codes = false\nhide_errors = true\nmessages_per_minute = 1");
+    let (mut socket, frame) = stage.open("project=other&channels[]=files");
+    assert_eq!(frame["data"]["message"], "Missing or unknown project ID");
+    assert!(socket.ended());
+    let (mut socket, _) = stage.open(FILES);
+    socket.say(r#"{"type":"dance"}"#);
+    assert_eq!(
+        socket.frame()["data"],
+        json!({"code": 1003, "message": "Error: Server Error"})
+    );
+    stage.server.stop();
+}
+
+#[test]
+fn messages_are_limited() {
+    // A window may end between the messages, so there are more than two windows' worth.
+    let stage = Stage::new("messages_per_minute = 3");
+    let (mut socket, _) = stage.open(FILES);
+    for _ in 0..7 {
+        socket.say(r#"{"type":"ping"}"#);
+    }
+    let mut answers: Vec<Value> = (0..7).map(|_| socket.frame()).collect();
+    answers.retain(|answer| *answer != json!({"type": "pong"}));
+    let error = json!({"type": "error", "data": {"code": 1013, "message": "Too many messages."}});
+    assert!(!answers.is_empty() && answers.iter().all(|answer| *answer == error));
+    stage.publish(&Event::file("A"));
+    assert_eq!(socket.event(), "A", "it stays open");
+    stage.server.stop();
+}
+
+#[test]
+fn long_messages_end_the_connection() {
+    let stage = Stage::new("");
+    let (mut socket, _) = stage.open(FILES);
+    socket.say(&"x".repeat(64_001));
+    assert_eq!(socket.closed(), 1009);
+    stage.server.stop();
+}
+
+#[test]
+fn events_come_through_the_api_port_too() {
+    let stage = Stage::new("");
+    let (mut socket, _) = stage.open(FILES);
+    let post = |body: &str| stage.server.ask("POST", "/v1/realtime/events", body);
+    assert_eq!(post(&Event::file("A").message()).status, 202);
+    assert_eq!(socket.event(), "A");
+    for wrong in ["", "{}", "[1]"] {
+        assert_eq!(post(wrong).status, 400, "{wrong}");
+    }
+    let mut nobody = Event::file("A");
+    nobody.roles.clear();
+    assert_eq!(post(&nobody.message()).status, 400);
+    assert_eq!(
+        stage.server.ask("GET", "/v1/realtime/events", "").status,
+        405
+    );
+    assert_eq!(
+        stage
+            .server
+            .metric(r#"throng_appwrite_events_total{source="api"}"#),
+        1
+    );
+    stage.server.stop();
+}
+
+#[test]
+fn the_test_channel_speaks() {
+    let stage = Stage::new("");
+    let (mut socket, _) = stage.open("project=console&channels[]=tests");
+    let event = socket.frame();
+    assert_eq!(
+        event["data"]["payload"]["response"],
+        "WS:/v1/realtime:passed"
+    );
+    assert_eq!(event["data"]["channels"], json!(["tests"]));
+    stage.server.stop();
+}
+
+#[test]
+fn who_comes_back_gets_what_it_missed() {
+    let stage = Stage::new("history = \"10m\"");
+    let position = |frame: &Value| frame["data"]["position"].as_str().unwrap().to_owned();
+    let (mut socket, _) = stage.open(&format!("{FILES}&recover="));
+    let told = socket.frame();
+    assert_eq!(
+        (&told["type"], &told["data"]["recovered"]),
+        (&json!("recovery"), &json!(false))
+    );
+    stage.publish(&Event::file("A"));
+    let event = socket.frame();
+    let seen = position(&event);
+    assert!(seen.ends_with("-1") && event["data"]["payload"]["$id"] == "A");
+    drop(socket);
+    stage.publish(&Event::file("B"));
+    stage.publish(&Event::document("D", "any", "open"));
+    stage.publish(&Event::document("E", "user:ann", "open"));
+    // Those who do not ask see nothing of it.
+    let (mut plain, _) = stage.open(FILES);
+    stage.publish(&Event::file("C"));
+    let event = plain.frame();
+    assert_eq!(event["data"]["position"], Value::Null);
+
+    let (mut again, _) = stage.open(&format!("{FILES}&recover={seen}"));
+    let told = again.frame();
+    assert_eq!(told["data"]["recovered"], true);
+    assert!(position(&told).ends_with("-5"));
+    assert_eq!([again.event(), again.event()], ["B", "C"]);
+    // By message: what was missed comes after the first subscribe. A user's roles count.
+    let mut ann = stage.open_as("ann", &format!("project=bench&recover={seen}"));
+    ann.say(r#"{"type":"subscribe","data":[{"channels":["documents"]}]}"#);
+    assert_eq!(ann.frame()["type"], "response");
+    assert_eq!(ann.frame()["data"]["recovered"], true);
+    assert_eq!([ann.event(), ann.event()], ["D", "E"]);
+    for nowhere in ["0-1", "x", &seen.replace("-1", "-99")] {
+        let (mut lost, _) = stage.open(&format!("{FILES}&recover={nowhere}"));
+        assert_eq!(lost.frame()["data"]["recovered"], false, "{nowhere}");
+    }
+    stage.server.stop();
+}
+
+#[test]
+fn redis_goes_away_and_comes_back() {
+    let mut stage = Stage::new("history = \"10m\"");
+    let (mut socket, _) = stage.open(&format!("{FILES}&recover="));
+    socket.frame();
+    stage.publish(&Event::file("A"));
+    let seen = socket.frame()["data"]["position"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(stage.server.metric("throng_appwrite_feed_up"), 1);
+    stage.redis.go_away();
+    until("the loss to be noticed", || {
+        (stage.server.metric("throng_appwrite_feed_up") == 0).then_some(())
+    });
+    // The API port is a way in even then.
+    stage
+        .server
+        .ask("POST", "/v1/realtime/events", &Event::file("B").message());
+    assert_eq!(socket.event(), "B");
+    stage.redis.come_back();
+    stage.redis.wait_for_subscriber();
+    stage.publish(&Event::file("C"));
+    assert_eq!(socket.event(), "C");
+    assert_eq!(
+        stage.server.metric("throng_appwrite_feed_reconnects_total"),
+        1
+    );
+    // Nobody knows what was lost, and whoever asks must hear so.
+    let (mut again, _) = stage.open(&format!("{FILES}&recover={seen}"));
+    assert_eq!(again.frame()["data"]["recovered"], false);
+    stage.server.stop();
+}
+
+#[test]
+fn nobody_is_guessed_at_while_appwrite_is_away() {
+    let stage = Stage::new("");
+    let documents = "project=bench&channels[]=documents";
+    let mut ann = stage.open_as("ann", documents);
+    let mut guest = stage.open(documents).0;
+    stage.accounts.go_away(true);
+    let cookie = format!("a_session_{PROJECT}=bob");
+    let (socket, frame) = stage.open_with(documents, &[("Cookie", &cookie)]);
+    refused(socket, &frame, 500, "Error: Server Error", 1011);
+    // Her roles may have changed, and nobody says to what.
+    stage.publish(&Event::membership_deleted("ann", "T", "team:T"));
+    stage.publish(&Event::document("D", "user:ann", "open"));
+    stage.publish(&Event::document("E", "any", "open"));
+    assert_eq!(ann.frame()["data"]["code"], 500);
+    assert_eq!(ann.closed(), 1011);
+    assert_eq!(guest.event(), "E");
+    stage.accounts.go_away(false);
+    let mut ann = stage.open_as("ann", documents);
+    stage.publish(&Event::document("F", "user:ann", "open"));
+    assert_eq!(ann.event(), "F");
+    assert_eq!(
+        stage
+            .server
+            .metric(r#"throng_appwrite_lookups_total{answer="failed"}"#),
+        2
+    );
+    stage.server.stop();
+}
+
+#[test]
+fn answers_are_remembered_until_something_changes() {
+    let stage = Stage::new("");
+    let account = "project=bench&channels[]=account";
+    let mut sockets: Vec<Socket> = (0..5).map(|_| stage.open_as("ann", account)).collect();
+    assert_eq!(stage.accounts.asked(), 1);
+    let mut renamed = Event::signed_out("ann", "user:ann");
+    renamed.names = vec!["users.ann.update.name".to_owned()];
+    renamed.payload = json!({"$id": "ann"});
+    stage.publish(&renamed);
+    for socket in &mut sockets {
+        assert_eq!(socket.event(), "ann");
+    }
+    assert_eq!(stage.accounts.asked(), 6, "each asks for itself");
+    stage.open_as("ann", account);
+    assert_eq!(stage.accounts.asked(), 6);
+    stage.server.stop();
+}
+
+#[test]
+fn messages_wait_until_it_is_known_who_sends_them() {
+    let stage = Stage::new("");
+    stage.accounts.sign_in("eyJhbm4=", "ann");
+    let (mut socket, first) = stage.open("project=bench");
+    assert_eq!(first["data"]["channels"], json!([]));
+    socket.say(r#"{"type":"authentication","data":{"session":"eyJhbm4="}}"#);
+    socket.say(r#"{"type":"subscribe","data":[{"subscriptionId":"s","channels":["account","documents"]}]}"#);
+    socket.say(r#"{"type":"unsubscribe","data":[{"subscriptionId":"t"}]}"#);
+    assert_eq!(socket.frame()["data"]["user"]["$id"], "ann");
+    let subscribed = socket.frame();
+    let channels = &subscribed["data"]["subscriptions"][0]["channels"];
+    assert_eq!(*channels, json!(["account", "documents", "account.ann"]));
+    assert_eq!(socket.frame()["data"]["subscriptions"][0]["removed"], false);
+    stage.publish(&Event::document("D", "user:ann", "open"));
+    let event = socket.frame();
+    assert_eq!(event["data"]["subscriptions"], json!(["s"]));
+    socket.say(r#"{"type":"authentication","data":{"session":"bad"}}"#);
+    assert_eq!(
+        socket.frame()["data"],
+        json!({"code": 1003, "message": "Session is not valid."})
+    );
+    stage.server.stop();
+}
+
+#[test]
+fn a_slow_consumer_costs_only_itself() {
+    let stage = Stage::with("[engine]\nout_buffer_bytes_max = \"64KiB\"", "");
+    let (mut slow, _) = stage.open(FILES);
+    let (mut quick, _) = stage.open(FILES);
+    let mut event = Event::file("A");
+    event.payload = json!({"$id": "A", "text": "x".repeat(32 << 10)});
+    let closed = r#"throng_connections_closed_total{reason="slow"}"#;
+    let mut sent = 0;
+    while stage.server.metric(closed) == 0 {
+        stage.publish(&event);
+        assert_eq!(quick.event(), "A");
+        sent += 1;
+        assert!(
+            sent < 10_000,
+            "the kernel takes no more than some megabytes"
+        );
+    }
+    let mut heard = 0;
+    // What was queued still comes, whole and in order, and then the reason.
+    let code = loop {
+        match slow.event_or_close() {
+            Ok(_) => heard += 1,
+            Err(code) => break code,
+        }
+    };
+    assert_eq!(code, 1013);
+    assert!(heard < sent);
+    // An event that fits into nobody's queue reaches nobody, and is counted.
+    event.payload = json!({"$id": "B", "text": "x".repeat(70 << 10)});
+    stage.publish(&event);
+    stage.publish(&Event::file("C"));
+    assert_eq!(quick.event(), "C");
+    let too_long = r#"throng_appwrite_events_refused_total{reason="too_long"}"#;
+    assert_eq!(stage.server.metric(too_long), 1);
+    stage.server.stop();
+}
+
+#[test]
+fn a_stop_tells_clients_to_come_back() {
+    let stage = Stage::new("");
+    let (mut socket, _) = stage.open(FILES);
+    stage.server.signal(throng_testkit::Signal::TERM);
+    assert_eq!(socket.closed(), 1012);
+}

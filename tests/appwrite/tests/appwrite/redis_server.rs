@@ -1,0 +1,76 @@
+//! A Redis server of our own, which can go away and come back.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use tempfile::TempDir;
+use throng_testkit::{Process, until};
+
+/// Runs until it is dropped.
+pub(crate) struct RedisServer {
+    port: u16,
+    process: Option<Process>,
+    _folder: TempDir,
+}
+
+impl RedisServer {
+    #[track_caller]
+    pub(crate) fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut server = Self {
+            port,
+            process: None,
+            _folder: tempfile::tempdir().unwrap(),
+        };
+        server.come_back();
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Ends it, with every connection to it.
+    pub(crate) fn go_away(&mut self) {
+        self.process = None;
+    }
+
+    #[track_caller]
+    pub(crate) fn come_back(&mut self) {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(self._folder.path());
+        let process = Process::start(&mut command, "install redis-server, see .ci/packages");
+        process.out("readiness", |lines| {
+            let ready = |line: &String| line.contains("Ready to accept connections");
+            lines.iter().any(ready).then_some(())
+        });
+        self.process = Some(process);
+    }
+
+    /// Publishes as Appwrite does; gives the number of subscribers.
+    #[track_caller]
+    pub(crate) fn publish(&self, message: &str) -> u64 {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg("realtime").arg(message);
+        publish.query(&mut connection).unwrap()
+    }
+
+    /// Waits until somebody listens.
+    #[track_caller]
+    pub(crate) fn wait_for_subscriber(&self) {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        until("a subscriber", || {
+            let mut count = redis::cmd("PUBSUB");
+            count.arg("NUMSUB").arg("realtime");
+            let (_, count): (String, u64) = count.query(&mut connection).unwrap();
+            (count > 0).then_some(())
+        });
+    }
+}
