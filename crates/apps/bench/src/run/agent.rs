@@ -237,7 +237,7 @@ impl<'a> Agent<'a> {
                 };
                 let course = Course {
                     clock,
-                    begin_us,
+                    begin_us: Some(begin_us),
                     settles: false,
                     drop_all: &drop_all,
                 };

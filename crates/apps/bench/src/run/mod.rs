@@ -178,7 +178,7 @@ pub fn run_observed(
     let script = Arc::new(Script::new(scenario, Part::WHOLE)?);
     let course = Course {
         clock,
-        begin_us: clock.now_us() + BEGIN_IN_US,
+        begin_us: None,
         settles: true,
         drop_all: &AtomicBool::new(false),
     };
@@ -188,8 +188,8 @@ pub fn run_observed(
 /// When a run begins, and what else depends on who else takes part.
 struct Course<'a> {
     clock: Clock,
-    /// The run's zero, in µs.
-    begin_us: u64,
+    /// The run's zero, in µs; where nobody else waits for it, as soon as everything is ready.
+    begin_us: Option<u64>,
     /// Whether phases wait for connections; otherwise they follow the clock alone.
     settles: bool,
     /// Set when all connections are to be dropped.
@@ -218,7 +218,11 @@ fn carry_out(
     let mut watch = ServerWatch::new(&options.watch, options.metrics.clone(), &targets);
     let mut collector = Collector::new(watch.name());
     collector.notes.clone_from(&options.notes);
-    let (clock, begin_us) = (course.clock, course.begin_us);
+    let clock = course.clock;
+    // Finding the server's processes may have taken a while.
+    let begin_us = course
+        .begin_us
+        .unwrap_or_else(|| clock.now_us() + BEGIN_IN_US);
     let start = Start {
         clock,
         begin_us,

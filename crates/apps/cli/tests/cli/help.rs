@@ -22,6 +22,7 @@ fn help_names_every_command() {
             "subscribe",
             "config",
             "doctor",
+            "bench",
             "token",
             "version",
             "completions",
