@@ -1,5 +1,6 @@
 //! The binary as its users start it.
 
+mod bench;
 mod client;
 mod config;
 mod doctor;

@@ -1,0 +1,311 @@
+//! The load generator against a real server. How fast either is, is not looked at: on a busy machine a run may end
+//! as one that the generator could not keep up with.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::program::{Done, Running, run, throng};
+
+/// A server on ports of its own.
+struct Server {
+    _running: Running,
+    client: String,
+    api: String,
+}
+
+impl Server {
+    #[track_caller]
+    fn start() -> Self {
+        let own = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--api",
+            "127.0.0.1:0",
+            "--shards",
+            "1",
+        ];
+        let running = Running::start(&mut throng(&own));
+        let mut banner = String::new();
+        while !banner.contains("\n  room ") {
+            banner.push_str(&running.line());
+        }
+        let address = |row: &str| {
+            let line = banner.lines().find(|line| line.contains(row)).unwrap();
+            let rest = line.split("http://").nth(1).unwrap();
+            rest[..rest.find('/').unwrap()].to_owned()
+        };
+        Self {
+            client: address("/sse?"),
+            api: address("dashboard"),
+            _running: running,
+        }
+    }
+}
+
+/// A run that took place, valid or not.
+#[track_caller]
+fn took_place(done: Done) -> Done {
+    assert!(matches!(done.code, Some(0 | 12)), "{done:#?}");
+    done
+}
+
+#[track_caller]
+fn check_deliveries(arguments: &[&str], server: &Server) {
+    let api = format!("http://{}", server.api);
+    let common = [
+        "bench",
+        "sub",
+        "--clients",
+        "30",
+        "--rate",
+        "1000/s",
+        "--channels",
+        "room-{n%3}",
+        "--duration",
+        "1s",
+        "--publish",
+        &api,
+        "--publish-rate",
+        "60/s",
+        "--json",
+    ];
+    let done = took_place(run(&[&common[..], arguments].concat()));
+    let results: Value = serde_json::from_str(&done.out).unwrap();
+    let totals = &results["totals"];
+    assert_eq!(totals["counters"]["subscribed"], 30, "{totals:#}");
+    assert_eq!(totals["deliveries"]["missing"], 0, "{totals:#}");
+    assert_eq!(totals["deliveries"]["duplicates"], 0, "{totals:#}");
+    let published = totals["counters"]["published"].as_u64().unwrap();
+    assert_eq!(
+        totals["deliveries"]["distinct"],
+        published * 10,
+        "{totals:#}"
+    );
+}
+
+#[test]
+fn every_transport_delivers_what_is_published() {
+    let server = Server::start();
+    let at = |scheme: &str, path: &str| format!("{scheme}://{}{path}", server.client);
+    let plain = at("ws", "/ws?channel={channel:url}");
+    check_deliveries(&["--url", &plain], &server);
+    let events = at("http", "/sse?channel={channel:url}");
+    check_deliveries(&["--url", &events], &server);
+    let stream = at("http", "/stream?channel={channel:url}");
+    check_deliveries(&["--url", &stream, "--speak", "stream"], &server);
+    let centrifugo = at("ws", "/connection/websocket");
+    check_deliveries(
+        &[
+            "--url",
+            &centrifugo,
+            "--speak",
+            "centrifugo",
+            "--as",
+            "centrifugo",
+        ],
+        &server,
+    );
+}
+
+#[test]
+fn a_run_leaves_a_folder_that_can_be_reported_and_compared() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("ws://{}/ws?channel=a", server.client);
+    let out = folder.path().join("run");
+    let out = out.to_str().unwrap();
+    let arguments = [
+        "bench",
+        "sub",
+        "--url",
+        &url,
+        "--clients",
+        "5",
+        "--duration",
+        "1s",
+        "--out",
+        out,
+    ];
+    took_place(run(&arguments)).prints(&["5 alive", "report.html"]);
+    for name in [
+        "manifest.json",
+        "results.json",
+        "series.json",
+        "series.csv",
+        "latency.hlog",
+        "report.html",
+    ] {
+        let text = fs::read_to_string(format!("{out}/{name}")).unwrap();
+        assert!(!text.is_empty(), "{name}");
+    }
+    run(&["bench", "report", out])
+        .expect(0)
+        .prints(&["5 alive"]);
+    run(&["bench", "report", out, out])
+        .expect(0)
+        .prints(&["connections alive"]);
+    run(&["bench", "report", "/nowhere"])
+        .expect(2)
+        .says(&["--out"]);
+}
+
+#[test]
+fn other_tools_scenarios_run_here() {
+    let server = Server::start();
+    let xml = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../bench/fixtures/tsung-bench.xml"
+    );
+    let target = format!("ws://{}/ws?channel=files", server.client);
+    let arguments = [
+        "bench",
+        "run",
+        xml,
+        "--target",
+        &target,
+        "--scale",
+        "0.01",
+        "--duration",
+        "2s",
+    ];
+    took_place(run(&arguments)).prints(&["0 failed"]);
+    let request = r"GET /sse?channel=group-\{connection.uid%10} HTTP/1.1\r\nHost: a\r\n\r\n";
+    let arguments = [
+        "bench",
+        "tcpkali",
+        "--",
+        "-c",
+        "20",
+        "--connect-rate",
+        "200",
+        "-T",
+        "1s",
+        "-e",
+        "-1",
+        request,
+        &server.client,
+    ];
+    took_place(run(&arguments)).prints(&["20 alive, 0 lost, 0 failed"]);
+}
+
+#[test]
+fn a_check_has_an_exit_code_of_its_own_and_nothing_heard_is_an_error() {
+    let server = Server::start();
+    let url = format!("ws://{}/ws?channel=a", server.client);
+    let sub = [
+        "bench",
+        "sub",
+        "--url",
+        &url,
+        "--clients",
+        "5",
+        "--duration",
+        "1s",
+    ];
+    let done = run(&[&sub[..], &["--check", "alive==6"]].concat());
+    assert!(matches!(done.code, Some(10 | 12)), "{done:#?}");
+    done.prints(&["FAIL  alive==6"]);
+    let done = run(&[&sub[..], &["--check", "p99<1s"]].concat());
+    assert!(matches!(done.code, Some(11 | 12)), "{done:#?}");
+    run(&[
+        "bench",
+        "sub",
+        "--url",
+        "ws://127.0.0.1:1/",
+        "--clients",
+        "3",
+        "--duration",
+        "1s",
+    ])
+    .expect(1)
+    .prints(&["refused"]);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_opened() {
+    for (arguments, code, says) in [
+        (
+            &["sub", "--url", "ws://127.0.0.1:1/", "--clients", "0"][..],
+            2,
+            "no clients",
+        ),
+        (&["sub", "--url", "127.0.0.1:1"], 2, "--speak"),
+        (
+            &["sub", "--url", "ws://127.0.0.1:1/", "--channels", "a-{m}"],
+            2,
+            "did you mean",
+        ),
+        (&["sub", "--url", "wss://127.0.0.1:1/"], 2, "TLS"),
+        (
+            &["sub", "--url", "ws://127.0.0.1:1/", "--clients", "5M"],
+            13,
+            "ip_local_port_range",
+        ),
+        (
+            &["sub", "--url", "ws://127.0.0.1:1/", "--check", "p99"],
+            2,
+            "comparator",
+        ),
+        (
+            &[
+                "pub",
+                "--url",
+                "http://127.0.0.1:1",
+                "--channels",
+                "a",
+                "--until",
+                "p99<1s",
+            ],
+            2,
+            "--subscribe",
+        ),
+        (&["run", "/nowhere.toml"], 2, "nowhere"),
+        (&["tcpkali", "--", "--nothing"], 2, "--nothing"),
+        (&["agent", "--token", ""], 2, "empty"),
+        (
+            &[
+                "sub",
+                "--url",
+                "ws://127.0.0.1:1/",
+                "--agents",
+                "127.0.0.1:1",
+                "--agents-token",
+                "t",
+            ],
+            5,
+            "bench agent",
+        ),
+    ] {
+        run(&[&["bench"], arguments].concat())
+            .expect(code)
+            .says(&[says]);
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_results() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let url = format!("ws://{}/ws?channel=a", server.client);
+    let running = Running::start(&mut throng(&[
+        "bench",
+        "sub",
+        "--url",
+        &url,
+        "--clients",
+        "5",
+        "--duration",
+        "1h",
+        "--out",
+        out,
+    ]));
+    // The first line says that it runs; only a signal ends it.
+    running.until_err("5 alive");
+    kill_process(Pid::from_raw(running.pid() as i32).unwrap(), Signal::INT).unwrap();
+    running.wait().expect(130).prints(&["5 alive"]);
+    assert!(fs::exists(folder.path().join("report.html")).unwrap());
+}
