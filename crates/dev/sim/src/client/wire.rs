@@ -1,0 +1,195 @@
+//! From a connection's bytes to messages, by the client roles of our protocols.
+
+use std::ops::ControlFlow;
+
+use throng_http1::{BodyDecoder, Limits, parse_response};
+use throng_sse::DecoderLimits;
+use throng_ws::{Decoder, Event, Opcode, Role, handshake};
+
+use super::{Around, Client, Protocol};
+
+const WS_LIMITS: throng_ws::Limits = throng_ws::Limits {
+    message_bytes_max: 1 << 20,
+};
+
+/// What one read completed.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A WebSocket message; text or not.
+    Data {
+        text: bool,
+        data: Vec<u8>,
+    },
+    Ping(Vec<u8>),
+    Close(Option<u16>),
+    /// A line of a stream.
+    Line(Vec<u8>),
+    /// An event, and the id that is the last one with it.
+    Event {
+        event: String,
+        data: Vec<u8>,
+        id: String,
+    },
+    /// The body of a chunked answer has ended.
+    LastChunk,
+    /// The server said no.
+    Refused(u16),
+}
+
+impl Message {
+    fn shown(&self) -> String {
+        match self {
+            Self::Data { data, .. } | Self::Line(data) => {
+                String::from_utf8_lossy(data).into_owned()
+            }
+            Self::Event { event, data, id } => {
+                format!("{event} {id} {}", String::from_utf8_lossy(data))
+            }
+            _ => format!("{self:?}"),
+        }
+    }
+}
+
+/// How far the bytes have been understood.
+pub(super) enum Wire {
+    Head { bytes: Vec<u8>, key: [u8; 16] },
+    Ws(Decoder),
+    Sse(Box<throng_sse::Decoder>),
+    Lines { body: BodyDecoder, line: Vec<u8> },
+    Over,
+}
+
+/// What follows a head: the wire of the protocol, or the status with which the server says no.
+type AfterHead = (Result<Wire, u16>, Vec<u8>);
+
+impl Wire {
+    fn after_head(&self, protocol: Protocol, last_event_id: &str) -> Option<AfterHead> {
+        let Self::Head { bytes, key } = self else {
+            return None;
+        };
+        let limits = Limits {
+            body_bytes_max: u64::MAX,
+            ..Limits::default()
+        };
+        let parsed = parse_response(bytes, &limits, false).expect("a good response");
+        let (response, head_bytes) = parsed?;
+        let ws = matches!(
+            protocol,
+            Protocol::Plain | Protocol::Centrifuge | Protocol::UniWs
+        );
+        let good = if ws { 101 } else { 200 };
+        let next = if response.status != good {
+            Err(response.status)
+        } else if ws {
+            handshake::check_response(101, |name| response.header(name), *key)
+                .expect("a good handshake");
+            Ok(Self::Ws(Decoder::new(Role::Client)))
+        } else if matches!(protocol, Protocol::Sse | Protocol::UniSse) {
+            let decoder = throng_sse::Decoder::resumed(DecoderLimits::default(), last_event_id);
+            Ok(Self::Sse(Box::new(decoder)))
+        } else {
+            Ok(Self::Lines {
+                body: BodyDecoder::for_response(response.body, &limits),
+                line: Vec::new(),
+            })
+        };
+        Some((next, bytes[head_bytes..].to_vec()))
+    }
+
+    /// Takes bytes; appends the messages that they complete.
+    fn feed(&mut self, input: &mut [u8], messages: &mut Vec<Message>) {
+        match self {
+            Self::Head { bytes, .. } => bytes.extend_from_slice(input),
+            Self::Ws(decoder) => feed_ws(decoder, input, messages),
+            Self::Sse(decoder) => {
+                let fed = decoder.feed(input, |event| {
+                    messages.push(Message::Event {
+                        event: event.event.to_owned(),
+                        data: event.data.to_vec(),
+                        id: event.id.to_owned(),
+                    });
+                });
+                fed.expect("a good event stream");
+            }
+            Self::Lines { body, line } => feed_lines(body, line, input, messages),
+            Self::Over => {}
+        }
+    }
+}
+
+fn feed_ws(decoder: &mut Decoder, input: &mut [u8], messages: &mut Vec<Message>) {
+    let total = input.len();
+    let taken = decoder.feed(input, &WS_LIMITS, |event| {
+        let (message, flow) = match event {
+            Event::Message { opcode, data } => {
+                let text = opcode == Opcode::Text;
+                let data = data.to_vec();
+                (Message::Data { text, data }, ControlFlow::Continue(()))
+            }
+            Event::Ping(payload) => (Message::Ping(payload.to_vec()), ControlFlow::Continue(())),
+            Event::Pong(_) => return ControlFlow::Continue(()),
+            Event::Close(frame) => {
+                let code = frame.map(|frame| frame.code);
+                (Message::Close(code), ControlFlow::Break(()))
+            }
+        };
+        messages.push(message);
+        flow
+    });
+    let taken = taken.expect("good frames");
+    assert_eq!(taken, total, "nothing follows a close frame");
+}
+
+fn feed_lines(
+    body: &mut BodyDecoder,
+    line: &mut Vec<u8>,
+    input: &[u8],
+    messages: &mut Vec<Message>,
+) {
+    let mut at = 0;
+    while at < input.len() {
+        assert!(!body.is_done(), "nothing follows the last chunk");
+        let step = body.feed(&input[at..]).expect("good chunks");
+        at += step.consumed;
+        for &byte in step.data {
+            if byte == b'\n' {
+                messages.push(Message::Line(std::mem::take(line)));
+            } else {
+                line.push(byte);
+            }
+        }
+        if step.done {
+            assert!(line.is_empty(), "the last line is whole");
+            messages.push(Message::LastChunk);
+        }
+    }
+}
+
+impl Client {
+    /// Takes bytes from the server.
+    pub(super) fn take(&mut self, input: &mut [u8], around: &mut Around<'_>) {
+        let mut messages = Vec::new();
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        link.wire.feed(input, &mut messages);
+        match link.wire.after_head(self.protocol, &self.cursor) {
+            Some((Ok(wire), mut rest)) => {
+                link.wire = wire;
+                link.wire.feed(&mut rest, &mut messages);
+            }
+            Some((Err(status), _)) => {
+                link.wire = Wire::Over;
+                messages.push(Message::Refused(status));
+            }
+            None => {}
+        }
+        for message in messages {
+            let (number, protocol) = (self.number, self.protocol);
+            around
+                .witness
+                .note(|| format!("client {number} ({protocol:?}) gets {}", message.shown()));
+            self.message(message, around);
+        }
+    }
+}
