@@ -189,8 +189,8 @@ impl Shard {
             for order in std::mem::take(&mut self.orders) {
                 match order {
                     Order::Hub(command) => self.command(command, net, witness),
-                    Order::Appwrite(_) => panic!("nobody here speaks Appwrite's protocol"),
                     Order::Ask { asker, question } => self.ask(asker, question, witness),
+                    _ => panic!("an order of a protocol that nobody speaks here"),
                 }
             }
         }
