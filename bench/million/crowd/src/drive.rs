@@ -133,6 +133,8 @@ fn start_server(settings: &Settings) -> Result<Child, String> {
         .args(["--set", &format!("websocket.ping_interval={ping}s")])
         .args(["--set", &format!("websocket.pong_timeout={}s", ping - 1)])
         .args(["--set", &format!("stream.keepalive_interval={ping}s")])
+        // A packet that is lost comes again after 15 s here, see `guest-init`.
+        .args(["--set", "limits.head_timeout=60s"])
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(again)
@@ -186,7 +188,11 @@ impl Run<'_> {
                 text += &format!("{}\n{}\n", path.display(), read(&path.to_string_lossy()));
             }
         }
-        for path in ["/proc/net/sockstat", "/proc/net/softnet_stat", "/proc/loadavg"] {
+        for path in [
+            "/proc/net/sockstat",
+            "/proc/net/softnet_stat",
+            "/proc/loadavg",
+        ] {
             text += &format!("{path}\n{}\n", read(path));
         }
         text += &metrics().unwrap_or_else(|error| error);
