@@ -12,12 +12,13 @@ use throng_config::{Config, SlowConsumer};
 use throng_engine::{ConnLimits, Seat, ShardOptions};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Board;
-use throng_session::{Desk, NodeKey, SessionLimits};
+use throng_session::{Desk, GripDesk, NodeKey, SessionLimits};
 use throng_sys::{cpu, memory, random, socket};
 use throng_types::ShardId;
 
 use crate::appwrite::{Part, Plan};
 use crate::drain::DrainOptions;
+use crate::grip::{GripPlan, Listener};
 use crate::handle::Handle;
 use crate::observe::Observer;
 use crate::pages::ServerPages;
@@ -58,6 +59,9 @@ pub enum StartError {
     /// Something outside that Appwrite Realtime needs cannot be used.
     #[error("{0}: {1}")]
     Appwrite(&'static str, String),
+    /// A route or key of GRIP is not good.
+    #[error("{0}")]
+    Grip(String),
     /// The kernel gave no reactor or thread.
     #[error("a shard cannot be made: {0}")]
     Shard(io::Error),
@@ -91,7 +95,7 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
     let config = &options.config;
     let wanted = config.engine.shards as usize;
     let shards = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
-    let shared = Shared::new(&options, shards)?;
+    let mut shared = Shared::new(&options, shards)?;
     let (listeners, clients, api) = listen(config, shards)?;
     let started = Instant::now();
     let limits = ConnLimits {
@@ -114,6 +118,9 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
         None => Vec::new(),
     }
     .into_iter();
+    if let Some(grip) = &mut shared.grip {
+        grip.start(&doors)?;
+    }
     let mut threads = Vec::new();
     for seat in seats {
         let shared = shared.clone();
@@ -153,7 +160,10 @@ fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
     let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
     let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
     let mut bound = Vec::new();
-    for &wanted in config.listen.client.iter().chain([&config.listen.api]) {
+    let grip = crate::grip::listeners(config);
+    let grip = grip.iter().map(|(_, address)| address);
+    let wanted = config.listen.client.iter().chain([&config.listen.api]);
+    for &wanted in wanted.chain(grip) {
         let fail = |error| StartError::Listen {
             address: wanted,
             error,
@@ -169,7 +179,8 @@ fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
         }
         bound.push(address);
     }
-    let api = bound.pop().unwrap_or(config.listen.api);
+    let api = bound[config.listen.client.len()];
+    bound.truncate(config.listen.client.len());
     Ok((per_shard, bound, api))
 }
 
@@ -198,6 +209,8 @@ struct Shared {
     connections_max: usize,
     api_listener: u8,
     appwrite: Option<Plan>,
+    grip: Option<GripPlan>,
+    grip_listeners: Vec<Listener>,
 }
 
 impl Shared {
@@ -235,6 +248,11 @@ impl Shared {
             history_bytes_max: config.limits.history_bytes_max as usize / shards,
             connections_max: per_shard(config.engine.connections_max as usize, shards),
             api_listener: config.listen.client.len() as u8,
+            grip: GripPlan::new(config)?,
+            grip_listeners: crate::grip::listeners(config)
+                .into_iter()
+                .map(|(listener, _)| listener)
+                .collect(),
             appwrite: Plan::new(config, shards, &drivers_board),
         })
     }
@@ -265,6 +283,10 @@ impl Shared {
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
             appwrite: self.appwrite.as_ref().map(|plan| plan.desk.clone()),
+            grip: self
+                .grip
+                .as_ref()
+                .map(|plan| GripDesk::new(plan.options.clone())),
             draining: false,
         };
         ShardParts {
@@ -277,6 +299,8 @@ impl Shared {
             api_listener: self.api_listener,
             ticker: Ticker::new(self.observatory.clone()),
             appwrite: room.map(Part::room),
+            grip: self.grip.as_ref().and_then(GripPlan::part),
+            grip_listeners: self.grip_listeners.clone(),
         }
     }
 }
@@ -321,6 +345,12 @@ fn namespaces(config: &Config) -> Namespaces {
         .collect();
     // The server's own channels; sessions keep clients out of it.
     named.push(("throng".into(), ChannelOptions::default()));
+    // The channels in which GRIP backends hold clients.
+    named.retain(|(name, _)| &**name != throng_session::GRIP_NAMESPACE);
+    named.push((
+        throng_session::GRIP_NAMESPACE.into(),
+        ChannelOptions::default(),
+    ));
     Namespaces::new(channel_options(&config.channel), named)
 }
 

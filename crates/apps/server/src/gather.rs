@@ -6,6 +6,8 @@ use throng_hub::Asker;
 use throng_session::{Question, Told};
 use throng_types::Slots;
 
+use crate::grip::GripNote;
+
 /// A question on its way to another shard, or an answer on its way back.
 #[derive(Debug)]
 pub(crate) enum Note {
@@ -13,6 +15,8 @@ pub(crate) enum Note {
     Ask { ticket: u32, question: Question },
     /// The answer.
     Told { ticket: u32, told: Told },
+    /// About GRIP.
+    Grip(GripNote),
 }
 
 struct Gather {

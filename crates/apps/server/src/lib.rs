@@ -9,6 +9,7 @@ mod appwrite;
 mod build;
 mod drain;
 mod gather;
+mod grip;
 mod handle;
 mod observe;
 mod pages;

@@ -2,7 +2,7 @@
 
 use throng_engine::{ConnStats, Conns, LoopStats};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Session, Transport};
+use throng_session::{Desk, Session, Transport};
 
 use crate::shard::ShardApp;
 
@@ -57,5 +57,13 @@ pub(crate) const fn gauge(transport: Transport) -> Gauge {
         Transport::WebSocket => Gauge::ConnectionsWebsocket,
         Transport::Sse => Gauge::ConnectionsSse,
         Transport::Stream => Gauge::ConnectionsStream,
+    }
+}
+
+/// Counts a session elsewhere if it became something else.
+pub(crate) fn recount(desk: &Desk, before: Transport, after: Transport) {
+    if before != after {
+        desk.board.fall(gauge(before), 1);
+        desk.board.rise(gauge(after), 1);
     }
 }

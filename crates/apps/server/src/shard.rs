@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects};
+use throng_grip::exchange::OriginEvent;
 use throng_hub::{Asker, Command, Hub};
 use throng_metrics::{Board, Counter, Gauge};
 use throng_session::{Admission, Desk, Farewell, Order, Question, Session, Told};
@@ -17,7 +18,8 @@ use throng_types::{ConnId, Disconnect, Millis, Now, ShardId, Slots};
 use crate::appwrite::Appwrite;
 use crate::drain::{Drain, DrainOptions};
 use crate::gather::{Gathers, Note};
-use crate::observe::gauge;
+use crate::grip::{Grip, Listener};
+use crate::observe::{gauge, recount};
 use crate::peers::Peers;
 use crate::sink::{Outlet, act};
 use crate::stats::Ticker;
@@ -42,6 +44,12 @@ pub(crate) enum Mail {
     Hub(throng_hub::Mail),
     /// Between apps.
     Note(Note),
+    /// From a backend.
+    Origin {
+        conn: ConnId,
+        token: u32,
+        event: OriginEvent,
+    },
     /// Begin to end gracefully.
     Drain(DrainOptions),
     /// End now.
@@ -60,6 +68,9 @@ pub(crate) struct ShardParts {
     pub(crate) api_listener: u8,
     pub(crate) ticker: Ticker,
     pub(crate) appwrite: Option<Appwrite>,
+    pub(crate) grip: Option<Grip>,
+    /// What the listeners behind the API's take.
+    pub(crate) grip_listeners: Vec<Listener>,
 }
 
 /// See the module's head.
@@ -67,8 +78,9 @@ pub(crate) struct ShardApp {
     pub(crate) parts: ShardParts,
     pub(crate) orders: Vec<Order>,
     pub(crate) appwrite: Option<Appwrite>,
+    pub(crate) grip: Option<Grip>,
     gathers: Gathers,
-    notes: Vec<VecDeque<Note>>,
+    pub(crate) notes: Vec<VecDeque<Note>>,
     addresses: Slots<IpAddr>,
     drain: Option<Drain>,
     stopped: bool,
@@ -87,6 +99,7 @@ impl ShardApp {
         parts.desk.board.set(Gauge::Shards, 1);
         Self {
             appwrite: parts.appwrite.take(),
+            grip: parts.grip.take(),
             parts,
             orders: Vec::new(),
             gathers: Gathers::default(),
@@ -115,11 +128,12 @@ impl ShardApp {
         let before = session.transport();
         let desk = &self.parts.desk;
         act(effects, &mut self.orders, |fx| run(session, desk, fx));
-        let after = session.transport();
-        if before != after {
-            desk.board.fall(gauge(before), 1);
-            desk.board.rise(gauge(after), 1);
-        }
+        recount(desk, before, session.transport());
+    }
+
+    fn grip_listener(&self, listener: u8) -> Option<Listener> {
+        let behind = usize::from(listener).checked_sub(usize::from(self.parts.api_listener) + 1)?;
+        self.parts.grip_listeners.get(behind).copied()
     }
 
     // ---- orders ----
@@ -129,6 +143,7 @@ impl ShardApp {
             for order in std::mem::take(&mut self.orders) {
                 match order {
                     Order::Hub(command) => self.command(command, conns, now),
+                    Order::Grip(order) => self.grip_order(order, conns, now),
                     Order::Appwrite(order) => self.appwrite_order(order, conns),
                     Order::Ask { asker, question } => self.ask(asker, question, conns, now),
                 }
@@ -248,6 +263,13 @@ impl App for ShardApp {
                 deadline,
             });
         }
+        if let Some(Listener::Http) = self.grip_listener(listener) {
+            return Some(Accepted {
+                session: Session::publisher(),
+                tag: API,
+                deadline,
+            });
+        }
         let mut tag = UNCOUNTED;
         self.clients += 1;
         let mut admission = Admission::Welcome;
@@ -280,12 +302,14 @@ impl App for ShardApp {
         });
     }
 
-    fn drained(&mut self, _: ConnId, session: &mut Session, dropped: u32, fx: &mut Effects<'_>) {
+    fn drained(&mut self, id: ConnId, session: &mut Session, dropped: u32, fx: &mut Effects<'_>) {
+        self.grip_drained(id);
         self.run(session, fx, |session, _, fx| session.drained(dropped, fx));
     }
 
     fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
+        self.grip_closed(id, &session, now);
         if let Some(appwrite) = &mut self.appwrite {
             appwrite.leave(id.index());
         }
@@ -323,6 +347,8 @@ impl App for ShardApp {
                     notes.push_back(Note::Told { ticket, told });
                 }
             }
+            Mail::Note(Note::Grip(note)) => self.grip_note(from, note, conns, now),
+            Mail::Origin { conn, token, event } => self.origin_event(conn, token, event, conns),
             Mail::Note(Note::Told { ticket, told }) => self.told(ticket, told, conns),
             Mail::Drain(options) => self.begin_drain(options, conns, now),
             Mail::Stop => self.stopped = true,
@@ -346,7 +372,7 @@ impl App for ShardApp {
             self.step_drain(conns, now);
         }
         self.carry_out(conns, now);
-        let mut more = false;
+        let mut more = self.grip_turn(conns, now);
         if now.mono >= self.housekeeping_at {
             self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
             more |= self.parts.hub.expire(now, EXPIRIES_PER_TURN);
@@ -368,17 +394,15 @@ impl App for ShardApp {
             desk,
             orders,
         };
-        more |= self
-            .parts
-            .hub
-            .fan_out(VISITS_PER_TURN, now, &mut outlet);
+        more |= self.parts.hub.fan_out(VISITS_PER_TURN, now, &mut outlet);
         more || !self.orders.is_empty()
     }
 
     fn deadline(&self) -> Option<Millis> {
         let housekeeping = Some(self.housekeeping_at);
         let drain = self.drain.as_ref().map(Drain::deadline);
-        housekeeping.into_iter().chain(drain).min()
+        let grip = self.grip.as_ref().and_then(Grip::deadline);
+        housekeeping.into_iter().chain(drain).chain(grip).min()
     }
 
     fn finished(&self, conns: &Conns<Session>) -> bool {

@@ -1,11 +1,15 @@
 //! Between the hub and the connections: the thin piece that knows both.
 
+use std::sync::Arc;
+
 use throng_broker::Overflow;
 use throng_engine::{Conns, Delivery, Effects, Ending};
 use throng_hub::{Answer, Asker, Batch, Format, Sink};
 use throng_metrics::Counter;
 use throng_session::{Desk, End, Fx, Order, Session, encode};
 use throng_types::{Frame, Publication};
+
+use crate::observe::recount;
 
 /// The hub's view of the connections, for the length of one call.
 pub(crate) struct Outlet<'a> {
@@ -29,7 +33,15 @@ impl Sink for Outlet<'_> {
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+        if let Some(encoded) = batch.encoded
+            && encoded.frames.iter().any(|frame| frame.is_empty())
+        {
+            return self.deliver_mixed(index, batch, &encoded.frames);
+        }
         let personal;
+        if batch.encoded.is_some() {
+            self.delivered(index);
+        }
         let (frames, joined) = if let Some(encoded) = batch.encoded {
             (&encoded.frames[..], &encoded.joined)
         } else {
@@ -57,9 +69,68 @@ impl Sink for Outlet<'_> {
 }
 
 impl Outlet<'_> {
+    /// Delivers publications of which some have no shared form: the session looks at these.
+    fn deliver_mixed(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame]) {
+        for (publication, frame) in batch.publications.iter().zip(frames) {
+            if frame.is_empty() {
+                self.show(index, publication);
+                continue;
+            }
+            self.delivered(index);
+            let delivery = Delivery {
+                frames: std::slice::from_ref(frame),
+                joined: frame,
+                key: batch.channel_key,
+                overflow: overflow(batch.overflow),
+                gather: true,
+            };
+            self.desk.board.add(Counter::Deliveries, 1);
+            self.desk
+                .board
+                .add(Counter::DeliveryBytes, frame.len() as u64);
+            self.conns.deliver(index, &delivery);
+        }
+    }
+
+    /// Shows a session a publication that it must look at itself.
+    fn show(&mut self, index: u32, publication: &Arc<Publication>) {
+        let Some(id) = self.conns.id(index) else {
+            return;
+        };
+        let (desk, orders) = (self.desk, &mut *self.orders);
+        self.conns.with(id, |session, effects| {
+            let before = session.transport();
+            let written = effects.out.len();
+            act(effects, orders, |fx| {
+                session.publication(id, publication, desk, fx)
+            });
+            if effects.out.len() > written {
+                let bytes = effects.out.len() - written;
+                desk.board.add(Counter::Deliveries, 1);
+                desk.board.add(Counter::DeliveryBytes, bytes as u64);
+            }
+            recount(desk, before, session.transport());
+        });
+    }
+
+    fn delivered(&self, index: u32) {
+        if self.desk.grip.is_some()
+            && let Some(id) = self.conns.id(index)
+            && let Some(session) = self.conns.session(id)
+        {
+            session.delivered(self.conns.now());
+        }
+    }
+
     /// Frames that a session encodes for itself alone; none while it holds them back.
     fn personal(&mut self, index: u32, batch: &Batch<'_>) -> Option<(Vec<Frame>, Frame)> {
         let id = self.conns.id(index)?;
+        if self.conns.session(id).is_some_and(Session::looks_at_all) {
+            for publication in batch.publications {
+                self.show(index, publication);
+            }
+            return None;
+        }
         let (mut frames, mut all) = (Vec::new(), Vec::new());
         self.conns.with(id, |session, _| {
             for publication in batch.publications {

@@ -211,6 +211,15 @@ metrics! {
             AppwriteLookupsCached(answer = "cached"),
             AppwriteLookupsRefused(answer = "refused"),
         }
+        "grip_requests_total" "Requests to GRIP backends." { GripRequests }
+        "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or not all of it." { GripOriginFailures }
+        "grip_faults_total" "What a GRIP backend or publisher asked for and did not get, by why." {
+            GripInstructFaults(reason = "instruct"),
+            GripFilterFaults(reason = "filter"),
+            GripWaitingFull(reason = "waiting_full"),
+            GripItemFaults(reason = "item"),
+            GripDuplicates(reason = "duplicate"),
+        }
         "bad_requests_total" "HTTP requests and WebSocket frames that broke their protocol." { BadRequests }
         "bytes_in_total" "Bytes read from client connections." { BytesIn }
         "bytes_out_total" "Bytes that the kernel took for client connections." { BytesOut }

@@ -10,12 +10,12 @@ use throng_http1::Request;
 use throng_metrics::Counter;
 use throng_types::ConnId;
 
-pub(crate) use call::Call;
+pub(crate) use call::{Call, Wording};
 
 use crate::effects::Fx;
 use crate::http::{Next, answer_text};
 use crate::route::{CLIENT_ENDPOINTS, Endpoint, Port};
-use crate::{Desk, appwrite};
+use crate::{Desk, appwrite, grip};
 
 /// A request and where it came from.
 pub(crate) struct Incoming<'r, 'b> {
@@ -89,7 +89,14 @@ fn answer(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Next {
 
 fn dispatch(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result<Next, Reject> {
     let request = incoming.request;
-    let Some(endpoint) = Endpoint::find(incoming.port, request.path()) else {
+    let endpoint = Endpoint::find(incoming.port, request.path());
+    if incoming.port == Port::Client
+        && let Some(to) = grip::route(incoming, desk)
+        && endpoint.is_none_or(|endpoint| grip::outranks(to.1, endpoint, request.path()))
+    {
+        return grip::open(incoming, to, desk, fx);
+    }
+    let Some(endpoint) = endpoint else {
         let hint = "there is nothing at this path; GET / says what there is";
         return Err(Reject::new(404, hint));
     };
@@ -100,7 +107,7 @@ fn dispatch(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result
     if endpoint.guards_origin() {
         check_origin(incoming, desk)?;
     }
-    if request.method == "OPTIONS" {
+    if request.method == "OPTIONS" && endpoint != Endpoint::Grip {
         return Ok(subscribe::preflight(incoming, fx));
     }
     if incoming.port == Port::Api && endpoint != Endpoint::Health {
@@ -110,6 +117,8 @@ fn dispatch(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result
         Endpoint::Health => health(incoming, desk, fx),
         Endpoint::Page => page(incoming, desk, fx),
         Endpoint::Publish => server::publish(incoming, desk, fx),
+        Endpoint::Grip if desk.grip.is_some() => Ok(grip::publish(incoming, desk, fx)),
+        Endpoint::Grip => Err(Reject::new(404, "GRIP is off: configure [grip]")),
         Endpoint::Appwrite => appwrite::open(incoming, desk, fx),
         Endpoint::AppwriteEvents => appwrite::publish(incoming, desk, fx),
         Endpoint::Api(method) => Ok(server::call(incoming, method, desk, fx)),

@@ -6,7 +6,7 @@ use throng_auth::{ApiKeys, Origins, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Board;
 
-use crate::{AppwriteDesk, NodeKey};
+use crate::{AppwriteDesk, GripDesk, NodeKey};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -96,6 +96,8 @@ pub struct Desk {
     pub started_unix_ms: u64,
     /// Appwrite Realtime, if it is on.
     pub appwrite: Option<Arc<AppwriteDesk>>,
+    /// GRIP, if it is on.
+    pub grip: Option<GripDesk>,
     /// Whether new connections are sent away because the server is going down.
     pub draining: bool,
 }

@@ -17,6 +17,8 @@ pub enum End {
 pub enum Order {
     /// For the hub.
     Hub(Command),
+    /// For backends and publishers of GRIP.
+    Grip(crate::GripOrder),
     /// For the shard's room of Appwrite connections.
     Appwrite(crate::AppwriteOrder),
     /// For every shard; each answers with a [`Told`].

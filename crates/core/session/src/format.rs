@@ -7,8 +7,9 @@ use throng_types::{Payload, PayloadKind, Publication};
 use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::cursor::write_entry;
+use crate::grip::{self, GRIP_CHUNKS, GRIP_RAW};
 
-const fn format(number: u8) -> Format {
+pub(crate) const fn format(number: u8) -> Format {
     match Format::new(number) {
         Some(format) => format,
         None => panic!("a form's number is below 16"),
@@ -57,6 +58,7 @@ pub fn encode(format: Format, publication: &Publication, out: &mut Vec<u8>) {
             encode_publication_push(publication, false, line);
             line.push(b'\n');
         }),
+        GRIP_CHUNKS | GRIP_RAW => grip::encode(format, publication, out),
         _ => debug_assert!(false, "personal forms are encoded by their sessions"),
     }
 }

@@ -80,6 +80,21 @@ impl Http {
         }
     }
 
+    /// A connection to the port for GRIP's publishers.
+    pub(crate) const fn publisher() -> Self {
+        Self::again(Port::Publish, IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
+
+    /// A connection that was something else, and goes on as what it was.
+    pub(crate) const fn again(port: Port, peer: IpAddr) -> Self {
+        Self {
+            port,
+            peer,
+            admission: Admission::Welcome,
+            pending: None,
+        }
+    }
+
     pub(crate) const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)
     }
@@ -87,7 +102,11 @@ impl Http {
     fn limits(&self, desk: &Desk) -> Limits {
         let body_bytes_max = match self.port {
             Port::Client => desk.limits.message_bytes_max,
-            Port::Api => desk.limits.publish_bytes_max,
+            Port::Api | Port::Publish => desk.limits.publish_bytes_max,
+        };
+        let body_bytes_max = match (&desk.grip, self.port) {
+            (Some(grip), Port::Client) => body_bytes_max.max(grip.body_bytes_max()),
+            _ => body_bytes_max,
         };
         Limits {
             head_bytes_max: desk.limits.head_bytes_max,

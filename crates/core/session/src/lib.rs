@@ -16,6 +16,7 @@ mod cursor;
 mod desk;
 mod effects;
 mod format;
+mod grip;
 mod http;
 mod identity;
 mod opening;
@@ -35,6 +36,9 @@ pub use desk::{Desk, Page, Pages, SessionLimits};
 pub use effects::{End, Fx, NodeCount, Order, Question, Told};
 pub use format::{
     CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
+};
+pub use grip::{
+    GripDesk, GripHome, GripOptions, GripOrder, NAMESPACE as GRIP_NAMESPACE, Offered, grip_home_of,
 };
 pub use identity::Identity;
 pub use session::{Admission, Farewell, Session, Transport};

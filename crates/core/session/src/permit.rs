@@ -8,6 +8,12 @@ use crate::{Desk, Identity};
 /// Channels of the server's own; clients have no business there.
 pub(crate) const RESERVED: &str = "throng";
 
+/// Whether clients have no business in a channel, whatever their tokens say: the server's own,
+/// and those in which backends alone say who listens.
+fn is_closed(channel: &ChannelName) -> bool {
+    matches!(channel.namespace(), Some(RESERVED | crate::grip::NAMESPACE))
+}
+
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -42,7 +48,7 @@ pub(crate) fn may_subscribe(
             .any(|pattern| pattern.covers(channel.as_str()))
     });
     let yes = match (proven, covered) {
-        _ if channel.namespace() == Some(RESERVED) => false,
+        _ if is_closed(channel) => false,
         (true, _) | (_, Some(true)) => true,
         (_, Some(false)) => false,
         _ if options.subscribe_token => false,
@@ -69,7 +75,7 @@ pub(crate) fn may_publish(
             .any(|pattern| pattern.covers(channel.as_str()))
     });
     let yes = match covered {
-        _ if channel.namespace() == Some(RESERVED) => false,
+        _ if is_closed(channel) => false,
         Some(covered) => covered,
         None if user.is_some() => options.publish,
         None => options.anonymous_publish,

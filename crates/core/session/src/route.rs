@@ -7,6 +7,8 @@ use throng_centrifuge::api::Method;
 pub(crate) enum Port {
     Client,
     Api,
+    /// GRIP's own port for publishers.
+    Publish,
 }
 
 /// What a path names.
@@ -34,6 +36,8 @@ pub(crate) enum Endpoint {
     Api(Method),
     /// `/pub`.
     Publish,
+    /// `/publish/` and `/recover` for GRIP; all paths of its own port.
+    Grip,
     /// `/healthz`.
     Health,
     /// Anything that [`crate::Pages`] may know, on the API port; what there is, on the client port.
@@ -59,6 +63,8 @@ impl Endpoint {
     /// The endpoint at a path, if there is one.
     pub(crate) fn find(port: Port, path: &str) -> Option<Self> {
         Some(match (port, path) {
+            (Port::Publish, _)
+            | (Port::Api, "/publish" | "/publish/" | "/recover" | "/recover/") => Self::Grip,
             (_, "/healthz") => Self::Health,
             (_, "/sse") => Self::Sse,
             (Port::Client, "/ws") => Self::PlainWs,
@@ -83,6 +89,7 @@ impl Endpoint {
     pub(crate) const fn methods(self) -> &'static str {
         match self {
             Self::Publish | Self::Api(_) | Self::AppwriteEvents => "POST",
+            Self::Grip => "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH",
             Self::UniHttp => "POST, OPTIONS",
             Self::Health | Self::Page => "GET, HEAD",
             Self::Sse | Self::Stream | Self::UniSse => "GET, OPTIONS",

@@ -4,12 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use throng_appwrite::{Fault, Phase};
+use throng_grip::exchange::OriginEvent;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
 
 use crate::appwrite::{Appwrite, Found};
 use crate::effects::{Fx, Told};
+use crate::grip::{Held, Proxied};
 use crate::http::Http;
 use crate::stream::Stream;
 use crate::ws::Ws;
@@ -99,6 +101,10 @@ pub(crate) enum Kind {
     Ws(Ws),
     Stream(Stream),
     Appwrite(Appwrite),
+    /// A backend is asked.
+    Proxied(Box<Proxied>),
+    /// A backend holds it.
+    Held(Held),
 }
 
 /// See the crate's head.
@@ -117,11 +123,18 @@ impl Session {
         Self(Kind::Http(Http::api()))
     }
 
+    /// A connection to the port for GRIP's publishers.
+    #[must_use]
+    pub const fn publisher() -> Self {
+        Self(Kind::Http(Http::publisher()))
+    }
+
     /// How its peer is connected.
     #[must_use]
     pub fn transport(&self) -> Transport {
         match &self.0 {
-            Kind::Http(_) => Transport::Http,
+            Kind::Http(_) | Kind::Proxied(_) => Transport::Http,
+            Kind::Held(_) => Transport::Stream,
             Kind::Ws(_) | Kind::Appwrite(_) => Transport::WebSocket,
             Kind::Stream(stream) if stream.is_sse() => Transport::Sse,
             Kind::Stream(_) => Transport::Stream,
@@ -134,6 +147,7 @@ impl Session {
         match &self.0 {
             Kind::Http(http) => http.is_client(),
             Kind::Ws(_) | Kind::Stream(_) | Kind::Appwrite(_) => true,
+            Kind::Proxied(_) | Kind::Held(_) => true,
         }
     }
 
@@ -142,7 +156,7 @@ impl Session {
     pub fn identity(&self) -> Option<&Identity> {
         match &self.0 {
             // Appwrite's users are not users of tokens: their names are their project's alone.
-            Kind::Http(_) | Kind::Appwrite(_) => None,
+            Kind::Http(_) | Kind::Appwrite(_) | Kind::Proxied(_) | Kind::Held(_) => None,
             Kind::Ws(ws) => ws.identity(),
             Kind::Stream(stream) => stream.identity(),
         }
@@ -157,7 +171,11 @@ impl Session {
                 None
             }
             // An event stream has nothing to say, but may pipeline in vain.
-            Kind::Stream(_) => None,
+            Kind::Stream(_) | Kind::Held(_) => None,
+            Kind::Proxied(proxied) => {
+                proxied.bytes(input, desk, fx);
+                None
+            }
             Kind::Appwrite(appwrite) => {
                 appwrite.bytes(id, input, desk, fx);
                 None
@@ -188,6 +206,11 @@ impl Session {
             Kind::Ws(ws) => ws.timeout(id, desk, fx),
             Kind::Stream(stream) => stream.timeout(id, desk, fx),
             Kind::Appwrite(appwrite) => appwrite.timeout(desk, fx),
+            Kind::Held(held) => held.timeout(id, desk, fx),
+            Kind::Proxied(proxied) => {
+                let becomes = proxied.timeout(id, desk, fx);
+                self.become_if(becomes, id, desk, fx);
+            }
         }
     }
 
@@ -205,6 +228,11 @@ impl Session {
             }
             // It asks nothing of the hub.
             Kind::Appwrite(_) => None,
+            Kind::Proxied(proxied) => proxied.answer(id, &answer, desk, fx),
+            Kind::Held(held) => {
+                held.answer(&answer, desk, fx);
+                None
+            }
         };
         self.become_if(becomes, id, desk, fx);
     }
@@ -231,7 +259,8 @@ impl Session {
         }
         match &self.0 {
             // An Appwrite client that lags is ended, and misses nothing before.
-            Kind::Http(_) | Kind::Appwrite(_) => {}
+            // A backend's stream has no words of ours in it.
+            Kind::Http(_) | Kind::Appwrite(_) | Kind::Proxied(_) | Kind::Held(_) => {}
             Kind::Ws(ws) => ws.tell_dropped(dropped, fx),
             Kind::Stream(stream) => stream.tell_dropped(dropped, fx),
         }
@@ -240,7 +269,7 @@ impl Session {
     /// The server ended one of its subscriptions.
     pub fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, fx: &mut Fx<'_>) {
         match &mut self.0 {
-            Kind::Http(_) | Kind::Appwrite(_) => {}
+            Kind::Http(_) | Kind::Appwrite(_) | Kind::Proxied(_) | Kind::Held(_) => {}
             Kind::Ws(ws) => ws.unsubscribed(channel, why, fx),
             Kind::Stream(stream) => stream.unsubscribed(channel, why, fx),
         }
@@ -253,6 +282,91 @@ impl Session {
             Kind::Ws(ws) => ws.farewell(farewell, desk, fx),
             Kind::Stream(stream) => stream.farewell(farewell, desk, fx),
             Kind::Appwrite(appwrite) => appwrite.farewell(farewell, desk, fx),
+            Kind::Held(held) => held.farewell(fx),
+            Kind::Proxied(proxied) => proxied.farewell(desk, fx),
+        }
+    }
+
+    /// A backend has done something; `token` is the one that the order carried.
+    pub fn origin(
+        &mut self,
+        id: ConnId,
+        token: u32,
+        event: OriginEvent,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        match &mut self.0 {
+            Kind::Proxied(proxied) => {
+                let becomes = proxied.origin(id, token, event, desk, fx);
+                self.become_if(becomes, id, desk, fx);
+            }
+            Kind::Held(held) => held.origin(id, token, event, desk, fx),
+            _ => {}
+        }
+    }
+
+    /// A publication that it has to look at itself, because its form says so or because the
+    /// shared form of it is empty.
+    pub fn publication(
+        &mut self,
+        id: ConnId,
+        publication: &Arc<Publication>,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        match &mut self.0 {
+            Kind::Proxied(proxied) => {
+                let becomes = proxied.publication(id, publication, desk, fx);
+                self.become_if(becomes, id, desk, fx);
+            }
+            Kind::Held(held) => held.publication(id, publication, desk, fx),
+            _ => {}
+        }
+    }
+
+    /// Whether it looks at publications that have no shared form, and writes what it likes.
+    #[must_use]
+    pub const fn looks_at_all(&self) -> bool {
+        matches!(self.0, Kind::Proxied(_) | Kind::Held(_))
+    }
+
+    /// Deliveries from shared bytes have gone out to it.
+    pub fn delivered(&self, now: Now) {
+        if let Kind::Held(held) = &self.0 {
+            held.touch(now);
+        }
+    }
+
+    /// Which item of a channel went out last, as far as that is known.
+    pub fn last_id(
+        &mut self,
+        id: ConnId,
+        channel: &ChannelName,
+        last_id: Option<&str>,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        match &mut self.0 {
+            Kind::Proxied(proxied) => proxied.last_id(id, channel, last_id, desk, fx),
+            Kind::Held(held) => held.last_id(id, channel, last_id, desk, fx),
+            _ => {}
+        }
+    }
+
+    /// A publisher wants everybody who can to ask their backend.
+    pub fn recover(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        match &mut self.0 {
+            Kind::Proxied(proxied) => proxied.recover(id, desk, fx),
+            Kind::Held(held) => held.recover(id, desk, fx),
+            _ => {}
+        }
+    }
+
+    /// Its connection has gone: what it still wants said to others.
+    pub fn gone(&self, desk: &Desk, fx: &mut Fx<'_>) {
+        if let Kind::Held(held) = &self.0 {
+            held.gone(desk, fx);
         }
     }
 

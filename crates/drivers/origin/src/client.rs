@@ -9,7 +9,7 @@ use throng_types::ConnId;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::exchange::{Exchange, run};
+use crate::exchange::{Errand, Exchange, run};
 use crate::pool::Pool;
 
 /// Bytes of an answer that an origin may be ahead of the client.
@@ -167,13 +167,7 @@ impl Client {
         token: u32,
         request: OriginRequest,
     ) -> Result<Ticket, OriginFailure> {
-        let Ok(permit) = self.shared.room.clone().try_acquire_owned() else {
-            let requests_max = self.shared.options.requests_max;
-            return Err(OriginFailure {
-                fault: OriginFault::Busy,
-                detail: format!("{requests_max} requests to backends are under way"),
-            });
-        };
+        let permit = self.permit()?;
         let credit = Arc::new(Credit {
             left: AtomicI64::new(WINDOW_BYTES),
             more: Notify::new(),
@@ -182,14 +176,42 @@ impl Client {
         let exchange = Exchange {
             conn,
             token,
-            request,
+            errand: Errand {
+                request,
+                shared: self.shared.clone(),
+            },
             credit: credit.clone(),
-            shared: self.shared.clone(),
         };
         self.handle.spawn(guarded(exchange, cancelled, permit));
         Ok(Ticket {
             credit,
             _cancel: cancel,
+        })
+    }
+}
+
+impl Client {
+    /// Takes a request whose answer is of no interest; it goes on whatever happens to whoever asked.
+    ///
+    /// # Errors
+    /// [`OriginFault::Busy`] if there is no room.
+    pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
+        let permit = self.permit()?;
+        let shared = self.shared.clone();
+        self.handle.spawn(async move {
+            crate::exchange::tell(request, shared).await;
+            drop(permit);
+        });
+        Ok(())
+    }
+
+    fn permit(&self) -> Result<OwnedSemaphorePermit, OriginFailure> {
+        self.shared.room.clone().try_acquire_owned().map_err(|_| {
+            let requests_max = self.shared.options.requests_max;
+            OriginFailure {
+                fault: OriginFault::Busy,
+                detail: format!("{requests_max} requests to backends are under way"),
+            }
         })
     }
 }

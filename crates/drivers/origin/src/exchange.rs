@@ -27,8 +27,13 @@ const INTERIM_MAX: usize = 16;
 pub(crate) struct Exchange {
     pub(crate) conn: ConnId,
     pub(crate) token: u32,
-    pub(crate) request: OriginRequest,
+    pub(crate) errand: Errand,
     pub(crate) credit: Arc<Credit>,
+}
+
+/// A request, and what is needed to send it.
+pub(crate) struct Errand {
+    pub(crate) request: OriginRequest,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -56,24 +61,42 @@ pub(crate) async fn run(exchange: Exchange) {
     }
 }
 
+/// Carries out a request whose answer is of no interest, up to the head of the answer.
+pub(crate) async fn tell(request: OriginRequest, shared: Arc<Shared>) {
+    let errand = Errand { request, shared };
+    // Nobody is there to hear of a failure.
+    drop(errand.start().await);
+}
+
 impl Exchange {
     async fn tell(&self, event: OriginEvent) {
-        self.shared.deliver(self.conn, self.token, event).await;
+        self.errand
+            .shared
+            .deliver(self.conn, self.token, event)
+            .await;
     }
 
     async fn carry_out(&self) -> Result<(), (OriginFault, String)> {
+        let (key, begun) = self.errand.start().await?;
+        self.relay(key, begun).await
+    }
+}
+
+impl Errand {
+    /// Goes through the origins until one answers.
+    async fn start(&self) -> Result<(Key, Begun), (OriginFault, String)> {
         let host = self.request.headers.iter().find(|header| header.is("Host"));
         let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
         let host = host.unwrap_or_default();
         let mut tried = Vec::new();
-        for target in self.request.targets.iter() {
+        for target in &self.request.route.targets {
             let Some(key) = Key::of(target, &host) else {
                 continue;
             };
             let mut bytes = Vec::new();
             encode(&self.request, target, &mut bytes);
             match self.begin(&key, &bytes, &mut tried).await? {
-                Some(begun) => return self.relay(key, begun).await,
+                Some(begun) => return Ok((key, begun)),
                 None => continue,
             }
         }
@@ -96,7 +119,7 @@ impl Exchange {
                 Err(trouble) => return Err(trouble.told(key)),
             }
         }
-        let within = Duration::from_millis(self.request.connect_timeout_ms);
+        let within = Duration::from_millis(self.request.route.connect_timeout_ms);
         match Stream::connect(key, &self.shared.tls, within).await {
             Ok(stream) => match self.ask(stream, bytes).await {
                 Ok(begun) => Ok(Some(begun)),
@@ -110,7 +133,7 @@ impl Exchange {
     }
 
     async fn ask(&self, mut stream: Stream, bytes: &[u8]) -> Result<Begun, Trouble> {
-        let within = Duration::from_millis(self.request.response_timeout_ms);
+        let within = Duration::from_millis(self.request.route.response_timeout_ms);
         let talk = async {
             let written = async {
                 stream.write_all(bytes).await?;
@@ -186,7 +209,9 @@ impl Exchange {
             });
         }
     }
+}
 
+impl Exchange {
     /// Passes the answer on, at the client's pace.
     async fn relay(&self, key: Key, begun: Begun) -> Result<(), (OriginFault, String)> {
         let Begun {
@@ -194,7 +219,7 @@ impl Exchange {
             answer,
             mut rest,
         } = begun;
-        let limits = limits(self.shared.options.head_bytes_max);
+        let limits = limits(self.errand.shared.options.head_bytes_max);
         let mut decoder = BodyDecoder::for_response(answer.body, &limits);
         self.tell(OriginEvent::Head(answer.head)).await;
         loop {
@@ -222,7 +247,7 @@ impl Exchange {
             }
         }
         if answer.keep_alive && rest.is_empty() {
-            self.shared.pool.put(key, stream);
+            self.errand.shared.pool.put(key, stream);
         }
         self.tell(OriginEvent::End).await;
         Ok(())

@@ -1,7 +1,7 @@
 //! The bytes of a request, and the head of an answer.
 
 use throng_grip::exchange::{OriginHead, OriginRequest};
-use throng_grip::headers::Header;
+use throng_grip::headers::{Header, write_field as field};
 use throng_grip::routes::Target;
 use throng_http1::{BadResponse, Limits, ResponseBody, parse_response};
 
@@ -39,22 +39,6 @@ pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&request.body);
-}
-
-fn field(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    let is_odd = |byte: u8| byte <= b' ' || byte == b':' || byte >= 127;
-    out.extend(
-        name.bytes()
-            .map(|byte| if is_odd(byte) { b'_' } else { byte }),
-    );
-    out.extend_from_slice(b": ");
-    let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 127;
-    out.extend(
-        value
-            .iter()
-            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
-    );
-    out.extend_from_slice(b"\r\n");
 }
 
 /// A head, and how its body ends.

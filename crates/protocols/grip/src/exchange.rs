@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use crate::headers::{Header, HeaderRef};
-use crate::routes::Target;
+use crate::routes::Route;
 
 /// A request to the first of several origins that can be reached.
 #[derive(Clone, Debug)]
 pub struct OriginRequest {
-    /// In the order in which they are tried.
-    pub targets: Arc<[Target]>,
+    /// Its targets are tried in their order.
+    pub route: Arc<Route>,
     /// The method.
     pub method: String,
     /// Path and query.
@@ -22,10 +22,6 @@ pub struct OriginRequest {
     pub headers: Vec<Header>,
     /// The body, whole.
     pub body: Vec<u8>,
-    /// How long connecting to one origin may take, in milliseconds.
-    pub connect_timeout_ms: u64,
-    /// How long the head of the answer may take after the request was written, in milliseconds.
-    pub response_timeout_ms: u64,
 }
 
 impl OriginRequest {

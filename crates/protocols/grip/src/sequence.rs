@@ -146,6 +146,14 @@ impl<T> Sequence<T> {
         }
     }
 
+    /// Notes the id of an item that went out past the order, because nobody listens: who comes
+    /// with an older one has missed something.
+    pub fn note_last(&mut self, id: Option<&str>) {
+        if self.waiting.is_empty() {
+            self.last_id = id.map(Arc::from);
+        }
+    }
+
     /// When [`Sequence::expire`] has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Millis> {

@@ -219,6 +219,12 @@ impl<S> Conns<S> {
             .map_or(0, Outbound::bytes)
     }
 
+    /// The clocks, as read at the start of the turn.
+    #[must_use]
+    pub const fn now(&self) -> Now {
+        self.now
+    }
+
     /// Lets a session act outside its own events; false if the connection has gone.
     pub fn with(&mut self, id: ConnId, act: impl FnOnce(&mut S, &mut Effects<'_>)) -> bool {
         if self.session(id).is_none() {

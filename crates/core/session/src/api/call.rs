@@ -23,6 +23,11 @@ pub(crate) enum Wording {
     },
     /// `/pub`: the position, or a status and a sentence.
     Pub,
+    /// `/publish/` of GRIP: a word.
+    Grip {
+        /// The word as JSON.
+        is_json: bool,
+    },
 }
 
 /// What is awaited.
@@ -147,6 +152,10 @@ impl Call {
             results.iter().flatten().copied().collect();
         if self.wording == Wording::Pub {
             return self.published_plainly(&results, fx);
+        }
+        if let Wording::Grip { is_json } = self.wording {
+            let is_taken = results.iter().all(Result::is_ok);
+            return crate::grip::published(is_taken, is_json, self.keep_alive, fx);
         }
         let api = |result: &Result<Option<Position>, Refusal>| {
             result

@@ -125,6 +125,7 @@ impl Shard {
             version: "0",
             started_unix_ms: 0,
             appwrite: Some(Arc::new(appwrite)),
+            grip: None,
             draining: false,
         };
         let options = RoomOptions {

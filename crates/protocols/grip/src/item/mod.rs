@@ -7,6 +7,7 @@ mod json_patch;
 mod read;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use throng_types::ChannelName;
 
@@ -135,6 +136,15 @@ pub enum WsKind {
 }
 
 impl WsKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Binary => "binary",
+            Self::Ping => "ping",
+            Self::Pong => "pong",
+        }
+    }
+
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "text" => Some(Self::Text),

@@ -121,6 +121,14 @@ pub fn zmq_sub_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemFault> {
     )?)
 }
 
+/// Reads an item that [`Item::encode`] wrote. None for bytes that are none.
+pub(super) fn decode_item(channel: &ChannelName, bytes: &[u8]) -> Option<Item> {
+    let (value, rest) = tnet::decode(bytes).ok()?;
+    let whole = rest == bytes.len();
+    let channel = Some(channel.as_str().to_owned());
+    whole.then(|| read(value, Coding::Tnetstring, channel).ok())?
+}
+
 fn parts_fault(found: usize, expected: usize) -> ItemFault {
     ItemFault::Parts { found, expected }
 }

@@ -62,6 +62,10 @@ pub struct Route {
     pub grip: bool,
     /// Pushpin's log level for this route.
     pub log_level: Option<i32>,
+    /// How long connecting to one origin may take, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// How long the head of an answer may take after the request was written, in milliseconds.
+    pub response_timeout_ms: u64,
     /// In the order in which they are tried, at least one.
     pub targets: Vec<Target>,
 }
@@ -86,6 +90,8 @@ impl Default for Route {
             headers: Vec::new(),
             grip: true,
             log_level: None,
+            connect_timeout_ms: 5_000,
+            response_timeout_ms: 60_000,
             targets: Vec::new(),
         }
     }

@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::route::{Domain, Protocol, Route};
 
 /// All routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    all: Vec<Route>,
+    all: Vec<Arc<Route>>,
     /// Indexes into `all`, best first for any request that they match.
     by_domain: BTreeMap<String, Vec<usize>>,
     any_domain: Vec<usize>,
@@ -47,7 +48,11 @@ impl Routes {
             Domain::Exact(domain) => Some(self.by_domain.entry(domain.clone()).or_default()),
         };
         if let Some(list) = list {
-            if list.iter().filter_map(|&at| self.all.get(at)).any(same) {
+            if list
+                .iter()
+                .filter_map(|&at| self.all.get(at))
+                .any(|other| same(other))
+            {
                 return Err(DuplicateRoute::Condition);
             }
             let at = list.partition_point(|&at| {
@@ -60,7 +65,7 @@ impl Routes {
         if let Some(id) = &route.id {
             self.by_id.insert(id.clone(), index);
         }
-        self.all.push(route);
+        self.all.push(Arc::new(route));
         Ok(())
     }
 
@@ -70,7 +75,13 @@ impl Routes {
     /// routes of its own never falls back. Of those that match, one that names the protocol
     /// wins, then the longest path, then one that names TLS.
     #[must_use]
-    pub fn find(&self, protocol: Protocol, is_tls: bool, host: &str, path: &str) -> Option<&Route> {
+    pub fn find(
+        &self,
+        protocol: Protocol,
+        is_tls: bool,
+        host: &str,
+        path: &str,
+    ) -> Option<&Arc<Route>> {
         let host = without_port(host).to_ascii_lowercase();
         let list = self.by_domain.get(&host).unwrap_or(&self.any_domain);
         list.iter()
@@ -84,14 +95,14 @@ impl Routes {
 
     /// The route with an id (`Pushpin-Route`), if the path fits its condition.
     #[must_use]
-    pub fn find_id(&self, id: &str, path: &str) -> Option<&Route> {
+    pub fn find_id(&self, id: &str, path: &str) -> Option<&Arc<Route>> {
         let route = self.all.get(*self.by_id.get(id)?)?;
         path.starts_with(&route.path_prefix).then_some(route)
     }
 
     /// All of them, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
-        self.all.iter()
+        self.all.iter().map(|route| &**route)
     }
 
     /// How many there are.

@@ -1,0 +1,153 @@
+//! From `[grip]` to what shards and the driver need.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use throng_config::{Config, Grip as Section, GripRoute};
+use throng_engine::Door;
+use throng_grip::proxy::XffRule;
+use throng_grip::routes::{Domain, Route, Routes, Target, parse_routes};
+use throng_grip::sig::KeyText;
+use throng_origin::{Deliver, Origin, OriginOptions};
+use throng_session::GripOptions;
+use throng_sys::random;
+
+use super::Grip;
+use crate::build::StartError;
+use crate::shard::Mail;
+
+/// What a port of GRIP's own takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listener {
+    /// `POST /publish/`.
+    Http,
+}
+
+/// What all shards have in common.
+#[derive(Clone)]
+pub(crate) struct GripPlan {
+    pub(crate) options: Arc<GripOptions>,
+    origin: Option<Arc<Origin>>,
+}
+
+impl GripPlan {
+    /// Reads the section, if it is there.
+    pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
+        let Some(section) = &config.grip else {
+            return Ok(None);
+        };
+        let routes = routes(section)?;
+        let mut route_keys: Vec<(String, Vec<u8>)> = Vec::new();
+        for text in routes.iter().filter_map(|route| route.sig_key.as_ref()) {
+            if let Some(key) = key("sig_key of a route", text)? {
+                route_keys.push((text.clone(), key));
+            }
+        }
+        let sig_key = match &section.sig_key {
+            Some(secret) => key("grip.sig_key", secret.expose())?,
+            None => None,
+        };
+        let options = GripOptions {
+            routes,
+            sig_iss: "pushpin".to_owned(),
+            sig_key,
+            route_keys,
+            body_bytes_max: config.limits.publish_bytes_max as usize,
+            xff: XffRule {
+                truncate: None,
+                append: true,
+            },
+            cdn_loop: String::new(),
+            seed: random::seed(),
+        };
+        Ok(Some(Self {
+            options: Arc::new(options),
+            origin: None,
+        }))
+    }
+
+    /// Starts the driver.
+    pub(crate) fn start(&mut self, doors: &[Door<Mail>]) -> Result<(), StartError> {
+        let doors = doors.to_vec();
+        let deliver: Deliver = Arc::new(move |conn, token, event| {
+            let Some(door) = doors.get(conn.shard().index()) else {
+                return Ok(());
+            };
+            let mail = Mail::Origin { conn, token, event };
+            door.send(mail).map_err(|back| match back {
+                Mail::Origin { event, .. } => event,
+                // A door gives back what it was given.
+                _ => unreachable!("another mail"),
+            })
+        });
+        let origin = Origin::start(OriginOptions::default(), deliver);
+        self.origin = Some(Arc::new(origin.map_err(StartError::Shard)?));
+        Ok(())
+    }
+
+    /// One shard's part.
+    pub(crate) fn part(&self) -> Option<Grip> {
+        let origin = self.origin.as_ref()?;
+        Some(Grip::new(origin.client(), origin.clone()))
+    }
+}
+
+/// The ports that are configured, in the order of the table.
+pub(crate) fn listeners(config: &Config) -> Vec<(Listener, SocketAddr)> {
+    let Some(section) = &config.grip else {
+        return Vec::new();
+    };
+    let http = section
+        .http_publish
+        .map(|address| (Listener::Http, address));
+    http.into_iter().collect()
+}
+
+fn key(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
+    let fail = |error: String| StartError::Grip(format!("{what}: {error}"));
+    let key = match KeyText::parse(text).map_err(|fault| fail(fault.to_string()))? {
+        None => return Ok(None),
+        Some(KeyText::Bytes(key)) => key,
+        Some(KeyText::File(path)) => {
+            let content = std::fs::read(&path);
+            let content = content.map_err(|error| fail(format!("{path}: {error}")))?;
+            KeyText::of_file(&content)
+        }
+    };
+    if !GripOptions::can_sign(&key) {
+        return Err(fail("this key cannot sign".to_owned()));
+    }
+    Ok(Some(key))
+}
+
+fn routes(section: &Section) -> Result<Routes, StartError> {
+    let mut routes = Routes::default();
+    if let Some(path) = &section.routes_file {
+        let fail = |error: String| StartError::Grip(format!("grip.routes_file: {path}: {error}"));
+        let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+        let file = parse_routes(&text);
+        if let Some(fault) = file.faults.first() {
+            return Err(fail(fault.to_string()));
+        }
+        routes = file.routes;
+    }
+    for (index, wanted) in section.routes.iter().enumerate() {
+        let fail = |error: String| StartError::Grip(format!("grip.route[{index}]: {error}"));
+        let route = route(wanted).map_err(fail)?;
+        routes.add(route).map_err(|fault| fail(fault.to_string()))?;
+    }
+    Ok(routes)
+}
+
+fn route(wanted: &GripRoute) -> Result<Route, String> {
+    let targets = wanted.origin.iter().map(|url| Target::from_url(url));
+    let targets: Result<Vec<_>, _> = targets.collect();
+    Ok(Route {
+        domain: Domain::Any,
+        path_prefix: wanted.path.clone(),
+        connect_timeout_ms: wanted.connect_timeout_ms,
+        response_timeout_ms: wanted.response_timeout_ms,
+        targets: targets.map_err(|fault| fault.to_string())?,
+        ..Route::default()
+    })
+}

@@ -1,0 +1,163 @@
+//! What the GRIP sessions of a shard share: routes, keys, what was made before.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_auth::{Algorithm, SigningKey, sign};
+use throng_grip::instruct::KeepAlive;
+use throng_grip::item::Item;
+use throng_grip::proxy::XffRule;
+use throng_grip::routes::{Route, Routes};
+use throng_grip::sig::{SigClaims, is_pem};
+use throng_types::{Now, Publication};
+
+/// How long one signature is used again, in seconds; it is good for an hour.
+const SIG_REUSE_S: u64 = 60;
+/// Different keep-alives that are shared between sessions.
+const KEEP_ALIVES_SHARED: usize = 64;
+
+/// What is configured.
+#[derive(Default)]
+pub struct GripOptions {
+    /// Which requests go where.
+    pub routes: Routes,
+    /// Who signs.
+    pub sig_iss: String,
+    /// With which key: the bytes of a secret, or a PEM text. Without, nothing is signed.
+    pub sig_key: Option<Vec<u8>>,
+    /// Keys of routes, by the text that the route has.
+    pub route_keys: Vec<(String, Vec<u8>)>,
+    /// Bytes of a client's request body.
+    pub body_bytes_max: usize,
+    /// For `X-Forwarded-For`.
+    pub xff: XffRule,
+    /// Appended to `CDN-Loop` if not empty.
+    pub cdn_loop: String,
+    /// How backends are told apart in the random choices of their clients; any number.
+    pub seed: u64,
+}
+
+/// A key, and the token that was last made with it.
+struct Signer {
+    iss: String,
+    key: Vec<u8>,
+    made: RefCell<Option<(u64, Rc<str>)>>,
+}
+
+/// See the module's head. One per shard, owned by its thread.
+pub struct GripDesk {
+    pub(crate) options: Arc<GripOptions>,
+    signers: RefCell<Vec<Rc<Signer>>>,
+    keep_alives: RefCell<Vec<Rc<KeepAlive>>>,
+    pub(crate) last_item: RefCell<Option<(Arc<Publication>, Rc<Item>)>>,
+    chance: Cell<u64>,
+}
+
+impl GripDesk {
+    /// For one shard.
+    #[must_use]
+    pub fn new(options: Arc<GripOptions>) -> Self {
+        Self {
+            chance: Cell::new(options.seed),
+            options,
+            signers: RefCell::default(),
+            keep_alives: RefCell::default(),
+            last_item: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        self.options.body_bytes_max
+    }
+
+    /// The value of `Grip-Sig` for a request of this route.
+    pub(crate) fn sig(&self, route: &Route, now: Now) -> Option<Rc<str>> {
+        let options = &self.options;
+        let iss = route.sig_iss.as_deref().unwrap_or(&options.sig_iss);
+        let key = match &route.sig_key {
+            Some(text) => {
+                let keys = options.route_keys.iter();
+                let mut keys = keys.filter(|(known, _)| known == text);
+                keys.next().map(|(_, key)| key)
+            }
+            None => options.sig_key.as_ref(),
+        }?;
+        let mut signers = self.signers.borrow_mut();
+        let known = signers
+            .iter()
+            .find(|known| known.iss == iss && known.key == *key);
+        let signer = known.cloned().unwrap_or_else(|| {
+            let signer = Rc::new(Signer {
+                iss: iss.to_owned(),
+                key: key.clone(),
+                made: RefCell::default(),
+            });
+            signers.push(signer.clone());
+            signer
+        });
+        drop(signers);
+        signer.token(now)
+    }
+
+    /// A keep-alive, shared with the sessions that have the same.
+    pub(crate) fn keep_alive(&self, keep_alive: KeepAlive) -> Rc<KeepAlive> {
+        let mut all = self.keep_alives.borrow_mut();
+        if let Some(known) = all.iter().find(|known| ***known == keep_alive) {
+            return known.clone();
+        }
+        let new = Rc::new(keep_alive);
+        if all.len() >= KEEP_ALIVES_SHARED {
+            all.clear();
+        }
+        all.push(new.clone());
+        new
+    }
+
+    /// A number that nobody foresees; not for secrets.
+    pub(crate) fn chance(&self) -> u64 {
+        // SplitMix64.
+        let next = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.chance.set(next);
+        let mut mixed = next;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl Signer {
+    fn token(&self, now: Now) -> Option<Rc<str>> {
+        let mut made = self.made.borrow_mut();
+        if let Some((at_s, token)) = &*made
+            && now.unix_s() < at_s + SIG_REUSE_S
+        {
+            return Some(token.clone());
+        }
+        let claims = SigClaims::new(&self.iss, now);
+        let token = match str::from_utf8(&self.key) {
+            Ok(pem) if is_pem(&self.key) => {
+                sign(&claims, Algorithm::Es256, SigningKey::EcdsaPem(pem))
+                    .or_else(|_| sign(&claims, Algorithm::Rs256, SigningKey::RsaPem(pem)))
+            }
+            _ => sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(&self.key)),
+        };
+        // The key was tried at the start.
+        let token: Rc<str> = token.ok()?.into();
+        *made = Some((now.unix_s(), token.clone()));
+        Some(token)
+    }
+}
+
+impl GripOptions {
+    /// Whether a key can sign. To be asked at the start.
+    #[must_use]
+    pub fn can_sign(key: &[u8]) -> bool {
+        let signer = Signer {
+            iss: String::new(),
+            key: key.to_vec(),
+            made: RefCell::default(),
+        };
+        signer.token(Now::default()).is_some()
+    }
+}

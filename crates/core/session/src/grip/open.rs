@@ -1,0 +1,61 @@
+//! The requests that routes catch.
+
+use std::sync::Arc;
+
+use throng_grip::routes::{Protocol, Route};
+
+use super::GripDesk;
+use super::asked::Asked;
+use super::proxied::Proxied;
+use crate::Desk;
+use crate::api::{Incoming, Reject};
+use crate::effects::Fx;
+use crate::http::Next;
+use crate::route::Endpoint;
+use crate::session::Kind;
+
+/// The route of a request, and the desk that belongs to it.
+pub(crate) fn route<'d>(
+    incoming: &Incoming<'_, '_>,
+    desk: &'d Desk,
+) -> Option<(&'d GripDesk, &'d Arc<Route>)> {
+    let grip = desk.grip.as_ref()?;
+    let request = incoming.request;
+    let protocol = if request.wants_upgrade("websocket") {
+        Protocol::Ws
+    } else {
+        Protocol::Http
+    };
+    let routes = &grip.options.routes;
+    let route = routes.find(protocol, false, request.host(), request.path())?;
+    Some((grip, route))
+}
+
+/// Whether a route goes before an endpoint of our own: our page gives way to any route, and
+/// the others to a route that names their path or one below it.
+pub(crate) fn outranks(route: &Route, endpoint: Endpoint, path: &str) -> bool {
+    endpoint == Endpoint::Page || route.path_prefix.len() >= path.len()
+}
+
+/// Hands a request to its backend.
+pub(crate) fn open(
+    incoming: &Incoming<'_, '_>,
+    (grip, route): (&GripDesk, &Arc<Route>),
+    desk: &Desk,
+    fx: &mut Fx<'_>,
+) -> Result<Next, Reject> {
+    let request = incoming.request;
+    if request.wants_upgrade("websocket") {
+        let sentence =
+            "the route of this path has no backend for WebSockets: its target needs over_http";
+        return Err(Reject::new(501, sentence));
+    }
+    if request.method == "CONNECT" {
+        return Err(Reject::new(405, "this is no forward proxy"));
+    }
+    let asked = Asked::new(route, request, incoming.body, incoming.peer);
+    let proxied = Proxied::ask(incoming, asked, grip, fx);
+    fx.deadline = Some(None);
+    let _ = desk;
+    Ok(Next::Becomes(Kind::Proxied(Box::new(proxied))))
+}

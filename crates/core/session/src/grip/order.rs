@@ -1,0 +1,47 @@
+//! What GRIP sessions want done beyond their connection.
+
+use throng_grip::exchange::OriginRequest;
+use throng_grip::item::Item;
+use throng_hub::Asker;
+use throng_types::{ChannelName, ConnId};
+
+/// A wish.
+#[derive(Debug)]
+pub enum GripOrder {
+    /// Ask a backend. What it does comes to [`crate::Session::origin`] with this token, and an
+    /// exchange that the connection had before is over.
+    Ask {
+        /// Who.
+        conn: ConnId,
+        /// Given back with each event.
+        token: u32,
+        /// What.
+        request: Box<OriginRequest>,
+    },
+    /// Tell a backend something to which no answer is awaited, even if the connection ends.
+    Tell {
+        /// What.
+        request: Box<OriginRequest>,
+    },
+    /// Nothing more of the exchange is wanted.
+    Forget {
+        /// Whose.
+        conn: ConnId,
+    },
+    /// Publish, in order. Answered like a publication of the hub.
+    Publish {
+        /// Whom to answer.
+        asker: Asker,
+        /// What.
+        item: Box<Item>,
+    },
+    /// Which item of a channel went out last? Answered to [`crate::Session::last_id`].
+    LastId {
+        /// Who.
+        conn: ConnId,
+        /// Of which channel.
+        channel: ChannelName,
+    },
+    /// Every reliable stream and response asks its backend.
+    Recover,
+}
