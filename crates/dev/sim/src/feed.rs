@@ -33,6 +33,12 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    /// The client asks for a channel. From then on its deliveries share the connection's queue,
+    /// and where one channel may drop the oldest, those of all may go.
+    pub(crate) fn asks(&mut self, channel: usize, witness: &Witness) {
+        self.lossy |= witness.is_lossy(channel);
+    }
+
     /// A subscription begins behind place `last`; what is owed up to `recovered_to` was missed.
     pub(crate) fn begin(
         &mut self,
@@ -46,7 +52,6 @@ impl Feed {
             recovered_to,
             active: true,
         };
-        self.lossy |= witness.is_lossy(channel);
         let before = self.tracks.insert(channel, track);
         self.blurred |= before.is_some();
         let twice = before.is_some_and(|before| before.active);

@@ -106,6 +106,7 @@ impl Setup {
             started_unix_ms: 0,
             draining: false,
             appwrite: None,
+            grip: None,
         }
     }
 }

@@ -97,6 +97,7 @@ impl Client {
     }
 
     fn subscribe(&self, link: &mut Link, channel: usize, around: &mut Around<'_>) -> String {
+        link.feed.asks(channel, around.witness);
         let mut subscribe = json!({"channel": around.witness.name(channel)});
         let since = self.positions.get(&channel).copied();
         let since = since.filter(|_| around.rng.percent(80));

@@ -44,6 +44,9 @@ impl Client {
             open: false,
             over: false,
         };
+        for &channel in &self.channels {
+            link.feed.asks(channel, around.witness);
+        }
         let request = self.request(&link, key, around);
         around.net.pipe(pipe).up.extend(request);
         around.witness.note(|| {
