@@ -1,7 +1,7 @@
 //! The engine's and the hub's numbers, copied to the shard's board at the end of each turn.
 
 use throng_engine::{ConnStats, Conns, LoopStats};
-use throng_metrics::{Counter, Gauge};
+use throng_metrics::{Counter, Gauge, Histogram};
 use throng_session::{Desk, Session, Transport};
 
 use crate::shard::ShardApp;
@@ -19,6 +19,7 @@ impl Observer {
         let board = app.board();
         let before = std::mem::replace(&mut self.turns, turns);
         board.add(Counter::Turns, turns.turns - before.turns);
+        board.record(Histogram::TurnDuration, turns.last_turn_us);
         board.add(
             Counter::ConnectionsAccepted,
             turns.accepted - before.accepted,

@@ -79,12 +79,12 @@ mod tests {
     fn rates_are_per_second() {
         let board = Board::new();
         board.add(Counter::Deliveries, u64::MAX - 4);
-        board.record(Histogram::DeliveryLatency, 10);
+        board.record(Histogram::TurnDuration, 10);
         let earlier = Totals::sum([&board]);
         board.add(Counter::Deliveries, 15);
         board.add(Counter::PublicationsApi, 2);
         board.add(Counter::PublicationsClient, 1);
-        board.record(Histogram::DeliveryLatency, 600);
+        board.record(Histogram::TurnDuration, 600);
         let delta = Delta::between(earlier.clone(), Totals::sum([&board]), 2000);
         assert_eq!(delta.count(Counter::Deliveries), 15);
         assert_eq!(delta.per_second(Counter::Deliveries), 8);
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(delta.count_all(Counter::PublicationsGrip), 3);
         assert_eq!(delta.per_second_all(Counter::PublicationsGrip), 2);
         assert_eq!(delta.per_second(Counter::BytesIn), 0);
-        let latency = delta.histogram(Histogram::DeliveryLatency);
+        let latency = delta.histogram(Histogram::TurnDuration);
         assert_eq!(
             (latency.count(), latency.sum_us, latency.quantile_us(500)),
             (1, 600, Some(1000))

@@ -117,7 +117,6 @@ metrics! {
             PublicationsApi(source = "api"),
             PublicationsGrip(source = "grip"),
             PublicationsAppwrite(source = "appwrite"),
-            PublicationsBroker(source = "broker"),
         }
         "deliveries_total" "Publications put on the queues of subscribers." { Deliveries }
         "delivery_bytes_total" "Bytes of those deliveries, as they go over the wire." { DeliveryBytes }
@@ -130,11 +129,6 @@ metrics! {
         "recovered_total" "Attempts to get missed publications, by how they ended." {
             RecoveredComplete(result = "complete"),
             RecoveredFailed(result = "failed"),
-        }
-        "history_evicted_total" "Publications that left the history, by why." {
-            HistoryEvictedSize(reason = "size"),
-            HistoryEvictedAge(reason = "age"),
-            HistoryEvictedBudget(reason = "budget"),
         }
         "commands_total" "Commands from clients." {
             CommandConnect(method = "connect"),
@@ -224,12 +218,9 @@ metrics! {
         "bytes_in_total" "Bytes read from client connections." { BytesIn }
         "bytes_out_total" "Bytes that the kernel took for client connections." { BytesOut }
         "messages_in_total" "Messages read from clients." { MessagesIn }
-        "reads_total" "Read calls on client connections." { Reads }
         "writes_total" "Write calls on client connections." { Writes }
         "pings_total" "Pings and other signs of life sent to clients." { Pings }
-        "mailbox_full_total" "Times that a shard found another's mailbox full and had to wait." { MailboxFull }
         "turns_total" "Turns of the shards' loops." { Turns }
-        "wakeups_total" "Times that another thread woke a shard." { Wakeups }
     }
 }
 
@@ -248,7 +239,6 @@ metrics! {
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come back." { HistoryPublications }
         "history_bytes" "Bytes of memory that they take." { HistoryBytes }
-        "queued_bytes" "Bytes accepted for connections and not yet taken by the kernel." { QueuedBytes }
         "accept_paused" "Shards that have stopped accepting connections." { AcceptPaused }
         "shards" "Shards, each a thread." { Shards }
         "process_resident_bytes" "Resident memory of the process." { ProcessResidentBytes }
@@ -261,7 +251,6 @@ metrics! {
 metrics! {
     /// How durations are distributed. The names are those of the texts, in seconds; recording is in microseconds.
     Histogram {
-        "delivery_latency_seconds" "From accepting a publication to the first write of it by a shard." { DeliveryLatency }
         "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }
     }
 }

@@ -170,7 +170,6 @@ mod tests {
             ),
             (4, 160, 2, 2)
         );
-        assert_eq!(totals.histogram(Histogram::DeliveryLatency).count(), 0);
         assert_eq!(Totals::sum::<Board>([]), Totals::new());
     }
 

@@ -5,8 +5,8 @@
 //! request in one read is handled from the reader's buffer.
 //!
 //! Rule for "full": a head or body above its limit is refused by status; while an
-//! answer is awaited, at most one head's worth of the next requests is kept, and a
-//! client that pipelines more is cut off.
+//! answer is awaited, the bytes of two largest requests are kept, and a client that
+//! pipelines more is cut off.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
@@ -126,7 +126,8 @@ impl Http {
             return self.requests(id, input, 0, desk, fx);
         };
         if pending.call.is_some() {
-            if pending.raw.len() + input.len() > desk.limits.head_bytes_max {
+            let request_bytes_max = desk.limits.head_bytes_max + desk.limits.publish_bytes_max;
+            if pending.raw.len() + input.len() > 2 * request_bytes_max {
                 fx.end(End::Now);
             } else {
                 pending.raw.extend_from_slice(input);

@@ -129,6 +129,7 @@ pub struct Effects<'a> {
     pub(crate) deadline: Option<Option<Millis>>,
     pub(crate) ending: Option<Ending>,
     pub(crate) hold: Option<bool>,
+    pub(crate) pause: Option<bool>,
 }
 
 impl<'a> Effects<'a> {
@@ -141,7 +142,14 @@ impl<'a> Effects<'a> {
             deadline: None,
             ending: None,
             hold: None,
+            pause: None,
         }
+    }
+
+    /// Stops reading the connection (`true`) or goes on (`false`). What has been read already is
+    /// not given back; a peer that leaves meanwhile is noticed when reading goes on.
+    pub const fn pause(&mut self, pause: bool) {
+        self.pause = Some(pause);
     }
 
     /// Sets or clears the connection's one deadline.

@@ -13,6 +13,7 @@
 //! - A connection that failed during a turn stays in its slot, marked and listed in
 //!   `doomed`, until the turn is over: nothing disappears under the app's hands.
 
+mod deliver;
 mod serve;
 mod stats;
 #[cfg(test)]
@@ -20,14 +21,14 @@ mod tests;
 mod watch;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use throng_sys::socket;
 use throng_types::{ConnId, Frame, Now, ShardId, Slots};
 
 pub use stats::ConnStats;
 
-use crate::outbound::{Outbound, Pushed};
+use crate::outbound::Outbound;
 use crate::{Accepted, Closed, Effects, Overflow, Wheel};
 
 const NO_QUEUE: u32 = u32::MAX;
@@ -59,6 +60,8 @@ mod flag {
     pub(super) const READ_END: u16 = 128;
     /// The kernel was asked to tell when there is room again.
     pub(super) const WATCHED: u16 = 256;
+    /// The app does not want its input now.
+    pub(super) const PAUSED: u16 = 512;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | DOOMED | READ_END;
 }
@@ -132,6 +135,8 @@ pub struct Conns<S> {
     wheel: Wheel,
     dirty: Vec<u32>,
     doomed: Vec<(u32, Closed)>,
+    /// Those whose input is wanted again.
+    resumed: Vec<u32>,
     opening: Vec<(OwnedFd, Accepted<S>)>,
     pub(crate) deaf_to: Vec<u8>,
     /// The reactor's, to be asked for writability; none in tests of the table alone.
@@ -153,6 +158,7 @@ impl<S> Conns<S> {
             wheel: Wheel::default(),
             dirty: Vec::new(),
             doomed: Vec::new(),
+            resumed: Vec::new(),
             opening: Vec::new(),
             deaf_to: Vec::new(),
             registry: None,
@@ -253,96 +259,6 @@ impl<S> Conns<S> {
     /// backlog are refused by the kernel; another process on the same port gets the next ones.
     pub fn stop_listening(&mut self, listener: u8) {
         self.deaf_to.push(listener);
-    }
-
-    /// Hands deliveries to the connection in a slot.
-    ///
-    /// If nothing waits for it, they are written at once from the shared bytes; what the
-    /// kernel does not take, or what must gather, goes to the connection's queue.
-    pub fn deliver(&mut self, index: u32, delivery: &Delivery<'_>) {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return;
-        };
-        if slot.has(flag::LEAVING) {
-            return;
-        }
-        if slot.out == NO_QUEUE && !delivery.gather {
-            self.stats.writes += 1;
-            match socket::send(slot.fd.as_fd(), delivery.joined) {
-                Ok(sent) => {
-                    self.stats.sent_bytes += sent as u64;
-                    if sent < delivery.joined.len() {
-                        self.queue_rest(index, delivery, sent);
-                    } else {
-                        self.stats.deliveries += delivery.frames.len() as u64;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.queue_rest(index, delivery, 0);
-                }
-                Err(error) => self.fail(index, &error),
-            }
-            return;
-        }
-        self.queue_frames(index, delivery.frames, delivery);
-    }
-
-    /// Queues what the kernel did not take of a delivery, from the frame that was cut.
-    fn queue_rest(&mut self, index: u32, delivery: &Delivery<'_>, mut sent: usize) {
-        let mut whole = 0;
-        while let Some(frame) = delivery
-            .frames
-            .get(whole)
-            .filter(|frame| frame.len() <= sent)
-        {
-            sent -= frame.len();
-            whole += 1;
-        }
-        self.stats.deliveries += whole as u64;
-        let mut rest = &delivery.frames[whole..];
-        let queue = self.queue_mut(index);
-        if let Some((cut, after)) = rest.split_first().filter(|_| sent > 0) {
-            queue.push_begun(cut, sent);
-            rest = after;
-        }
-        queue.blocked = true;
-        self.stats.deliveries += u64::from(sent > 0);
-        if sent > 0 {
-            // Asked once more, so that the kernel's word that it is full is certain.
-            self.mark_dirty(index);
-        } else {
-            self.ask_for_room(index);
-        }
-        self.queue_frames(index, rest, delivery);
-    }
-
-    fn queue_frames(&mut self, index: u32, frames: &[Frame], delivery: &Delivery<'_>) {
-        let bytes_max = self.limits.queue_bytes_max;
-        let queue = self.queue_mut(index);
-        let (mut queued, mut dropped, mut full) = (0, 0, false);
-        let kept_all = queue.dropped == 0;
-        for frame in frames {
-            match queue.push_frame(frame, delivery.key, delivery.overflow, bytes_max) {
-                Pushed::Queued { dropped: gone } => {
-                    queued += 1;
-                    dropped += u64::from(gone);
-                }
-                Pushed::Full => {
-                    full = true;
-                    break;
-                }
-            }
-        }
-        let blocked = queue.blocked;
-        self.stats.deliveries += queued;
-        self.stats.forgot(delivery.overflow, dropped, kept_all);
-        if !blocked {
-            self.mark_dirty(index);
-        }
-        if full {
-            self.stats.slow += 1;
-            self.doom(index, Closed::Slow);
-        }
     }
 
     /// The connection's queue, from the pool if it has none. The slot exists.

@@ -42,6 +42,8 @@ pub struct LoopStats {
     pub read_bytes: u64,
     /// Times that accepting had to pause.
     pub accept_pauses: u64,
+    /// How long the last turn took, without the wait before it, in microseconds. The one figure that falls.
+    pub last_turn_us: u64,
 }
 
 struct Listener {
@@ -112,7 +114,9 @@ impl<A: App> Running<A> {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
+            let begun = Instant::now();
             more = self.turn(&events);
+            self.stats.last_turn_us = begun.elapsed().as_micros() as u64;
             observe(&self.app, &self.conns, self.stats);
             if self.app.finished(&self.conns) {
                 return Ok(self.app);

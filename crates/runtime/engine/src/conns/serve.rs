@@ -68,6 +68,10 @@ impl<S> Conns<S> {
         if slot.has(flag::DOOMED | flag::LISTED | flag::READ_END) {
             return false;
         }
+        if slot.has(flag::PAUSED) && !slot.has(flag::LEAVING) {
+            slot.flags |= flag::UNREAD;
+            return false;
+        }
         let waiting = self.queues.get(slot.out).map_or(0, Outbound::bytes);
         if waiting <= self.limits.unread_above_bytes || slot.has(flag::LINGERING) {
             return true;
@@ -129,6 +133,14 @@ impl<S> Conns<S> {
         let mut fx = Effects::new(&mut out, self.now);
         act(id, &mut slot.session, &mut fx);
         let (deadline, ending, hold) = (fx.deadline, fx.ending, fx.hold);
+        match fx.pause {
+            Some(true) => slot.flags |= flag::PAUSED,
+            Some(false) if slot.has(flag::PAUSED) => {
+                slot.flags &= !flag::PAUSED;
+                self.resumed.push(index);
+            }
+            _ => {}
+        }
         if slot.has(flag::LEAVING) {
             // Too late for everything but haste.
             if ending == Some(Ending::Now) {
@@ -224,6 +236,14 @@ impl<S> Conns<S> {
         if dirty.capacity() <= LIST_KEPT {
             self.dirty = dirty;
         }
+        for index in std::mem::take(&mut self.resumed) {
+            if let Some(slot) = self.slots.get_mut(index)
+                && slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
+            {
+                slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
+                flushed.unread.push(index);
+            }
+        }
         flushed
     }
 
@@ -269,7 +289,7 @@ impl<S> Conns<S> {
         queue.blocked = full;
         queue.lagged |= full;
         let ask = full && !slot.has(flag::WATCHED);
-        if slot.flags & (flag::UNREAD | flag::LISTED) == flag::UNREAD
+        if slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
             && queue.bytes() <= self.limits.unread_above_bytes
         {
             slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
