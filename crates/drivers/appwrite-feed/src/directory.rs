@@ -236,3 +236,6 @@ impl Directory {
         Found::Failed
     }
 }
+
+#[cfg(test)]
+mod tests;
