@@ -88,8 +88,7 @@ impl Backend {
         if self.open.len() >= 3 {
             return;
         }
-        let channels = around.witness.channel_count();
-        let channel = around.rng.below(channels);
+        let channel = around.witness.draw_channel(false, around.rng);
         let name = around.witness.name(channel).to_owned();
         let pick = if around.witness.meddling && around.rng.percent(40) {
             around.rng.between(87, 99)
@@ -111,7 +110,7 @@ impl Backend {
                 let n = around.witness.number();
                 let data: Value = parsed(&payload::make(n, true, around.rng));
                 let mut all = vec![channel];
-                let other = around.rng.below(channels);
+                let other = around.witness.draw_channel(false, around.rng);
                 let several = around.witness.broadcasts && other != channel;
                 all.extend(several.then_some(other));
                 let names: Vec<&str> = all.iter().map(|&at| around.witness.name(at)).collect();

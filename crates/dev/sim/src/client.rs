@@ -104,8 +104,8 @@ impl Client {
         let single = nameless && around.witness.broadcasts;
         let count = if single { 1 } else { rng.pick(&[1, 1, 2, 3]) };
         while channels.len() < count {
-            // The last channel is private, which takes a token that only one protocol can bring.
-            let channel = rng.below(around.witness.channel_count() - 1);
+            // A token of its own can only be brought by one protocol.
+            let channel = around.witness.draw_channel(true, rng);
             if !channels.contains(&channel) {
                 channels.push(channel);
             }

@@ -15,6 +15,8 @@ use crate::rng::Rng;
 pub(crate) const CHANNELS: [&str; 9] = [
     "plain", "other", "hist:a", "hist:b", "small:a", "drop:a", "drop:b", "last:a", "priv:a",
 ];
+/// The channels of a run in which everybody is in the same few: by their places above.
+pub(crate) const FEW: [usize; 3] = [0, 2, 5];
 const SECRET: &[u8] = b"a secret of the simulator's own";
 
 /// See the module's head.
@@ -37,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) tight: bool,
     pub(crate) broadcasts: bool,
     pub(crate) meddling: bool,
+    pub(crate) crowded: bool,
     /// Times in a hundred that a shard's turn takes mail.
     pub(crate) mail_percent: usize,
     pub(crate) namespaces: Arc<Namespaces>,
@@ -65,6 +68,7 @@ impl Setup {
             tight,
             broadcasts: rng.percent(50),
             meddling: rng.percent(30),
+            crowded: rng.percent(40),
             mail_percent: rng.pick(&[15, 75, 100]),
             namespaces: Arc::new(namespaces()),
             verifier: Arc::new(Verifier::new(keys).expect("a good key")),

@@ -14,7 +14,8 @@ use throng_broker::{ChannelOptions, Draft, Recovery, Subscribed, Ticket};
 use throng_types::{ChannelName, ConnId, Epoch, Now, Position, Publication, ShardId};
 
 use crate::payload;
-use crate::setup::{CHANNELS, Setup};
+use crate::rng::Rng;
+use crate::setup::{CHANNELS, FEW, Setup};
 use crate::trace::Trace;
 
 /// A publication that was accepted.
@@ -108,6 +109,8 @@ pub(crate) struct Witness {
     pub(crate) broadcasts: bool,
     /// Whether the server API often ends connections and subscriptions.
     pub(crate) meddling: bool,
+    /// Everybody is in the same few channels.
+    crowded: bool,
     /// History may go before its time, because few bytes of it are kept.
     tight: bool,
     /// The newest place that each shard has taken, as far as it is subscribed.
@@ -155,6 +158,7 @@ impl Witness {
                 .collect(),
             broadcasts: setup.broadcasts,
             meddling: setup.meddling,
+            crowded: setup.crowded,
             tight: setup.tight,
             seen: BTreeMap::new(),
             starts: BTreeMap::new(),
@@ -179,8 +183,13 @@ impl Witness {
         self.numbers
     }
 
-    pub(crate) fn channel_count(&self) -> usize {
-        self.channels.len()
+    /// Some channel; with `open` one that takes no token of its own.
+    pub(crate) fn draw_channel(&self, open: bool, rng: &mut Rng) -> usize {
+        if self.crowded {
+            return rng.pick(&FEW);
+        }
+        // The last one is private.
+        rng.below(self.channels.len() - usize::from(open))
     }
 
     pub(crate) fn name(&self, channel: usize) -> &str {

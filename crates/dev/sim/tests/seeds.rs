@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use throng_sim::{Failure, Summary, run};
 
 const SEEDS: u64 = 256;
-const STEPS: usize = 1200;
+const STEPS: usize = 3000;
 
 /// Seeds that once found something, and what it was.
 const REGRESSIONS: [(u64, &str); 4] = [
-    (0, "a subscribe that was taken back was never answered"),
+    (11, "a subscribe that was taken back was never answered"),
     (
-        155,
+        638,
         "what was held back for a stream followed its last chunk",
     ),
     (
-        353,
+        19,
         "what was held back for a WebSocket followed its close frame",
     ),
     (

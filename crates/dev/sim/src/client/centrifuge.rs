@@ -142,7 +142,7 @@ impl Client {
     }
 
     fn command(&mut self, link: &mut Link, around: &mut Around<'_>) -> String {
-        let channel = around.rng.below(around.witness.channel_count());
+        let channel = around.witness.draw_channel(false, around.rng);
         let name = around.witness.name(channel).to_owned();
         let pick = around.rng.below(100);
         match pick {
@@ -388,6 +388,9 @@ impl Client {
             assert!(matches!(code, Some(2000 | 2501)), "{push}");
             if !link.open {
                 link.feed.end_early(channel);
+                // If it had begun, the first words will not say so.
+                let conn = link.conn.expect("accepted");
+                around.witness.start(conn, channel);
             }
             link.feed.end(channel);
         } else if let Some(dropped) = push["message"]["data"]["dropped"].as_u64() {

@@ -20,6 +20,13 @@ impl Witness {
             .find_map(|entry| entry.position)
     }
 
+    /// The place of the publication with a position; 0 if there is none.
+    pub(crate) fn place_at(&self, channel: usize, position: Option<Position>) -> usize {
+        let mut entries = self.channels[channel].entries.iter();
+        let at = entries.position(|entry| position.is_some() && entry.position == position);
+        at.map_or(0, |at| at + 1)
+    }
+
     /// The position of the publication at a place.
     pub(crate) fn position_of(&self, channel: usize, place: usize) -> Option<Position> {
         self.channels[channel].entries[place - 1].position
