@@ -301,6 +301,9 @@ impl Shared {
             appwrite: room.map(Part::room),
             grip: self.grip.as_ref().and_then(GripPlan::part),
             grip_listeners: self.grip_listeners.clone(),
+            tells_topics: self
+                .grip_listeners
+                .contains(&Listener::Zmq(throng_session::GripSocket::Sub)),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! is published, however long that takes.
 
 mod start;
+mod topics;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,11 +30,15 @@ use crate::gather::Note;
 use crate::observe::recount;
 use crate::shard::ShardApp;
 use crate::sink::act;
+use topics::Topics;
 
 /// Drafts that may wait for the hub.
 const BEHIND_MAX: usize = 4096;
 /// A queue above this is one that the client does not empty: twice what an exchange may be ahead.
 const QUEUE_LONG_BYTES: usize = 256 << 10;
+
+/// Between two looks at sessions without a connection, in milliseconds.
+const GHOSTS_MS: u64 = 1000;
 
 struct Live {
     token: u32,
@@ -52,13 +57,23 @@ pub(crate) struct Grip {
     owing: [Vec<ConnId>; 2],
     home: GripHome,
     behind: VecDeque<Draft>,
+    /// Items of publishers that wait until there is room in `behind`; each has few.
+    patient: VecDeque<(Asker, Box<Item>)>,
+    /// Sessions whose connection has gone, and whose backends have yet to hear of it.
+    ghosts: HashMap<ConnId, Session>,
+    ghosts_at: Millis,
+    topics: Topics,
 }
 
 /// What is told between shards.
 #[derive(Debug)]
 pub(crate) enum GripNote {
     /// Publish this in a channel of yours.
-    Publish { asker: Asker, item: Box<Item> },
+    Publish {
+        asker: Asker,
+        item: Box<Item>,
+        patient: bool,
+    },
     /// It is done.
     Published {
         asker: Asker,
@@ -74,6 +89,16 @@ pub(crate) enum GripNote {
     },
     /// All your sessions ask their backends.
     Recover,
+    /// Your WebSockets over HTTP ask theirs: one, or all of a channel.
+    Refresh {
+        connection: Option<ConnId>,
+        channel: Option<ChannelName>,
+    },
+    /// A channel has subscribers on the shard that says so, or none any more.
+    Topic {
+        channel: ChannelName,
+        is_wanted: bool,
+    },
 }
 
 impl Grip {
@@ -85,6 +110,10 @@ impl Grip {
             owing: [Vec::new(), Vec::new()],
             home: GripHome::default(),
             behind: VecDeque::new(),
+            patient: VecDeque::new(),
+            ghosts: HashMap::new(),
+            ghosts_at: Millis::default(),
+            topics: Topics::default(),
         }
     }
 
@@ -133,9 +162,7 @@ impl ShardApp {
                     Err(failure) => {
                         grip.live.remove(&conn);
                         let event = OriginEvent::Failed(failure);
-                        self.with(conn, conns, |session, desk, fx| {
-                            session.origin(conn, token, event, desk, fx);
-                        });
+                        self.origin_event(conn, token, event, conns);
                     }
                 }
             }
@@ -152,7 +179,16 @@ impl ShardApp {
                     grip.live.remove(&conn);
                 }
             }
-            GripOrder::Publish { asker, item } => self.publish_item(asker, item, conns, now),
+            GripOrder::Publish {
+                asker,
+                item,
+                patient,
+            } => self.publish_item(asker, item, patient, conns, now),
+            GripOrder::Listen { conn } => self.listen(conn, conns),
+            GripOrder::Refresh {
+                connection,
+                channel,
+            } => self.refresh(connection, channel, conns),
             GripOrder::LastId { conn, channel } => {
                 let home = home_of(&channel, self.parts.shards);
                 if home == self.parts.shard {
@@ -187,10 +223,14 @@ impl ShardApp {
         now: Now,
     ) {
         match note {
-            GripNote::Publish { asker, item } => {
-                let result = self.take_item(&item, now);
+            GripNote::Publish {
+                asker,
+                item,
+                patient,
+            } => self.offer(asker, item, patient, conns, now),
+            GripNote::Topic { channel, is_wanted } => {
                 if let Some(from) = from {
-                    self.note(from, GripNote::Published { asker, result });
+                    self.topic(from, &channel, is_wanted, conns);
                 }
             }
             GripNote::Published { asker, result } => self.published(asker, result, conns),
@@ -211,6 +251,10 @@ impl ShardApp {
                 last_id,
             } => self.tell_last_id(conn, &channel, last_id.as_deref(), conns),
             GripNote::Recover => self.recover(conns),
+            GripNote::Refresh {
+                connection,
+                channel,
+            } => self.refresh_here(connection, channel.as_ref(), conns),
         }
     }
 
@@ -232,9 +276,15 @@ impl ShardApp {
         if let OriginEvent::Failed(failure) = &event {
             tracing::debug!(detail = failure.detail, "a backend failed");
         }
-        self.with(conn, conns, |session, desk, fx| {
-            session.origin(conn, token, event, desk, fx);
-        });
+        if conns.session(conn).is_some() {
+            self.with(conn, conns, |session, desk, fx| {
+                session.origin(conn, token, event, desk, fx);
+            });
+        } else {
+            self.with_ghost(conn, conns.now(), |session, desk, fx| {
+                session.origin(conn, token, event, desk, fx);
+            });
+        }
         let Some(grip) = self.grip.as_mut() else {
             return;
         };
@@ -264,14 +314,18 @@ impl ShardApp {
     }
 
     /// A connection has gone.
-    pub(crate) fn grip_closed(&mut self, conn: ConnId, session: &Session, now: Now) {
+    pub(crate) fn grip_closed(&mut self, conn: ConnId, mut session: Session, now: Now) {
         let Some(grip) = self.grip.as_mut() else {
             return;
         };
-        grip.live.remove(&conn);
+        grip.topics.left(conn);
         let mut out = Vec::new();
         let mut fx = Fx::new(&mut out, &mut self.orders, now);
-        session.gone(&self.parts.desk, &mut fx);
+        if session.gone(conn, &self.parts.desk, &mut fx) {
+            grip.ghosts.insert(conn, session);
+        } else {
+            grip.live.remove(&conn);
+        }
     }
 
     fn recover(&mut self, conns: &mut Conns<Session>) {
@@ -283,21 +337,127 @@ impl ShardApp {
         }
     }
 
+    fn refresh(
+        &mut self,
+        connection: Option<ConnId>,
+        channel: Option<String>,
+        conns: &mut Conns<Session>,
+    ) {
+        let channel = channel.and_then(|name| {
+            let name = format!("{}:{name}", throng_session::GRIP_NAMESPACE);
+            ChannelName::new(&name).ok()
+        });
+        for shard in 0..usize::from(self.parts.shards) {
+            if shard != self.parts.shard.index() {
+                let channel = channel.clone();
+                let note = GripNote::Refresh {
+                    connection,
+                    channel,
+                };
+                self.note(shard, note);
+            }
+        }
+        self.refresh_here(connection, channel.as_ref(), conns);
+    }
+
+    fn refresh_here(
+        &mut self,
+        connection: Option<ConnId>,
+        channel: Option<&ChannelName>,
+        conns: &mut Conns<Session>,
+    ) {
+        let hub = &self.parts.hub;
+        let fits = |conn: &ConnId| {
+            connection == Some(*conn)
+                || channel.is_some_and(|channel| hub.is_subscribed(*conn, channel))
+        };
+        let all: Vec<ConnId> = conns
+            .sessions()
+            .map(|(conn, _)| conn)
+            .filter(fits)
+            .collect();
+        for conn in all {
+            self.with(conn, conns, |session, desk, fx| {
+                session.refresh(conn, desk, fx)
+            });
+        }
+    }
+
+    /// Lets a session go on that has no connection any more; false if there is none.
+    fn with_ghost(
+        &mut self,
+        conn: ConnId,
+        now: Now,
+        run: impl FnOnce(&mut Session, &Desk, &mut Fx<'_>),
+    ) {
+        let Some(grip) = self.grip.as_mut() else {
+            return;
+        };
+        let Some(ghost) = grip.ghosts.get_mut(&conn) else {
+            return;
+        };
+        let mut out = Vec::new();
+        let mut fx = Fx::new(&mut out, &mut self.orders, now);
+        run(ghost, &self.parts.desk, &mut fx);
+        if ghost.is_over() {
+            grip.ghosts.remove(&conn);
+            grip.live.remove(&conn);
+        }
+    }
+
     // ---- publishing ----
 
     fn publish_item(
         &mut self,
         asker: Asker,
         item: Box<Item>,
+        patient: bool,
         conns: &mut Conns<Session>,
         now: Now,
     ) {
         let home = throng_session::grip_home_of(&item, self.parts.shards);
         if home == self.parts.shard {
-            let result = self.take_item(&item, now);
+            self.offer(asker, item, patient, conns, now);
+        } else {
+            let note = GripNote::Publish {
+                asker,
+                item,
+                patient,
+            };
+            self.note(home.index(), note);
+        }
+    }
+
+    /// Takes an item of a channel that is at home here, or lets it wait if whoever asks does.
+    fn offer(
+        &mut self,
+        asker: Asker,
+        item: Box<Item>,
+        patient: bool,
+        conns: &mut Conns<Session>,
+        now: Now,
+    ) {
+        if patient
+            && let Some(grip) = self.grip.as_mut()
+            && (grip.behind.len() >= BEHIND_MAX || !grip.patient.is_empty())
+        {
+            return grip.patient.push_back((asker, item));
+        }
+        let result = self.take_item(&item, now);
+        self.answer_publisher(asker, result, conns);
+    }
+
+    fn answer_publisher(
+        &mut self,
+        asker: Asker,
+        result: Result<Option<Position>, Refusal>,
+        conns: &mut Conns<Session>,
+    ) {
+        if asker.conn.shard() == self.parts.shard {
             self.published(asker, result, conns);
         } else {
-            self.note(home.index(), GripNote::Publish { asker, item });
+            let note = GripNote::Published { asker, result };
+            self.note(asker.conn.shard().index(), note);
         }
     }
 
@@ -364,9 +524,28 @@ impl ShardApp {
         is_more
     }
 
+    /// Retries of those whose connection has gone.
+    fn wake_ghosts(&mut self, now: Now) {
+        let Some(grip) = self.grip.as_mut() else {
+            return;
+        };
+        if grip.ghosts.is_empty() || now.mono < grip.ghosts_at {
+            return;
+        }
+        grip.ghosts_at = now.mono + GHOSTS_MS;
+        let all: Vec<ConnId> = grip.ghosts.keys().copied().collect();
+        for conn in all {
+            self.with_ghost(conn, now, |session, desk, fx| {
+                session.timeout(conn, desk, fx)
+            });
+        }
+    }
+
     /// Once a turn; true if something waits.
-    pub(crate) fn grip_turn(&mut self, conns: &Conns<Session>, now: Now) -> bool {
+    pub(crate) fn grip_turn(&mut self, conns: &mut Conns<Session>, now: Now) -> bool {
         let is_more = self.settle(conns);
+        self.sweep_topics(conns, now);
+        self.wake_ghosts(now);
         let Some(grip) = self.grip.as_mut() else {
             return false;
         };
@@ -378,6 +557,13 @@ impl ShardApp {
             grip.behind.extend(due);
         }
         self.publish_behind(now);
+        while let Some(grip) = self.grip.as_mut()
+            && grip.behind.len() < BEHIND_MAX
+            && let Some((asker, item)) = grip.patient.pop_front()
+        {
+            let result = self.take_item(&item, now);
+            self.answer_publisher(asker, result, conns);
+        }
         let is_behind = self
             .grip
             .as_ref()

@@ -71,6 +71,8 @@ pub(crate) struct ShardParts {
     pub(crate) grip: Option<Grip>,
     /// What the listeners behind the API's take.
     pub(crate) grip_listeners: Vec<Listener>,
+    /// Publishers may want to know which channels have subscribers.
+    pub(crate) tells_topics: bool,
 }
 
 /// See the module's head.
@@ -142,7 +144,12 @@ impl ShardApp {
         while !self.orders.is_empty() {
             for order in std::mem::take(&mut self.orders) {
                 match order {
-                    Order::Hub(command) => self.command(command, conns, now),
+                    Order::Hub(command) => {
+                        if let Command::Subscribe { channel, .. } = &command {
+                            self.grip_subscribed(channel, conns);
+                        }
+                        self.command(command, conns, now);
+                    }
                     Order::Grip(order) => self.grip_order(order, conns, now),
                     Order::Appwrite(order) => self.appwrite_order(order, conns),
                     Order::Ask { asker, question } => self.ask(asker, question, conns, now),
@@ -263,9 +270,13 @@ impl App for ShardApp {
                 deadline,
             });
         }
-        if let Some(Listener::Http) = self.grip_listener(listener) {
+        if let Some(listener) = self.grip_listener(listener) {
+            let session = match listener {
+                Listener::Http => Session::publisher(),
+                Listener::Zmq(socket) => Session::zmtp(socket),
+            };
             return Some(Accepted {
-                session: Session::publisher(),
+                session,
                 tag: API,
                 deadline,
             });
@@ -309,7 +320,6 @@ impl App for ShardApp {
 
     fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
-        self.grip_closed(id, &session, now);
         if let Some(appwrite) = &mut self.appwrite {
             appwrite.leave(id.index());
         }
@@ -325,6 +335,7 @@ impl App for ShardApp {
         if let Some(address) = self.addresses.remove(tag) {
             self.parts.peers.leave(address);
         }
+        self.grip_closed(id, session, now);
     }
 
     fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session>, now: Now) {

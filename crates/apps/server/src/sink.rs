@@ -161,7 +161,10 @@ pub(crate) fn act(
 ) {
     let mut fx = Fx::new(effects.out, orders, effects.now);
     run(&mut fx);
-    let (deadline, end, hold) = (fx.deadline, fx.end, fx.hold);
+    let (deadline, end, hold, pause) = (fx.deadline, fx.end, fx.hold, fx.pause);
+    if let Some(pause) = pause {
+        effects.pause(pause);
+    }
     if let Some(deadline) = deadline {
         effects.set_deadline(deadline);
     }

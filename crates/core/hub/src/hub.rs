@@ -110,6 +110,12 @@ impl Hub {
         self.home.interest(channel)
     }
 
+    /// Whether anybody on this shard subscribes to a channel, answered or not.
+    #[must_use]
+    pub fn has_channel(&self, channel: &ChannelName) -> bool {
+        self.channels.key(channel).is_some()
+    }
+
     /// How many channels a connection subscribes to, answered or not.
     #[must_use]
     pub fn subscription_count(&self, conn: ConnId) -> usize {

@@ -102,6 +102,8 @@ pub struct Fx<'a> {
     pub end: Option<End>,
     /// `Some(true)`: from now on deliveries wait. `Some(false)`: `out` goes before what waits, and all leaves.
     pub hold: Option<bool>,
+    /// `Some(true)`: nothing more is read from the peer, until `Some(false)`.
+    pub pause: Option<bool>,
 }
 
 impl<'a> Fx<'a> {
@@ -115,6 +117,7 @@ impl<'a> Fx<'a> {
             deadline: None,
             end: None,
             hold: None,
+            pause: None,
         }
     }
 

@@ -7,7 +7,7 @@ use throng_types::{Payload, PayloadKind, Publication};
 use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::cursor::write_entry;
-use crate::grip::{self, GRIP_CHUNKS, GRIP_RAW};
+use crate::grip::{self, GRIP_CHUNKS, GRIP_FRAMES, GRIP_RAW};
 
 pub(crate) const fn format(number: u8) -> Format {
     match Format::new(number) {
@@ -58,7 +58,7 @@ pub fn encode(format: Format, publication: &Publication, out: &mut Vec<u8>) {
             encode_publication_push(publication, false, line);
             line.push(b'\n');
         }),
-        GRIP_CHUNKS | GRIP_RAW => grip::encode(format, publication, out),
+        GRIP_CHUNKS | GRIP_RAW | GRIP_FRAMES => grip::encode(format, publication, out),
         _ => debug_assert!(false, "personal forms are encoded by their sessions"),
     }
 }

@@ -10,8 +10,8 @@ use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
 
 use crate::appwrite::{Appwrite, Found};
-use crate::effects::{Fx, Told};
-use crate::grip::{Held, Proxied};
+use crate::effects::{End, Fx, Told};
+use crate::grip::{Held, OverHttp, Proxied, Socket, Zmtp};
 use crate::http::Http;
 use crate::stream::Stream;
 use crate::ws::Ws;
@@ -105,6 +105,10 @@ pub(crate) enum Kind {
     Proxied(Box<Proxied>),
     /// A backend holds it.
     Held(Held),
+    /// A WebSocket whose backend speaks HTTP.
+    OverHttp(Box<OverHttp>),
+    /// It publishes by ZeroMQ.
+    Zmtp(Zmtp),
 }
 
 /// See the crate's head.
@@ -129,12 +133,20 @@ impl Session {
         Self(Kind::Http(Http::publisher()))
     }
 
+    /// A publisher's connection by ZeroMQ.
+    #[must_use]
+    pub const fn zmtp(socket: Socket) -> Self {
+        Self(Kind::Zmtp(Zmtp::new(socket)))
+    }
+
     /// How its peer is connected.
     #[must_use]
     pub fn transport(&self) -> Transport {
         match &self.0 {
-            Kind::Http(_) | Kind::Proxied(_) => Transport::Http,
+            Kind::Http(_) | Kind::Proxied(_) | Kind::Zmtp(_) => Transport::Http,
             Kind::Held(_) => Transport::Stream,
+            Kind::OverHttp(socket) if socket.is_open() => Transport::WebSocket,
+            Kind::OverHttp(_) => Transport::Http,
             Kind::Ws(_) | Kind::Appwrite(_) => Transport::WebSocket,
             Kind::Stream(stream) if stream.is_sse() => Transport::Sse,
             Kind::Stream(_) => Transport::Stream,
@@ -147,7 +159,8 @@ impl Session {
         match &self.0 {
             Kind::Http(http) => http.is_client(),
             Kind::Ws(_) | Kind::Stream(_) | Kind::Appwrite(_) => true,
-            Kind::Proxied(_) | Kind::Held(_) => true,
+            Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_) => true,
+            Kind::Zmtp(_) => false,
         }
     }
 
@@ -156,7 +169,12 @@ impl Session {
     pub fn identity(&self) -> Option<&Identity> {
         match &self.0 {
             // Appwrite's users are not users of tokens: their names are their project's alone.
-            Kind::Http(_) | Kind::Appwrite(_) | Kind::Proxied(_) | Kind::Held(_) => None,
+            Kind::Http(_)
+            | Kind::Appwrite(_)
+            | Kind::Proxied(_)
+            | Kind::Held(_)
+            | Kind::OverHttp(_)
+            | Kind::Zmtp(_) => None,
             Kind::Ws(ws) => ws.identity(),
             Kind::Stream(stream) => stream.identity(),
         }
@@ -174,6 +192,14 @@ impl Session {
             Kind::Stream(_) | Kind::Held(_) => None,
             Kind::Proxied(proxied) => {
                 proxied.bytes(input, desk, fx);
+                None
+            }
+            Kind::Zmtp(zmtp) => {
+                zmtp.bytes(id, input, desk, fx);
+                None
+            }
+            Kind::OverHttp(socket) => {
+                socket.bytes(id, input, desk, fx);
                 None
             }
             Kind::Appwrite(appwrite) => {
@@ -207,6 +233,8 @@ impl Session {
             Kind::Stream(stream) => stream.timeout(id, desk, fx),
             Kind::Appwrite(appwrite) => appwrite.timeout(desk, fx),
             Kind::Held(held) => held.timeout(id, desk, fx),
+            Kind::Zmtp(_) => fx.end(End::Now),
+            Kind::OverHttp(socket) => socket.timeout(id, desk, fx),
             Kind::Proxied(proxied) => {
                 let becomes = proxied.timeout(id, desk, fx);
                 self.become_if(becomes, id, desk, fx);
@@ -231,6 +259,14 @@ impl Session {
             Kind::Proxied(proxied) => proxied.answer(id, &answer, desk, fx),
             Kind::Held(held) => {
                 held.answer(&answer, desk, fx);
+                None
+            }
+            Kind::Zmtp(zmtp) => {
+                zmtp.answer(fx);
+                None
+            }
+            Kind::OverHttp(socket) => {
+                socket.answer(&answer, fx);
                 None
             }
         };
@@ -260,7 +296,12 @@ impl Session {
         match &self.0 {
             // An Appwrite client that lags is ended, and misses nothing before.
             // A backend's stream has no words of ours in it.
-            Kind::Http(_) | Kind::Appwrite(_) | Kind::Proxied(_) | Kind::Held(_) => {}
+            Kind::Http(_)
+            | Kind::Appwrite(_)
+            | Kind::Proxied(_)
+            | Kind::Held(_)
+            | Kind::OverHttp(_)
+            | Kind::Zmtp(_) => {}
             Kind::Ws(ws) => ws.tell_dropped(dropped, fx),
             Kind::Stream(stream) => stream.tell_dropped(dropped, fx),
         }
@@ -269,7 +310,12 @@ impl Session {
     /// The server ended one of its subscriptions.
     pub fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, fx: &mut Fx<'_>) {
         match &mut self.0 {
-            Kind::Http(_) | Kind::Appwrite(_) | Kind::Proxied(_) | Kind::Held(_) => {}
+            Kind::Http(_)
+            | Kind::Appwrite(_)
+            | Kind::Proxied(_)
+            | Kind::Held(_)
+            | Kind::OverHttp(_)
+            | Kind::Zmtp(_) => {}
             Kind::Ws(ws) => ws.unsubscribed(channel, why, fx),
             Kind::Stream(stream) => stream.unsubscribed(channel, why, fx),
         }
@@ -283,6 +329,8 @@ impl Session {
             Kind::Stream(stream) => stream.farewell(farewell, desk, fx),
             Kind::Appwrite(appwrite) => appwrite.farewell(farewell, desk, fx),
             Kind::Held(held) => held.farewell(fx),
+            Kind::Zmtp(_) => fx.end(End::Flush),
+            Kind::OverHttp(socket) => socket.farewell(fx),
             Kind::Proxied(proxied) => proxied.farewell(desk, fx),
         }
     }
@@ -302,6 +350,7 @@ impl Session {
                 self.become_if(becomes, id, desk, fx);
             }
             Kind::Held(held) => held.origin(id, token, event, desk, fx),
+            Kind::OverHttp(socket) => socket.origin(id, token, event, desk, fx),
             _ => {}
         }
     }
@@ -321,6 +370,7 @@ impl Session {
                 self.become_if(becomes, id, desk, fx);
             }
             Kind::Held(held) => held.publication(id, publication, desk, fx),
+            Kind::OverHttp(socket) => socket.publication(id, publication, desk, fx),
             _ => {}
         }
     }
@@ -328,13 +378,20 @@ impl Session {
     /// Whether it looks at publications that have no shared form, and writes what it likes.
     #[must_use]
     pub const fn looks_at_all(&self) -> bool {
-        matches!(self.0, Kind::Proxied(_) | Kind::Held(_))
+        matches!(self.0, Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_))
     }
 
     /// Deliveries from shared bytes have gone out to it.
     pub fn delivered(&self, now: Now) {
         if let Kind::Held(held) = &self.0 {
             held.touch(now);
+        }
+    }
+
+    /// A channel of GRIP has got its first subscriber, or lost its last one.
+    pub fn topic(&mut self, channel: &ChannelName, is_wanted: bool, fx: &mut Fx<'_>) {
+        if let Kind::Zmtp(zmtp) = &self.0 {
+            zmtp.topic(channel, is_wanted, fx);
         }
     }
 
@@ -363,10 +420,35 @@ impl Session {
         }
     }
 
-    /// Its connection has gone: what it still wants said to others.
-    pub fn gone(&self, desk: &Desk, fx: &mut Fx<'_>) {
-        if let Kind::Held(held) = &self.0 {
-            held.gone(desk, fx);
+    /// A publisher wants its backend to be asked, if it is a WebSocket over HTTP.
+    pub fn refresh(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        if let Kind::OverHttp(socket) = &mut self.0 {
+            socket.refresh(id, desk, fx);
+        }
+    }
+
+    /// Its connection has gone: what it still wants said to others. True if it goes on until
+    /// that is said, and wants to hear what backends do and of the time.
+    pub fn gone(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) -> bool {
+        match &mut self.0 {
+            Kind::Held(held) => {
+                held.gone(desk, fx);
+                false
+            }
+            Kind::OverHttp(socket) => {
+                socket.lost(id, desk, fx);
+                !socket.is_over()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether one that goes on after its connection has said everything.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match &self.0 {
+            Kind::OverHttp(socket) => socket.is_over(),
+            _ => true,
         }
     }
 

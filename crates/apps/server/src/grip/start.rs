@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use throng_config::{Config, Grip as Section, GripRoute};
 use throng_engine::Door;
+use throng_grip::command::ZmqUris;
 use throng_grip::proxy::XffRule;
 use throng_grip::routes::{Domain, Route, Routes, Target, parse_routes};
 use throng_grip::sig::KeyText;
 use throng_origin::{Deliver, Origin, OriginOptions};
-use throng_session::GripOptions;
+use throng_session::{GripOptions, GripSocket};
 use throng_sys::random;
 
 use super::Grip;
@@ -21,6 +22,8 @@ use crate::shard::Mail;
 pub(crate) enum Listener {
     /// `POST /publish/`.
     Http,
+    /// A ZeroMQ socket.
+    Zmq(GripSocket),
 }
 
 /// What all shards have in common.
@@ -58,6 +61,11 @@ impl GripPlan {
                 append: true,
             },
             cdn_loop: String::new(),
+            uris: ZmqUris {
+                command: section.zmq_command.map(tcp),
+                publish_pull: section.zmq_pull.map(tcp),
+                publish_sub: section.zmq_sub.map(tcp),
+            },
             seed: random::seed(),
         };
         Ok(Some(Self {
@@ -97,10 +105,20 @@ pub(crate) fn listeners(config: &Config) -> Vec<(Listener, SocketAddr)> {
     let Some(section) = &config.grip else {
         return Vec::new();
     };
-    let http = section
-        .http_publish
-        .map(|address| (Listener::Http, address));
-    http.into_iter().collect()
+    let zmq = Listener::Zmq;
+    let all = [
+        (Listener::Http, section.http_publish),
+        (zmq(GripSocket::Pull), section.zmq_pull),
+        (zmq(GripSocket::Sub), section.zmq_sub),
+        (zmq(GripSocket::Rep), section.zmq_command),
+    ];
+    let all = all.into_iter();
+    all.filter_map(|(listener, address)| Some((listener, address?)))
+        .collect()
+}
+
+fn tcp(address: SocketAddr) -> String {
+    format!("tcp://{address}")
 }
 
 fn key(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {

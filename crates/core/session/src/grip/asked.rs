@@ -8,6 +8,7 @@ use throng_grip::headers::{Header, HeaderRef};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
 use throng_grip::routes::{Route, Target};
+use throng_grip::ws_events::Handshake;
 use throng_http1::Request;
 use throng_types::Now;
 
@@ -116,7 +117,40 @@ impl Asked {
         }))
     }
 
+    /// A request with a WebSocket's events.
+    pub(crate) fn events(
+        &self,
+        own: Vec<Header>,
+        body: Vec<u8>,
+        grip: &GripDesk,
+        now: Now,
+    ) -> Box<OriginRequest> {
+        let handshake = Handshake::headers(&self.fields());
+        let headers = handshake.iter();
+        let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
+        let fields: Vec<HeaderRef<'_>> = fields.collect();
+        let mut headers = self.headers_of(&fields, &[], grip, now);
+        headers.extend(own);
+        Box::new(OriginRequest {
+            route: self.route.clone(),
+            method: "POST".to_owned(),
+            path: self.route.origin_path(&self.target),
+            headers,
+            body,
+        })
+    }
+
     fn origin_headers(&self, last_ids: &[(&str, &str)], grip: &GripDesk, now: Now) -> Vec<Header> {
+        self.headers_of(&self.fields(), last_ids, grip, now)
+    }
+
+    fn headers_of(
+        &self,
+        fields: &[HeaderRef<'_>],
+        last_ids: &[(&str, &str)],
+        grip: &GripDesk,
+        now: Now,
+    ) -> Vec<Header> {
         let route = &self.route;
         let sig = grip.sig(route, now);
         let peer = self.peer.to_canonical().to_string();
@@ -134,7 +168,7 @@ impl Asked {
             headers: &route.headers,
             cdn_loop: &grip.options.cdn_loop,
         };
-        request_headers(&self.fields(), &rules)
+        request_headers(fields, &rules)
     }
 
     /// Fills in CORS fields, if the route says so.

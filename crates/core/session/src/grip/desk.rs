@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, SigningKey, sign};
+use throng_grip::command::ZmqUris;
 use throng_grip::instruct::KeepAlive;
 use throng_grip::item::Item;
 use throng_grip::proxy::XffRule;
@@ -34,6 +35,8 @@ pub struct GripOptions {
     pub xff: XffRule,
     /// Appended to `CDN-Loop` if not empty.
     pub cdn_loop: String,
+    /// Where publishers connect to by ZeroMQ.
+    pub uris: ZmqUris,
     /// How backends are told apart in the random choices of their clients; any number.
     pub seed: u64,
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Draft, home_of};
-use throng_grip::item::{HttpStreamItem, Item};
+use throng_grip::item::{HttpStreamItem, Item, WsKind, WsMessageItem};
 use throng_http1::{CHUNK_END, encode_chunk_head};
 use throng_hub::Format;
 use throng_types::{ChannelName, Payload, PayloadKind, Publication, ShardId};
@@ -19,6 +19,8 @@ pub const NAMESPACE: &str = "grip";
 pub(crate) const GRIP_CHUNKS: Format = format(7);
 /// A stream to a client of HTTP/1.0: the content alone.
 pub(crate) const GRIP_RAW: Format = format(8);
+/// A WebSocket: the item's message as a frame.
+pub(crate) const GRIP_FRAMES: Format = format(9);
 /// Whoever needs to see the item itself: responses, filters, sequences, WebSockets.
 pub(crate) const GRIP_OWN: Format = format(14);
 
@@ -67,6 +69,10 @@ fn item_of(publication: &Publication) -> Item {
         return item;
     }
     let content = publication.payload.bytes.to_vec();
+    let kind = match publication.payload.kind {
+        PayloadKind::Binary => WsKind::Binary,
+        PayloadKind::Json | PayloadKind::Text => WsKind::Text,
+    };
     Item {
         channel,
         id: None,
@@ -76,10 +82,14 @@ fn item_of(publication: &Publication) -> Item {
         meta: Vec::new(),
         http_response: None,
         http_stream: Some(HttpStreamItem::Send {
+            content: content.clone(),
+            content_filters: None,
+        }),
+        ws_message: Some(WsMessageItem::Send {
+            kind,
             content,
             content_filters: None,
         }),
-        ws_message: None,
     }
 }
 
@@ -103,6 +113,20 @@ impl GripDesk {
 /// the session: an end, a hint, or an item that is not for streams.
 pub(crate) fn encode(form: Format, publication: &Publication, out: &mut Vec<u8>) {
     let item = item_of(publication);
+    let is_for_others =
+        |filters: &Option<Vec<String>>| filters.as_ref().is_some_and(|list| !list.is_empty());
+    if form == GRIP_FRAMES {
+        if let Some(WsMessageItem::Send {
+            kind,
+            content,
+            content_filters,
+        }) = &item.ws_message
+            && !is_for_others(content_filters)
+        {
+            super::over_http::frame(*kind, content, out);
+        }
+        return;
+    }
     let Some(HttpStreamItem::Send {
         content,
         content_filters,
@@ -111,10 +135,7 @@ pub(crate) fn encode(form: Format, publication: &Publication, out: &mut Vec<u8>)
         return;
     };
     // Who is served from shared bytes has no filters.
-    let is_for_others = content_filters
-        .as_ref()
-        .is_some_and(|list| !list.is_empty());
-    if !is_for_others {
+    if !is_for_others(content_filters) {
         stream_bytes(form == GRIP_CHUNKS, content, out);
     }
 }

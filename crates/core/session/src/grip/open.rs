@@ -6,6 +6,7 @@ use throng_grip::routes::{Protocol, Route};
 
 use super::GripDesk;
 use super::asked::Asked;
+use super::over_http::{OverHttp, accept_key};
 use super::proxied::Proxied;
 use crate::Desk;
 use crate::api::{Incoming, Reject};
@@ -46,9 +47,15 @@ pub(crate) fn open(
 ) -> Result<Next, Reject> {
     let request = incoming.request;
     if request.wants_upgrade("websocket") {
-        let sentence =
-            "the route of this path has no backend for WebSockets: its target needs over_http";
-        return Err(Reject::new(501, sentence));
+        if !route.targets.iter().any(|target| target.over_http) {
+            let sentence = "no backend of this path takes WebSockets: a target needs over_http";
+            return Err(Reject::new(501, sentence));
+        }
+        let accept = accept_key(request);
+        let accept = accept.map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))?;
+        let asked = Asked::new(route, request, &[], incoming.peer);
+        let socket = OverHttp::start(incoming.id, asked, accept, desk, fx);
+        return Ok(Next::Becomes(Kind::OverHttp(Box::new(socket))));
     }
     if request.method == "CONNECT" {
         return Err(Reject::new(405, "this is no forward proxy"));
@@ -56,6 +63,5 @@ pub(crate) fn open(
     let asked = Asked::new(route, request, incoming.body, incoming.peer);
     let proxied = Proxied::ask(incoming, asked, grip, fx);
     fx.deadline = Some(None);
-    let _ = desk;
     Ok(Next::Becomes(Kind::Proxied(Box::new(proxied))))
 }

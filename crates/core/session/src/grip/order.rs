@@ -34,6 +34,13 @@ pub enum GripOrder {
         asker: Asker,
         /// What.
         item: Box<Item>,
+        /// Whoever asks waits rather than being refused; they have few items under way.
+        patient: bool,
+    },
+    /// From now on tell [`crate::Session::topic`] which channels have subscribers.
+    Listen {
+        /// Whom.
+        conn: ConnId,
     },
     /// Which item of a channel went out last? Answered to [`crate::Session::last_id`].
     LastId {
@@ -44,4 +51,11 @@ pub enum GripOrder {
     },
     /// Every reliable stream and response asks its backend.
     Recover,
+    /// WebSockets over HTTP ask their backend.
+    Refresh {
+        /// This one.
+        connection: Option<ConnId>,
+        /// All of this channel, by the publisher's name.
+        channel: Option<String>,
+    },
 }

@@ -45,6 +45,7 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>)
                 token: token as u32,
             },
             item: Box::new(item),
+            patient: false,
         }));
     }
     Next::Waits(call)

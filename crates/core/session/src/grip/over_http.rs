@@ -1,0 +1,620 @@
+//! A client's WebSocket whose backend speaks HTTP: frames on one side, requests with events
+//! on the other, and between them a [`Conversation`].
+//!
+//! Rule for "full": what the backend has not taken is bounded by the conversation; then the
+//! client is not read until there is room, and what one read brought too much waits in `stuck`.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use throng_grip::exchange::{OriginEvent, OriginFault, OriginHead};
+use throng_grip::filters::Filtered;
+use throng_grip::headers::Header;
+use throng_grip::instruct::{HoldChannel, ResponseHead};
+use throng_grip::item::{Item, WsKind, WsMessageItem};
+use throng_grip::ws_events::{
+    Command, ControlFault, ControlMessage, Conversation, ConversationLimits, Failure, Phase,
+    WsKeepAlive,
+};
+use throng_hub::{Answer, Command as HubCommand, Format};
+use throng_metrics::Counter;
+use throng_types::{ConnId, Millis, Publication};
+use throng_ws::{
+    CloseFrame, Decoder, Event, Limits, Masking, Opcode, Role, encode_close, encode_header,
+    encode_ping, encode_pong, handshake,
+};
+
+use super::GripDesk;
+use super::asked::Asked;
+use super::follow::Following;
+use super::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
+use super::head::{Framing, encode_head};
+use super::order::GripOrder;
+use crate::Desk;
+use crate::effects::{End, Fx, Order};
+use crate::http::answer_text;
+
+/// How long a client may take to answer a close, in milliseconds.
+const CLOSE_TIMEOUT_MS: u64 = 5_000;
+
+/// See the module's head.
+pub(crate) struct OverHttp {
+    asked: Asked,
+    accept: [u8; 28],
+    conversation: Conversation,
+    /// Of the exchange whose events are waited for.
+    token: u32,
+    /// What has come of its answer.
+    answer: Option<(OriginHead, Vec<u8>)>,
+    reply_bytes_max: usize,
+    decoder: Decoder,
+    /// Bytes that came before the handshake was answered.
+    early: Vec<u8>,
+    stuck: VecDeque<(WsKind, Vec<u8>)>,
+    following: Following,
+    /// Channels at the front that the route gave, and the backend cannot take away.
+    implicit: usize,
+    form: Format,
+    keep_alive: Option<(WsKeepAlive, Millis)>,
+    delayed: Option<(WsKind, Vec<u8>, Millis)>,
+    close_by: Option<Millis>,
+    is_open: bool,
+    close_sent: bool,
+    close_heard: bool,
+}
+
+impl OverHttp {
+    /// For a client whose handshake was checked.
+    pub(super) fn start(
+        id: ConnId,
+        asked: Asked,
+        accept: [u8; 28],
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) -> Self {
+        let target = asked.route.targets.first();
+        let one_event = target.is_some_and(|target| target.one_event);
+        let limits = ConversationLimits {
+            events_max: if one_event { 1 } else { usize::MAX },
+            ..ConversationLimits::default()
+        };
+        let mut commands = Vec::new();
+        let name = desk.node.client_id(id);
+        let conversation = Conversation::start(limits, name.as_str(), &mut commands);
+        let implicit = target.map_or(&[][..], |target| &target.subscriptions[..]);
+        let implicit: Vec<HoldChannel> = implicit.iter().map(|name| plain(name)).collect();
+        let following = Following::new("", &implicit, Vec::new());
+        let mut this = Self {
+            asked,
+            accept,
+            conversation,
+            token: 0,
+            answer: None,
+            reply_bytes_max: limits.reply_bytes_max,
+            decoder: Decoder::new(Role::Server),
+            early: Vec::new(),
+            stuck: VecDeque::new(),
+            implicit: following.channels.len(),
+            following,
+            form: GRIP_FRAMES,
+            keep_alive: None,
+            delayed: None,
+            close_by: None,
+            is_open: false,
+            close_sent: false,
+            close_heard: false,
+        };
+        this.run(id, commands, desk, fx);
+        this
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether nothing more has to be said to the backend.
+    pub(crate) fn is_over(&self) -> bool {
+        self.conversation.phase() == Phase::Done
+    }
+
+    pub(crate) fn bytes(&mut self, id: ConnId, input: &mut [u8], desk: &Desk, fx: &mut Fx<'_>) {
+        if !self.is_open {
+            if self.early.len() + input.len() > desk.limits.head_bytes_max {
+                return fx.end(End::Now);
+            }
+            return self.early.extend_from_slice(input);
+        }
+        if self.close_heard {
+            return;
+        }
+        let limits = Limits {
+            message_bytes_max: self.conversation_bytes_max(desk),
+        };
+        let mut events = Vec::new();
+        let fed = self.decoder.feed(input, &limits, |event| {
+            events.push(match event {
+                Event::Message { opcode, data } => {
+                    let kind = if opcode == Opcode::Text {
+                        WsKind::Text
+                    } else {
+                        WsKind::Binary
+                    };
+                    Told::Message(kind, data.to_vec())
+                }
+                Event::Ping(data) => Told::Message(WsKind::Ping, data.to_vec()),
+                Event::Pong(data) => Told::Message(WsKind::Pong, data.to_vec()),
+                Event::Close(frame) => {
+                    let frame = frame.as_ref();
+                    let reason = frame.map_or("", |frame| frame.reason).as_bytes().to_vec();
+                    Told::Close(frame.map(|frame| frame.code), reason)
+                }
+            });
+            ControlFlow::Continue(())
+        });
+        let mut commands = Vec::new();
+        for event in events {
+            match event {
+                Told::Message(kind, data) => self.say(kind, data, &mut commands, desk, fx),
+                Told::Close(code, reason) => {
+                    self.close_heard = true;
+                    self.conversation.on_close(code, &reason, &mut commands);
+                    // The client's own close is answered when the backend answers it.
+                    self.close_by = Some(fx.now.mono + CLOSE_TIMEOUT_MS);
+                    break;
+                }
+            }
+        }
+        self.run(id, commands, desk, fx);
+        if let Err(fault) = fed {
+            desk.board.count(Counter::BadRequests);
+            self.close(Some(fault.close_code()), fault.reason().as_bytes(), fx);
+            fx.end(End::Flush);
+        }
+        self.settle(desk, fx);
+    }
+
+    fn conversation_bytes_max(&self, desk: &Desk) -> usize {
+        let own_max = ConversationLimits::default().pending_bytes_max;
+        desk.limits.message_bytes_max.min(own_max)
+    }
+
+    fn say(
+        &mut self,
+        kind: WsKind,
+        data: Vec<u8>,
+        commands: &mut Vec<Command>,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        desk.board.count(Counter::MessagesIn);
+        if !self.stuck.is_empty() || data.len() > self.conversation.room_bytes() {
+            self.stuck.push_back((kind, data));
+            fx.pause = Some(true);
+            return;
+        }
+        // There is room.
+        let _ = self.conversation.on_message(kind, data, commands);
+    }
+
+    /// Says what was stuck, as far as there is room.
+    fn unstick(&mut self, commands: &mut Vec<Command>, fx: &mut Fx<'_>) {
+        if self.stuck.is_empty() {
+            return;
+        }
+        while let Some((_, data)) = self.stuck.front()
+            && data.len() <= self.conversation.room_bytes()
+            && let Some((kind, data)) = self.stuck.pop_front()
+        {
+            let _ = self.conversation.on_message(kind, data, commands);
+        }
+        if self.stuck.is_empty() {
+            fx.pause = Some(false);
+        }
+    }
+
+    pub(crate) fn origin(
+        &mut self,
+        id: ConnId,
+        token: u32,
+        event: OriginEvent,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        if token != self.token {
+            return;
+        }
+        let mut commands = Vec::new();
+        match event {
+            OriginEvent::Head(head) => {
+                self.answer = Some((head, Vec::new()));
+                return;
+            }
+            OriginEvent::Body(bytes) => {
+                let Some((_, body)) = &mut self.answer else {
+                    return;
+                };
+                body.extend_from_slice(&bytes);
+                if body.len() <= self.reply_bytes_max {
+                    return;
+                }
+                fx.orders.push(Order::Grip(GripOrder::Forget { conn: id }));
+                self.answered(&mut commands, fx);
+            }
+            OriginEvent::End => self.answered(&mut commands, fx),
+            OriginEvent::Failed(failure) => {
+                desk.board.count(Counter::GripOriginFailures);
+                self.answer = None;
+                let failure = match failure.fault {
+                    OriginFault::Unreachable | OriginFault::Busy => Failure::Unreachable,
+                    OriginFault::Unsent => Failure::Unsent,
+                    OriginFault::Timeout | OriginFault::Cut | OriginFault::Garbage => Failure::Sent,
+                };
+                let jitter_ms = desk.grip.as_ref().map_or(0, GripDesk::chance) % 1000;
+                let now = fx.now.mono;
+                self.conversation
+                    .on_failure(now, failure, jitter_ms, &mut commands);
+            }
+        }
+        self.unstick(&mut commands, fx);
+        self.run(id, commands, desk, fx);
+        self.settle(desk, fx);
+    }
+
+    fn answered(&mut self, commands: &mut Vec<Command>, fx: &Fx<'_>) {
+        let Some((head, body)) = self.answer.take() else {
+            return;
+        };
+        self.token += 1;
+        let fields = head.fields();
+        let head = ResponseHead {
+            code: head.code,
+            reason: &head.reason,
+            headers: &fields,
+        };
+        self.conversation
+            .on_response(fx.now.mono, head, &body, commands);
+    }
+
+    /// Carries out what the conversation wants.
+    fn run(&mut self, id: ConnId, commands: Vec<Command>, desk: &Desk, fx: &mut Fx<'_>) {
+        for command in commands {
+            match command {
+                Command::Request { headers, body } => self.ask(id, headers, body, desk, fx),
+                Command::Accept { headers } => self.open(id, &headers, fx),
+                Command::Reject {
+                    code,
+                    headers,
+                    body,
+                } => {
+                    let framing = Framing::Length(body.len() as u64);
+                    encode_head(code, None, &headers, framing, false, fx.out);
+                    fx.out.extend_from_slice(&body);
+                    fx.end(End::Flush);
+                }
+                Command::Send { kind, content } => self.send(kind, &content, fx),
+                Command::Control(control) => self.control(id, control, desk, fx),
+                Command::ControlFault(fault) => {
+                    desk.board.count(Counter::GripInstructFaults);
+                    if matches!(fault, ControlFault::TooManyFilters(_)) {
+                        self.close(Some(1011), b"too many filters", fx);
+                    }
+                }
+                Command::Close { code, reason } => self.close(code, &reason, fx),
+                Command::Abort(_) => fx.end(End::Flush),
+            }
+        }
+        if self.is_open && !self.early.is_empty() {
+            let mut early = std::mem::take(&mut self.early);
+            self.bytes(id, &mut early, desk, fx);
+        }
+    }
+
+    fn ask(&mut self, conn: ConnId, own: Vec<Header>, body: Vec<u8>, desk: &Desk, fx: &mut Fx<'_>) {
+        let Some(grip) = desk.grip.as_ref() else {
+            return;
+        };
+        self.token += 1;
+        self.answer = None;
+        let request = self.asked.events(own, body, grip, fx.now);
+        fx.orders.push(Order::Grip(GripOrder::Ask {
+            conn,
+            token: self.token,
+            request,
+        }));
+    }
+
+    fn open(&mut self, id: ConnId, headers: &[Header], fx: &mut Fx<'_>) {
+        self.is_open = true;
+        const OWN: [&str; 3] = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Version"];
+        let theirs = headers.iter();
+        let theirs = theirs.filter(|header| !OWN.iter().any(|name| header.is(name)));
+        let mut all = vec![
+            Header::new("Upgrade", "websocket"),
+            Header::new("Sec-WebSocket-Accept", self.accept),
+        ];
+        all.extend(theirs.cloned());
+        // `Connection: Upgrade` belongs to the hop, which the encoder keeps to itself.
+        let mut head = Vec::new();
+        encode_head(101, None, &all, Framing::None(None), true, &mut head);
+        head.truncate(head.len() - 2);
+        fx.out.extend_from_slice(&head);
+        fx.out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
+        self.following.subscribe(id, self.form, fx);
+    }
+
+    fn send(&mut self, kind: WsKind, content: &[u8], fx: &mut Fx<'_>) {
+        if self.close_sent || !self.is_open {
+            return;
+        }
+        frame(kind, content, fx.out);
+        self.touch(fx.now.mono);
+    }
+
+    fn touch(&mut self, now: Millis) {
+        if let Some((keep_alive, at)) = &mut self.keep_alive
+            && !keep_alive.is_interval
+        {
+            *at = now + u64::from(keep_alive.timeout_s) * 1000;
+        }
+    }
+
+    fn close(&mut self, code: Option<u16>, reason: &[u8], fx: &mut Fx<'_>) {
+        if self.close_sent {
+            return;
+        }
+        self.close_sent = true;
+        let reason = String::from_utf8_lossy(reason);
+        let mut end = reason.len().min(123);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        let reason = &reason[..end];
+        let code = code.filter(|&code| throng_ws::close_code_valid(code));
+        encode_close(
+            Masking::Server,
+            code.map(|code| CloseFrame { code, reason }),
+            fx.out,
+        );
+        self.close_by = Some(fx.now.mono + CLOSE_TIMEOUT_MS);
+    }
+
+    fn control(&mut self, id: ConnId, control: ControlMessage, desk: &Desk, fx: &mut Fx<'_>) {
+        match control {
+            ControlMessage::Subscribe { channel, filters } => {
+                let prefix = &self.asked.route.channel_prefix;
+                let wanted = HoldChannel {
+                    filters,
+                    ..plain(&channel)
+                };
+                let new = Following::new(prefix, &[wanted], Vec::new());
+                let Some(new) = new.channels.into_iter().next() else {
+                    return desk.board.count(Counter::GripInstructFaults);
+                };
+                let is_full = self.following.channels.len() >= desk.limits.channels_max;
+                if is_full || self.following.find(&new.channel).is_some() {
+                    return;
+                }
+                let needs_look = !new.filters.is_empty();
+                let added = new.channel.clone();
+                self.following.channels.push(new);
+                if needs_look && self.form != GRIP_OWN {
+                    // One form for all subscriptions of a connection.
+                    self.following.leave(id, fx);
+                    self.form = GRIP_OWN;
+                    self.following.subscribe(id, self.form, fx);
+                } else {
+                    self.following
+                        .subscribe_those(id, self.form, |channel| *channel == added, fx);
+                }
+            }
+            ControlMessage::Unsubscribe { channel } => {
+                let Some(channel) = hub_channel(&self.asked.route.channel_prefix, &channel) else {
+                    return;
+                };
+                if let Some(at) = self
+                    .following
+                    .find(&channel)
+                    .filter(|&at| at >= self.implicit)
+                {
+                    self.following.channels.remove(at);
+                    fx.hub(HubCommand::Unsubscribe { conn: id, channel });
+                }
+            }
+            // The conversation has let go already; and there are no sessions of that kind.
+            ControlMessage::Detach | ControlMessage::Session { .. } => {}
+            ControlMessage::SetMeta { name, value } => {
+                self.following.meta.retain(|(known, _)| *known != name);
+                self.following.meta.extend(value.map(|value| (name, value)));
+            }
+            ControlMessage::KeepAlive(keep_alive) => {
+                let now = fx.now.mono;
+                self.keep_alive = keep_alive.map(|keep_alive| {
+                    let at = now + u64::from(keep_alive.timeout_s) * 1000;
+                    (keep_alive, at)
+                });
+            }
+            ControlMessage::SendDelayed {
+                kind,
+                content,
+                timeout_s,
+            } => {
+                let at = fx.now.mono + u64::from(timeout_s) * 1000;
+                self.delayed = Some((kind, content, at));
+            }
+            ControlMessage::FlushDelayed => {
+                if let Some((kind, content, _)) = self.delayed.take() {
+                    self.send(kind, &content, fx);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn publication(
+        &mut self,
+        id: ConnId,
+        publication: &Arc<Publication>,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        let Some(grip) = desk.grip.as_ref() else {
+            return;
+        };
+        let Some(at) = self.following.find(&publication.channel) else {
+            return;
+        };
+        let item = grip.item(publication);
+        match &item.ws_message {
+            None | Some(WsMessageItem::Nothing) => {}
+            Some(WsMessageItem::Refresh) => self.refresh(id, desk, fx),
+            Some(WsMessageItem::Close { code, reason }) => {
+                self.close(code.or(Some(1000)), reason.as_bytes(), fx);
+                self.settle(desk, fx);
+            }
+            Some(WsMessageItem::Send {
+                kind,
+                content,
+                content_filters,
+            }) => self.deliver(
+                at,
+                &item,
+                (*kind, content, content_filters.as_deref()),
+                desk,
+                fx,
+            ),
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        at: usize,
+        item: &Item,
+        (kind, content, content_filters): (WsKind, &[u8], Option<&[String]>),
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        if !self.following.channels[at]
+            .filters
+            .match_content_filters(content_filters)
+        {
+            return;
+        }
+        match self.following.filter(at, item, content) {
+            Ok(Filtered::Send(content)) => {
+                let content = content.into_owned();
+                self.send(kind, &content, fx);
+                self.settle(desk, fx);
+            }
+            Ok(Filtered::Drop) => {}
+            Err(_) => desk.board.count(Counter::GripFilterFaults),
+        }
+    }
+
+    /// Asks the backend, also without an event.
+    pub(crate) fn refresh(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        let mut commands = Vec::new();
+        self.conversation.refresh(&mut commands);
+        self.run(id, commands, desk, fx);
+        self.settle(desk, fx);
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer, fx: &mut Fx<'_>) {
+        if let Answer::Subscribed { result: Err(_), .. } = answer {
+            self.close(Some(1013), b"no room for this subscription", fx);
+        }
+    }
+
+    pub(crate) fn timeout(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        let now = fx.now.mono;
+        if self.close_by.is_some_and(|at| at <= now) {
+            return fx.end(End::Flush);
+        }
+        if let Some((keep_alive, at)) = self.keep_alive.clone()
+            && at <= now
+        {
+            self.send(keep_alive.kind, &keep_alive.content, fx);
+            let at = now + u64::from(keep_alive.timeout_s) * 1000;
+            self.keep_alive = Some((keep_alive, at));
+            desk.board.count(Counter::Pings);
+        }
+        if let Some((kind, content, _)) = self.delayed.take_if(|(_, _, at)| *at <= now) {
+            self.send(kind, &content, fx);
+        }
+        let mut commands = Vec::new();
+        self.conversation.on_timeout(now, &mut commands);
+        self.run(id, commands, desk, fx);
+        self.settle(desk, fx);
+    }
+
+    /// Sets the deadline, and ends what is over.
+    fn settle(&mut self, desk: &Desk, fx: &mut Fx<'_>) {
+        let _ = desk;
+        let is_done = self.is_over() && (self.close_sent || self.close_heard);
+        if is_done && (self.close_heard || !self.is_open) {
+            return fx.end(End::Flush);
+        }
+        if self.close_sent && self.close_heard && self.is_over() {
+            return fx.end(End::Flush);
+        }
+        let deadlines = [
+            self.conversation.next_timeout(),
+            self.keep_alive.as_ref().map(|(_, at)| *at),
+            self.delayed.as_ref().map(|(_, _, at)| *at),
+            self.close_by,
+        ];
+        fx.deadline = Some(deadlines.into_iter().flatten().min());
+    }
+
+    /// The connection has gone; what the backend must hear of it is still said.
+    pub(crate) fn lost(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
+        let mut commands = Vec::new();
+        self.conversation.on_lost(&mut commands);
+        self.run(id, commands, desk, fx);
+    }
+
+    pub(crate) fn farewell(&mut self, fx: &mut Fx<'_>) {
+        if self.is_open {
+            // "Service restart" (RFC 6455, registry of close codes).
+            self.close(Some(1012), b"", fx);
+        } else {
+            answer_text(503, "the server is going down", &[], false, fx);
+        }
+        fx.end(End::Flush);
+    }
+}
+
+/// What a client has said.
+enum Told {
+    Message(WsKind, Vec<u8>),
+    Close(Option<u16>, Vec<u8>),
+}
+
+fn plain(name: &str) -> HoldChannel {
+    HoldChannel {
+        name: name.to_owned(),
+        prev_id: None,
+        filters: throng_grip::filters::Filters::default(),
+    }
+}
+
+/// Appends a message as one frame.
+pub(super) fn frame(kind: WsKind, content: &[u8], out: &mut Vec<u8>) {
+    // Control frames hold no more (RFC 6455 section 5.5).
+    let control = &content[..content.len().min(125)];
+    let opcode = match kind {
+        WsKind::Text => Opcode::Text,
+        WsKind::Binary => Opcode::Binary,
+        WsKind::Ping => return encode_ping(Masking::Server, control, out),
+        WsKind::Pong => return encode_pong(Masking::Server, control, out),
+    };
+    encode_header(Masking::Server, opcode, content.len(), out);
+    out.extend_from_slice(content);
+}
+
+/// Checks a client's handshake.
+pub(super) fn accept_key(
+    request: &throng_http1::Request<'_>,
+) -> Result<[u8; 28], handshake::Refusal> {
+    let accepted = handshake::accept(request.method, |name| request.header(name));
+    accepted.map(|accept| accept.key)
+}
