@@ -41,7 +41,7 @@ impl Observer {
         board.add(Counter::DroppedClose, slow);
         board.add(Counter::SlowConsumers, slow + now.lagged - before.lagged);
         let hub = app.hub().stats();
-        board.set(Gauge::Channels, hub.channels as u64);
+        board.set(Gauge::Channels, hub.home.streams as u64);
         board.set(Gauge::Subscriptions, hub.subscriptions as u64);
         board.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
         board.set(

@@ -33,8 +33,8 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// The client asks for a channel. From then on its deliveries share the connection's queue,
-    /// and where one channel may drop the oldest, those of all may go.
+    /// The client asks for a channel. From then on its deliveries share the connection's queue;
+    /// where it may drop the oldest, the connection's cursor may pass over them.
     pub(crate) fn asks(&mut self, channel: usize, witness: &Witness) {
         self.lossy |= witness.is_lossy(channel);
     }
@@ -81,7 +81,7 @@ impl Feed {
         self.tracks.get(&channel).is_some_and(|track| track.active)
     }
 
-    /// Whether deliveries of this connection may be dropped.
+    /// Whether deliveries of some channel of this connection may be dropped.
     pub(crate) const fn is_lossy(&self) -> bool {
         self.lossy
     }
@@ -120,7 +120,7 @@ impl Feed {
             "{name}: n={n} at place {place} is doubled or late, expected {expected}: {track:?}"
         );
         assert!(
-            place == expected || self.lossy,
+            place == expected || witness.is_lossy(channel),
             "{name}: lost {expected} to {}, got n={n}: {track:?}",
             place - 1
         );
@@ -138,7 +138,7 @@ impl Feed {
             let next = witness.next_place(channel, track.last, track.recovered_to);
             let late = witness.last_place(channel) + 1 - next;
             assert!(
-                late == 0 || self.lossy,
+                late == 0 || witness.is_lossy(channel),
                 "{}: {late} are owed: {track:?}",
                 witness.name(channel)
             );

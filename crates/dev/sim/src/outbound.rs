@@ -20,6 +20,8 @@ struct Item {
     bytes: Vec<u8>,
     /// The channel of a delivery; own bytes have none.
     key: Option<u32>,
+    /// Its channel would rather end the connection than lose it.
+    stays: bool,
 }
 
 #[derive(Default)]
@@ -78,6 +80,7 @@ impl Outbound {
         let item = Item {
             bytes: bytes.to_vec(),
             key: None,
+            stays: true,
         };
         if let Some(open) = self.open.as_mut() {
             self.items.insert(*open, item);
@@ -93,6 +96,7 @@ impl Outbound {
         self.items.push_back(Item {
             bytes: frame.to_vec(),
             key: Some(u32::MAX),
+            stays: true,
         });
     }
 
@@ -124,6 +128,7 @@ impl Outbound {
         self.items.push_back(Item {
             bytes: frame.to_vec(),
             key: Some(key),
+            stays: overflow == Overflow::Close,
         });
         Pushed::Queued { dropped }
     }
@@ -131,7 +136,7 @@ impl Outbound {
     /// Forgets the oldest delivery that has not begun to leave; of one channel, if it is given.
     fn forget_first(&mut self, key: Option<u32>) -> bool {
         let first = usize::from(self.begun > 0);
-        let fits = |item: &Item| item.key.is_some() && (key.is_none() || item.key == key);
+        let fits = |item: &Item| !item.stays && (key.is_none() || item.key == key);
         let Some(at) = (first..self.items.len()).find(|&at| fits(&self.items[at])) else {
             return false;
         };

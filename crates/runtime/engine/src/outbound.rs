@@ -9,7 +9,9 @@
 //!
 //! Invariants
 //! - `bytes` equals the bytes of all items less `head_sent`.
-//! - An item whose first byte the kernel has taken is never dropped.
+//! - An item whose first byte the kernel has taken is never dropped, nor is a frame of a
+//!   channel that says [`Overflow::Close`]: another channel of the connection may shed only
+//!   what is its like.
 //! - Own bytes leave in the order in which they were appended, among the frames; while
 //!   the queue is held they overtake the frames that came after it was, and there are no
 //!   own bytes behind those.
@@ -41,12 +43,12 @@ pub(crate) enum Pushed {
 
 enum Item {
     /// The next bytes of `own`.
-    Own {
-        bytes: u32,
-    },
+    Own { bytes: u32 },
     Frame {
         frame: Frame,
         key: u32,
+        /// Its channel would rather end the connection than lose it.
+        stays: bool,
     },
 }
 
@@ -149,6 +151,7 @@ impl Outbound {
         self.items.push_back(Item::Frame {
             frame: frame.clone(),
             key: u32::MAX,
+            stays: true,
         });
     }
 
@@ -188,13 +191,15 @@ impl Outbound {
         self.items.push_back(Item::Frame {
             frame: frame.clone(),
             key,
+            stays: overflow == Overflow::Close,
         });
         Pushed::Queued { dropped }
     }
 
     /// Whether the item at a place may be forgotten.
     fn droppable(&self, at: usize) -> bool {
-        (at > 0 || self.head_sent == 0) && matches!(self.items[at], Item::Frame { .. })
+        (at > 0 || self.head_sent == 0)
+            && matches!(self.items[at], Item::Frame { stays: false, .. })
     }
 
     fn drop_where(&mut self, doomed: impl Fn(u32) -> bool) -> u32 {

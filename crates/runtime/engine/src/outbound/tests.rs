@@ -149,3 +149,18 @@ fn a_large_reply_leaves_deliveries_their_room() {
     let pushed = queue.push_frame(&frame("12345"), 1, Overflow::Close, 8);
     assert_eq!(pushed, Pushed::Full);
 }
+
+#[test]
+fn a_channel_that_sheds_does_not_shed_for_one_that_closes() {
+    let mut queue = Outbound::default();
+    let push = |queue: &mut Outbound, overflow, text: &str| {
+        queue.push_frame(&frame(text), 1, overflow, 12)
+    };
+    push(&mut queue, Overflow::Close, "kept ");
+    push(&mut queue, Overflow::DropOldest, "shed ");
+    let pushed = push(&mut queue, Overflow::DropOldest, "new ");
+    assert_eq!(pushed, Pushed::Queued { dropped: 1 });
+    let pushed = push(&mut queue, Overflow::DropOldest, "too large");
+    assert_eq!(pushed, Pushed::Queued { dropped: 2 });
+    assert_eq!(drain(&mut queue, 100), "kept ");
+}
