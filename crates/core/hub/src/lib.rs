@@ -1,7 +1,7 @@
 //! One shard's hub: who subscribes to what here, and how a publication reaches them.
 //!
 //! A hub is told what happened ([`Command`]s from sessions, [`Mail`] from other
-//! shards' hubs) and says what follows through a [`Sink`]. It holds the [`Home`] of
+//! shards' hubs) and says what follows through a [`Sink`]. It holds the [`throng_broker::Home`] of
 //! the channels that hash to its shard.
 //!
 //! # Why nothing is lost or doubled
@@ -15,7 +15,7 @@
 //! second kind and never the first.
 //!
 //! Fan-out is done in slices, so a member may join while publications are still
-//! on their way to older members; [`sweep`] says how each gets exactly its own.
+//! on their way to older members; the module `sweep` says how each gets exactly its own.
 //!
 //! Never: sockets, wire formats, the clock. Nothing here is locked or shared.
 

@@ -179,10 +179,17 @@ impl<'h> Iterator for Parameters<'h> {
 /// have become `_`, control characters in a value become spaces (RFC 9110 section 5.5).
 pub fn write_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
     let is_odd = |byte: u8| byte <= b' ' || byte == b':' || byte >= 127;
-    out.extend(name.bytes().map(|byte| if is_odd(byte) { b'_' } else { byte }));
+    out.extend(
+        name.bytes()
+            .map(|byte| if is_odd(byte) { b'_' } else { byte }),
+    );
     out.extend_from_slice(b": ");
     let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 127;
-    out.extend(value.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
+    out.extend(
+        value
+            .iter()
+            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
+    );
     out.extend_from_slice(b"\r\n");
 }
 
