@@ -96,7 +96,7 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
     let wanted = config.engine.shards as usize;
     let shards = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
     let mut shared = Shared::new(&options, shards)?;
-    let (listeners, clients, api) = listen(config, shards)?;
+    let (listeners, clients, api, grip) = listen(config, shards)?;
     let started = Instant::now();
     let limits = ConnLimits {
         queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
@@ -118,8 +118,11 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
         None => Vec::new(),
     }
     .into_iter();
-    if let Some(grip) = &mut shared.grip {
-        grip.start(&doors)?;
+    let wanted = shared.grip_listeners.iter().copied();
+    let grip: Vec<(Listener, SocketAddr)> = wanted.zip(grip).collect();
+    if let Some(plan) = &mut shared.grip {
+        plan.bound(&grip);
+        plan.start(&doors)?;
     }
     let mut threads = Vec::new();
     for seat in seats {
@@ -138,6 +141,10 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
     Ok(Handle {
         clients,
         api,
+        grip: grip
+            .into_iter()
+            .map(|(listener, at)| (listener.option(), at))
+            .collect(),
         doors,
         threads,
         drain,
@@ -153,8 +160,13 @@ fn run(seat: Seat<Mail>, shared: &Shared, room: Option<Part>) -> io::Result<()> 
         .map(drop)
 }
 
-/// Listeners per shard, and the addresses that they have: those of clients and the API's.
-type Listeners = (Vec<Vec<OwnedFd>>, Vec<SocketAddr>, SocketAddr);
+/// Listeners per shard, and the addresses that they have: those of clients, the API's, GRIP's.
+type Listeners = (
+    Vec<Vec<OwnedFd>>,
+    Vec<SocketAddr>,
+    SocketAddr,
+    Vec<SocketAddr>,
+);
 
 fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
     let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
@@ -179,9 +191,9 @@ fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
         }
         bound.push(address);
     }
-    let api = bound[config.listen.client.len()];
-    bound.truncate(config.listen.client.len());
-    Ok((per_shard, bound, api))
+    let grip = bound.split_off(config.listen.client.len() + 1);
+    let api = bound.pop().unwrap_or(config.listen.api);
+    Ok((per_shard, bound, api, grip))
 }
 
 /// Whether nobody listens there yet. Sharing a port is how shards divide connections, so

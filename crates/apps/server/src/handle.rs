@@ -32,6 +32,7 @@ pub enum ServeError {
 pub struct Handle {
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
+    pub(crate) grip: Vec<(&'static str, SocketAddr)>,
     pub(crate) doors: Vec<Door<Mail>>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
     pub(crate) drain: DrainOptions,
@@ -48,6 +49,12 @@ impl Handle {
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
+    }
+
+    /// Where GRIP's publishers connect, by the options of `[grip]`.
+    #[must_use]
+    pub fn grip_addresses(&self) -> &[(&'static str, SocketAddr)] {
+        &self.grip
     }
 
     /// Whether every shard is at work. Once one has ended, so should the others.

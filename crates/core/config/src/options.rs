@@ -287,6 +287,8 @@ section! {
         "zmq_command" zmq_command: Option<SocketAddr>, Opt<Endpoint>, None, Rule::ANY.example("\"tcp://127.0.0.1:5563\"");
         /// The key that signs the `Grip-Sig` header of requests to backends.
         "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None, Rule::ANY.secret().example("\"a long random text\"").unset("requests are not signed");
+        /// Who signs, the claim `iss` of that header.
+        "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY;
         /// A file of routes in Pushpin's format, read beside the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None, Rule::ANY.example("\"/etc/pushpin/routes\"");
     }
@@ -303,6 +305,14 @@ section! {
         "path" path: String, PathPrefix, String::new(), Rule::ANY.example("\"/\"");
         /// The backends; the first that answers is used.
         "origin" origin: Vec<String>, List<HttpUrl>, Vec::new(), Rule::ANY.example("[\"http://127.0.0.1:9000\"]");
+        /// Whether WebSockets reach the backends as HTTP requests with events. Without it WebSockets are refused.
+        "over_http" over_http: bool, Bool, false, Rule::ANY;
+        /// Goes in front of the channel names that the backends use.
+        "channel_prefix" channel_prefix: Option<String>, Opt<Text>, None, Rule::ANY.example("\"site-\"");
+        /// Whether CORS headers that the backends leave out are filled in, so that pages of any origin may ask.
+        "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
+        /// Whether clients are told what went wrong with a backend, addresses included.
+        "debug" debug: bool, Bool, false, Rule::ANY;
         /// How long connecting to a backend may take.
         "connect_timeout" connect_timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(10, HOUR);
         /// How long a backend may take to answer.

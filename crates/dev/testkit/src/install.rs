@@ -42,25 +42,45 @@ pub(crate) fn javascript() -> &'static Path {
 /// The interpreter of an environment with the Python packages of `tests/e2e/python`.
 pub(crate) fn python() -> &'static Path {
     static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();
-    INTERPRETER.get_or_init(|| {
-        let from = binary::root().join("tests/e2e/python");
-        let pins = ["requirements.txt"];
-        let install = |folder: &Path| {
-            run(Command::new("python3")
-                .args(["-m", "venv", "--clear"])
-                .arg(folder));
-            let mut pip = Command::new(folder.join("bin/python"));
-            pip.args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--requirement",
-            ]);
-            run(pip.arg(from.join(pins[0])));
-        };
-        once("python", &from, &pins, install).join("bin/python")
+    INTERPRETER.get_or_init(|| python_of("python", "tests/e2e/python"))
+}
+
+/// The interpreter of an environment with the Python packages that the file `requirements.txt`
+/// of a folder pins. `name` tells environments apart below `target/`.
+#[must_use]
+pub fn python_of(name: &str, folder: &str) -> PathBuf {
+    let from = binary::root().join(folder);
+    let pins = ["requirements.txt"];
+    let install = |folder: &Path| {
+        run(Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(folder));
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        ]);
+        run(pip.arg(from.join(pins[0])));
+    };
+    once(name, &from, &pins, install).join("bin/python")
+}
+
+/// A folder with the npm packages that another one pins.
+#[must_use]
+pub fn javascript_of(name: &str, folder: &str) -> PathBuf {
+    let from = binary::root().join(folder);
+    let pins = ["package.json", "package-lock.json"];
+    once(name, &from, &pins, |folder| {
+        for pin in pins {
+            fs::copy(from.join(pin), folder.join(pin)).expect("a copy below target");
+        }
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        run(npm.current_dir(folder));
     })
 }
 

@@ -20,6 +20,7 @@ mod wire;
 pub mod exposition;
 
 pub use browser::Browser;
+pub use install::{javascript_of, python_of};
 pub use patience::{DEADLINE, until};
 pub use process::Process;
 pub use proxy::Proxy;

@@ -100,11 +100,21 @@ impl Setup {
         Server {
             clients: address("clients"),
             api: address("api"),
+            grip: grip(&serving),
             api_key: self.api_key.clone(),
             process,
             _folder: folder,
         }
     }
+}
+
+/// `option=address`, with commas between.
+fn grip(serving: &Value) -> Vec<(String, SocketAddr)> {
+    let text = serving["grip"].as_str().unwrap_or_default();
+    let parts = text.split(',').filter_map(|part| part.split_once('='));
+    parts
+        .filter_map(|(option, address)| Some((option.to_owned(), address.parse().ok()?)))
+        .collect()
 }
 
 /// Both limits, since a server raises the soft one to the hard one.
@@ -119,6 +129,7 @@ fn limited(most: u32) -> Command {
 pub struct Server {
     clients: SocketAddr,
     api: SocketAddr,
+    grip: Vec<(String, SocketAddr)>,
     api_key: Option<String>,
     process: Process,
     _folder: TempDir,
@@ -135,6 +146,19 @@ impl Server {
     #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
+    }
+
+    /// Where a port of `[grip]` is, by its option.
+    ///
+    /// # Panics
+    /// If it is not configured.
+    #[must_use]
+    #[track_caller]
+    pub fn grip(&self, option: &str) -> SocketAddr {
+        let found = self.grip.iter().find(|(known, _)| known == option);
+        found
+            .unwrap_or_else(|| panic!("grip.{option} is not configured"))
+            .1
     }
 
     /// A request to the API port, with the key if there is one.

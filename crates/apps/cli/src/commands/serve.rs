@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result {
         config: &config,
         clients: handle.client_addresses(),
         api: handle.api_address(),
+        grip: handle.grip_addresses(),
         report: &report,
     };
     match config.log.format {

@@ -7,7 +7,7 @@ use throng_config::{Config, Grip as Section, GripRoute};
 use throng_engine::Door;
 use throng_grip::command::ZmqUris;
 use throng_grip::proxy::XffRule;
-use throng_grip::routes::{Domain, Route, Routes, Target, parse_routes};
+use throng_grip::routes::{BadOrigin, Domain, Route, Routes, Target, parse_routes};
 use throng_grip::sig::KeyText;
 use throng_origin::{Deliver, Origin, OriginOptions};
 use throng_session::{GripOptions, GripSocket};
@@ -52,7 +52,7 @@ impl GripPlan {
         };
         let options = GripOptions {
             routes,
-            sig_iss: "pushpin".to_owned(),
+            sig_iss: section.sig_iss.clone(),
             sig_key,
             route_keys,
             body_bytes_max: config.limits.publish_bytes_max as usize,
@@ -61,17 +61,29 @@ impl GripPlan {
                 append: true,
             },
             cdn_loop: String::new(),
-            uris: ZmqUris {
-                command: section.zmq_command.map(tcp),
-                publish_pull: section.zmq_pull.map(tcp),
-                publish_sub: section.zmq_sub.map(tcp),
-            },
+            uris: ZmqUris::default(),
             seed: random::seed(),
         };
         Ok(Some(Self {
             options: Arc::new(options),
             origin: None,
         }))
+    }
+
+    /// Notes where the ports of [`listeners`] are.
+    pub(crate) fn bound(&mut self, addresses: &[(Listener, SocketAddr)]) {
+        let Some(options) = Arc::get_mut(&mut self.options) else {
+            return;
+        };
+        for &(listener, address) in addresses {
+            let uri = Some(format!("tcp://{address}"));
+            match listener {
+                Listener::Http => {}
+                Listener::Zmq(GripSocket::Pull) => options.uris.publish_pull = uri,
+                Listener::Zmq(GripSocket::Sub) => options.uris.publish_sub = uri,
+                Listener::Zmq(GripSocket::Rep) => options.uris.command = uri,
+            }
+        }
     }
 
     /// Starts the driver.
@@ -100,6 +112,18 @@ impl GripPlan {
     }
 }
 
+impl Listener {
+    /// The option that names it.
+    pub(crate) const fn option(self) -> &'static str {
+        match self {
+            Self::Http => "http_publish",
+            Self::Zmq(GripSocket::Pull) => "zmq_pull",
+            Self::Zmq(GripSocket::Sub) => "zmq_sub",
+            Self::Zmq(GripSocket::Rep) => "zmq_command",
+        }
+    }
+}
+
 /// The ports that are configured, in the order of the table.
 pub(crate) fn listeners(config: &Config) -> Vec<(Listener, SocketAddr)> {
     let Some(section) = &config.grip else {
@@ -115,10 +139,6 @@ pub(crate) fn listeners(config: &Config) -> Vec<(Listener, SocketAddr)> {
     let all = all.into_iter();
     all.filter_map(|(listener, address)| Some((listener, address?)))
         .collect()
-}
-
-fn tcp(address: SocketAddr) -> String {
-    format!("tcp://{address}")
 }
 
 fn key(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
@@ -158,11 +178,18 @@ fn routes(section: &Section) -> Result<Routes, StartError> {
 }
 
 fn route(wanted: &GripRoute) -> Result<Route, String> {
-    let targets = wanted.origin.iter().map(|url| Target::from_url(url));
+    let targets = wanted.origin.iter().map(|url| {
+        let mut target = Target::from_url(url)?;
+        target.over_http = wanted.over_http;
+        Ok::<_, BadOrigin>(target)
+    });
     let targets: Result<Vec<_>, _> = targets.collect();
     Ok(Route {
         domain: Domain::Any,
         path_prefix: wanted.path.clone(),
+        channel_prefix: wanted.channel_prefix.clone().unwrap_or_default(),
+        auto_cross_origin: wanted.cross_origin,
+        debug: wanted.debug,
         connect_timeout_ms: wanted.connect_timeout_ms,
         response_timeout_ms: wanted.response_timeout_ms,
         targets: targets.map_err(|fault| fault.to_string())?,

@@ -15,6 +15,8 @@ pub(super) struct Facts<'a> {
     /// As bound, so without port 0.
     pub(super) clients: &'a [SocketAddr],
     pub(super) api: SocketAddr,
+    /// Where GRIP's publishers connect, by the options of `[grip]`.
+    pub(super) grip: &'a [(&'static str, SocketAddr)],
     pub(super) report: &'a Report,
 }
 
@@ -51,6 +53,15 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     }
     let api = reachable(facts.api);
     row(&mut out, "publish", &curl(facts));
+    for (option, address) in facts.grip {
+        let scheme = if option.starts_with("zmq") {
+            "tcp"
+        } else {
+            "http"
+        };
+        let text = format!("{scheme}://{}   (GRIP, {option})", reachable(*address));
+        row(&mut out, "", &text);
+    }
     row(&mut out, "dashboard", &format!("http://{api}/"));
     for line in access(facts.config) {
         row(&mut out, "access", &line);
@@ -62,10 +73,15 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
 /// For machines.
 pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
     let clients: Vec<String> = facts.clients.iter().map(SocketAddr::to_string).collect();
+    let grip = facts.grip.iter();
+    let grip: Vec<String> = grip
+        .map(|(option, address)| format!("{option}={address}"))
+        .collect();
     tracing::info!(
         version = VERSION,
         clients = clients.join(","),
         api = %facts.api,
+        grip = grip.join(","),
         open_mode = facts.config.open_mode(),
         holds_connections = facts.report.holds_connections,
         binds_first = facts.report.binds_first,
@@ -148,6 +164,7 @@ mod tests {
             config: &config,
             clients: &config.listen.client,
             api: config.listen.api,
+            grip: &[],
             report: &report,
         };
         let text = text(&facts, Paint::none());

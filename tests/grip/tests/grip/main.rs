@@ -1,0 +1,9 @@
+//! One binary for all tests of GRIP.
+
+mod clients;
+mod eventstream;
+mod faults;
+mod holds;
+mod links;
+mod sockets;
+mod support;
