@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,13 +12,14 @@ use throng_engine::{ConnLimits, Seat, ShardOptions};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Board;
 use throng_session::{Desk, GripDesk, NodeKey, SessionLimits};
-use throng_sys::{cpu, memory, random, socket};
+use throng_sys::{cpu, memory, random};
 use throng_types::ShardId;
 
 use crate::appwrite::{Part, Plan};
 use crate::drain::DrainOptions;
 use crate::grip::{GripPlan, Listener};
 use crate::handle::Handle;
+use crate::listeners::Listeners;
 use crate::observe::Observer;
 use crate::pages::ServerPages;
 use crate::peers::Peers;
@@ -82,8 +82,6 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// The most shards: interest in a channel is kept in the bits of one word.
 const SHARDS_MAX: usize = 64;
-/// How long a client that connects and says nothing is left to the kernel, in seconds.
-const SILENCE_S: u16 = 1;
 /// How much of a token's time of validity may be lost to clocks that differ, in seconds.
 const LEEWAY_S: u64 = 0;
 
@@ -96,13 +94,18 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
     let wanted = config.engine.shards as usize;
     let shards = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
     let mut shared = Shared::new(&options, shards)?;
-    let (listeners, clients, api, grip) = listen(config, shards)?;
+    let Listeners {
+        per_shard,
+        clients,
+        api,
+        grip,
+    } = Listeners::bind(config, shards)?;
     let started = Instant::now();
     let limits = ConnLimits {
         queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
         ..ConnLimits::default()
     };
-    let seats = listeners
+    let seats = per_shard
         .into_iter()
         .enumerate()
         .map(|(number, listeners)| ShardOptions {
@@ -158,48 +161,6 @@ fn run(seat: Seat<Mail>, shared: &Shared, room: Option<Part>) -> io::Result<()> 
     shard
         .run(|app, conns, turns| observer.observe(app, conns, turns))
         .map(drop)
-}
-
-/// Listeners per shard, and the addresses that they have: those of clients, the API's, GRIP's.
-type Listeners = (
-    Vec<Vec<OwnedFd>>,
-    Vec<SocketAddr>,
-    SocketAddr,
-    Vec<SocketAddr>,
-);
-
-fn listen(config: &Config, shards: usize) -> Result<Listeners, StartError> {
-    let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
-    let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
-    let mut bound = Vec::new();
-    let grip = crate::grip::listeners(config);
-    let grip = grip.iter().map(|(_, address)| address);
-    let wanted = config.listen.client.iter().chain([&config.listen.api]);
-    for &wanted in wanted.chain(grip) {
-        let fail = |error| StartError::Listen {
-            address: wanted,
-            error,
-        };
-        let mut address = wanted;
-        free_to_take(wanted).map_err(fail)?;
-        for listeners in &mut per_shard {
-            let fd = socket::listen(address, backlog).map_err(fail)?;
-            // Port 0 becomes a real one with the first shard; the others share it.
-            address = socket::local_addr(fd.as_fd()).map_err(fail)?;
-            socket::defer_accept(fd.as_fd(), SILENCE_S).map_err(fail)?;
-            listeners.push(fd);
-        }
-        bound.push(address);
-    }
-    let grip = bound.split_off(config.listen.client.len() + 1);
-    let api = bound.pop().unwrap_or(config.listen.api);
-    Ok((per_shard, bound, api, grip))
-}
-
-/// Whether nobody listens there yet. Sharing a port is how shards divide connections, so
-/// without this a second server would silently take half of the first one's.
-fn free_to_take(address: SocketAddr) -> io::Result<()> {
-    std::net::TcpListener::bind(address).map(drop)
 }
 
 /// What all shards have in common, ready to be given to each.

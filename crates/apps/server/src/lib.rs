@@ -11,6 +11,7 @@ mod drain;
 mod gather;
 mod grip;
 mod handle;
+mod listeners;
 mod observe;
 mod pages;
 mod peers;

@@ -1,0 +1,161 @@
+//! Items on their way to the homes of their channels, and through them to the hub.
+
+use throng_broker::Refusal;
+use throng_engine::Conns;
+use throng_grip::item::Item;
+use throng_hub::{Answer, Asker};
+use throng_metrics::Counter;
+use throng_session::{Offered, Session};
+use throng_types::{ChannelName, ConnId, Now, Position};
+
+use super::{BEHIND_MAX, GripNote};
+use crate::shard::ShardApp;
+
+impl ShardApp {
+    pub(super) fn publish_item(
+        &mut self,
+        asker: Asker,
+        item: Box<Item>,
+        patient: bool,
+        conns: &mut Conns<Session>,
+        now: Now,
+    ) {
+        let home = throng_session::grip_home_of(&item, self.parts.shards);
+        if home == self.parts.shard {
+            self.offer(asker, item, patient, conns, now);
+        } else {
+            let note = GripNote::Publish {
+                asker,
+                item,
+                patient,
+            };
+            self.note(home.index(), note);
+        }
+    }
+
+    /// Takes an item of a channel that is at home here, or lets it wait if whoever asks does.
+    pub(super) fn offer(
+        &mut self,
+        asker: Asker,
+        item: Box<Item>,
+        patient: bool,
+        conns: &mut Conns<Session>,
+        now: Now,
+    ) {
+        if patient
+            && let Some(grip) = self.grip.as_mut()
+            && (grip.behind.len() >= BEHIND_MAX || !grip.patient.is_empty())
+        {
+            return grip.patient.push_back((asker, item));
+        }
+        let result = self.take_item(&item, now);
+        self.answer_publisher(asker, result, conns);
+    }
+
+    fn answer_publisher(
+        &mut self,
+        asker: Asker,
+        result: Result<Option<Position>, Refusal>,
+        conns: &mut Conns<Session>,
+    ) {
+        if asker.conn.shard() == self.parts.shard {
+            self.published(asker, result, conns);
+        } else {
+            let note = GripNote::Published { asker, result };
+            self.note(asker.conn.shard().index(), note);
+        }
+    }
+
+    pub(super) fn published(
+        &mut self,
+        asker: Asker,
+        result: Result<Option<Position>, Refusal>,
+        conns: &mut Conns<Session>,
+    ) {
+        let answer = Answer::Published { result };
+        self.with(asker.conn, conns, |session, desk, fx| {
+            session.answer(asker.conn, asker.token, answer, desk, fx);
+        });
+    }
+
+    /// Takes an item of a channel that is at home here.
+    fn take_item(&mut self, item: &Item, now: Now) -> Result<Option<Position>, Refusal> {
+        let Some(grip) = self.grip.as_mut() else {
+            return Err(Refusal::NotAvailable);
+        };
+        if grip.behind.len() >= BEHIND_MAX {
+            return Err(Refusal::Busy);
+        }
+        let hub = &self.parts.hub;
+        let listened = |channel: &ChannelName| hub.interest(channel) != 0;
+        let mut due = Vec::new();
+        match grip.home.offer(now.mono, item, listened, &mut due) {
+            Offered::Due | Offered::Waits | Offered::Nothing => {}
+            Offered::Duplicate => self.parts.desk.board.count(Counter::GripDuplicates),
+            Offered::BadChannel => return Err(Refusal::UnknownChannel),
+        }
+        grip.behind.extend(due);
+        self.publish_behind(now);
+        Ok(None)
+    }
+
+    /// Publishes what waits, as far as the hub takes it.
+    fn publish_behind(&mut self, now: Now) {
+        let Some(grip) = self.grip.as_mut() else {
+            return;
+        };
+        while let Some(draft) = grip.behind.pop_front() {
+            if let Err((Refusal::Busy, draft)) = self.parts.hub.publish_here(draft, now) {
+                grip.behind.push_front(draft);
+                return;
+            }
+        }
+    }
+
+    /// Once a turn; true if something waits.
+    pub(crate) fn grip_turn(&mut self, conns: &mut Conns<Session>, now: Now) -> bool {
+        let is_more = self.settle(conns);
+        self.sweep_topics(conns, now);
+        self.wake_ghosts(now);
+        let Some(grip) = self.grip.as_mut() else {
+            return false;
+        };
+        if grip.home.deadline().is_some_and(|at| at <= now.mono) {
+            let hub = &self.parts.hub;
+            let mut due = Vec::new();
+            let listened = |channel: &ChannelName| hub.interest(channel) != 0;
+            grip.home.expire(now.mono, listened, &mut due);
+            grip.behind.extend(due);
+        }
+        self.publish_behind(now);
+        while let Some(grip) = self.grip.as_mut()
+            && grip.behind.len() < BEHIND_MAX
+            && let Some((asker, item)) = grip.patient.pop_front()
+        {
+            let result = self.take_item(&item, now);
+            self.answer_publisher(asker, result, conns);
+        }
+        let is_behind = self
+            .grip
+            .as_ref()
+            .is_some_and(|grip| !grip.behind.is_empty());
+        is_more || is_behind
+    }
+
+    pub(super) fn last_id(&self, channel: &ChannelName) -> Option<String> {
+        let home = &self.grip.as_ref()?.home;
+        home.last_id(channel).map(str::to_owned)
+    }
+
+    pub(super) fn tell_last_id(
+        &mut self,
+        conn: ConnId,
+        channel: &ChannelName,
+        last_id: Option<&str>,
+        conns: &mut Conns<Session>,
+    ) {
+        self.with(conn, conns, |session, desk, fx| {
+            session.last_id(conn, channel, last_id, desk, fx);
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! The ports of a server, bound once for each shard.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use throng_config::Config;
+use throng_sys::socket;
+
+use crate::build::StartError;
+
+/// How long a client that connects and says nothing is left to the kernel, in seconds.
+const SILENCE_S: u16 = 1;
+
+/// Descriptors, and the addresses that they have. Each shard's are in the order clients, API, GRIP.
+pub(crate) struct Listeners {
+    pub(crate) per_shard: Vec<Vec<OwnedFd>>,
+    pub(crate) clients: Vec<SocketAddr>,
+    pub(crate) api: SocketAddr,
+    /// In the order of [`crate::grip::listeners`].
+    pub(crate) grip: Vec<SocketAddr>,
+}
+
+impl Listeners {
+    pub(crate) fn bind(config: &Config, shards: usize) -> Result<Self, StartError> {
+        let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
+        let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
+        let mut bound = Vec::new();
+        let grip = crate::grip::listeners(config);
+        let grip = grip.iter().map(|(_, address)| address);
+        let wanted = config.listen.client.iter().chain([&config.listen.api]);
+        for &wanted in wanted.chain(grip) {
+            let fail = |error| StartError::Listen {
+                address: wanted,
+                error,
+            };
+            let mut address = wanted;
+            free_to_take(wanted).map_err(fail)?;
+            for listeners in &mut per_shard {
+                let fd = socket::listen(address, backlog).map_err(fail)?;
+                // Port 0 becomes a real one with the first shard; the others share it.
+                address = socket::local_addr(fd.as_fd()).map_err(fail)?;
+                socket::defer_accept(fd.as_fd(), SILENCE_S).map_err(fail)?;
+                listeners.push(fd);
+            }
+            bound.push(address);
+        }
+        let grip = bound.split_off(config.listen.client.len() + 1);
+        let api = bound.pop().unwrap_or(config.listen.api);
+        Ok(Self {
+            per_shard,
+            clients: bound,
+            api,
+            grip,
+        })
+    }
+}
+
+/// Whether nobody listens there yet. Sharing a port is how shards divide connections, so
+/// without this a second server would silently take half of the first one's.
+fn free_to_take(address: SocketAddr) -> io::Result<()> {
+    std::net::TcpListener::bind(address).map(drop)
+}
