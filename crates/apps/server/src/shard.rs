@@ -84,7 +84,7 @@ pub(crate) struct ShardApp {
     gathers: Gathers,
     pub(crate) notes: Vec<VecDeque<Note>>,
     addresses: Slots<IpAddr>,
-    drain: Option<Drain>,
+    pub(crate) drain: Option<Drain>,
     stopped: bool,
     /// Connections of the client port.
     clients: usize,
@@ -204,41 +204,6 @@ impl ShardApp {
         conns.with(conn, |session, effects| {
             act(effects, orders, |fx| session.farewell(farewell, desk, fx));
         });
-    }
-
-    // ---- the end ----
-
-    fn begin_drain(&mut self, options: DrainOptions, conns: &mut Conns<Session>, now: Now) {
-        if self.drain.is_some() {
-            return;
-        }
-        self.parts.desk.draining = true;
-        for listener in 0..self.parts.api_listener {
-            conns.stop_listening(listener);
-        }
-        let clients = conns.sessions().filter(|(_, session)| session.is_client());
-        let clients: Vec<ConnId> = clients.map(|(id, _)| id).collect();
-        let seed = throng_sys::random::seed();
-        self.drain = Some(Drain::new(clients, options, now.mono, seed));
-    }
-
-    fn step_drain(&mut self, conns: &mut Conns<Session>, now: Now) {
-        let Some(drain) = self.drain.as_mut() else {
-            return;
-        };
-        let step = drain.step(now.mono);
-        let last = drain.all_told();
-        for (conn, reconnect_ms) in step {
-            self.farewell(conn, &Farewell::Drain { reconnect_ms }, conns);
-        }
-        if last {
-            // Idle connections of the API port have nothing to wait for; busy ones are left to finish.
-            let api = conns.sessions().filter(|(_, session)| !session.is_client());
-            let api: Vec<ConnId> = api.map(|(id, _)| id).collect();
-            for conn in api {
-                self.farewell(conn, &Farewell::Because(Disconnect::Shutdown), conns);
-            }
-        }
     }
 
     /// After half of a crowd has left, small holes are all over the heap; the allocator keeps
