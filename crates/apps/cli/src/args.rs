@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, doctor, publish, reference, serve, subscribe, token,
+    bench, completions, config, doctor, publish, pushpin_publish, reference, serve, subscribe,
+    token,
 };
 
 /// The version of this binary.
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Publish(publish::Args),
     Subscribe(subscribe::Args),
+    PushpinPublish(pushpin_publish::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),

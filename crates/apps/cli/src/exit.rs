@@ -42,7 +42,7 @@ const TABLE: &[(u8, &str)] = &[
     (
         1,
         "The answer is no: `doctor` found the machine too small, `token check` found a bad token. \
-         Or something failed that has no code of its own.",
+         Or something failed that has no code of its own. `pushpin-publish` knows no other code for what went wrong.",
     ),
     (2, "The command line or a scenario cannot be understood."),
     (

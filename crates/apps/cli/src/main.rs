@@ -28,7 +28,12 @@ fn main() -> ExitCode {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
             );
             let _ = error.print();
-            return if asked { Exit::Good } else { Exit::Usage }.into();
+            let exit = match asked {
+                true => Exit::Good,
+                false if commands::pushpin_publish::is_asked_for() => Exit::Failed,
+                false => Exit::Usage,
+            };
+            return exit.into();
         }
     };
     match commands::run(cli.command) {

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod publish;
+pub(crate) mod pushpin_publish;
 pub(crate) mod reference;
 pub(crate) mod serve;
 pub(crate) mod subscribe;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: Command) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Publish(args) => publish::run(args),
+        Command::PushpinPublish(args) => pushpin_publish::run(&args),
         Command::Subscribe(args) => subscribe::run(args),
         Command::Config(args) => config::run(args),
         Command::Doctor(args) => doctor::run(args),

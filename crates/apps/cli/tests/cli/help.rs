@@ -20,6 +20,7 @@ fn help_names_every_command() {
             "serve",
             "publish",
             "subscribe",
+            "pushpin-publish",
             "config",
             "doctor",
             "bench",

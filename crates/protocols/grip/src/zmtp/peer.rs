@@ -15,6 +15,8 @@ use super::frame::{Frame, FrameHead, encode_frame_head};
 pub enum Role {
     /// Takes messages of PUSH sockets.
     Pull,
+    /// Sends messages to PULL sockets: once ready, with [`super::encode_message`].
+    Push,
     /// Subscribes to channels of PUB and XPUB sockets and takes their messages.
     Sub,
     /// Answers REQ and DEALER sockets.
@@ -25,6 +27,7 @@ impl Role {
     const fn name(self) -> &'static str {
         match self {
             Self::Pull => "PULL",
+            Self::Push => "PUSH",
             Self::Sub => "SUB",
             Self::Rep => "REP",
         }
@@ -33,6 +36,7 @@ impl Role {
     fn suits(self, peer: &[u8]) -> bool {
         match self {
             Self::Pull => peer == b"PUSH",
+            Self::Push => peer == b"PULL",
             Self::Sub => peer == b"PUB" || peer == b"XPUB",
             Self::Rep => peer == b"REQ" || peer == b"DEALER",
         }
