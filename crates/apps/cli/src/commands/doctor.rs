@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Which end of the connections lives here
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
-    /// How many processes share the connections
+    /// How many processes share the connections; with --role both these are the clients, and the server is one
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "1")]
     processes: u64,
     /// Judge the limits of this process instead of your shell's, such as a running server

@@ -1,6 +1,7 @@
 //! Descriptors: `nofile`, `nr_open`, `file-max`, `max_user_watches`.
 
 use super::{Context, Finding, Limit, round_up};
+use crate::plan::Role;
 use crate::report::{Check, Fix, Kind, Scope};
 use crate::text::grouped;
 
@@ -19,19 +20,23 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
     ]);
 }
 
-/// Descriptors each process needs for the goal.
+/// Processes that share the accepted or opened connections. Where both ends live here the limit must do for the
+/// server, and that is one process, however many the clients are.
+fn sharing(context: &Context<'_>) -> u64 {
+    match context.plan.role {
+        Role::Both => 1,
+        Role::Server | Role::Loadgen => context.processes(),
+    }
+}
+
+/// Descriptors the process with the most connections needs for the goal.
 fn needed(context: &Context<'_>) -> u64 {
-    context
-        .goal
-        .div_ceil(context.processes())
-        .saturating_add(OWN)
+    context.goal.div_ceil(sharing(context)).saturating_add(OWN)
 }
 
 /// How many connections a limit per process lets live.
 fn allows(context: &Context<'_>, limit: u64) -> u64 {
-    limit
-        .saturating_sub(OWN)
-        .saturating_mul(context.processes())
+    limit.saturating_sub(OWN).saturating_mul(sharing(context))
 }
 
 /// Throng raises its soft limit to the hard one by itself, so the hard one counts.

@@ -10,6 +10,7 @@
 mod descriptors;
 mod memory;
 mod network;
+mod queues;
 mod traffic;
 
 use crate::machine::Machine;
@@ -34,6 +35,7 @@ pub fn assess(machine: &Machine, plan: &Plan) -> Report {
     network::check(&context, &mut checks);
     memory::check(&context, &mut checks);
     traffic::check(&context, &mut checks);
+    queues::check(&context, &mut checks);
     // Unknown limits go behind known ones; the sort is stable, so ties keep the order above.
     checks.sort_by_key(|check| (check.kind, check.allows_connections.unwrap_or(u64::MAX)));
     for check in &mut checks {

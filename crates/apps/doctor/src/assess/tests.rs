@@ -108,7 +108,8 @@ fn statuses_follow_the_number_asked_for() {
         ("file-max", Some(10_000_000), Status::Ok),
         // What binds under load warns and never fails.
         ("tcp_mem", Some(1_000_000), Status::Warn),
-        ("tcp_mem", Some(100_000), Status::Ok),
+        ("tcp_mem", Some(91_609), Status::Warn),
+        ("tcp_mem", Some(91_608), Status::Ok),
         ("tcp_rmem", Some(1_000_000), Status::Warn),
         ("tcp_rmem", Some(10_000), Status::Ok),
         ("tcp_max_orphans", Some(16_385), Status::Warn),
@@ -117,6 +118,8 @@ fn statuses_follow_the_number_asked_for() {
         ("somaxconn", Some(99_999), Status::Ok),
         ("somaxconn", Some(100_000), Status::Warn),
         ("tcp_max_syn_backlog", Some(1), Status::Warn),
+        ("netdev_max_backlog", Some(9_999), Status::Ok),
+        ("netdev_max_backlog", Some(10_000), Status::Warn),
         ("rx_queues", Some(1), Status::Warn),
     ];
     for &(id, connections, status) in cases {
@@ -164,6 +167,7 @@ fn roles_ask_what_concerns_them() {
         ("ip_local_port_range", false, true, true),
         ("tcp_tw_reuse", false, true, true),
         ("somaxconn", true, false, true),
+        ("netdev_max_backlog", true, false, true),
         ("rx_queues", true, true, false),
         ("nofile", true, true, true),
     ] {
@@ -222,7 +226,26 @@ fn lines_lift_what_they_belong_to() {
         &stock(),
         &million,
         "tcp_mem",
-        &["sysctl -w net.ipv4.tcp_mem='187500 250000 375000'"],
+        // Half of 4 GiB.
+        &["sysctl -w net.ipv4.tcp_mem='262144 393216 524288'"],
+    );
+    check_lines(
+        &stock(),
+        &Plan::new(Role::Server, Some(100_000)),
+        "tcp_mem",
+        &["sysctl -w net.ipv4.tcp_mem='75000 112500 150000'"],
+    );
+    check_lines(
+        &stock(),
+        &million,
+        "netdev_max_backlog",
+        &["sysctl -w net.core.netdev_max_backlog=16384"],
+    );
+    check_lines(
+        &stock(),
+        &Plan::new(Role::Both, Some(20_000)),
+        "netdev_max_backlog",
+        &["sysctl -w net.core.netdev_max_backlog=40000"],
     );
     check_lines(
         &stock(),
@@ -324,6 +347,81 @@ fn tcp_mem_is_told_apart_from_bytes() {
 }
 
 #[test]
+fn what_is_lifted_as_told_is_enough() {
+    for (role, connections) in [
+        (Role::Server, 100_000),
+        (Role::Server, 10_000_000),
+        (Role::Both, 50_000),
+        (Role::Both, u64::MAX),
+    ] {
+        let plan = Plan::new(role, Some(connections));
+        let report = assess(&stock(), &plan);
+        let value = |id| match report.check(id).unwrap().fix.first() {
+            Some(Fix::Sysctl { value, .. }) => value.clone(),
+            other => panic!("{id} at {connections}: {other:?}"),
+        };
+        let pages: Vec<u64> = value("tcp_mem")
+            .split(' ')
+            .map(|number| number.parse().unwrap())
+            .collect();
+        let [low, pressure, max] = pages[..] else {
+            panic!("{pages:?}");
+        };
+        assert!(low < pressure && pressure < max, "{pages:?}");
+        assert!(max * 4_096 <= 2 << 30, "{pages:?} at {connections}");
+        let lifted = Machine {
+            tcp_mem: Some([low, pressure, max]),
+            netdev_backlog_max: value("netdev_max_backlog").parse().ok(),
+            ..stock()
+        };
+        for id in ["tcp_mem", "netdev_max_backlog"] {
+            let report = assess(&lifted, &plan);
+            assert_eq!(report.check(id).unwrap().status, Status::Ok, "{id}");
+        }
+    }
+}
+
+#[test]
+fn clients_share_and_the_server_beside_them_does_not() {
+    // Enough for a quarter of the connections, and not for all of them.
+    let low = Machine {
+        nofile: Some(throng_sys::limits::Nofile {
+            soft: 30_000,
+            hard: 30_000,
+        }),
+        nr_open: Some(60_000),
+        ..tuned()
+    };
+    for (role, processes, nofile, nr_open) in [
+        (Role::Server, 1, 29_872, 59_872),
+        (Role::Server, 4, 119_488, 239_488),
+        (Role::Loadgen, 4, 119_488, 239_488),
+        (Role::Both, 1, 29_872, 59_872),
+        (Role::Both, 4, 29_872, 59_872),
+    ] {
+        let plan = Plan {
+            processes,
+            ..Plan::new(role, Some(100_000))
+        };
+        let report = assess(&low, &plan);
+        for (id, allows) in [("nofile", nofile), ("nr_open", nr_open)] {
+            let check = report.check(id).unwrap();
+            assert_eq!(
+                check.allows_connections,
+                Some(allows),
+                "{id} {role:?} {processes}"
+            );
+            let status = if allows < 100_000 {
+                Status::Fail
+            } else {
+                Status::Ok
+            };
+            assert_eq!(check.status, status, "{id} {role:?} {processes}");
+        }
+    }
+}
+
+#[test]
 fn half_a_port_range_is_a_knee() {
     let at = |connections| {
         let plan = Plan {
@@ -414,6 +512,7 @@ prop_compose! {
             port_unprivileged_start: numbers[6],
             addresses: numbers[7],
             somaxconn: numbers[8],
+            netdev_backlog_max: numbers[8],
             tw_reuse: numbers[9],
             ehash_entries: numbers[10],
             cpus: numbers[11],

@@ -71,6 +71,8 @@ pub struct Machine {
     pub tcp_wmem: Option<[u64; 3]>,
     /// Ceiling of any listener's backlog.
     pub somaxconn: Option<u64>,
+    /// Packets that wait for one core.
+    pub netdev_backlog_max: Option<u64>,
     /// Half-open connections of one listener.
     pub syn_backlog_max: Option<u64>,
     /// Closing sockets without a process.
@@ -125,6 +127,7 @@ impl Machine {
             tcp_rmem: tree.numbers("proc/sys/net/ipv4/tcp_rmem"),
             tcp_wmem: tree.numbers("proc/sys/net/ipv4/tcp_wmem"),
             somaxconn: tree.number("proc/sys/net/core/somaxconn"),
+            netdev_backlog_max: tree.number("proc/sys/net/core/netdev_max_backlog"),
             syn_backlog_max: tree.number("proc/sys/net/ipv4/tcp_max_syn_backlog"),
             orphans_max: tree.number("proc/sys/net/ipv4/tcp_max_orphans"),
             tw_reuse: tree.number("proc/sys/net/ipv4/tcp_tw_reuse"),

@@ -1,0 +1,249 @@
+//! Queues of what arrives: handshakes, packets for a core, packets of a network device.
+
+use super::traffic::{MANY, short};
+use super::{Context, Finding, Limit};
+use crate::machine::Link;
+use crate::plan::Role;
+use crate::report::{Check, Fix, Kind, Scope, Status};
+use crate::text::grouped;
+
+/// Up to here no burst of packets is worth a longer queue.
+const FEW: u64 = 10_000;
+
+pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
+    if context.plan.role.accepts() {
+        checks.extend([
+            somaxconn(context),
+            syn_backlog(context),
+            netdev_backlog(context),
+        ]);
+    }
+    // Over loopback no device is involved.
+    if context.plan.role.ends() == 1 {
+        let links = context.machine.links.iter();
+        checks.extend(
+            links
+                .filter(|link| 0 < link.rx_queues)
+                .map(|link| nic(context, link)),
+        );
+    }
+}
+
+/// Connections that may wait to be accepted, or to finish the handshake.
+const fn backlog(goal: u64) -> u64 {
+    if goal < MANY { 4_096 } else { 16_384 }
+}
+
+fn somaxconn(context: &Context<'_>) -> Check {
+    let why = "ceiling of a listener's backlog. When clients come back all at once and it is full, \
+               handshakes are dropped: they retry after 1, 3, 7 seconds";
+    backlog_check(
+        context,
+        BacklogLimit {
+            id: "somaxconn",
+            title: "connections that wait for accept",
+            key: "net.core.somaxconn",
+            value: context.machine.somaxconn,
+            why,
+        },
+    )
+}
+
+fn syn_backlog(context: &Context<'_>) -> Check {
+    let why = "handshakes under way per listener. When it is full the kernel answers with SYN \
+               cookies, or drops";
+    backlog_check(
+        context,
+        BacklogLimit {
+            id: "tcp_max_syn_backlog",
+            title: "handshakes under way",
+            key: "net.ipv4.tcp_max_syn_backlog",
+            value: context.machine.syn_backlog_max,
+            why,
+        },
+    )
+}
+
+struct BacklogLimit {
+    id: &'static str,
+    title: &'static str,
+    key: &'static str,
+    value: Option<u64>,
+    why: &'static str,
+}
+
+fn backlog_check(context: &Context<'_>, limit: BacklogLimit) -> Check {
+    let needed = backlog(context.goal);
+    Limit {
+        id: limit.id,
+        title: limit.title,
+        kind: Kind::Rate,
+        cost: "about 320 bytes per waiting handshake, while it waits",
+    }
+    .found(Finding {
+        current: limit.value.map(grouped),
+        needed: Some(grouped(needed)),
+        allows: None,
+        status: limit
+            .value
+            .map_or(Status::Unknown, |value| short(value < needed)),
+        why: limit.why.to_owned(),
+        fix: vec![Fix::Sysctl {
+            key: limit.key,
+            value: needed.to_string(),
+            scope: Scope::Namespace,
+        }],
+    })
+}
+
+/// What the kernel can be told, a signed number of 32 bits.
+const PACKETS_MAX: u64 = i32::MAX as u64;
+
+/// Packets that may wait for one core. Over loopback each delivery of a broadcast is one, and its acknowledgement
+/// another, and all of them may wait for the same core.
+fn packets(context: &Context<'_>) -> u64 {
+    let arriving = match context.goal {
+        ..FEW => 1_000,
+        goal => backlog(goal),
+    };
+    let looped = match context.plan.role {
+        Role::Both => context.ends(),
+        Role::Server | Role::Loadgen => 0,
+    };
+    arriving.max(looped).min(PACKETS_MAX)
+}
+
+fn netdev_backlog(context: &Context<'_>) -> Check {
+    let value = context.machine.netdev_backlog_max;
+    let needed = packets(context);
+    let mut why = String::from(
+        "a core that cannot take packets as fast as they come queues so many and drops the rest: connections stall \
+         until they are sent again. Column 2 of /proc/net/softnet_stat counts them",
+    );
+    if context.plan.role.ends() == 2 {
+        why.push_str(
+            ". Over loopback everything goes through this queue, deliveries and acknowledgements",
+        );
+    }
+    Limit {
+        id: "netdev_max_backlog",
+        title: "packets that wait for one core",
+        kind: Kind::Rate,
+        cost: "about 1 KB per packet and core, while it waits",
+    }
+    .found(Finding {
+        current: value.map(grouped),
+        needed: Some(grouped(needed)),
+        allows: None,
+        status: value.map_or(Status::Unknown, |value| short(value < needed)),
+        why,
+        fix: vec![Fix::Sysctl {
+            key: "net.core.netdev_max_backlog",
+            value: needed.to_string(),
+            scope: Scope::Host,
+        }],
+    })
+}
+
+/// Arriving packets are served by one core unless queues or the kernel spread them.
+fn nic(context: &Context<'_>, link: &Link) -> Check {
+    let cpus = context.machine.cpus;
+    let one_core = 1 < link.rx_queues && link.irq_cpus.len() == 1;
+    let few = cpus.is_some_and(|cpus| link.rx_queues < cpus) && !link.spread;
+    let status = if cpus.is_none() {
+        Status::Unknown
+    } else {
+        short(one_core || few)
+    };
+    let name = &link.name;
+    let cores = cpus.unwrap_or(1);
+    let mask = rps_mask(cores);
+    let mut fix = Vec::new();
+    if few {
+        fix.push(Fix::Command {
+            line: format!("ethtool -L {name} combined {cores}   # if the device has that many"),
+        });
+        fix.push(Fix::Command {
+            line: format!(
+                "for q in /sys/class/net/{name}/queues/rx-*; do echo {mask} > $q/rps_cpus; done"
+            ),
+        });
+    }
+    if one_core {
+        fix.push(Fix::Command {
+            line: format!(
+                "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % {cores})) > /proc/irq/$irq/smp_affinity_list; done   # stop irqbalance first"
+            ),
+        });
+    }
+    let served = match link.irq_cpus.len() {
+        0 => String::from("interrupts unknown"),
+        1 => String::from("interrupts on 1 core"),
+        n => format!("interrupts on {n} cores"),
+    };
+    let spread = if link.spread { ", rps on" } else { "" };
+    Limit {
+        id: if one_core {
+            "smp_affinity"
+        } else {
+            "rx_queues"
+        },
+        title: "cores that take packets from the network device",
+        kind: Kind::Rate,
+        cost: "nothing",
+    }
+    .found(Finding {
+        current: Some(format!(
+            "{name}: {} rx queues{spread}, {served}",
+            link.rx_queues
+        )),
+        needed: cpus.map(|cpus| format!("{cpus} queues, one per core, or rps")),
+        allows: None,
+        status,
+        why: String::from("packets of one queue are served by one core, which fills up first"),
+        fix,
+    })
+}
+
+/// A mask of the first `cores` cores as `rps_cpus` takes it: hexadecimal words of 32 bits,
+/// highest first.
+fn rps_mask(cores: u64) -> String {
+    let cores = cores.clamp(1, 8_192);
+    let word = |bits: u64| {
+        if bits == 32 {
+            u32::MAX
+        } else {
+            (1_u32 << bits) - 1
+        }
+    };
+    let top = match cores % 32 {
+        0 => 32,
+        bits => bits,
+    };
+    let mut mask = format!("{:x}", word(top));
+    for _ in 0..(cores - top) / 32 {
+        mask.push_str(",ffffffff");
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rps_mask;
+
+    #[test]
+    fn masks_cover_every_core() {
+        for (cores, mask) in [
+            (0, "1"),
+            (1, "1"),
+            (2, "3"),
+            (8, "ff"),
+            (32, "ffffffff"),
+            (33, "1,ffffffff"),
+            (64, "ffffffff,ffffffff"),
+            (96, "ffffffff,ffffffff,ffffffff"),
+        ] {
+            assert_eq!(rps_mask(cores), mask, "{cores}");
+        }
+    }
+}
