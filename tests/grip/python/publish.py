@@ -5,7 +5,6 @@ publish.py http URI CHANNEL CONTENT | push COMMAND_URI CHANNEL CONTENT | pub COM
 
 import sys
 import threading
-import time
 
 from gripcontrol import GripPubControl, HttpResponseFormat, HttpStreamFormat, WebSocketMessageFormat
 from pubcontrol import Item, ZmqPubControlClient
@@ -26,12 +25,13 @@ else:
         if kind == "sub" and name == channel:
             wanted.set()
 
-    client = ZmqPubControlClient(uri, require_subscribers=how == "pub", sub_callback=subscribed)
+    # A callback is refused where nobody is asked who subscribes.
+    callback = subscribed if how == "pub" else None
+    client = ZmqPubControlClient(uri, require_subscribers=how == "pub", sub_callback=callback)
     if how == "pub":
         # What is published before somebody subscribes is for nobody.
         assert wanted.wait(30), "nobody subscribes"
     client.publish(channel, item, blocking=True)
-    # ZeroMQ connects and sends behind the caller's back.
-    time.sleep(2)
-    client.close()
 print("published", flush=True)
+# ZeroMQ connects and sends behind the caller's back, and forgets what waits when it ends: whoever started this ends it.
+threading.Event().wait()
