@@ -243,6 +243,31 @@ impl Tracks {
         }
     }
 
+    /// How many messages are due after the highest that was heard of each pair; `last` tells the last number due.
+    pub fn behind(&self, last: impl Fn(u32, u32) -> Option<u64>) -> u64 {
+        let behind = |entry: &Track| {
+            last(entry.channel, entry.publisher)?.checked_sub(entry.tracker.highest)
+        };
+        self.entries.iter().filter_map(behind).sum()
+    }
+
+    /// The channels that have not come as far as `last` tells, each with that number.
+    pub fn missed(&self, last: impl Fn(u32, u32) -> Option<u64>) -> Vec<(u32, u64)> {
+        let missed = |entry: &Track| {
+            let last = last(entry.channel, entry.publisher)?;
+            (entry.tracker.highest < last).then_some((entry.channel, last))
+        };
+        self.entries.iter().filter_map(missed).collect()
+    }
+
+    /// The highest number heard of a pair; 0 if it is not followed.
+    #[must_use]
+    pub fn highest(&self, channel: u32, publisher: u32) -> u64 {
+        let at = self.find(channel, publisher).ok();
+        at.and_then(|at| self.entries.get(at))
+            .map_or(0, |entry| entry.tracker.highest)
+    }
+
     /// Whether no message has come yet, whatever is expected.
     #[must_use]
     pub fn heard_nothing(&self) -> bool {

@@ -77,6 +77,7 @@ fn read_root(mut root: Section<'_>) -> Option<Scenario> {
     let sources = root.list("sources", parse_sources);
     let hold_us = root.parsed("duration", units::parse_duration_us);
     let warm_up_us = root.parsed("warm_up", units::parse_duration_us);
+    let grace_us = root.parsed("grace", units::parse_duration_us);
     let lifetime_us = root.parsed("lifetime", units::parse_duration_us);
     let checks = root.list("checks", str::parse::<Check>);
     let seed = root.parsed("seed", str::parse::<u64>);
@@ -98,6 +99,7 @@ fn read_root(mut root: Section<'_>) -> Option<Scenario> {
     scenario.sources = sources.unwrap_or_default().into_iter().flatten().collect();
     scenario.hold_us = hold_us.unwrap_or(scenario.hold_us);
     scenario.warm_up_us = warm_up_us.unwrap_or(0);
+    scenario.grace_us = grace_us.unwrap_or(scenario.grace_us);
     scenario.lifetime_us = lifetime_us;
     scenario.checks = checks.unwrap_or_default();
     scenario.seed = seed.unwrap_or(scenario.seed);

@@ -43,6 +43,10 @@ pub struct Scenario {
     pub warm_up_us: u64,
     /// How long figures are taken, after the warm-up.
     pub hold_us: u64,
+    /// How long deliveries on their way are waited for at the end, once nothing is published any more. What has not come
+    /// then is missing.
+    #[serde(default = "grace_us")]
+    pub grace_us: u64,
     /// How long each connection lives; none keeps it to the end.
     pub lifetime_us: Option<u64>,
     /// What is looked for in what arrives.
@@ -75,6 +79,7 @@ impl Scenario {
             publish: None,
             warm_up_us: 0,
             hold_us: 10_000_000,
+            grace_us: grace_us(),
             lifetime_us: None,
             marker: Marker::Throng,
             checks: Vec::new(),
@@ -126,6 +131,10 @@ impl Scenario {
         self.warm_up_us = self.warm_up_us.min(left_us - hold_least_us);
         self.hold_us = self.hold_us.min(left_us - self.warm_up_us);
     }
+}
+
+const fn grace_us() -> u64 {
+    10_000_000
 }
 
 /// What happens in a run.

@@ -240,11 +240,15 @@ fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
             out,
         )?;
     }
-    if let Some(us) = results.totals.back_us {
+    if let Some(reconnected_us) = results.totals.reconnected_us {
+        let back = results.totals.back_us;
         tile(
             "back after the storm",
-            &format_us(us as f64),
-            "reconnected and caught up",
+            &back.map_or_else(|| "never".into(), |us| format_us(us as f64)),
+            &format!(
+                "with what was missed; usable after {}",
+                format_us(reconnected_us as f64)
+            ),
             out,
         )?;
     }

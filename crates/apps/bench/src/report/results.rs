@@ -116,7 +116,11 @@ pub struct Totals {
     pub generator_bytes_per_connection: Option<f64>,
     /// The generator's busiest second, as a share of one CPU.
     pub generator_busiest: f64,
-    /// After a storm: from the drop until the asked share was back and caught up, in µs.
+    /// After a storm: from the drop until the asked share was usable again, in µs.
+    #[serde(default)]
+    pub reconnected_us: Option<u64>,
+    /// After a storm: from the drop until the asked share was back and had got what it had missed, in µs. Where the
+    /// transport cannot resume nothing more is due to who comes back.
     pub back_us: Option<u64>,
 }
 

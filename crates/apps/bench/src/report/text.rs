@@ -62,6 +62,17 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
             grouped(deliveries.out_of_order),
         )?;
     }
+    if let Some(reconnected_us) = results.totals.reconnected_us {
+        let back = results.totals.back_us.map_or_else(
+            || "not all got what they had missed".into(),
+            |us| format!("{} with all that was missed", format_us(us as f64)),
+        );
+        writeln!(
+            out,
+            "after storm  {} until usable again, {back}",
+            format_us(reconnected_us as f64)
+        )?;
+    }
     for (name, latency) in [
         ("latency     ", &results.totals.delivery),
         ("usable after", &results.totals.connect),

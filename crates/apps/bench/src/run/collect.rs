@@ -9,11 +9,14 @@ use super::local::Interval;
 use super::machine;
 use super::{Observer, Phase, Snapshot};
 use crate::check::Exit;
-use crate::measure::{GeneratorHealth, GeneratorLimits, Latency, LogWriter, Sample, ServerSample};
+use crate::measure::{
+    DeliveryCounts, GeneratorHealth, GeneratorLimits, Latency, LogWriter, Sample, ServerSample,
+};
 use crate::plan::{Kind, Scenario};
 use crate::report::{
     AgentSummary, Machine, Manifest, Results, SCHEMA, ServerTotals, StepResult, Totals,
 };
+use crate::worker::Tally;
 
 /// Memory before connections, and again when all stood.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,14 +130,19 @@ impl Collector {
 
     /// Takes figures as they come: totals so far, and histograms since the ones before.
     pub(crate) fn take(&mut self, interval: Interval) {
-        self.take_histograms(&interval.delivery, &interval.connect, &interval.lag, None);
+        self.take_histograms(
+            &interval.tally.delivery,
+            &interval.tally.connect,
+            &interval.tally.lag,
+            None,
+        );
         self.since.busy.extend(&interval.busy);
         self.latest = interval;
     }
 
     /// Takes totals alone.
-    pub(crate) fn take_totals(&mut self, totals: Interval) {
-        self.latest = totals;
+    pub(crate) fn take_totals(&mut self, totals: Tally) {
+        self.latest.tally = totals;
     }
 
     /// Takes histograms alone, and how busy the busiest thread behind them was.
@@ -145,9 +153,9 @@ impl Collector {
         lag: &Latency,
         busy: impl Into<Option<f64>>,
     ) {
-        self.since.delivery.merge(delivery);
-        self.since.connect.merge(connect);
-        self.since.lag.merge(lag);
+        self.since.tally.delivery.merge(delivery);
+        self.since.tally.connect.merge(connect);
+        self.since.tally.lag.merge(lag);
         self.delivery.merge(delivery);
         self.connect.merge(connect);
         self.health.lag.merge(lag);
@@ -163,9 +171,9 @@ impl Collector {
         (server, memory): (Option<ServerSample>, Option<u64>),
         observer: &mut dyn Observer,
     ) {
-        let delivery = self.since.delivery.clone();
-        let connect = self.since.connect.clone();
-        let lag = self.since.lag.clone();
+        let delivery = self.since.tally.delivery.clone();
+        let connect = self.since.tally.connect.clone();
+        let lag = self.since.tally.lag.clone();
         let sample = self.row(at_ms, server, memory);
         observer.on_row(&Snapshot {
             scenario,
@@ -173,11 +181,11 @@ impl Collector {
             at_ms,
             sample: &sample,
             before: self.series.iter().rev().nth(1),
-            counters: &self.latest.counters,
-            deliveries: &self.latest.deliveries,
+            counters: &self.latest.tally.counters,
+            deliveries: &self.latest.tally.deliveries,
             delivery: &self.delivery,
             connect: &self.connect,
-            running: self.latest.running.as_ref(),
+            running: self.latest.tally.running.as_ref(),
             row_delivery: &delivery,
             row_connect: &connect,
             row_lag: &lag,
@@ -202,7 +210,7 @@ impl Collector {
         let busy = std::mem::take(&mut self.since.busy);
         let busiest = self.judge_threads(&busy);
         let now = &self.latest;
-        let counters = &now.counters;
+        let counters = &now.tally.counters;
         let (published, received, sent, came) =
             self.series
                 .iter()
@@ -226,20 +234,20 @@ impl Collector {
             lost: counters.lost(),
             failed: counters.failed(),
             published: counters.published.saturating_sub(published),
-            received: now.deliveries.received.saturating_sub(received),
+            received: now.tally.deliveries.received.saturating_sub(received),
             sent_bytes: counters.sent_bytes.saturating_sub(sent),
             received_bytes: counters.received_bytes.saturating_sub(came),
-            latency_us: Sample::figures(&self.since.delivery),
-            connect_us: Sample::figures(&self.since.connect),
-            lag_us: Sample::figures(&self.since.lag),
+            latency_us: Sample::figures(&self.since.tally.delivery),
+            connect_us: Sample::figures(&self.since.tally.connect),
+            lag_us: Sample::figures(&self.since.tally.lag),
             generator_busy: busiest,
             generator_memory_bytes: memory,
             server,
         };
         for (kind, latency) in [
-            ("delivery", &self.since.delivery),
-            ("connect", &self.since.connect),
-            ("lag", &self.since.lag),
+            ("delivery", &self.since.tally.delivery),
+            ("connect", &self.since.tally.connect),
+            ("lag", &self.since.tally.lag),
         ] {
             if latency.count() > 0 {
                 self.log.push(self.row_at_ms, length_ms, kind, latency);
@@ -259,7 +267,7 @@ impl Collector {
         command: Vec<String>,
         interrupted: bool,
     ) -> Finished {
-        let last = &self.latest;
+        let last = &self.latest.tally;
         self.health.due_events = last.due_events;
         self.health.missed_events = last.counters.missed_events;
         let delivery = self.delivery.summary();
@@ -273,7 +281,7 @@ impl Collector {
                 .into_iter()
                 .map(|(what, count)| format!("{count} × {what}")),
         );
-        notes.extend(slow_readers_note(scenario));
+        notes.extend(slow_readers_note(scenario, &last.slowly));
         let expecting = last.expecting;
         let totals = Totals {
             measured_ms: self.measured_ms,
@@ -288,7 +296,8 @@ impl Collector {
             delivery_curve: self.delivery.curve(),
             generator_bytes_per_connection: self.slope(|at| at.generator_bytes),
             generator_busiest: self.health.busiest,
-            back_us: back_us(scenario, last),
+            reconnected_us: reached_us(scenario, last, &last.back),
+            back_us: reached_us(scenario, last, &last.caught_up),
         };
         let server = self.server_totals();
         let mut results = Results {
@@ -354,22 +363,30 @@ impl Collector {
     }
 }
 
-fn slow_readers_note(scenario: &Scenario) -> Option<String> {
-    matches!(scenario.kind, Kind::SlowReaders { .. }).then(|| {
-        "what the connections that stopped reading never took is not counted as missing".to_owned()
-    })
+fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<String> {
+    match scenario.kind {
+        Kind::SlowReaders { bytes_per_s: 0, .. } => Some(
+            "what the connections that stopped reading never took is not counted as missing"
+                .to_owned(),
+        ),
+        Kind::SlowReaders { bytes_per_s, .. } => Some(format!(
+            "the slow readers, {bytes_per_s} bytes a second each, took {} messages and were refused {} between them; none of that is counted elsewhere",
+            slowly.distinct, slowly.missing
+        )),
+        _ => None,
+    }
 }
 
-/// How long after the drop the asked share was usable again; none if that never happened.
-fn back_us(scenario: &Scenario, last: &Interval) -> Option<u64> {
+/// How long after the drop of a storm the asked share had reached something; none if that never happened.
+fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u64> {
     let Kind::ReconnectStorm { back_share, .. } = scenario.kind else {
         return None;
     };
-    let (dropped, back) = (last.dropped as f64, last.back.count() as f64);
-    if dropped == 0.0 || back < back_share * dropped {
+    let (dropped, count) = (last.dropped as f64, reached.count() as f64);
+    if dropped == 0.0 || count < back_share * dropped {
         return None;
     }
-    last.back.percentile_us(back_share * dropped / back * 100.0)
+    reached.percentile_us(back_share * dropped / count * 100.0)
 }
 
 #[cfg(test)]
@@ -387,19 +404,19 @@ mod tests {
             back_share: 0.9,
         };
         let scenario = Scenario::new(kind, vec![target], Transport::websocket(Dialect::Plain));
-        let mut last = Interval {
+        let mut last = Tally {
             dropped: 10,
-            ..Interval::default()
+            ..Tally::default()
         };
         for ms in 1..=8 {
             last.back.record_us(ms * 1000);
         }
-        assert_eq!(back_us(&scenario, &last), None);
+        assert_eq!(reached_us(&scenario, &last, &last.back), None);
         last.back.record_us(9000);
-        let back = back_us(&scenario, &last).unwrap();
+        let back = reached_us(&scenario, &last, &last.back).unwrap();
         assert!((8900..=9000).contains(&back), "{back}");
         last.back.record_us(500_000);
-        let back = back_us(&scenario, &last).unwrap();
+        let back = reached_us(&scenario, &last, &last.back).unwrap();
         assert!((8900..=9100).contains(&back), "{back}");
     }
 
@@ -408,8 +425,8 @@ mod tests {
         let mut collector = Collector::new(None);
         let interval = |published: u64, us: u64| {
             let mut interval = Interval::default();
-            interval.counters.published = published;
-            interval.delivery.record_us(us);
+            interval.tally.counters.published = published;
+            interval.tally.delivery.record_us(us);
             interval.busy.push(0.5);
             interval
         };

@@ -29,11 +29,11 @@ const ROW_EVERY_US: u64 = 1_000_000;
 pub(super) const SETTLE_GRACE_US: u64 = 2_000_000;
 /// Links of publishers are opened so long before the first publication is due.
 pub(super) const LEAD_US: u64 = 300_000;
-/// How long deliveries on their way are waited for, once nothing is published any more.
-const DRAIN_US_MAX: u64 = 5_000_000;
 /// Whoever is dropped by an order from elsewhere comes back within this.
 const STORM_BACKOFF_US: (u64, u64) = (0, 1_000_000);
-/// Deliveries have drained when none has come for so long.
+/// Looking for what has not come takes a while with many connections; it may take this share of the time.
+const LOOK_SHARE: u64 = 10;
+/// Deliveries have drained when all that are due have come, and nothing else for so long.
 const QUIET_US: u64 = 500_000;
 /// The same where other machines publish too, and may be late.
 const QUIET_FLEET_US: u64 = 2_000_000;
@@ -57,13 +57,15 @@ pub(crate) struct Drive<'a> {
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
     pub(crate) phase: Phase,
+    /// Nothing is published any more, and what is on its way is waited for.
+    pub(crate) draining: bool,
 }
 
 impl Drive<'_> {
     /// Drives the run to its end. True if it was stopped.
     pub(crate) fn run(&mut self) -> bool {
         self.ramp();
-        let alive = self.collector.latest.counters.alive();
+        let alive = self.collector.latest.tally.counters.alive();
         self.collector.standing = Some(Footprint {
             generator_bytes: own_memory(),
             server: self.watch.sample(),
@@ -102,9 +104,10 @@ impl Drive<'_> {
                     return;
                 }
             } else if asks && now_us >= self.next_ask_us {
-                self.next_ask_us = now_us + ASK_EVERY_US;
-                let interval = self.local.ask();
-                self.collector.take(interval);
+                self.ask();
+                let now_after_us = self.clock.now_us();
+                let took_us = now_after_us.saturating_sub(now_us);
+                self.next_ask_us = now_after_us + ASK_EVERY_US.max(took_us * LOOK_SHARE);
                 if done(self.collector) {
                     return;
                 }
@@ -118,9 +121,13 @@ impl Drive<'_> {
         }
     }
 
-    fn row(&mut self) {
-        let interval = self.local.ask();
+    fn ask(&mut self) {
+        let interval = self.local.ask(self.draining);
         self.collector.take(interval);
+    }
+
+    fn row(&mut self) {
+        self.ask();
         let at_ms = self.at_ms();
         let (server, memory) = (self.watch.sample(), own_memory());
         let (scenario, phase) = (self.scenario, self.phase);
@@ -139,7 +146,7 @@ impl Drive<'_> {
         // Connections that come and go are never settled.
         let churns = matches!(self.scenario.kind, Kind::Churn);
         let settled = move |collector: &Collector| {
-            collector.latest.arrivals_done && (churns || collector.latest.pending == 0)
+            collector.latest.arrivals_done && (churns || collector.latest.tally.pending == 0)
         };
         self.wait(until_us, true, settled);
     }
@@ -295,13 +302,14 @@ impl Drive<'_> {
             });
     }
 
-    /// Waits until nothing more comes.
+    /// Waits until everything that is due has come and nothing else comes, or the grace is over. Nothing is published
+    /// meanwhile, so what is still on its way is not missing.
     fn quiet(&mut self) {
         let away_us = match self.scenario.kind {
             Kind::Resume { away_us, .. } => away_us,
             _ => 0,
         };
-        let until_us = self.clock.now_us() + DRAIN_US_MAX + away_us;
+        let until_us = self.clock.now_us() + self.scenario.grace_us + away_us;
         let mut last = (0, 0, 0);
         let mut since = Instant::now();
         let quiet_us = if self.settles {
@@ -309,18 +317,22 @@ impl Drive<'_> {
         } else {
             QUIET_FLEET_US
         };
+        self.draining = true;
         self.wait(until_us, true, move |collector| {
-            let latest = &collector.latest;
+            let tally = &collector.latest.tally;
             let now = (
-                latest.deliveries.received,
-                latest.counters.publish_acknowledged,
-                latest.counters.publish_failed,
+                tally.deliveries.received,
+                tally.counters.publish_acknowledged,
+                tally.counters.publish_failed,
             );
             if now != last {
                 (last, since) = (now, Instant::now());
             }
-            latest.pending == 0 && since.elapsed() >= Duration::from_micros(quiet_us)
+            tally.pending == 0
+                && tally.behind == 0
+                && since.elapsed() >= Duration::from_micros(quiet_us)
         });
+        self.draining = false;
     }
 
     fn drain(&mut self) {
@@ -347,9 +359,9 @@ impl StepStart {
         // From here on the merged histogram is the step's; what was before is added again afterwards.
         Self {
             delivery_count: std::mem::take(&mut collector.delivery),
-            received: collector.latest.deliveries.received,
-            published: collector.latest.counters.published,
-            failed: collector.latest.counters.publish_failed,
+            received: collector.latest.tally.deliveries.received,
+            published: collector.latest.tally.counters.published,
+            failed: collector.latest.tally.counters.publish_failed,
         }
     }
 
@@ -360,10 +372,14 @@ impl StepStart {
         let mut facts = super::empty_results(scenario);
         let (totals, latest) = (&mut facts.totals, &collector.latest);
         totals.delivery = step.summary();
-        totals.counters = latest.counters.clone();
+        totals.counters = latest.tally.counters.clone();
         totals.counters.published -= self.published.min(totals.counters.published);
         totals.counters.publish_failed -= self.failed.min(totals.counters.publish_failed);
-        totals.deliveries.received = latest.deliveries.received.saturating_sub(self.received);
+        totals.deliveries.received = latest
+            .tally
+            .deliveries
+            .received
+            .saturating_sub(self.received);
         totals.deliveries.distinct = totals.deliveries.received;
         facts
     }

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 use super::agent::AGENT_PORT;
 use super::collect::{Collector, Finished};
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
-use super::local::Interval;
 use super::server::ServerWatch;
 use super::wire::{Arrived, Outgoing, nonce, split};
 use super::{Observer, Phase, RunOptions};
 use crate::agents::{Controller, Event, Progress, ToAgent, ToController};
 use crate::plan::Scenario;
-use crate::worker::Clock;
+use crate::worker::{Clock, Tally};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -267,11 +266,11 @@ impl Fleet<'_> {
         }
         let (counters, deliveries) = self.controller.totals();
         let due_events = counters.attempted + counters.published + counters.missed_events;
-        self.collector.take_totals(Interval {
+        self.collector.take_totals(Tally {
             counters,
             deliveries,
             due_events,
-            ..Interval::default()
+            ..Tally::default()
         });
         let targets = || {
             let hosts = self.scenario.targets.iter();

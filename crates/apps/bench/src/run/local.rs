@@ -1,6 +1,5 @@
 //! The workers of this machine: their threads, orders to them, and their figures added up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -9,10 +8,8 @@ use std::time::{Duration, Instant};
 use throng_engine::{ConnLimits, Door, ShardOptions};
 use throng_types::ShardId;
 
-use crate::measure::{Counters, DeliveryCounts, Latency, Running};
 use crate::worker::{
-    Clock, Metronome, Order, PrepareError, Report, Script, UNREAD_ABOVE_BYTES, Wakes, Worker,
-    WorkerParts,
+    Clock, Metronome, Order, PrepareError, Report, Script, Tally, Wakes, Worker, WorkerParts,
 };
 
 /// What publishers may have written and the kernel not taken. Beyond it the server is not merely slow.
@@ -25,47 +22,10 @@ const FINISH_WITHIN: Duration = Duration::from_secs(60);
 /// Figures of all workers: totals so far, and histograms since they were asked before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interval {
-    pub(crate) counters: Counters,
-    pub(crate) deliveries: DeliveryCounts,
-    pub(crate) delivery: Latency,
-    pub(crate) connect: Latency,
-    pub(crate) lag: Latency,
-    pub(crate) running: Option<Running>,
-    pub(crate) due_events: u64,
-    pub(crate) pending: u64,
+    pub(crate) tally: Tally,
     pub(crate) arrivals_done: bool,
+    /// How busy each thread was, as a share of one CPU.
     pub(crate) busy: Vec<f64>,
-    pub(crate) back: Latency,
-    pub(crate) dropped: u64,
-    pub(crate) with_data: u64,
-    pub(crate) with_loss: u64,
-    pub(crate) expecting: u64,
-    pub(crate) remarks: BTreeMap<String, u64>,
-}
-
-impl Interval {
-    fn add(&mut self, report: &Report) {
-        self.counters.merge(&report.counters);
-        self.deliveries.merge(&report.deliveries);
-        self.delivery.merge(&report.delivery);
-        self.connect.merge(&report.connect);
-        self.lag.merge(&report.lag);
-        if let Some(running) = &report.running {
-            self.running.get_or_insert_default().merge(running);
-        }
-        self.due_events += report.due_events;
-        self.pending += report.pending;
-        self.arrivals_done &= report.arrivals_done;
-        self.busy.push(report.busy);
-        self.back.merge(&report.back);
-        self.dropped += report.dropped;
-        self.with_data += report.with_data;
-        self.with_loss += report.with_loss;
-        self.expecting += report.expecting;
-        for (what, count) in &report.remarks {
-            *self.remarks.entry(what.clone()).or_default() += count;
-        }
-    }
 }
 
 /// See the module's head.
@@ -99,12 +59,8 @@ impl Local {
             listeners: Vec::new(),
             limits: ConnLimits {
                 queue_bytes_max: QUEUE_BYTES_MAX,
-                unread_above_bytes: if number < start.openers {
-                    UNREAD_ABOVE_BYTES
-                } else {
-                    // A publisher reads its answers however much it has to say.
-                    usize::MAX
-                },
+                // A publisher reads its answers however much it has to say.
+                unread_above_bytes: usize::MAX,
             },
             started: start.clock.started(),
         });
@@ -166,9 +122,9 @@ impl Local {
         }
     }
 
-    /// Asks all workers for their figures.
-    pub(crate) fn ask(&mut self) -> Interval {
-        self.order(|| Order::Report);
+    /// Asks all workers for their figures; `behind` also for what is due and has not come.
+    pub(crate) fn ask(&mut self, behind: bool) -> Interval {
+        self.order(|| Order::Report { behind });
         self.gather(ANSWER_WITHIN, false)
     }
 
@@ -192,32 +148,27 @@ impl Local {
         };
         while !answered.iter().all(|&done| done) {
             let left = until.saturating_duration_since(Instant::now());
-            let report = match self.reports.recv_timeout(left) {
+            let mut report = match self.reports.recv_timeout(left) {
                 Ok(report) => report,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             };
-            let number = report.worker;
-            let (Some(slot), Some(done)) = (self.latest.get_mut(number), answered.get_mut(number))
-            else {
+            let Some(slot) = self.latest.get_mut(report.worker) else {
                 continue;
             };
             // Histograms are of the time since the report before, so those of a late answer count too.
-            interval.delivery.merge(&report.delivery);
-            interval.connect.merge(&report.connect);
-            interval.lag.merge(&report.lag);
+            interval.tally.add_interval(&report.tally.take_interval());
             if last && !report.last {
                 continue;
             }
-            *done = true;
-            *slot = Some(Report {
-                delivery: Latency::new(),
-                connect: Latency::new(),
-                lag: Latency::new(),
-                ..report
-            });
+            if let Some(done) = answered.get_mut(report.worker) {
+                *done = true;
+            }
+            *slot = Some(report);
         }
         for report in self.latest.iter().flatten() {
-            interval.add(report);
+            interval.tally.merge(&report.tally);
+            interval.busy.push(report.busy);
+            interval.arrivals_done &= report.arrivals_done;
         }
         interval.arrivals_done &= self.latest.iter().all(Option::is_some);
         interval

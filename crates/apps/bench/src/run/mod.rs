@@ -253,6 +253,7 @@ fn carry_out(
         next_row_us: begin_us + 1_000_000,
         next_ask_us: 0,
         phase: Phase::Ramp,
+        draining: false,
     }
     .run();
     let last = local.finish();

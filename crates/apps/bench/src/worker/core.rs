@@ -37,8 +37,8 @@ pub(crate) struct Core<'s> {
     returns: BTreeMap<(u64, u32), Left>,
     /// Who says something when, by connection.
     pub(crate) says: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Connections that are to stop reading.
-    pub(crate) to_stall: Vec<ConnId>,
+    /// Slow readers that read on, and when, by connection.
+    pub(crate) reads: BinaryHeap<Reverse<(u64, u64)>>,
     /// Nobody leaves by plan any more.
     pub(crate) stays: bool,
     /// After the end nobody comes back.
@@ -59,7 +59,7 @@ impl<'s> Core<'s> {
             arrived_us: 0,
             returns: BTreeMap::new(),
             says: BinaryHeap::new(),
-            to_stall: Vec::new(),
+            reads: BinaryHeap::new(),
             stays: false,
             ended: false,
             scratch: Vec::new(),
@@ -88,7 +88,7 @@ impl<'s> Core<'s> {
         kind && able
     }
 
-    /// Whether this connection is one of those that stop reading.
+    /// Whether this connection is one of those that read slowly or not at all.
     pub(crate) fn is_slow(&self, n: u32) -> bool {
         match self.script.scenario.kind {
             Kind::SlowReaders { share, .. } => {
@@ -96,6 +96,23 @@ impl<'s> Core<'s> {
                     < share
             }
             _ => false,
+        }
+    }
+
+    /// A slow reader has read so much, so it reads no more until that was so much in all the time since; without a
+    /// rate it never reads again.
+    pub(crate) fn rest(&mut self, id: ConnId, read_bytes: usize, fx: &mut Effects<'_>) {
+        let Kind::SlowReaders { bytes_per_s, .. } = self.script.scenario.kind else {
+            return;
+        };
+        match (read_bytes as u64 * 1_000_000).checked_div(bytes_per_s) {
+            None => fx.pause(true),
+            Some(0) => {}
+            Some(rest_us) => {
+                fx.pause(true);
+                let at_us = self.clock.now_us() + rest_us;
+                self.reads.push(Reverse((at_us, id.to_bits())));
+            }
         }
     }
 
@@ -194,20 +211,48 @@ impl<'s> Core<'s> {
         if tracks.is_empty() {
             return;
         }
+        if subscriber.slow {
+            return tracks.finish(|_, _| None, &mut self.tally.slowly);
+        }
         let before = self.tally.deliveries.missing;
         let (script, said, n) = (self.script, subscriber.said, subscriber.n);
-        let echo = matches!(script.scenario.kind, Kind::Echo);
-        let last = |channel: u32, publisher: u32| {
-            if !to_the_end {
-                return None;
-            }
-            if publisher == SAID_BY | n {
-                return echo.then_some(u64::from(said));
-            }
-            (script.publisher_of(channel) == Some(publisher)).then(|| script.last_sequence(channel))
+        let last = |channel, publisher| {
+            to_the_end
+                .then(|| last_due(script, n, said, channel, publisher))
+                .flatten()
         };
         tracks.finish(last, &mut self.tally.deliveries);
         self.tally.with_loss += u64::from(self.tally.deliveries.missing > before);
+    }
+
+    /// How many deliveries are due to a connection after the last that came. Who reads slowly by plan owes none.
+    pub(crate) fn behind(&self, subscriber: &Subscriber) -> u64 {
+        if subscriber.stage != Stage::Usable || subscriber.slow {
+            return 0;
+        }
+        let (n, said) = (subscriber.n, subscriber.said);
+        let due = |channel, publisher| last_due(self.script, n, said, channel, publisher);
+        subscriber.tracks.behind(due)
+    }
+
+    /// A connection that a storm dropped is usable again: notes what it has missed meanwhile.
+    pub(crate) fn begin_catching_up(&mut self, subscriber: &mut Subscriber) {
+        let script = self.script;
+        let missed = subscriber.tracks.missed(|channel, publisher| {
+            (script.publisher_of(channel) == Some(publisher)).then(|| script.last_sequence(channel))
+        });
+        match &mut subscriber.resume {
+            Some(resume) if !missed.is_empty() => resume.catches_up_to = missed,
+            // Where nothing can be resumed, nothing that was missed will come.
+            _ => self.caught_up(),
+        }
+    }
+
+    fn caught_up(&mut self) {
+        let now_us = self.clock.now_us();
+        self.tally
+            .caught_up
+            .record_between(self.storm_at_us, now_us);
     }
 
     /// Notes that a connection now hears its channels.
@@ -271,7 +316,12 @@ impl<'s> Core<'s> {
     }
 
     fn found(&mut self, subscriber: &mut Subscriber, found: Found) {
-        let deliveries = &mut self.tally.deliveries;
+        let deliveries = if subscriber.slow {
+            &mut self.tally.slowly
+        } else {
+            &mut self.tally.deliveries
+        };
+        let missing = deliveries.missing;
         let (due_us, first_time) = match found {
             Found::Message { message, .. } if message.publisher == WARM_UP_PUBLISHER => return,
             Found::Message { message, .. } => {
@@ -283,6 +333,17 @@ impl<'s> Core<'s> {
                     resume.awaits_first = false;
                     self.tally.counters.recovered += u64::from(heard == Some(Heard::InOrder));
                 }
+                if let Some(resume) = &mut subscriber.resume
+                    && !resume.catches_up_to.is_empty()
+                {
+                    let reached = subscriber
+                        .tracks
+                        .highest(message.channel, message.publisher);
+                    let lost = heard == Some(Heard::Ahead) || missing < deliveries.missing;
+                    if resume.reached(message.channel, reached, lost) {
+                        self.caught_up();
+                    }
+                }
                 let first_time = !matches!(heard, Some(Heard::Duplicate | Heard::BeforeJoin));
                 (message.due_us, first_time)
             }
@@ -293,7 +354,7 @@ impl<'s> Core<'s> {
             }
         };
         let (from_us, to_us) = self.measured_us;
-        if !first_time || due_us < from_us || due_us >= to_us {
+        if !first_time || subscriber.slow || due_us < from_us || due_us >= to_us {
             return;
         }
         self.tally.delivery.record_between(due_us, self.arrived_us);
@@ -301,6 +362,15 @@ impl<'s> Core<'s> {
             running.record((self.arrived_us as f64 - due_us as f64) / 1000.0);
         }
     }
+}
+
+/// The last number that is due to connection `n` from a publisher, if it is known here.
+fn last_due(script: &Script, n: u32, said: u32, channel: u32, publisher: u32) -> Option<u64> {
+    if publisher == SAID_BY | n {
+        let echo = matches!(script.scenario.kind, Kind::Echo);
+        return echo.then_some(u64::from(said));
+    }
+    (script.publisher_of(channel) == Some(publisher)).then(|| script.last_sequence(channel))
 }
 
 /// A moment as a session keeps it: never 0, which is never.

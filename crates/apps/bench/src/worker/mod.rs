@@ -13,22 +13,23 @@ mod session;
 mod subscriber;
 mod tally;
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::Instant;
 
-use throng_engine::{Accepted, App, Closed, Conns, Delivery, Effects, Ending, Overflow};
+use throng_engine::{Accepted, App, Closed, Conns, Effects, Ending};
 use throng_sys::errno::{EADDRINUSE, EADDRNOTAVAIL};
-use throng_types::{ConnId, Frame, Millis, Now};
+use throng_types::{ConnId, Millis, Now};
 
 pub(crate) use clock::{Clock, Metronome, NEVER, Wakes};
 pub(crate) use publish::Pace;
 pub use script::PrepareError;
 pub(crate) use script::{Part, Script};
 pub(crate) use session::Session;
-pub(crate) use tally::Report;
+pub(crate) use tally::{Report, Tally};
 
 use self::core::Core;
 use crate::measure::{ConnectFailure, Running};
@@ -41,14 +42,15 @@ use session::{Left, Stage, Subscriber};
 const OPENED_PER_TURN: usize = 256;
 /// How often another planned port is tried when one is taken.
 const SPARES_TRIED: usize = 16;
-/// What makes the engine leave a connection unread: more than this waits for it.
-pub(crate) const UNREAD_ABOVE_BYTES: usize = 256 << 10;
 
 /// From the controller.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Tell what was counted.
-    Report,
+    Report {
+        /// Also how many deliveries are due and have not come, for which every connection is looked at.
+        behind: bool,
+    },
     /// Publish like this from now on.
     Publish(Pace),
     /// Publish no more.
@@ -93,7 +95,6 @@ pub(crate) struct Worker<'s> {
     metronome: Thread,
     wake_us: u64,
     looked_at: (Instant, u64),
-    stall: Frame,
     finished: bool,
 }
 
@@ -161,7 +162,6 @@ impl<'s> Worker<'s> {
             metronome: parts.metronome,
             wake_us: NEVER,
             looked_at: (Instant::now(), cpu_us()),
-            stall: Frame::new(&vec![0; UNREAD_ABOVE_BYTES + 1]),
             finished: false,
         }
     }
@@ -245,7 +245,7 @@ impl<'s> Worker<'s> {
     fn say_due(&mut self, conns: &mut Conns<Session>) -> bool {
         for _ in 0..OPENED_PER_TURN {
             let now_us = self.core.clock.now_us();
-            let Some(&std::cmp::Reverse((due_us, bits))) = self.core.says.peek() else {
+            let Some(&Reverse((due_us, bits))) = self.core.says.peek() else {
                 return false;
             };
             if due_us > now_us {
@@ -262,28 +262,25 @@ impl<'s> Worker<'s> {
             });
             if let (true, Some(say)) = (goes_on, &self.core.script.scenario.say) {
                 let next_us = due_us + say.every_us;
-                self.core.says.push(std::cmp::Reverse((next_us, bits)));
+                self.core.says.push(Reverse((next_us, bits)));
             }
         }
         true
     }
 
-    /// Gives connections that are to stop reading so much to send that the engine leaves them unread. It is held
-    /// back, so that it never leaves.
-    fn stall_some(&mut self, conns: &mut Conns<Session>) {
-        for id in std::mem::take(&mut self.core.to_stall) {
-            if conns.session(id).is_some() {
-                let frames = [self.stall.clone()];
-                let delivery = Delivery {
-                    frames: &frames,
-                    joined: &self.stall,
-                    key: 0,
-                    overflow: Overflow::DropOldest,
-                    gather: true,
-                };
-                conns.deliver(id.index(), &delivery);
+    /// Lets slow readers that have waited long enough read on. True if more may.
+    fn read_due(&mut self, conns: &mut Conns<Session>) -> bool {
+        for _ in 0..OPENED_PER_TURN {
+            let now_us = self.core.clock.now_us();
+            match self.core.reads.peek() {
+                Some(&Reverse((due_us, bits))) if due_us <= now_us => {
+                    self.core.reads.pop();
+                    conns.with(ConnId::from_bits(bits), |_, fx| fx.pause(false));
+                }
+                _ => return false,
             }
         }
+        true
     }
 
     fn storm(&mut self, share: f64, backoff_us: (u64, u64), conns: &mut Conns<Session>) {
@@ -328,11 +325,21 @@ impl<'s> Worker<'s> {
             });
         }
         self.core.forget_away();
-        self.send_report(true);
+        self.send_report(true, 0);
         self.finished = true;
     }
 
-    fn send_report(&mut self, last: bool) {
+    fn behind(&self, conns: &Conns<Session>) -> u64 {
+        conns
+            .sessions()
+            .map(|(_, session)| match session {
+                Session::Subscriber(subscriber) => self.core.behind(subscriber),
+                Session::Publisher(_) => 0,
+            })
+            .sum()
+    }
+
+    fn send_report(&mut self, last: bool, behind: u64) {
         let (now, cpu_us) = (Instant::now(), cpu_us());
         let wall_us = now.duration_since(self.looked_at.0).as_micros().max(1) as f64;
         let busy = cpu_us.saturating_sub(self.looked_at.1) as f64 / wall_us;
@@ -341,14 +348,21 @@ impl<'s> Worker<'s> {
             .arrivals
             .as_ref()
             .is_none_or(|arrivals| arrivals.next.is_none());
-        let mut report = self.core.tally.report(self.number, arrivals_done, busy);
-        report.last = last;
+        let mut tally = self.core.tally.so_far();
+        tally.behind = behind;
         if self.core.stays {
-            report.pending += self.core.away();
+            tally.pending += self.core.away();
         }
         if let Some(publishers) = &self.publishers {
-            report.pending += publishers.outstanding();
+            tally.pending += publishers.outstanding();
         }
+        let report = Report {
+            worker: self.number,
+            tally,
+            arrivals_done,
+            busy,
+            last,
+        };
         // A controller that has gone wants no more reports.
         let _ = self.reports.send(report);
     }
@@ -360,8 +374,9 @@ impl<'s> Worker<'s> {
             .and_then(|arrivals| arrivals.next)
             .map(|(_, due_us)| due_us);
         let say = self.core.says.peek().map(|entry| entry.0.0);
+        let read = self.core.reads.peek().map(|entry| entry.0.0);
         let publish = self.publishers.as_ref().map(Publishers::next_us);
-        [arrival, say, publish, self.core.next_return_us()]
+        [arrival, say, read, publish, self.core.next_return_us()]
             .into_iter()
             .flatten()
             .min()
@@ -423,7 +438,10 @@ impl App for Worker<'_> {
 
     fn mail(&mut self, _: Option<usize>, order: Order, conns: &mut Conns<Session>, _: Now) {
         match order {
-            Order::Report => self.send_report(false),
+            Order::Report { behind } => {
+                let behind = if behind { self.behind(conns) } else { 0 };
+                self.send_report(false, behind);
+            }
             Order::Publish(pace) => {
                 if let Some(publishers) = &mut self.publishers {
                     publishers.set_pace(pace, &mut self.core);
@@ -462,7 +480,7 @@ impl App for Worker<'_> {
         }
         let mut more = self.open_due(conns);
         more |= self.say_due(conns);
-        self.stall_some(conns);
+        more |= self.read_due(conns);
         if let Some(publishers) = &mut self.publishers {
             more |= publishers.turn(&mut self.core, conns);
         }

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::payload::Scanner;
-use crate::plan::{Channels, Dialect, Kind, Marker, Scenario, Target, Transport, Via};
+use crate::plan::{Channels, Dialect, Marker, Scenario, Target, Transport, Via};
 use crate::ports::{PortPlan, PortSpace, Shortfall, parse_port_range};
 use crate::rng::Rng;
 use crate::template::{Place, Template, TemplateError};
@@ -51,8 +51,6 @@ pub enum PrepareError {
         /// The target.
         target: String,
     },
-    /// Something of the scenario that this version cannot carry out.
-    Unsupported(&'static str),
     /// The machine cannot hold what was asked for: the limit by its kernel's name, and a sentence.
     Limit {
         /// `nofile`, `ip_local_port_range`, …
@@ -79,7 +77,6 @@ impl fmt::Display for PrepareError {
                 f,
                 "{target} wants TLS, which the generator does not speak yet; use ws:// or http://, behind a local TLS proxy if need be"
             ),
-            Self::Unsupported(what) => f.write_str(what),
             Self::Limit { limit, sentence } => write!(f, "{limit}: {sentence}"),
             Self::System { what, why } => write!(f, "{what}: {why}"),
         }
@@ -160,11 +157,6 @@ impl Script {
         if !problems.is_empty() {
             let sentences = problems.into_iter().map(|problem| problem.message);
             return Err(PrepareError::Scenario(sentences.collect()));
-        }
-        if matches!(scenario.kind, Kind::SlowReaders { bytes_per_s, .. } if bytes_per_s > 0) {
-            return Err(PrepareError::Unsupported(
-                "slow readers that read at a rate are not supported; leave `read` out, and they stop reading",
-            ));
         }
         let channels = Channels::new(scenario)?;
         let goals = scenario
@@ -390,6 +382,7 @@ fn plan_ports(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Kind;
 
     #[test]
     fn parts_add_up_to_the_whole() {

@@ -67,6 +67,8 @@ pub(crate) struct Subscriber {
     pub(crate) returning: bool,
     /// A storm dropped it, and it has not been usable since.
     pub(crate) in_storm: bool,
+    /// It reads slowly by plan, or not at all.
+    pub(crate) slow: bool,
     pub(crate) wire: Wire,
     pub(crate) tracks: Tracks,
     /// Where it stands in its streams, where the scenario has it come back.
@@ -82,6 +84,19 @@ pub(crate) struct Resume {
     pub(crate) positions: Vec<(String, Position)>,
     /// The first message after the return has not come.
     pub(crate) awaits_first: bool,
+    /// After a storm: channels, each with the number up to which messages were missed and have not come.
+    pub(crate) catches_up_to: Vec<(u32, u64)>,
+}
+
+impl Resume {
+    /// A channel has come as far as `number`. True if that was the last of what was missed. Where a message was lost on
+    /// the way, what was missed never comes.
+    pub(crate) fn reached(&mut self, channel: u32, number: u64, lost: bool) -> bool {
+        let before = self.catches_up_to.len();
+        self.catches_up_to
+            .retain(|&(owed, last)| !lost && (owed != channel || number < last));
+        !lost && 0 < before && self.catches_up_to.is_empty()
+    }
 }
 
 /// A position in a Centrifugo channel.
@@ -116,6 +131,7 @@ impl Subscriber {
             stage: Stage::Connecting,
             returning: left.returning,
             in_storm: left.in_storm,
+            slow: false,
             wire: Wire::Head(Vec::new()),
             tracks: left.tracks,
             resume: left.resume,

@@ -21,7 +21,7 @@ use throng_ws::{Event, Opcode};
 
 use super::centrifugo;
 use super::core::{Core, moment};
-use super::session::{Stage, Subscriber, Wire};
+use super::session::{Resume, Stage, Subscriber, Wire};
 use crate::measure::ConnectFailure;
 use crate::plan::{Dialect, Kind, Transport};
 
@@ -94,6 +94,9 @@ impl Core<'_> {
         } else {
             self.stream_bytes(id, subscriber, input, fx);
         }
+        if subscriber.slow {
+            self.rest(id, input.len(), fx);
+        }
         self.tally.counters.sent_bytes += (fx.out.len() - before) as u64;
     }
 
@@ -150,11 +153,15 @@ impl Core<'_> {
         tally.pending = tally.pending.saturating_sub(1);
         let now_us = self.clock.now_us();
         tally.connect.record_between(subscriber.due_us, now_us);
+        let mut catches_up = false;
         if subscriber.returning {
             tally.counters.reconnected += 1;
-            if std::mem::take(&mut subscriber.in_storm) {
+            let in_storm = std::mem::take(&mut subscriber.in_storm);
+            if in_storm {
                 tally.back.record_between(self.storm_at_us, now_us);
             }
+            let catching_up = |resume: &Resume| !resume.catches_up_to.is_empty();
+            catches_up = in_storm || subscriber.resume.as_deref().is_some_and(catching_up);
             // Centrifugo says itself whether it recovered.
             if let (Some(resume), Transport::Sse { .. }) =
                 (&mut subscriber.resume, &self.script.scenario.transport)
@@ -163,6 +170,9 @@ impl Core<'_> {
             }
         }
         self.expect(subscriber);
+        if catches_up {
+            self.begin_catching_up(subscriber);
+        }
         let scenario = &self.script.scenario;
         let now = fx.now.mono;
         if let Transport::WebSocket {
@@ -189,8 +199,8 @@ impl Core<'_> {
             self.says.push(std::cmp::Reverse((first_us, id.to_bits())));
         }
         if self.is_slow(subscriber.n) {
-            self.to_stall.push(id);
-            fx.hold(true);
+            subscriber.slow = true;
+            self.rest(id, 0, fx);
         }
         self.set_deadline(subscriber, fx);
     }

@@ -3,6 +3,7 @@
 use throng_bench::RunOptions;
 use throng_bench::check::{Check, Exit, Outcome};
 use throng_bench::plan::{Kind, Until};
+use throng_bench::run::{Phase, Snapshot, run_observed};
 use throng_bench::schedule::Growth;
 
 use crate::server::Server;
@@ -75,15 +76,127 @@ fn connections_that_stop_reading_do_not_spoil_the_count() {
 }
 
 #[test]
-fn a_storm_is_over_when_all_are_back() {
+fn slow_readers_are_counted_apart() {
     let server = Server::start();
-    let kind = Kind::ReconnectStorm {
+    for (bytes_per_s, reads) in [(1, false), (1_000_000, true)] {
+        let kind = Kind::SlowReaders {
+            share: 0.5,
+            bytes_per_s,
+        };
+        let mut scenario = scenario(kind, &server.ws("/ws?channel={channel}"));
+        scenario.channels = vec![format!("at-{bytes_per_s}")];
+        scenario.publish = Some(publish(&server, 50.0));
+        let results = run(&scenario).results;
+        let totals = &results.totals;
+        let (published, distinct) = (totals.counters.published, totals.deliveries.distinct);
+        // All that came to the others came to each of them.
+        assert_eq!(distinct % published, 0, "{bytes_per_s}");
+        assert!((2..18).contains(&(distinct / published)), "{bytes_per_s}");
+        assert_eq!(totals.deliveries.missing, 0, "{bytes_per_s}");
+        assert_eq!(totals.delivery.as_ref().unwrap().count, distinct);
+        // At a byte a second the handshake's answer alone takes longer than the run.
+        let nothing = results
+            .notes
+            .iter()
+            .any(|note| note.contains("took 0 messages"));
+        assert_eq!(nothing, !reads, "{:?}", results.notes);
+        assert_eq!(totals.counters.alive(), 20);
+    }
+}
+
+/// Lets go what the server holds back, once the second row of the drain is there: until then nothing has come for
+/// longer than it usually takes until nothing more comes.
+fn release_in_the_drain(server: &Server) -> impl FnMut(&Snapshot<'_>) {
+    let mut rows = 0;
+    move |snapshot| {
+        rows += u32::from(snapshot.phase == Phase::Drain);
+        if rows == 2 {
+            server.hold(false);
+        }
+    }
+}
+
+#[test]
+fn what_is_on_its_way_at_the_end_is_waited_for() {
+    for path in ["/ws", "/sse"] {
+        let server = Server::start();
+        let url = if path == "/ws" {
+            server.ws("/ws?channel={channel}")
+        } else {
+            server.http("/sse?channel={channel}")
+        };
+        let mut scenario = scenario(Kind::FanOut, &url);
+        scenario.channels = vec!["a-{n%2}".into()];
+        scenario.publish = Some(publish(&server, 50.0));
+        scenario.grace_us = 60_000_000;
+        server.hold(true);
+        let mut observer = release_in_the_drain(&server);
+        let totals = run_observed(&scenario, &options(), &mut observer)
+            .unwrap()
+            .results
+            .totals;
+        assert_eq!(totals.deliveries.missing, 0, "{path}");
+        assert_eq!(totals.deliveries.distinct, totals.counters.published * 10);
+    }
+}
+
+#[test]
+fn what_never_comes_is_missing_when_the_grace_is_over() {
+    let server = Server::start();
+    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(publish(&server, 50.0));
+    scenario.grace_us = 1_000_000;
+    server.hold(true);
+    let totals = run(&scenario).results.totals;
+    assert_eq!(totals.deliveries.missing, totals.counters.published * 20);
+}
+
+fn storm() -> Kind {
+    Kind::ReconnectStorm {
         at_us: 100_000,
         share: 1.0,
         backoff_us: (0, 100_000),
         back_share: 1.0,
-    };
-    let mut scenario = scenario(kind, &server.http("/sse?channel={channel}"));
+    }
+}
+
+#[test]
+fn a_storm_is_over_when_all_have_what_they_missed() {
+    let server = Server::start();
+    let mut scenario = scenario(storm(), &server.http("/sse?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(publish(&server, 100.0));
+    scenario.grace_us = 60_000_000;
+    server.hold(true);
+    let mut observer = release_in_the_drain(&server);
+    let totals = run_observed(&scenario, &options(), &mut observer)
+        .unwrap()
+        .results
+        .totals;
+    assert_eq!(totals.deliveries.missing, 0);
+    // They are usable at once, and have nothing before the server lets it go.
+    let (usable, back) = (totals.reconnected_us.unwrap(), totals.back_us.unwrap());
+    assert!(usable < back, "{usable} {back}");
+}
+
+#[test]
+fn a_storm_is_never_over_where_something_is_lost() {
+    let server = Server::start();
+    let mut scenario = scenario(storm(), &server.http("/forgetful?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(publish(&server, 1000.0));
+    scenario.grace_us = 1_000_000;
+    let totals = run(&scenario).results.totals;
+    assert!(totals.reconnected_us.is_some());
+    assert_eq!(totals.back_us, None);
+    assert!(totals.deliveries.missing > 0);
+}
+
+#[test]
+fn a_storm_is_over_when_all_are_back() {
+    let server = Server::start();
+    let mut scenario = scenario(storm(), &server.http("/sse?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(publish(&server, 50.0));
     let totals = run(&scenario).results.totals;

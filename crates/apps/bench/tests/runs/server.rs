@@ -16,13 +16,51 @@ const ANSWERS_PER_CONNECTION: usize = 7;
 struct Hub {
     channels: HashMap<String, Channel>,
     peers: Vec<SocketAddr>,
+    /// Nothing is delivered: it waits.
+    held: bool,
 }
 
 #[derive(Default)]
 struct Channel {
     history: Vec<Vec<u8>>,
-    sockets: Vec<TcpStream>,
-    streams: Vec<TcpStream>,
+    subscribers: Vec<Subscriber>,
+}
+
+/// A connection, and how much of its channel's history it has been sent.
+struct Subscriber {
+    stream: TcpStream,
+    sent: usize,
+    is_socket: bool,
+}
+
+impl Subscriber {
+    fn catch_up(&mut self, history: &[Vec<u8>]) -> std::io::Result<()> {
+        for (at, data) in history.iter().enumerate().skip(self.sent) {
+            if self.is_socket {
+                let mut frame = Vec::new();
+                throng_ws::encode_message(Masking::Server, Opcode::Text, data, &mut frame);
+                self.stream.write_all(&frame)?;
+            } else {
+                self.stream.write_all(&event(at + 1, data))?;
+            }
+        }
+        self.sent = history.len();
+        Ok(())
+    }
+}
+
+impl Hub {
+    fn deliver(&mut self) {
+        if self.held {
+            return;
+        }
+        for channel in self.channels.values_mut() {
+            let history = &channel.history;
+            channel
+                .subscribers
+                .retain_mut(|subscriber| subscriber.catch_up(history).is_ok());
+        }
+    }
 }
 
 pub(crate) struct Server {
@@ -54,6 +92,13 @@ impl Server {
 
     pub(crate) fn http(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// Holds deliveries back, or lets them go.
+    pub(crate) fn hold(&self, held: bool) {
+        let mut hub = self.hub.lock().unwrap();
+        hub.held = held;
+        hub.deliver();
     }
 
     /// Everybody who ever connected.
@@ -104,7 +149,7 @@ fn serve(mut stream: TcpStream, hub: &Mutex<Hub>) -> std::io::Result<()> {
                 while stream.read(&mut rest)? > 0 {}
                 return Ok(());
             }
-            (_, "/sse") => return event_stream(stream, hub, &request),
+            (_, "/sse" | "/forgetful") => return event_stream(stream, hub, &request),
             _ => return websocket(stream, hub, &request),
         }
     }
@@ -164,15 +209,7 @@ fn publish(hub: &Mutex<Hub>, request: &Request) {
     let mut hub = hub.lock().unwrap();
     let channel = hub.channels.entry(request.channel.clone()).or_default();
     channel.history.push(request.body.clone());
-    let mut frame = Vec::new();
-    throng_ws::encode_message(Masking::Server, Opcode::Text, &request.body, &mut frame);
-    let chunk = event(channel.history.len(), &request.body);
-    channel
-        .sockets
-        .retain_mut(|socket| socket.write_all(&frame).is_ok());
-    channel
-        .streams
-        .retain_mut(|stream| stream.write_all(&chunk).is_ok());
+    hub.deliver();
 }
 
 fn event_stream(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std::io::Result<()> {
@@ -181,14 +218,17 @@ fn event_stream(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> s
     {
         let mut hub = hub.lock().unwrap();
         let channel = hub.channels.entry(request.channel.clone()).or_default();
-        let seen = request.last_id.unwrap_or(channel.history.len());
+        let known = request.last_id.filter(|_| request.path != "/forgetful");
+        let seen = known.unwrap_or(channel.history.len());
         // A place to come back to, before the first event.
         let place = format!("id: {seen}\n\n");
         write!(stream, "{:x}\r\n{place}\r\n", place.len())?;
-        for (at, data) in channel.history.iter().enumerate().skip(seen) {
-            stream.write_all(&event(at + 1, data))?;
-        }
-        channel.streams.push(stream);
+        channel.subscribers.push(Subscriber {
+            stream,
+            sent: seen,
+            is_socket: false,
+        });
+        hub.deliver();
     }
     let mut rest = [0; 64];
     while reading.read(&mut rest)? > 0 {}
@@ -215,7 +255,11 @@ fn websocket(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std:
     if request.path == "/ws" {
         let mut hub = hub.lock().unwrap();
         let channel = hub.channels.entry(request.channel.clone()).or_default();
-        channel.sockets.push(sending.try_clone()?);
+        channel.subscribers.push(Subscriber {
+            stream: sending.try_clone()?,
+            sent: channel.history.len(),
+            is_socket: true,
+        });
     }
     let echoes = request.path == "/echo";
     converse(stream, sending, echoes)

@@ -21,7 +21,7 @@ use throng_bench::check::{self, Check};
 use throng_bench::measure::ConnectFailure;
 use throng_bench::plan::{Problem, Scenario, Target};
 use throng_bench::run::{FleetError, Watch, run_on_agents};
-use throng_bench::{Finished, PrepareError, RunOptions};
+use throng_bench::{Finished, PrepareError, RunOptions, units};
 use throng_doctor::{Role, explain_errno};
 
 use crate::console;
@@ -90,6 +90,9 @@ pub(super) struct Common {
     /// Send statsd lines here
     #[arg(long, value_name = "HOST:PORT", help_heading = "Progress")]
     statsd: Option<String>,
+    /// How long to wait at the end, once nothing is published any more, for what is on its way; by default 10s
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, help_heading = "Generator")]
+    grace: Option<u64>,
     /// Threads that open connections
     #[arg(long, value_name = "N", help_heading = "Generator")]
     threads: Option<usize>,
@@ -161,6 +164,7 @@ fn execute(
     notes: Vec<String>,
 ) -> Result {
     scenario.checks.extend(common.checks.iter().cloned());
+    scenario.grace_us = common.grace.unwrap_or(scenario.grace_us);
     let options = common.options(subscribers, notes)?;
     // Before the run: an hour of load must not end with a folder that cannot be written.
     if let Some(folder) = &common.out {

@@ -156,6 +156,7 @@ fn sample_run(seed: u64) -> Results {
             delivery_curve: whole.curve(),
             generator_bytes_per_connection: Some(380.0),
             generator_busiest: 0.5,
+            reconnected_us: None,
             back_us: None,
         },
         server: Some(ServerTotals {
