@@ -24,11 +24,17 @@ const CLIENT_VARIABLES: [&str; 4] = [
 /// [`Exit::Config`] with all problems.
 pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
     let file = path.map(read_file).transpose()?;
-    let sources = Sources {
+    let mut sources = Sources {
+        pushpin: None,
         file,
         env: environment(),
         flags,
     };
+    if let Some(name) = Config::pushpin_conf(&sources) {
+        let text = std::fs::read_to_string(&name)
+            .map_err(|error| told(path, vec![format!("grip.pushpin_conf: {name}: {error}")]))?;
+        sources.pushpin = Some(ConfigFile { name, text });
+    }
     Config::load(&sources).map_err(|problems| refused(path, &problems))
 }
 

@@ -202,6 +202,7 @@ impl Shared {
             started_unix_ms: started.as_millis() as u64,
             open_mode: config.open_mode(),
             capacity: options.capacity.clone(),
+            pushpin: config.grip.as_ref().map(crate::grip::metrics),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
         };
         Ok(Self {
@@ -240,7 +241,7 @@ impl Shared {
         let hub = Hub::new(HubOptions {
             shard,
             shards: self.shards,
-            subscriptions_max: self.limits.channels_max,
+            subscriptions_max: GripPlan::channels_max(&self.grip, self.limits.channels_max),
             home,
         });
         let desk = Desk {

@@ -20,13 +20,14 @@ use throng_broker::{Draft, Refusal, home_of};
 use throng_engine::Conns;
 use throng_grip::exchange::OriginEvent;
 use throng_grip::item::Item;
+use throng_grip::sequence::SequenceLimits;
 use throng_hub::Asker;
-use throng_metrics::Counter;
+use throng_metrics::{Counter, Gauge};
 use throng_origin::{Client, Origin, Ticket};
 use throng_session::{Desk, Fx, GripHome, GripOrder, Session};
 use throng_types::{ChannelName, ConnId, Millis, Now, Position};
 
-pub(crate) use start::{GripPlan, Listener, listeners};
+pub(crate) use start::{GripPlan, Listener, listeners, metrics};
 
 use crate::gather::Note;
 use crate::observe::recount;
@@ -41,6 +42,8 @@ const QUEUE_LONG_BYTES: usize = 256 << 10;
 
 /// Between two looks at sessions without a connection, in milliseconds.
 const GHOSTS_MS: u64 = 1000;
+
+const MINUTE_MS: u64 = 60_000;
 
 struct Live {
     token: u32,
@@ -65,6 +68,9 @@ pub(crate) struct Grip {
     ghosts: HashMap<ConnId, Session>,
     ghosts_at: Millis,
     topics: Topics,
+    /// Milliseconds of clients that are not a minute yet, and up to when they were counted.
+    connected_ms: u64,
+    counted_at: Millis,
 }
 
 /// What is told between shards.
@@ -104,18 +110,20 @@ pub(crate) enum GripNote {
 }
 
 impl Grip {
-    pub(crate) fn new(client: Client, origin: Arc<Origin>) -> Self {
+    pub(crate) fn new(client: Client, origin: Arc<Origin>, order: SequenceLimits) -> Self {
         Self {
             client,
             _origin: origin,
             live: HashMap::new(),
             owing: [Vec::new(), Vec::new()],
-            home: GripHome::default(),
+            home: GripHome::new(order),
             behind: VecDeque::new(),
             patient: VecDeque::new(),
             ghosts: HashMap::new(),
             ghosts_at: Millis::default(),
             topics: Topics::default(),
+            connected_ms: 0,
+            counted_at: Millis::default(),
         }
     }
 
@@ -126,7 +134,7 @@ impl Grip {
 
 impl ShardApp {
     /// Lets a session act outside its own events; it may become something else.
-    fn with(
+    pub(crate) fn with(
         &mut self,
         conn: ConnId,
         conns: &mut Conns<Session>,
@@ -134,9 +142,9 @@ impl ShardApp {
     ) {
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
         conns.with(conn, |session, effects| {
-            let before = session.transport();
+            let before = session.standing();
             act(effects, orders, |fx| run(session, desk, fx));
-            recount(desk, before, session.transport());
+            recount(desk, before, session.standing());
         });
     }
 
@@ -209,6 +217,22 @@ impl ShardApp {
                 self.recover(conns);
             }
         }
+    }
+
+    /// Adds up how long clients have been connected; once a second.
+    pub(crate) fn grip_minutes(&mut self, now: Now) {
+        let board = self.parts.desk.board.clone();
+        let Some(grip) = self.grip.as_mut() else {
+            return;
+        };
+        let since = std::mem::replace(&mut grip.counted_at, now.mono);
+        let connections = board.gauge(Gauge::GripConnections);
+        grip.connected_ms += connections * now.mono.0.saturating_sub(since.0);
+        board.add(
+            Counter::GripConnectionMinutes,
+            grip.connected_ms / MINUTE_MS,
+        );
+        grip.connected_ms %= MINUTE_MS;
     }
 
     fn note(&mut self, shard: usize, note: GripNote) {

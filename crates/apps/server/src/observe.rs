@@ -2,7 +2,7 @@
 
 use throng_engine::{ConnStats, Conns, LoopStats};
 use throng_metrics::{Counter, Gauge, Histogram};
-use throng_session::{Desk, Session, Transport};
+use throng_session::{Desk, Session, Standing, Transport};
 
 use crate::shard::ShardApp;
 
@@ -52,7 +52,7 @@ impl Observer {
 }
 
 /// Where connections of a kind are counted.
-pub(crate) const fn gauge(transport: Transport) -> Gauge {
+const fn gauge(transport: Transport) -> Gauge {
     match transport {
         Transport::Http => Gauge::ConnectionsHttp,
         Transport::WebSocket => Gauge::ConnectionsWebsocket,
@@ -62,9 +62,21 @@ pub(crate) const fn gauge(transport: Transport) -> Gauge {
 }
 
 /// Counts a session elsewhere if it became something else.
-pub(crate) fn recount(desk: &Desk, before: Transport, after: Transport) {
-    if before != after {
-        desk.board.fall(gauge(before), 1);
-        desk.board.rise(gauge(after), 1);
+pub(crate) fn recount(desk: &Desk, before: Standing, after: Standing) {
+    if before.transport != after.transport {
+        desk.board.fall(gauge(before.transport), 1);
+        desk.board.rise(gauge(after.transport), 1);
     }
+    match (before.is_grip, after.is_grip) {
+        (false, true) => desk.board.rise(Gauge::GripConnections, 1),
+        (true, false) => desk.board.fall(Gauge::GripConnections, 1),
+        _ => {}
+    }
+}
+
+/// Counts a session no longer.
+pub(crate) fn uncount(desk: &Desk, last: Standing) {
+    desk.board.fall(gauge(last.transport), 1);
+    desk.board
+        .fall(Gauge::GripConnections, u64::from(last.is_grip));
 }

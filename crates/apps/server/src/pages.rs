@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use throng_metrics::{CONTENT_TYPE, write_json, write_text};
-use throng_session::{Page, Pages};
+use throng_metrics::{CONTENT_TYPE, write_json, write_pushpin, write_text};
+use throng_session::{PUSHPIN_METRICS, Page, Pages};
 
 use crate::stats::Observatory;
 
@@ -22,7 +22,17 @@ impl Pages for ServerPages {
                 "text/html; charset=utf-8"
             }
             "/metrics" => {
-                write_text(&observatory.totals(), observatory.version, &mut text);
+                let totals = observatory.totals();
+                write_text(&totals, observatory.version, &mut text);
+                if let Some(pushpin) = observatory.pushpin.as_ref().filter(|p| !p.is_apart) {
+                    write_pushpin(&totals, &pushpin.prefix, &mut text);
+                }
+                CONTENT_TYPE
+            }
+            PUSHPIN_METRICS => {
+                let prefix = observatory.pushpin.as_ref();
+                let prefix = prefix.map_or("", |pushpin| &pushpin.prefix);
+                write_pushpin(&observatory.totals(), prefix, &mut text);
                 CONTENT_TYPE
             }
             "/stats" => {

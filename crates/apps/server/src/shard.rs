@@ -19,7 +19,7 @@ use crate::appwrite::Appwrite;
 use crate::drain::{Drain, DrainOptions};
 use crate::gather::{Gathers, Note};
 use crate::grip::{Grip, Listener};
-use crate::observe::{gauge, recount};
+use crate::observe::{recount, uncount};
 use crate::peers::Peers;
 use crate::sink::{Outlet, act};
 use crate::stats::Ticker;
@@ -127,10 +127,10 @@ impl ShardApp {
         effects: &mut Effects<'_>,
         run: impl FnOnce(&mut Session, &Desk, &mut throng_session::Fx<'_>),
     ) {
-        let before = session.transport();
+        let before = session.standing();
         let desk = &self.parts.desk;
         act(effects, &mut self.orders, |fx| run(session, desk, fx));
-        recount(desk, before, session.transport());
+        recount(desk, before, session.standing());
     }
 
     fn grip_listener(&self, listener: u8) -> Option<Listener> {
@@ -186,11 +186,8 @@ impl ShardApp {
         let Some((asker, told)) = self.gathers.take(ticket, told) else {
             return;
         };
-        let (desk, orders) = (&self.parts.desk, &mut self.orders);
-        conns.with(asker.conn, |session, effects| {
-            act(effects, orders, |fx| {
-                session.told(asker.conn, told, desk, fx)
-            });
+        self.with(asker.conn, conns, |session, desk, fx| {
+            session.told(asker.conn, told, desk, fx);
         });
     }
 
@@ -200,9 +197,8 @@ impl ShardApp {
         farewell: &Farewell,
         conns: &mut Conns<Session>,
     ) {
-        let (desk, orders) = (&self.parts.desk, &mut self.orders);
-        conns.with(conn, |session, effects| {
-            act(effects, orders, |fx| session.farewell(farewell, desk, fx));
+        self.with(conn, conns, |session, desk, fx| {
+            session.farewell(farewell, desk, fx);
         });
     }
 
@@ -239,6 +235,7 @@ impl App for ShardApp {
             let session = match listener {
                 Listener::Http => Session::publisher(),
                 Listener::Zmq(socket) => Session::zmtp(socket),
+                Listener::Metrics => Session::metrics(),
             };
             return Some(Accepted {
                 session,
@@ -290,7 +287,7 @@ impl App for ShardApp {
         }
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != API);
-        self.board().fall(gauge(session.transport()), 1);
+        uncount(&self.parts.desk, session.standing());
         match why {
             Closed::ByPeer | Closed::Error(_) => self.board().count(Counter::ClosedClient),
             Closed::Slow => self.board().count(Counter::closed(Disconnect::Slow)),
@@ -353,6 +350,7 @@ impl App for ShardApp {
             self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
             more |= self.parts.hub.expire(now, EXPIRIES_PER_TURN);
             self.give_memory_back(conns.len());
+            self.grip_minutes(now);
             self.appwrite_tick(conns, now);
             let interest = self.parts.hub.interest(self.parts.ticker.channel());
             if let Some(command) =

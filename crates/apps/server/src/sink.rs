@@ -22,9 +22,11 @@ impl Sink for Outlet<'_> {
     fn answer(&mut self, asker: Asker, answer: Answer) {
         let (desk, orders) = (self.desk, &mut *self.orders);
         self.conns.with(asker.conn, |session, effects| {
+            let before = session.standing();
             act(effects, orders, |fx| {
                 session.answer(asker.conn, asker.token, answer, desk, fx)
             });
+            recount(desk, before, session.standing());
         });
     }
 
@@ -39,10 +41,8 @@ impl Sink for Outlet<'_> {
             return self.deliver_mixed(index, batch, &encoded.frames);
         }
         let personal;
-        if batch.encoded.is_some() {
-            self.delivered(index);
-        }
         let (frames, joined) = if let Some(encoded) = batch.encoded {
+            self.delivered(index, encoded.frames.len());
             (&encoded.frames[..], &encoded.joined)
         } else {
             personal = self.personal(index, batch);
@@ -76,7 +76,7 @@ impl Outlet<'_> {
                 self.show(index, publication);
                 continue;
             }
-            self.delivered(index);
+            self.delivered(index, 1);
             let delivery = Delivery {
                 frames: std::slice::from_ref(frame),
                 joined: frame,
@@ -99,7 +99,7 @@ impl Outlet<'_> {
         };
         let (desk, orders) = (self.desk, &mut *self.orders);
         self.conns.with(id, |session, effects| {
-            let before = session.transport();
+            let before = session.standing();
             let written = effects.out.len();
             act(effects, orders, |fx| {
                 session.publication(id, publication, desk, fx)
@@ -107,18 +107,21 @@ impl Outlet<'_> {
             if effects.out.len() > written {
                 let bytes = effects.out.len() - written;
                 desk.board.add(Counter::Deliveries, 1);
+                desk.board.add(Counter::GripDeliveries, 1);
                 desk.board.add(Counter::DeliveryBytes, bytes as u64);
             }
-            recount(desk, before, session.transport());
+            recount(desk, before, session.standing());
         });
     }
 
-    fn delivered(&self, index: u32) {
+    /// So many deliveries from shared bytes go out to a session.
+    fn delivered(&self, index: u32, count: usize) {
         if self.desk.grip.is_some()
             && let Some(id) = self.conns.id(index)
             && let Some(session) = self.conns.session(id)
+            && session.delivered(self.conns.now())
         {
-            session.delivered(self.conns.now());
+            self.desk.board.add(Counter::GripDeliveries, count as u64);
         }
     }
 

@@ -23,6 +23,14 @@ pub struct Capacity {
     pub binds_first: Option<&'static str>,
 }
 
+/// How Pushpin's metrics are shown.
+pub(crate) struct PushpinMetrics {
+    /// What stands in front of their names.
+    pub(crate) prefix: String,
+    /// They have a port of their own.
+    pub(crate) is_apart: bool,
+}
+
 /// What may be asked of the whole server at any time, from any thread.
 pub(crate) struct Observatory {
     pub(crate) boards: Vec<Arc<Board>>,
@@ -30,6 +38,8 @@ pub(crate) struct Observatory {
     pub(crate) started_unix_ms: u64,
     pub(crate) open_mode: bool,
     pub(crate) capacity: Option<Capacity>,
+    /// GRIP's metrics under Pushpin's names.
+    pub(crate) pushpin: Option<PushpinMetrics>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
 }

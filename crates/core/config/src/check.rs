@@ -97,8 +97,11 @@ impl Checks<'_> {
             .client
             .iter()
             .find(|address| !is_loopback(address));
+        // Where nobody may connect, what remains is what backends give away through GRIP.
+        let nobody = auth.anonymous == Some(false) && config.appwrite.is_none();
         if let Some(address) = client
             && !auth.client_keys()
+            && !nobody
         {
             if auth.insecure {
                 self.warnings.push(format!(
@@ -110,7 +113,8 @@ impl Checks<'_> {
                     format!(
                         "listen.client: other machines can reach {address}, but clients need no key: \
                          set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
-                         auth.eddsa_public_key), or auth.insecure = true to do without"
+                         auth.eddsa_public_key), auth.anonymous = false to serve GRIP alone, \
+                         or auth.insecure = true to do without"
                     ),
                 );
             }
@@ -131,7 +135,7 @@ impl Checks<'_> {
                 );
             }
         }
-        if !auth.client_keys() && !config.anonymous_allowed() {
+        if !auth.client_keys() && !config.anonymous_allowed() && config.grip.is_none() {
             self.warnings.push(
                 "no client can connect: no key for tokens is set and auth.anonymous is false"
                     .to_owned(),

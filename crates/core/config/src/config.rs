@@ -173,6 +173,7 @@ impl Grip {
             ("grip.zmq_pull", self.zmq_pull),
             ("grip.zmq_sub", self.zmq_sub),
             ("grip.zmq_command", self.zmq_command),
+            ("grip.prometheus", self.prometheus),
         ]
         .into_iter()
         .filter_map(|(key, address)| Some((key, address?)))

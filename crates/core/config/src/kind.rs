@@ -13,8 +13,8 @@ use toml::de::DeValue;
 
 pub(crate) use number::{Count, Duration, Size};
 pub(crate) use text::{
-    Address, Choice, Endpoint, HttpUrl, Named, PathPrefix, Pem, RedisUrl, SecretText, Text,
-    WebOrigin,
+    Address, Choice, Endpoint, ForwardedFor, HttpUrl, MetricPrefix, Named, PathPrefix, Pem,
+    RedisUrl, SecretText, Text, TextKind, WebOrigin,
 };
 
 /// A value as somebody gave it.

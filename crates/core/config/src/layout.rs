@@ -5,7 +5,7 @@ use crate::options::{
     Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
     Listen, Log, Stream, Websocket,
 };
-use crate::section::Section;
+use crate::section::{OptionSpec, Section};
 
 /// How often a section may stand in the file, and what its absence means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,22 @@ pub(crate) fn top_sections() -> Vec<(&'static str, Shape)> {
         .into_iter()
         .map(|(shape, section)| (section.name(), shape))
         .filter(|(name, _)| !name.contains('.'))
+        .collect()
+}
+
+/// The options of a section.
+pub(crate) fn specs_of(name: &str) -> Vec<OptionSpec> {
+    let mut all = sections().into_iter();
+    all.find(|(_, section)| section.name() == name)
+        .map_or_else(Vec::new, |(_, section)| section.specs())
+}
+
+/// The options that variables and flags can set: those of sections that stand once.
+pub(crate) fn settable() -> Vec<OptionSpec> {
+    sections()
+        .into_iter()
+        .filter(|(shape, _)| *shape != Shape::Repeated)
+        .flat_map(|(_, section)| section.specs())
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! Configuration: text and variables in, validated options out, each with where it came from.
 //!
-//! Owns: the table of options (`options`), the order of the layers (defaults, file,
+//! Owns: the table of options (`options`), the order of the layers (defaults, Pushpin's file, file,
 //! environment, flags: the later wins), the checks across options, and every text that
 //! is made from the table: the commented file, the list of values, the reference.
 //!
@@ -20,6 +20,7 @@ mod layout;
 mod load;
 mod options;
 mod problem;
+mod pushpin;
 mod secret;
 mod section;
 mod show;

@@ -12,9 +12,10 @@ use crate::check::check;
 use crate::config::{Config, Namespace};
 use crate::document::{Places, entry};
 use crate::kind::{Fault, Given};
-use crate::layout::{Shape, element, sections, top_sections};
+use crate::layout::{Shape, element, settable, specs_of, top_sections};
 use crate::options::{Appwrite, Grip};
 use crate::problem::{Origin, Problem};
+use crate::pushpin;
 use crate::section::{OptionSpec, Section};
 use crate::sources::{Loaded, Origins, Sources};
 use crate::suggest::{closest, unknown_option, unknown_top};
@@ -26,6 +27,11 @@ impl Config {
     /// All problems at once, in the order of the file, then of the variables, then of the flags.
     pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
         let mut loader = Loader::new(sources);
+        if let Some(file) = &sources.pushpin {
+            let beneath = pushpin::read(file);
+            loader.warnings.extend(beneath.warnings);
+            loader.beneath = beneath.values;
+        }
         let mut config = Self::default();
         let file_is_sound = match loader.places.map(|places| places.parse()) {
             None => {
@@ -67,11 +73,27 @@ impl Config {
         problems.sort_by_key(|problem| (problem.origin == Origin::Default, problem.origin.clone()));
         Err(problems)
     }
+
+    /// The file of Pushpin's that these sources name, for the caller to read before
+    /// [`Config::load`]; none also while the sources cannot be read.
+    #[must_use]
+    pub fn pushpin_conf(sources: &Sources) -> Option<String> {
+        let mut loader = Loader::new(sources);
+        let mut config = Self::default();
+        let table = match loader.places.map(|places| places.parse()) {
+            None => DeTable::new(),
+            Some(table) => table.ok()?,
+        };
+        loader.fill(&table, &mut config);
+        config.grip?.pushpin_conf
+    }
 }
 
 struct Loader<'a> {
     sources: &'a Sources,
     places: Option<Places<'a>>,
+    /// What a file below our own says, in its order.
+    beneath: Vec<pushpin::Value>,
     origins: Origins,
     /// Paths whose value was refused: checks across options leave them out.
     failed: BTreeSet<String>,
@@ -84,6 +106,7 @@ impl<'a> Loader<'a> {
         Self {
             sources,
             places: sources.file.as_ref().map(Places::new),
+            beneath: Vec::new(),
             origins: Origins::default(),
             failed: BTreeSet::new(),
             problems: Vec::new(),
@@ -179,6 +202,13 @@ impl<'a> Loader<'a> {
     /// Fills a section that stands once from all layers. `inner` are the sections inside it.
     fn section(&mut self, table: Option<&DeTable<'_>>, section: &mut dyn Section, inner: &[&str]) {
         let name = section.name();
+        for spec in section.specs() {
+            let path = spec.path();
+            let values = self.beneath.iter().filter(|value| value.path == path);
+            for value in values.cloned().collect::<Vec<_>>() {
+                self.take_text(&spec, &value.text, value.origin, section);
+            }
+        }
         if let Some(table) = table {
             self.take_table(name, Shape::Once, table, section, inner);
         }
@@ -362,19 +392,4 @@ impl<'a> Loader<'a> {
 fn flag_name(spec: &OptionSpec) -> String {
     spec.flag
         .map_or_else(|| format!("--set {}", spec.path()), str::to_owned)
-}
-
-fn specs_of(name: &str) -> Vec<OptionSpec> {
-    let mut all = sections().into_iter();
-    all.find(|(_, section)| section.name() == name)
-        .map_or_else(Vec::new, |(_, section)| section.specs())
-}
-
-/// The options that variables and flags can set: those of sections that stand once.
-pub(crate) fn settable() -> Vec<OptionSpec> {
-    sections()
-        .into_iter()
-        .filter(|(shape, _)| *shape != Shape::Repeated)
-        .flat_map(|(_, section)| section.specs())
-        .collect()
 }

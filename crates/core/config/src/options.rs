@@ -5,9 +5,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use throng_grip::proxy::XffRule;
+
 use crate::kind::{
-    Address, Bool, Choice, Count, Duration, Endpoint, HttpUrl, List, Named, Opt, PathPrefix, Pem,
-    Permission, RedisUrl, Rule, SecretText, Size, Text, WebOrigin,
+    Address, Bool, Choice, Count, Duration, Endpoint, ForwardedFor, HttpUrl, List, MetricPrefix,
+    Named, Opt, PathPrefix, Pem, Permission, RedisUrl, Rule, SecretText, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -291,6 +293,36 @@ section! {
         "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY;
         /// A file of routes in Pushpin's format, read beside the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None, Rule::ANY.example("\"/etc/pushpin/routes\"");
+        /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set here; what of it has no effect is told by `throng config check` and at the start.
+        "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None, Rule::ANY.example("\"/etc/pushpin/pushpin.conf\"");
+        /// The key of proxies in front. A request whose `Grip-Sig` it signed keeps its `Grip-*` fields, and its answer is passed on untouched.
+        "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None, Rule::ANY.secret().example("\"a long random text\"").unset("nobody in front is trusted");
+        /// Whether the field `Pushpin-Route` of a request chooses the route, by its id.
+        "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY;
+        /// Whether CORS headers are filled in on all routes, whatever the route says.
+        "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
+        /// Whether clients are told what went wrong with a backend on all routes, whatever the route says.
+        "debug" debug: bool, Bool, false, Rule::ANY;
+        /// What becomes of `X-Forwarded-For`: `append` adds the client's address, `truncate:N` keeps the last N before that. An empty text leaves it as it is.
+        "forwarded_for" forwarded_for: XffRule, ForwardedFor, XffRule { truncate: None, append: true }, Rule::ANY;
+        /// The same for requests that `upstream_key` has signed.
+        "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor, XffRule { truncate: None, append: false }, Rule::ANY;
+        /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes' condition `ssl` and for backends. Only for a port that a proxy of yours alone can reach.
+        "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY;
+        /// Whether `X-Forwarded-Proto` tells backends of TLS; one that is not accepted is then removed.
+        "set_forwarded_proto" set_forwarded_proto: bool, Bool, false, Rule::ANY;
+        /// Added to `CDN-Loop` on requests to backends.
+        "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None, Rule::ANY.example("\"push.example.com\"");
+        /// How long an item waits for the one before it, which its `prev-id` names.
+        "message_wait" message_wait_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(0, HOUR);
+        /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers none.
+        "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND, Rule::ANY.range(0, 24 * HOUR);
+        /// The most channels that a backend may hold one client in; more are cut off. 0 means as many as `limits.channels_per_connection`.
+        "channels_per_connection" channels_per_connection: u32, Count, 0, Rule::ANY.range(0, 65_535);
+        /// Address of a port with Pushpin's metrics alone, without a key.
+        "prometheus" prometheus: Option<SocketAddr>, Opt<Endpoint>, None, Rule::ANY.example("\"127.0.0.1:9797\"").unset("they are among those of the API port");
+        /// What stands in front of their names. Without a `pushpin_conf` the default is `pushpin_`.
+        "prometheus_prefix" prometheus_prefix: Option<String>, Opt<MetricPrefix>, None, Rule::ANY.example("\"pushpin_\"").unset("`pushpin_`, or with a `pushpin_conf` nothing");
     }
     lists {
         /// The routes, the longest matching path first.

@@ -7,6 +7,13 @@ use std::fmt;
 pub enum Origin {
     /// Nobody set it.
     Default,
+    /// An option of Pushpin's file.
+    Pushpin {
+        /// The name that the caller gave the file.
+        name: String,
+        /// `section.option`, as it stands there.
+        option: &'static str,
+    },
     /// The configuration file.
     File {
         /// The name that the caller gave the file.
@@ -26,6 +33,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::Pushpin { name, option } => write!(f, "{name}: {option}"),
             Self::File { name, line, .. } => write!(f, "{name}:{line}"),
             Self::Env(name) => write!(f, "env {name}"),
             Self::Flag(name) => write!(f, "flag {name}"),

@@ -17,6 +17,8 @@ pub struct ConfigFile {
 /// Everything that a configuration is made from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// The file that `grip.pushpin_conf` names, see [`Config::pushpin_conf`]. It stands below our own.
+    pub pushpin: Option<ConfigFile>,
     /// The file, if there is one.
     pub file: Option<ConfigFile>,
     /// Environment variables. The caller may hand over all: names that do not begin with

@@ -1,6 +1,7 @@
 //! The configuration from outside: what is accepted, what is refused and in which words.
 
 mod accepted;
+mod pushpin;
 mod refused;
 
 use crate::{Config, ConfigFile, Loaded, Sources};
@@ -18,6 +19,7 @@ fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources 
             text: file.to_owned(),
         }),
         env: owned(env),
+        pushpin: None,
         flags: owned(flags),
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics: every name once, one board of cells per shard, sums, and the texts that tools read.
 //!
 //! Owns: the table of metrics (`names`), counting (`board`), adding up (`totals`), differences
-//! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`, `reference`).
+//! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`, `pushpin`, `reference`).
 //!
 //! Never: reads a clock or the process; what is only known outside (memory, descriptors, uptime) is
 //! put into [`Totals`] by whoever asks. Counting takes no lock, allocates nothing and uses no floats.
@@ -16,6 +16,7 @@ mod histogram;
 mod json;
 mod map;
 mod names;
+mod pushpin;
 mod reference;
 mod text;
 mod totals;
@@ -25,6 +26,7 @@ pub use delta::Delta;
 pub use histogram::{BOUNDS_US, Buckets};
 pub use json::write_json;
 pub use names::{Counter, Gauge, Histogram, Label};
+pub use pushpin::write_pushpin;
 pub use reference::reference_text;
 pub use text::{CONTENT_TYPE, write_text};
 pub use totals::{Sample, Totals};

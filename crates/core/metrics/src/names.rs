@@ -205,6 +205,9 @@ metrics! {
             AppwriteLookupsCached(answer = "cached"),
             AppwriteLookupsRefused(answer = "refused"),
         }
+        "grip_client_requests_total" "Requests of clients that a GRIP route caught." { GripClientRequests }
+        "grip_connection_minutes_total" "Minutes that GRIP's clients were connected, all together." { GripConnectionMinutes }
+        "grip_deliveries_total" "Deliveries to GRIP's clients; they are among the others." { GripDeliveries }
         "grip_requests_total" "Requests to GRIP backends." { GripRequests }
         "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or not all of it." { GripOriginFailures }
         "grip_faults_total" "What a GRIP backend or publisher asked for and did not get, by why." {
@@ -235,6 +238,7 @@ metrics! {
         }
         "appwrite_connections" "Open connections to Appwrite Realtime; they are among the WebSockets." { AppwriteConnections }
         "appwrite_feed_up" "Whether there is a connection to Appwrite's Redis." { AppwriteFeedUp }
+        "grip_connections" "Clients that wait for a GRIP backend or are held by one." { GripConnections }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come back." { HistoryPublications }

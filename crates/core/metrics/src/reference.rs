@@ -41,6 +41,20 @@ pub fn reference_text() -> String {
         "\nThe bounds of their buckets, in microseconds: {}.",
         bounds.join(", ")
     );
+    out.push_str(
+        "\n## Under Pushpin's names\n\n\
+         With `[grip]`, the same listener shows these too, behind `grip.prometheus_prefix`; with `grip.prometheus`\n\
+         a port of their own does, and this one does not. The first five are Pushpin's.\n\n\
+         | name | label | meaning |\n|---|---|---|\n",
+    );
+    for (name, label, help) in crate::pushpin::rows() {
+        let label = if label.is_empty() {
+            String::new()
+        } else {
+            format!("`{label}`")
+        };
+        let _ = writeln!(out, "| `{name}` | {label} | {help} |");
+    }
     out
 }
 

@@ -60,13 +60,13 @@ fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
     let _ = writeln!(out, "{name}_count {count}");
 }
 
-fn head(out: &mut String, name: &str, help: &str, kind: &str) {
+pub(crate) fn head(out: &mut String, name: &str, help: &str, kind: &str) {
     let _ = write!(out, "# HELP {name} ");
     escape_help(help, out);
     let _ = writeln!(out, "\n# TYPE {name} {kind}");
 }
 
-fn series(out: &mut String, name: &str, label: Option<Label>, value: u64) {
+pub(crate) fn series(out: &mut String, name: &str, label: Option<Label>, value: u64) {
     out.push_str(name);
     if let Some(label) = label {
         let _ = write!(out, "{{{}=\"", label.key);

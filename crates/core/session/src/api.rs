@@ -12,6 +12,7 @@ use throng_types::ConnId;
 
 pub(crate) use call::{Call, Wording};
 
+use crate::desk::PUSHPIN_METRICS;
 use crate::effects::Fx;
 use crate::http::{Next, answer_text};
 use crate::route::{CLIENT_ENDPOINTS, Endpoint, Port};
@@ -160,7 +161,11 @@ fn page(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result<Nex
         answer_text(200, CLIENT_ENDPOINTS, &[], keep_alive, fx);
         return Ok(Next::Answered { keep_alive });
     }
-    let Some(page) = desk.pages.page(request.path()) else {
+    let path = match incoming.port {
+        Port::Metrics => PUSHPIN_METRICS,
+        _ => request.path(),
+    };
+    let Some(page) = desk.pages.page(path) else {
         let hint = "there is nothing at this path; the API port has /, /metrics, /stats, /healthz, /pub, /api/… and /v1/realtime/events";
         return Err(Reject::new(404, hint));
     };

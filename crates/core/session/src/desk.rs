@@ -64,6 +64,9 @@ pub struct Page {
     pub body: Vec<u8>,
 }
 
+/// The document on the port for Pushpin's metrics; no path of a request is like it.
+pub const PUSHPIN_METRICS: &str = "pushpin";
+
 /// The documents that the API port shows: dashboard, metrics, state.
 pub trait Pages: Send + Sync {
     /// The document at a path, as it is now.

@@ -19,7 +19,8 @@ use throng_types::ConnId;
 use crate::api::Call;
 use crate::effects::{End, Fx, Told};
 use crate::route::Port;
-use crate::session::{Admission, Kind};
+use crate::session::Kind;
+use crate::standing::Admission;
 use crate::{Desk, api};
 
 /// A body that is not whole yet.
@@ -85,6 +86,11 @@ impl Http {
         Self::again(Port::Publish, IpAddr::V4(Ipv4Addr::UNSPECIFIED))
     }
 
+    /// A connection to the port with Pushpin's metrics.
+    pub(crate) const fn metrics() -> Self {
+        Self::again(Port::Metrics, IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
+
     /// A connection that was something else, and goes on as what it was.
     pub(crate) const fn again(port: Port, peer: IpAddr) -> Self {
         Self {
@@ -102,7 +108,7 @@ impl Http {
     fn limits(&self, desk: &Desk) -> Limits {
         let body_bytes_max = match self.port {
             Port::Client => desk.limits.message_bytes_max,
-            Port::Api | Port::Publish => desk.limits.publish_bytes_max,
+            Port::Api | Port::Publish | Port::Metrics => desk.limits.publish_bytes_max,
         };
         let body_bytes_max = match (&desk.grip, self.port) {
             (Some(grip), Port::Client) => body_bytes_max.max(grip.body_bytes_max()),

@@ -23,6 +23,7 @@ mod opening;
 mod permit;
 mod route;
 mod session;
+mod standing;
 mod stream;
 mod ws;
 
@@ -32,7 +33,7 @@ pub use appwrite::{
 };
 pub use client_id::{ClientId, NodeKey};
 pub use cursor::{Cursor, CursorEntry};
-pub use desk::{Desk, Page, Pages, SessionLimits};
+pub use desk::{Desk, PUSHPIN_METRICS, Page, Pages, SessionLimits};
 pub use effects::{End, Fx, NodeCount, Order, Question, Told};
 pub use format::{
     CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
@@ -42,4 +43,5 @@ pub use grip::{
     Socket as GripSocket, grip_home_of,
 };
 pub use identity::Identity;
-pub use session::{Admission, Farewell, Session, Transport};
+pub use session::Session;
+pub use standing::{Admission, Farewell, Standing, Transport};

@@ -9,6 +9,8 @@ pub(crate) enum Port {
     Api,
     /// GRIP's own port for publishers.
     Publish,
+    /// GRIP's own port for metrics.
+    Metrics,
 }
 
 /// What a path names.
@@ -65,6 +67,8 @@ impl Endpoint {
         Some(match (port, path) {
             (Port::Publish, _)
             | (Port::Api, "/publish" | "/publish/" | "/recover" | "/recover/") => Self::Grip,
+            (Port::Metrics, "/" | "/metrics") => Self::Page,
+            (Port::Metrics, _) => return None,
             (_, "/healthz") => Self::Health,
             (_, "/sse") => Self::Sse,
             (Port::Client, "/ws") => Self::PlainWs,

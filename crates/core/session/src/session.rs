@@ -6,94 +6,16 @@ use std::sync::Arc;
 use throng_appwrite::{Fault, Phase};
 use throng_grip::exchange::OriginEvent;
 use throng_hub::Answer;
-use throng_metrics::Counter;
-use throng_types::{ChannelName, ConnId, Disconnect, Now, Publication, Unsubscribe};
+use throng_types::{ChannelName, ConnId, Now, Publication, Unsubscribe};
 
 use crate::appwrite::{Appwrite, Found};
 use crate::effects::{End, Fx, Told};
 use crate::grip::{Held, OverHttp, Proxied, Socket, Zmtp};
 use crate::http::Http;
+use crate::standing::{Admission, Farewell, Standing, Transport};
 use crate::stream::Stream;
 use crate::ws::Ws;
 use crate::{Desk, Identity};
-
-/// How a session's peer is connected, for gauges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// HTTP requests and answers, or nothing said yet.
-    Http,
-    /// A WebSocket.
-    WebSocket,
-    /// An event stream.
-    Sse,
-    /// A stream of lines.
-    Stream,
-}
-
-/// Whether there is room for a client. If not, it is told so when it asks for something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// There is.
-    Welcome,
-    /// Its address has as many connections as it may.
-    AddressFull,
-    /// The server has as many connections as it may.
-    ServerFull,
-}
-
-/// Why and with which words a connection is ended from above.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Farewell {
-    /// For one of our reasons.
-    Because(Disconnect),
-    /// With a code and reason that the server API named.
-    Custom {
-        /// A WebSocket close code, 3000 to 4999.
-        code: u16,
-        /// At most 123 bytes.
-        reason: Box<str>,
-    },
-    /// The server goes down; come back in so many milliseconds.
-    Drain {
-        /// How long this client should wait.
-        reconnect_ms: u64,
-    },
-}
-
-impl Farewell {
-    /// The series that counts it.
-    pub(crate) fn counter(&self) -> Counter {
-        Counter::closed(match self {
-            Self::Because(reason) => *reason,
-            Self::Custom { .. } => Disconnect::ForceNoReconnect,
-            Self::Drain { .. } => Disconnect::Shutdown,
-        })
-    }
-
-    /// How long the client should wait before it comes back, if that was said.
-    pub(crate) fn reconnect_ms(&self) -> Option<u64> {
-        match self {
-            Self::Drain { reconnect_ms } => Some(*reconnect_ms),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn code(&self) -> u16 {
-        match self {
-            Self::Because(reason) => reason.code(),
-            Self::Custom { code, .. } => *code,
-            Self::Drain { .. } => Disconnect::Shutdown.code(),
-        }
-    }
-
-    pub(crate) fn reason(&self) -> &str {
-        match self {
-            Self::Because(reason) => reason.reason(),
-            Self::Custom { reason, .. } => reason,
-            Self::Drain { .. } => Disconnect::Shutdown.reason(),
-        }
-    }
-}
 
 /// What a session is at the moment.
 pub(crate) enum Kind {
@@ -133,6 +55,12 @@ impl Session {
         Self(Kind::Http(Http::publisher()))
     }
 
+    /// A connection to the port with Pushpin's metrics.
+    #[must_use]
+    pub const fn metrics() -> Self {
+        Self(Kind::Http(Http::metrics()))
+    }
+
     /// A publisher's connection by ZeroMQ.
     #[must_use]
     pub const fn zmtp(socket: Socket) -> Self {
@@ -150,6 +78,15 @@ impl Session {
             Kind::Ws(_) | Kind::Appwrite(_) => Transport::WebSocket,
             Kind::Stream(stream) if stream.is_sse() => Transport::Sse,
             Kind::Stream(_) => Transport::Stream,
+        }
+    }
+
+    /// What it counts as.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        Standing {
+            transport: self.transport(),
+            is_grip: self.looks_at_all(),
         }
     }
 
@@ -381,11 +318,12 @@ impl Session {
         matches!(self.0, Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_))
     }
 
-    /// Deliveries from shared bytes have gone out to it.
-    pub fn delivered(&self, now: Now) {
+    /// Deliveries from shared bytes have gone out to it; true if it is a client of GRIP.
+    pub fn delivered(&self, now: Now) -> bool {
         if let Kind::Held(held) = &self.0 {
             held.touch(now);
         }
+        self.looks_at_all()
     }
 
     /// A channel of GRIP has got its first subscriber, or lost its last one.

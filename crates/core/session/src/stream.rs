@@ -20,7 +20,8 @@ use crate::format::{
     SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, chunk, encode, sse_event, stream_line,
 };
 use crate::opening::{OPENING, Opening};
-use crate::session::{Farewell, first_beat};
+use crate::session::first_beat;
+use crate::standing::Farewell;
 use crate::{Cursor, Desk, Identity, centrifuge};
 
 pub(crate) use voice::Voice;

@@ -19,7 +19,8 @@ use throng_ws::{
 use crate::effects::{End, Fx};
 use crate::format::{CENTRIFUGE, PLAIN_WS, UNI_WS, ws_text};
 use crate::opening::{OPENING, Opening};
-use crate::session::{Farewell, first_beat};
+use crate::session::first_beat;
+use crate::standing::Farewell;
 use crate::{Desk, Identity, centrifuge};
 
 /// How long after its end a token is still good for the connection or subscription that it

@@ -5,5 +5,6 @@ mod eventstream;
 mod faults;
 mod holds;
 mod links;
+mod pushpin_conf;
 mod sockets;
 mod support;

@@ -112,3 +112,30 @@ fn files_that_the_configuration_names_are_tried() {
         .expect(4)
         .says(&["auth.rsa_public_key", "not an RSA key"]);
 }
+
+#[test]
+fn pushpins_file_stands_below_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, conf) = (
+        folder.path().join("throng.toml"),
+        folder.path().join("p.conf"),
+    );
+    let (file, conf) = (path.to_str().unwrap(), conf.to_str().unwrap());
+    fs::write(
+        conf,
+        "[runner]\nservices=proxy\nhttp_port=127.0.0.1:7999\n[handler]\nmessage_hwm=25000\n",
+    )
+    .unwrap();
+    fs::write(&path, format!("[grip]\npushpin_conf = {conf:?}\n")).unwrap();
+    run(&["config", "check", file]).expect(0).says(&[
+        "p.conf:2: runner.services has no effect: there is one process",
+        "p.conf:5: handler.message_hwm has no effect",
+    ]);
+    run(&["config", "show", file])
+        .expect(0)
+        .prints(&["client = [\"127.0.0.1:7999\"]", "p.conf: runner.http_port"]);
+    fs::remove_file(conf).unwrap();
+    run(&["config", "check", file])
+        .expect(4)
+        .says(&["grip.pushpin_conf", "p.conf"]);
+}

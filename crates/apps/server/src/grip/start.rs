@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use throng_auth::Verifier;
 use throng_config::{Config, Grip as Section, GripRoute};
 use throng_engine::Door;
 use throng_grip::command::ZmqUris;
-use throng_grip::proxy::XffRule;
 use throng_grip::routes::{BadOrigin, Domain, Route, Routes, Target, parse_routes};
+use throng_grip::sequence::SequenceLimits;
 use throng_grip::sig::KeyText;
 use throng_origin::{Deliver, Origin, OriginOptions};
 use throng_session::{GripOptions, GripSocket};
@@ -16,6 +17,7 @@ use throng_sys::random;
 use super::Grip;
 use crate::build::StartError;
 use crate::shard::Mail;
+use crate::stats::PushpinMetrics;
 
 /// What a port of GRIP's own takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum Listener {
     Http,
     /// A ZeroMQ socket.
     Zmq(GripSocket),
+    /// Pushpin's metrics.
+    Metrics,
 }
 
 /// What all shards have in common.
@@ -50,17 +54,29 @@ impl GripPlan {
             Some(secret) => key("grip.sig_key", secret.expose())?,
             None => None,
         };
+        let upstream = match &section.upstream_key {
+            Some(secret) => upstream(secret.expose())?,
+            None => None,
+        };
         let options = GripOptions {
             routes,
+            upstream,
+            accept_route: section.accept_pushpin_route,
+            channels_max: section.channels_per_connection as usize,
+            order: SequenceLimits {
+                wait_ms: section.message_wait_ms,
+                id_ttl_ms: section.id_cache_ttl_ms,
+                ..SequenceLimits::default()
+            },
             sig_iss: section.sig_iss.clone(),
             sig_key,
             route_keys,
             body_bytes_max: config.limits.publish_bytes_max as usize,
-            xff: XffRule {
-                truncate: None,
-                append: true,
-            },
-            cdn_loop: String::new(),
+            xff: section.forwarded_for,
+            xff_trusted: section.forwarded_for_trusted,
+            accept_forwarded_proto: section.accept_forwarded_proto,
+            set_forwarded_proto: section.set_forwarded_proto,
+            cdn_loop: section.cdn_loop.clone().unwrap_or_default(),
             uris: ZmqUris::default(),
             seed: random::seed(),
         };
@@ -68,6 +84,12 @@ impl GripPlan {
             options: Arc::new(options),
             origin: None,
         }))
+    }
+
+    /// Channels that a connection of any kind may have.
+    pub(crate) fn channels_max(plan: &Option<Self>, others: usize) -> usize {
+        let own = plan.as_ref().map_or(0, |plan| plan.options.channels_max);
+        own.max(others)
     }
 
     /// Notes where the ports of [`listeners`] are.
@@ -78,7 +100,7 @@ impl GripPlan {
         for &(listener, address) in addresses {
             let uri = Some(format!("tcp://{address}"));
             match listener {
-                Listener::Http => {}
+                Listener::Http | Listener::Metrics => {}
                 Listener::Zmq(GripSocket::Pull) => options.uris.publish_pull = uri,
                 Listener::Zmq(GripSocket::Sub) => options.uris.publish_sub = uri,
                 Listener::Zmq(GripSocket::Rep) => options.uris.command = uri,
@@ -108,7 +130,8 @@ impl GripPlan {
     /// One shard's part.
     pub(crate) fn part(&self) -> Option<Grip> {
         let origin = self.origin.as_ref()?;
-        Some(Grip::new(origin.client(), origin.clone()))
+        let client = origin.client();
+        Some(Grip::new(client, origin.clone(), self.options.order))
     }
 }
 
@@ -117,10 +140,22 @@ impl Listener {
     pub(crate) const fn option(self) -> &'static str {
         match self {
             Self::Http => "http_publish",
+            Self::Metrics => "prometheus",
             Self::Zmq(GripSocket::Pull) => "zmq_pull",
             Self::Zmq(GripSocket::Sub) => "zmq_sub",
             Self::Zmq(GripSocket::Rep) => "zmq_command",
         }
+    }
+}
+
+/// How Pushpin's metrics are shown.
+pub(crate) fn metrics(section: &Section) -> PushpinMetrics {
+    PushpinMetrics {
+        prefix: section
+            .prometheus_prefix
+            .clone()
+            .unwrap_or_else(|| "pushpin_".to_owned()),
+        is_apart: section.prometheus.is_some(),
     }
 }
 
@@ -135,6 +170,7 @@ pub(crate) fn listeners(config: &Config) -> Vec<(Listener, SocketAddr)> {
         (zmq(GripSocket::Pull), section.zmq_pull),
         (zmq(GripSocket::Sub), section.zmq_sub),
         (zmq(GripSocket::Rep), section.zmq_command),
+        (Listener::Metrics, section.prometheus),
     ];
     let all = all.into_iter();
     all.filter_map(|(listener, address)| Some((listener, address?)))
@@ -142,6 +178,24 @@ pub(crate) fn listeners(config: &Config) -> Vec<(Listener, SocketAddr)> {
 }
 
 fn key(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
+    let key = key_bytes(what, text)?;
+    if key.as_ref().is_some_and(|key| !GripOptions::can_sign(key)) {
+        return Err(StartError::Grip(format!("{what}: this key cannot sign")));
+    }
+    Ok(key)
+}
+
+fn upstream(text: &str) -> Result<Option<Arc<Verifier>>, StartError> {
+    const WHAT: &str = "grip.upstream_key";
+    let Some(key) = key_bytes(WHAT, text)? else {
+        return Ok(None);
+    };
+    let verifier = GripOptions::upstream(&key);
+    let verifier = verifier.map_err(|fault| StartError::Grip(format!("{WHAT}: {fault}")))?;
+    Ok(Some(Arc::new(verifier)))
+}
+
+fn key_bytes(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
     let fail = |error: String| StartError::Grip(format!("{what}: {error}"));
     let key = match KeyText::parse(text).map_err(|fault| fail(fault.to_string()))? {
         None => return Ok(None),
@@ -152,9 +206,6 @@ fn key(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
             KeyText::of_file(&content)
         }
     };
-    if !GripOptions::can_sign(&key) {
-        return Err(fail("this key cannot sign".to_owned()));
-    }
     Ok(Some(key))
 }
 
@@ -167,14 +218,27 @@ fn routes(section: &Section) -> Result<Routes, StartError> {
         if let Some(fault) = file.faults.first() {
             return Err(fail(fault.to_string()));
         }
-        routes = file.routes;
+        for route in file.routes.iter() {
+            let route = on_all(route.clone(), section);
+            // What was taken once is taken again.
+            routes.add(route).map_err(|fault| fail(fault.to_string()))?;
+        }
     }
     for (index, wanted) in section.routes.iter().enumerate() {
         let fail = |error: String| StartError::Grip(format!("grip.route[{index}]: {error}"));
-        let route = route(wanted).map_err(fail)?;
+        let route = on_all(route(wanted).map_err(fail)?, section);
         routes.add(route).map_err(|fault| fail(fault.to_string()))?;
     }
     Ok(routes)
+}
+
+/// A route with what holds for all.
+fn on_all(route: Route, section: &Section) -> Route {
+    Route {
+        auto_cross_origin: route.auto_cross_origin || section.cross_origin,
+        debug: route.debug || section.debug,
+        ..route
+    }
 }
 
 fn route(wanted: &GripRoute) -> Result<Route, String> {

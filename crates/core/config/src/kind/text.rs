@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use throng_grip::proxy::XffRule;
+
 use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
 use crate::secret::Secret;
 
@@ -224,6 +226,51 @@ impl TextKind for RedisUrl {
 
     fn text(value: &Secret) -> String {
         value.expose().to_owned()
+    }
+}
+
+/// What becomes of `X-Forwarded-For`.
+pub(crate) struct ForwardedFor;
+
+impl TextKind for ForwardedFor {
+    type Field = XffRule;
+    const NAME: &'static str = "rule";
+
+    fn wanted() -> String {
+        "\"append\", \"truncate:N\", \"truncate:N,append\" or nothing".to_owned()
+    }
+
+    fn of(text: &str) -> Option<XffRule> {
+        XffRule::parse(text)
+    }
+
+    fn text(value: &XffRule) -> String {
+        let truncate = value.truncate.map(|keep| format!("truncate:{keep}"));
+        let append = value.append.then(|| "append".to_owned());
+        let words: Vec<String> = truncate.into_iter().chain(append).collect();
+        words.join(",")
+    }
+}
+
+/// The beginning of metrics' names (the data model of Prometheus).
+pub(crate) struct MetricPrefix;
+
+impl TextKind for MetricPrefix {
+    type Field = String;
+    const NAME: &'static str = "prefix";
+
+    fn wanted() -> String {
+        "ASCII letters, digits and \"_\", not a digit first".to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let clean = text.bytes().all(is_name) && !text.starts_with(|c: char| c.is_ascii_digit());
+        clean.then(|| text.to_owned())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
     }
 }
 

@@ -238,6 +238,8 @@ fn another(option: &OptionSpec) -> &'static str {
         "URL" if option.key == "redis" => "redis://a",
         "URL" => "http://a",
         "word" => "latest-only",
+        "rule" => "truncate:7",
+        "prefix" => "seven_",
         other => panic!("{}: no value for the kind {other}", option.path()),
     }
 }

@@ -149,6 +149,8 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "channel.history_ttl"
                 | "namespace.history_ttl"
                 | "appwrite.history"
+                | "grip.message_wait"
+                | "grip.id_cache_ttl"
         );
         if option.section != "namespace" {
             assert_eq!(refusals(&file, &[], &[]).is_empty(), allowed, "{file}");
@@ -202,7 +204,8 @@ fn secrets_stay_out_of_messages_and_lists() {
 fn addresses_that_others_reach_need_keys() {
     let client = "listen.client: other machines can reach 0.0.0.0:8000, but clients need no key: \
         set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
-        auth.eddsa_public_key), or auth.insecure = true to do without";
+        auth.eddsa_public_key), auth.anonymous = false to serve GRIP alone, \
+         or auth.insecure = true to do without";
     let api = "listen.api: other machines can reach [::]:8001, but the server API needs no key: \
         set auth.api_keys, or auth.insecure = true to do without";
     let file = "[listen]\nclient = \"0.0.0.0:8000\"\napi = \"[::]:8001\"\n";

@@ -89,7 +89,7 @@ fn permitted_channels(
             Port::Client => may_subscribe(identity, &channel, false, desk),
             // Whoever reaches the API port may watch the server itself, and nothing else.
             Port::Api if channel.namespace() == Some(RESERVED) => Verdict::Yes,
-            Port::Api | Port::Publish => Verdict::No,
+            Port::Api | Port::Publish | Port::Metrics => Verdict::No,
         };
         match verdict {
             Verdict::Yes => {}
@@ -193,7 +193,7 @@ pub(super) fn stream(
     let params = Params::read(incoming);
     let identity = match incoming.port {
         Port::Client => identify(&params, desk, fx)?,
-        Port::Api | Port::Publish => None,
+        Port::Api | Port::Publish | Port::Metrics => None,
     };
     let channels = permitted_channels(&params, incoming.port, identity.as_deref(), desk)?;
     let cursor = params

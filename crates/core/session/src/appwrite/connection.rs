@@ -25,7 +25,8 @@ pub(super) use super::waiting::{Opening, Shown};
 use super::{AppwriteDesk, Credential, Order, Wanted};
 use crate::effects::{End, Fx};
 use crate::format::ws_text;
-use crate::session::{Farewell, first_beat};
+use crate::session::first_beat;
+use crate::standing::Farewell;
 use crate::{Desk, effects};
 
 /// See the module's head.

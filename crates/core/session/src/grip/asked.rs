@@ -23,6 +23,20 @@ pub(crate) struct Asked {
     headers: Vec<Header>,
     body: Vec<u8>,
     peer: IpAddr,
+    /// A proxy in front has signed it: what the backend says is for that proxy.
+    pub(crate) is_trusted: bool,
+    /// What `X-Forwarded-Proto` tells the backend.
+    forwarded_proto: Option<&'static str>,
+}
+
+/// Whether a client came by TLS, as far as somebody in front is believed.
+pub(super) fn came_by_tls(request: &Request<'_>, grip: &GripDesk) -> bool {
+    let told = ["x-forwarded-proto", "x-forwarded-protocol"];
+    grip.options.accept_forwarded_proto
+        && told
+            .iter()
+            .find_map(|name| request.header(name))
+            .is_some_and(|scheme| matches!(scheme.trim(), "https" | "wss"))
 }
 
 impl Asked {
@@ -31,6 +45,7 @@ impl Asked {
         request: &Request<'_>,
         body: &[u8],
         peer: IpAddr,
+        (grip, now): (&GripDesk, Now),
     ) -> Self {
         let mut headers: Vec<Header> = request
             .headers()
@@ -44,6 +59,12 @@ impl Asked {
         }
         let query = request.query();
         let mark = if query.is_empty() { "" } else { "?" };
+        let forwarded_proto = match request.wants_upgrade("websocket") {
+            _ if !grip.options.set_forwarded_proto || !came_by_tls(request, grip) => None,
+            true => Some("wss"),
+            false => Some("https"),
+        };
+        let sig = request.header("grip-sig");
         Self {
             route: route.clone(),
             method: request.method.into(),
@@ -51,6 +72,8 @@ impl Asked {
             headers,
             body: body.to_vec(),
             peer,
+            is_trusted: sig.is_some_and(|sig| grip.is_upstream(sig, now)),
+            forwarded_proto,
         }
     }
 
@@ -63,6 +86,8 @@ impl Asked {
             headers: std::mem::take(&mut self.headers),
             body: std::mem::take(&mut self.body),
             peer: self.peer,
+            is_trusted: self.is_trusted,
+            forwarded_proto: self.forwarded_proto,
         }
     }
 
@@ -155,14 +180,18 @@ impl Asked {
         let sig = grip.sig(route, now);
         let peer = self.peer.to_canonical().to_string();
         let rules = RequestRules {
-            is_trusted: false,
+            is_trusted: self.is_trusted,
             grip: route.grip,
             orig_headers: route.orig_headers,
             sig: sig.as_deref(),
             last_ids,
-            forwarded_proto: None,
-            strip_forwarded_proto: false,
-            xff: grip.options.xff,
+            forwarded_proto: self.forwarded_proto,
+            strip_forwarded_proto: grip.options.set_forwarded_proto,
+            xff: if self.is_trusted {
+                grip.options.xff_trusted
+            } else {
+                grip.options.xff
+            },
             peer_address: &peer,
             host: route.as_host.as_deref(),
             headers: &route.headers,

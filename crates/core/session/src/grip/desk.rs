@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_auth::{Algorithm, SigningKey, sign};
+use throng_auth::{Algorithm, KeyConfig, KeyError, SigningKey, Verifier, sign};
 use throng_grip::command::ZmqUris;
 use throng_grip::instruct::KeepAlive;
 use throng_grip::item::Item;
 use throng_grip::proxy::XffRule;
 use throng_grip::routes::{Route, Routes};
+use throng_grip::sequence::SequenceLimits;
 use throng_grip::sig::{SigClaims, is_pem};
 use throng_types::{Now, Publication};
 
@@ -29,10 +30,24 @@ pub struct GripOptions {
     pub sig_key: Option<Vec<u8>>,
     /// Keys of routes, by the text that the route has.
     pub route_keys: Vec<(String, Vec<u8>)>,
+    /// Whose signature makes a request trusted: see [`GripOptions::upstream`].
+    pub upstream: Option<Arc<Verifier>>,
+    /// Whether `Pushpin-Route` chooses the route.
+    pub accept_route: bool,
     /// Bytes of a client's request body.
     pub body_bytes_max: usize,
+    /// Channels that a client may be held in; 0 for as many as any connection may have.
+    pub channels_max: usize,
+    /// For the order of items in their channels.
+    pub order: SequenceLimits,
     /// For `X-Forwarded-For`.
     pub xff: XffRule,
+    /// The same for trusted requests.
+    pub xff_trusted: XffRule,
+    /// Whether the client's `X-Forwarded-Proto` says if it came by TLS.
+    pub accept_forwarded_proto: bool,
+    /// Whether `X-Forwarded-Proto` tells backends of it.
+    pub set_forwarded_proto: bool,
     /// Appended to `CDN-Loop` if not empty.
     pub cdn_loop: String,
     /// Where publishers connect to by ZeroMQ.
@@ -72,6 +87,24 @@ impl GripDesk {
 
     pub(crate) fn body_bytes_max(&self) -> usize {
         self.options.body_bytes_max
+    }
+
+    /// Whether this is a `Grip-Sig` of a proxy in front.
+    pub(crate) fn is_upstream(&self, sig: &str, now: Now) -> bool {
+        let Some(upstream) = &self.options.upstream else {
+            return false;
+        };
+        let claims = upstream.verify(sig, now.unix_s());
+        // A signature that never ends is none of Pushpin's.
+        claims.is_ok_and(|claims| claims.exp.is_some())
+    }
+
+    /// Channels that a client may be held in.
+    pub(crate) fn channels_max(&self, channels_max: usize) -> usize {
+        match self.options.channels_max {
+            0 => channels_max,
+            own => own,
+        }
     }
 
     /// The value of `Grip-Sig` for a request of this route.
@@ -153,6 +186,31 @@ impl Signer {
 }
 
 impl GripOptions {
+    /// What checks the signatures of proxies in front: a secret's bytes, or the PEM text of a
+    /// public key.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn upstream(key: &[u8]) -> Result<Verifier, KeyError> {
+        let pem = str::from_utf8(key).ok().filter(|_| is_pem(key));
+        let Some(pem) = pem else {
+            return Verifier::new(KeyConfig {
+                hmac_secret: Some(key.into()),
+                ..KeyConfig::default()
+            });
+        };
+        Verifier::new(KeyConfig {
+            ecdsa_public_pem: Some(pem.into()),
+            ..KeyConfig::default()
+        })
+        .or_else(|_| {
+            Verifier::new(KeyConfig {
+                rsa_public_pem: Some(pem.into()),
+                ..KeyConfig::default()
+            })
+        })
+    }
+
     /// Whether a key can sign. To be asked at the start.
     #[must_use]
     pub fn can_sign(key: &[u8]) -> bool {

@@ -34,7 +34,6 @@ struct Channel {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct GripHome {
     limits: SequenceLimits,
     channels: HashMap<ChannelName, Channel>,
@@ -42,6 +41,16 @@ pub struct GripHome {
 }
 
 impl GripHome {
+    /// Knows no item.
+    #[must_use]
+    pub fn new(limits: SequenceLimits) -> Self {
+        Self {
+            limits,
+            channels: HashMap::new(),
+            alarms: BinaryHeap::new(),
+        }
+    }
+
     /// Takes an item; `listened` says whether its channel has subscribers. What is to be
     /// published now is appended to `out`.
     pub fn offer(

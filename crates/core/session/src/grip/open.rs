@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use throng_grip::routes::{Protocol, Route};
+use throng_metrics::Counter;
 
 use super::GripDesk;
-use super::asked::Asked;
+use super::asked::{Asked, came_by_tls};
 use super::over_http::{OverHttp, accept_key};
 use super::proxied::Proxied;
 use crate::Desk;
@@ -28,7 +29,14 @@ pub(crate) fn route<'d>(
         Protocol::Http
     };
     let routes = &grip.options.routes;
-    let route = routes.find(protocol, false, request.host(), request.path())?;
+    let named = request.header("pushpin-route");
+    let route = match named.filter(|_| grip.options.accept_route) {
+        Some(id) => routes.find_id(id, request.path()),
+        None => {
+            let is_tls = came_by_tls(request, grip);
+            routes.find(protocol, is_tls, request.host(), request.path())
+        }
+    }?;
     Some((grip, route))
 }
 
@@ -46,6 +54,7 @@ pub(crate) fn open(
     fx: &mut Fx<'_>,
 ) -> Result<Next, Reject> {
     let request = incoming.request;
+    desk.board.count(Counter::GripClientRequests);
     if request.wants_upgrade("websocket") {
         if !route.targets.iter().any(|target| target.over_http) {
             let sentence = "no backend of this path takes WebSockets: a target needs over_http";
@@ -53,14 +62,14 @@ pub(crate) fn open(
         }
         let accept = accept_key(request);
         let accept = accept.map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))?;
-        let asked = Asked::new(route, request, &[], incoming.peer);
+        let asked = Asked::new(route, request, &[], incoming.peer, (grip, fx.now));
         let socket = OverHttp::start(incoming.id, asked, accept, desk, fx);
         return Ok(Next::Becomes(Kind::OverHttp(Box::new(socket))));
     }
     if request.method == "CONNECT" {
         return Err(Reject::new(405, "this is no forward proxy"));
     }
-    let asked = Asked::new(route, request, incoming.body, incoming.peer);
+    let asked = Asked::new(route, request, incoming.body, incoming.peer, (grip, fx.now));
     let proxied = Proxied::ask(incoming, asked, grip, fx);
     fx.deadline = Some(None);
     Ok(Next::Becomes(Kind::Proxied(Box::new(proxied))))

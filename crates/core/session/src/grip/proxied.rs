@@ -212,7 +212,7 @@ impl Proxied {
             reason: &head.reason,
             headers: &fields,
         };
-        if !self.asked.route.grip || !response.is_grip() {
+        if !self.asked.route.grip || self.asked.is_trusted || !response.is_grip() {
             self.relay(head, fx);
             return None;
         }
@@ -391,7 +391,9 @@ pub(super) fn instruct_of(head: &OriginHead, body: &[u8], desk: &Desk) -> Result
         reason: &head.reason,
         headers: &fields,
     };
-    let channels_max = desk.limits.channels_max;
+    let own_max = desk.limits.channels_max;
+    let grip = desk.grip.as_ref();
+    let channels_max = grip.map_or(own_max, |grip| grip.channels_max(own_max));
     let instruct = Instruct::from_response(response, body, channels_max);
     let mut instruct = instruct.map_err(|fault| fault.to_string())?;
     let headers = &mut instruct.reply.headers;

@@ -10,7 +10,7 @@ use throng_types::{ChannelName, Unsubscribe};
 use crate::Cursor;
 use crate::format::{chunk, sse_data};
 use crate::opening::Opening;
-use crate::session::Farewell;
+use crate::standing::Farewell;
 
 /// How long an `EventSource` waits before it comes back, in milliseconds.
 const RETRY_MS: u64 = 2000;

@@ -36,7 +36,10 @@ impl OverHttp {
                 let Some(new) = new.channels.into_iter().next() else {
                     return desk.board.count(Counter::GripInstructFaults);
                 };
-                let is_full = self.following.channels.len() >= desk.limits.channels_max;
+                let own_max = desk.limits.channels_max;
+                let grip = desk.grip.as_ref();
+                let channels_max = grip.map_or(own_max, |grip| grip.channels_max(own_max));
+                let is_full = self.following.channels.len() >= channels_max;
                 if is_full || self.following.find(&new.channel).is_some() {
                     return;
                 }

@@ -1,0 +1,184 @@
+//! Pushpin's file below our own.
+
+use super::*;
+
+const SHIPPED: &str = "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n[runner]\nservices=connmgr,proxy,handler\n\
+    http_port=127.0.0.1:7999\nclient_maxconn=50000\n[proxy]\nroutesfile=routes\nauto_cross_origin=true\n\
+    set_x_forwarded_protocol=proto-only\nx_forwarded_for=\"truncate:0,append\"\nsig_key=changeme\n\
+    upstream_key=theirs\n[handler]\npush_in_spec=tcp://127.0.0.1:5560\n\
+    push_in_sub_specs=tcp://127.0.0.1:5562\npush_in_http_addr=127.0.0.1\npush_in_http_port=5561\n\
+    command_spec=tcp://localhost:5563\nmessage_hwm=25000\nmessage_wait=3000\nid_cache_ttl=30\n\
+    connection_subscription_max=20\nprometheus_port=9797\nprometheus_prefix=p_\n";
+
+fn with(text: &str, file: &str, flags: &[(&str, &str)]) -> Sources {
+    Sources {
+        pushpin: Some(ConfigFile {
+            name: "/etc/pushpin/pushpin.conf".to_owned(),
+            text: text.to_owned(),
+        }),
+        ..sources(file, &[], flags)
+    }
+}
+
+#[track_caller]
+fn loaded(text: &str, file: &str) -> Loaded {
+    Config::load(&with(text, file, &[])).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+#[test]
+fn its_options_take_effect() {
+    let loaded = loaded(SHIPPED, "[grip]");
+    let shown = loaded.values(true);
+    for (path, expected) in [
+        ("listen.client", "[\"127.0.0.1:7999\"]"),
+        ("engine.connections_max", "50000"),
+        ("grip.routes_file", "\"/etc/pushpin/routes\""),
+        ("grip.cross_origin", "true"),
+        ("grip.set_forwarded_proto", "true"),
+        ("grip.forwarded_for", "\"truncate:0,append\""),
+        ("grip.sig_key", "\"changeme\""),
+        ("grip.upstream_key", "\"theirs\""),
+        ("grip.http_publish", "\"127.0.0.1:5561\""),
+        ("grip.zmq_pull", "\"127.0.0.1:5560\""),
+        ("grip.zmq_sub", "\"127.0.0.1:5562\""),
+        ("grip.zmq_command", "\"127.0.0.1:5563\""),
+        ("grip.message_wait", "\"3s\""),
+        ("grip.id_cache_ttl", "\"30s\""),
+        ("grip.channels_per_connection", "20"),
+        ("grip.prometheus", "\"0.0.0.0:9797\""),
+        ("grip.prometheus_prefix", "\"p_\""),
+    ] {
+        let found = shown.iter().find(|shown| shown.path == path);
+        let found = found.unwrap_or_else(|| panic!("{path} is missing"));
+        assert_eq!(found.value.as_deref(), Some(expected), "{path}");
+        let origin = found.origin.to_string();
+        assert!(
+            origin.starts_with("/etc/pushpin/pushpin.conf: "),
+            "{path}: {origin}"
+        );
+    }
+    for line in [
+        "/etc/pushpin/pushpin.conf:2: global.include has no effect: only this one file is read",
+        "/etc/pushpin/pushpin.conf:5: runner.services has no effect: there is one process",
+    ] {
+        assert!(
+            loaded.warnings.contains(&line.to_owned()),
+            "{:#?}",
+            loaded.warnings
+        );
+    }
+    assert!(
+        loaded
+            .warnings
+            .iter()
+            .any(|text| text.contains("handler.message_hwm"))
+    );
+}
+
+#[test]
+fn our_own_file_and_flags_stand_above_it() {
+    let file = "[listen]\nclient = \"127.0.0.1:1\"\n[grip]\nsig_key = \"ours\"";
+    let flags = [("grip.message_wait", "9s")];
+    let loaded = Config::load(&with(SHIPPED, file, &flags)).expect("good");
+    assert_eq!(loaded.config.listen.client, [([127, 0, 0, 1], 1).into()]);
+    let grip = loaded.config.grip.expect("there");
+    assert_eq!(grip.sig_key.as_ref().map(|key| key.expose()), Some("ours"));
+    assert_eq!(grip.message_wait_ms, 9000);
+}
+
+#[test]
+fn what_means_nothing_here_is_told() {
+    for (text, expected) in [
+        (
+            "[runner]\nhttps_ports=443",
+            "runner.https_ports has no effect: TLS ends",
+        ),
+        (
+            "[handler]\npush_in_spec=ipc://x",
+            "handler.push_in_spec has no effect: only addresses of TCP",
+        ),
+        (
+            "[handler]\npush_in_sub_connect=true\npush_in_sub_specs=tcp://a:1",
+            "push_in_sub_connect has no effect",
+        ),
+        (
+            "[handler]\npush_in_sub_specs=tcp://127.0.0.1:1,tcp://127.0.0.1:2",
+            "(tcp://127.0.0.1:2) has no effect",
+        ),
+        (
+            "[handler]\nupdate_on_first_subscription=true",
+            "update_on_first_subscription has no effect",
+        ),
+        (
+            "[handler]\nprometheus_port=ipc://x",
+            "prometheus_port has no effect",
+        ),
+        (
+            "[handler]\npush_in_http_max_headers_size=9",
+            "limits.head_bytes_max",
+        ),
+        (
+            "[proxy]\ndebug=maybe",
+            "proxy.debug has no effect: it cannot be read",
+        ),
+    ] {
+        let warnings = loaded(text, "[grip]").warnings;
+        assert!(
+            warnings.iter().any(|text| text.contains(expected)),
+            "{expected}: {warnings:#?}"
+        );
+    }
+}
+
+#[test]
+fn its_values_are_checked_like_ours() {
+    let problems = |text: &str| match Config::load(&with(text, "[grip]", &[])) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    };
+    let found = problems("[handler]\npush_in_spec=tcp://somewhere:1");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with(
+            "/etc/pushpin/pushpin.conf: handler.push_in_spec: grip.zmq_pull: expected an address"
+        ),
+        "{found:?}"
+    );
+    // On all interfaces, without a key: the same rule as for our own option.
+    let found = problems("[runner]\nhttp_port=7999");
+    assert!(
+        found[0].contains("other machines can reach 0.0.0.0:7999"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn ports_move_by_the_offset() {
+    let grip = loaded(
+        "[global]\nport_offset=10\n[runner]\nhttp_port=127.0.0.1:7999\n\
+         [handler]\npush_in_spec=tcp://*:5560\npush_in_http_port=5561\npush_in_http_addr=::1",
+        "[grip]",
+    );
+    assert_eq!(grip.config.listen.client[0].port(), 7999);
+    let grip = grip.config.grip.expect("there");
+    assert_eq!(grip.zmq_pull, Some(([0, 0, 0, 0], 5570).into()));
+    assert_eq!(
+        grip.http_publish.map(|at| at.to_string()).as_deref(),
+        Some("[::1]:5571")
+    );
+    // Pushpin leaves the field alone unless it is told.
+    assert_eq!(grip.forwarded_for, throng_grip::proxy::XffRule::default());
+}
+
+#[test]
+fn the_file_is_named_by_any_layer() {
+    for (file, flags) in [
+        ("[grip]\npushpin_conf = \"a\"", &[][..]),
+        ("", &[("grip.pushpin_conf", "a")][..]),
+    ] {
+        let named = Config::pushpin_conf(&sources(file, &[], flags));
+        assert_eq!(named.as_deref(), Some("a"));
+    }
+    assert_eq!(Config::pushpin_conf(&sources("[grip]", &[], &[])), None);
+    assert_eq!(Config::pushpin_conf(&sources("[gri", &[], &[])), None);
+}
