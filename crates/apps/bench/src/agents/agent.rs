@@ -1,7 +1,7 @@
 //! The agent's side of one controller's connection.
 
 use super::codec::ProtocolError;
-use super::messages::{Assignment, Nonce, PROTOCOL, Progress, ToAgent, ToController};
+use super::messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
 use super::token::{self, Role};
 use crate::report::Machine;
 
@@ -17,6 +17,10 @@ pub enum Action {
         /// Subtract this from the agent's clock in every stamp and arrival, µs.
         offset_us: i64,
     },
+    /// Try this rate; then [`AgentSide::step_done`].
+    Step(Step),
+    /// No rate is left to try: go on to the end.
+    SearchOver,
     /// Drop all connections.
     DropAll,
     /// End; then report and [`AgentSide::done`].
@@ -102,6 +106,17 @@ impl AgentSide {
                 Ok(Some(Action::Start { at_us, offset_us }))
             }
             (_, ToAgent::Start { .. }) => Err(ProtocolError::Unexpected("start")),
+            (State::Running, ToAgent::Step(step)) => {
+                let paces = step.per_s.is_finite() && step.per_s > 0.0;
+                if !paces || step.end_us < step.begin_us {
+                    return Err(ProtocolError::Malformed("the step".into()));
+                }
+                Ok(Some(Action::Step(step)))
+            }
+            (State::Running, ToAgent::SearchOver) => Ok(Some(Action::SearchOver)),
+            // A search goes on for the others after this one was told to stop.
+            (State::Stopping | State::Ended, ToAgent::Step(_) | ToAgent::SearchOver) => Ok(None),
+            (_, ToAgent::Step(_) | ToAgent::SearchOver) => Err(ProtocolError::Unexpected("step")),
             (State::Running, ToAgent::DropAll) => Ok(Some(Action::DropAll)),
             // A storm that comes after the end has nothing left to drop.
             (State::Stopping | State::Ended, ToAgent::DropAll) => Ok(None),
@@ -172,6 +187,12 @@ impl AgentSide {
     pub fn progress(&self, progress: Box<Progress>) -> Option<ToController> {
         matches!(self.state, State::Running | State::Stopping)
             .then_some(ToController::Progress(progress))
+    }
+
+    /// Says that a step has been carried out and reported.
+    #[must_use]
+    pub fn step_done(&self) -> Option<ToController> {
+        matches!(self.state, State::Running | State::Stopping).then_some(ToController::StepDone)
     }
 
     /// Ends the run, once.

@@ -6,7 +6,7 @@
 
 use super::clock::{ClockEstimate, ClockEstimator, PROBES};
 use super::codec::ProtocolError;
-use super::messages::{Assignment, Nonce, PROTOCOL, Progress, ToAgent, ToController};
+use super::messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
 use super::token::{self, Role};
 use crate::measure::{Counters, DeliveryCounts, LostReason};
 use crate::plan::Scenario;
@@ -60,6 +60,8 @@ pub enum Event {
         /// Its report.
         progress: Box<Progress>,
     },
+    /// Every agent that is still there has carried out the step.
+    StepDone,
     /// An agent is gone; the run goes on.
     Lost {
         /// Which agent.
@@ -82,6 +84,8 @@ struct Link {
     heard_us: u64,
     counters: Counters,
     deliveries: DeliveryCounts,
+    /// It carries out a step of a search.
+    steps: bool,
 }
 
 /// All agents of a run. Messages to send come out as pairs of agent and message.
@@ -92,6 +96,8 @@ pub struct Controller {
     links: Vec<Link>,
     silent_max_us: u64,
     started: bool,
+    /// A step of a search is under way.
+    steps: bool,
     finished: bool,
 }
 
@@ -112,6 +118,7 @@ impl Controller {
             heard_us: now_us,
             counters: Counters::default(),
             deliveries: DeliveryCounts::default(),
+            steps: false,
         });
         Self {
             token: token.to_owned(),
@@ -119,6 +126,7 @@ impl Controller {
             links: links.collect(),
             silent_max_us: 10_000_000,
             started: false,
+            steps: false,
             finished: false,
         }
     }
@@ -180,6 +188,20 @@ impl Controller {
             self.lose(agent, format!("silent for more than {seconds} s"), events);
         }
         self.proceed(now_us, out, events);
+    }
+
+    /// Has every running agent try a rate; [`Event::StepDone`] says when all have.
+    pub fn step(&mut self, step: Step, out: &mut Outbox) {
+        self.steps = true;
+        for link in &mut self.links {
+            link.steps = link.state == AgentState::Running;
+        }
+        self.to_running(&ToAgent::Step(step), out);
+    }
+
+    /// Tells every running agent that no rate is left to try.
+    pub fn end_search(&self, out: &mut Outbox) {
+        self.to_running(&ToAgent::SearchOver, out);
     }
 
     /// Tells every running agent to drop its connections.
@@ -260,6 +282,11 @@ impl Controller {
                 .filter(|link| link.state != AgentState::Lost)
         };
         let all = |state| here().count() > 0 && here().all(|link| link.state == state);
+        let steps = here().any(|link| link.state == AgentState::Running && link.steps);
+        if self.steps && !steps {
+            self.steps = false;
+            events.push(Event::StepDone);
+        }
         if all(AgentState::Probed) {
             self.assign(out);
         } else if all(AgentState::Ready) && !self.started {
@@ -364,6 +391,7 @@ impl Link {
                 self.deliveries = progress.deliveries;
                 events.push(Event::Progress { agent, progress });
             }
+            (AgentState::Running, ToController::StepDone) if self.steps => self.steps = false,
             (AgentState::Running, ToController::Done) => self.state = AgentState::Done,
             _ => return Err(ProtocolError::Unexpected("a message out of turn")),
         }

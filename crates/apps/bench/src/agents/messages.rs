@@ -7,7 +7,7 @@ use crate::plan::Scenario;
 use crate::report::Machine;
 
 /// The version of the protocol; both sides must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// 128 random bits, written as hexadecimal digits.
 pub type Nonce = u128;
@@ -39,6 +39,10 @@ pub enum ToAgent {
         /// The agent's clock minus the controller's: subtract it from every stamp, µs.
         offset_us: i64,
     },
+    /// In a search for a rate: the next one to try.
+    Step(Step),
+    /// There is no rate left to try.
+    SearchOver,
     /// Drops all connections: a storm begins.
     DropAll,
     /// Ends the run early; the agent still reports.
@@ -86,6 +90,8 @@ pub enum ToController {
     },
     /// An interval.
     Progress(Box<Progress>),
+    /// The step's publications have come or are missing, and the progress before this has all of it.
+    StepDone,
     /// The end, after the last progress.
     Done,
 }
@@ -99,6 +105,18 @@ pub struct Assignment {
     pub index: u32,
     /// How many agents there are.
     pub agents: u32,
+}
+
+/// One rate of a search. Its times are those of the controller's clock, which an agent reads from its own once it is
+/// started.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Publications a second, all agents together.
+    pub per_s: f64,
+    /// When the first is due, µs.
+    pub begin_us: u64,
+    /// None is due from here on, µs.
+    pub end_us: u64,
 }
 
 /// What happened on an agent in an interval. Counts are totals so far, histograms are of the interval, so that

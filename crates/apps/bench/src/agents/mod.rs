@@ -12,6 +12,7 @@
 //! agent       → Ready                                         or Cannot
 //! controller  → Start (when, on the agent's own clock)        after all are ready
 //! agent       → Progress each interval
+//! controller  → Step, again and again, then SearchOver        where a rate is searched; ← StepDone each
 //! controller  → DropAll, Stop
 //! agent       → Done
 //! ```
@@ -31,5 +32,5 @@ pub use agent::{Action, AgentSide};
 pub use clock::{ClockEstimate, ClockEstimator, PROBES};
 pub use codec::{MESSAGE_BYTES_MAX, ProtocolError, decode, encode};
 pub use controller::{AgentState, Controller, Event};
-pub use messages::{Assignment, Nonce, PROTOCOL, Progress, ToAgent, ToController};
+pub use messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
 pub use token::{Role, proof, verify};

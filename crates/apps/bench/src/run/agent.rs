@@ -12,9 +12,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::tls::AgentTls;
 use super::wire::{Arrived, Outgoing, nonce, split};
-use super::{Course, RunOptions, Snapshot, Watch, carry_out, check_here, machine};
-use crate::agents::{Action, AgentSide, Assignment, Progress, ToAgent};
+use super::{Course, RunOptions, Snapshot, StepOrders, Watch, carry_out, check_here, machine};
+use crate::agents::{Action, AgentSide, Assignment, Progress, Step, ToAgent};
 use crate::worker::{Clock, Part, PrepareError, Script};
 
 /// Where agents listen unless they are told otherwise.
@@ -28,6 +29,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct AgentOptions {
     /// What controllers must prove to know.
     pub token: String,
+    /// What controllers are shown; none speaks without TLS.
+    pub tls: Option<AgentTls>,
     /// Threads that open connections.
     pub threads: Option<usize>,
     /// Set it to end the agent.
@@ -37,6 +40,7 @@ pub struct AgentOptions {
 enum Event {
     Peer(Arrived<ToAgent>),
     Progress(Box<Progress>),
+    StepDone,
     Finished(Result<(), PrepareError>),
 }
 
@@ -79,21 +83,25 @@ struct Agent<'a> {
     sender: Sender<Event>,
     script: Option<Arc<Script>>,
     run: Option<JoinHandle<()>>,
+    /// Where the rates of a search go; none when there is no other.
+    steps: Option<Sender<Step>>,
     stop: Arc<AtomicBool>,
     drop_all: Arc<AtomicBool>,
 }
 
 impl<'a> Agent<'a> {
     fn serve(
-        stream: TcpStream,
+        mut stream: TcpStream,
         options: &'a AgentOptions,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), String> {
+        let secured = options.tls.as_ref().map(|tls| tls.accept(&mut stream));
+        let secured = secured.transpose().map_err(|error| error.to_string())?;
         let (sender, events) = channel();
         let peer = sender.clone();
         // A loop that has ended wants no more messages.
         let on = move |arrived| drop(peer.send(Event::Peer(arrived)));
-        let mut out = split(stream, on).map_err(|error| error.to_string())?;
+        let mut out = split(stream, secured, on).map_err(|error| error.to_string())?;
         let (side, challenge) = AgentSide::new(&options.token, machine::describe("agent"), nonce());
         out.send(&challenge).map_err(|error| error.to_string())?;
         let mut agent = Self {
@@ -104,6 +112,7 @@ impl<'a> Agent<'a> {
             sender,
             script: None,
             run: None,
+            steps: None,
             stop: Arc::new(AtomicBool::new(false)),
             drop_all: Arc::new(AtomicBool::new(false)),
         };
@@ -136,6 +145,7 @@ impl<'a> Agent<'a> {
                     continue;
                 }
                 Event::Progress(progress) => self.side.progress(progress),
+                Event::StepDone => self.side.step_done(),
                 Event::Finished(Err(error)) => return Err(error.to_string()),
                 Event::Finished(Ok(())) => {
                     if let Some(done) = self.side.done() {
@@ -162,6 +172,17 @@ impl<'a> Agent<'a> {
             None => Ok(()),
             Some(Action::Prepare(assignment)) => self.prepare(&assignment, tell),
             Some(Action::Start { at_us, offset_us }) => self.start(at_us, offset_us),
+            Some(Action::Step(step)) => {
+                if let Some(steps) = &self.steps {
+                    // A run that has ended tries no more rates, and says so itself.
+                    let _ = steps.send(step);
+                }
+                Ok(())
+            }
+            Some(Action::SearchOver) => {
+                self.steps = None;
+                Ok(())
+            }
             Some(Action::DropAll) => {
                 self.drop_all.store(true, Ordering::Relaxed);
                 Ok(())
@@ -227,6 +248,16 @@ impl<'a> Agent<'a> {
         let (clock, drop_all) = (self.clock.shifted(offset_us), self.drop_all.clone());
         let begin_us = at_us.saturating_add_signed(-offset_us);
         let sender = self.sender.clone();
+        let publish = script.scenario.publish.as_ref();
+        let orders = publish.and_then(|publish| publish.until.as_ref()).map(|_| {
+            let (steps, to_try) = channel();
+            self.steps = Some(steps);
+            let sender = self.sender.clone();
+            StepOrders {
+                steps: to_try,
+                done: Box::new(move || drop(sender.send(Event::StepDone))),
+            }
+        });
         let run = std::thread::Builder::new()
             .name("agent-run".into())
             .spawn(move || {
@@ -240,6 +271,7 @@ impl<'a> Agent<'a> {
                     begin_us: Some(begin_us),
                     settles: false,
                     drop_all: &drop_all,
+                    orders: orders.as_ref(),
                 };
                 let outcome = carry_out(&script, &options, &course, &mut observer);
                 let _ = sender.send(Event::Finished(outcome.map(|_| ())));

@@ -8,16 +8,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use super::collect::{Collector, Footprint, own_memory};
 use super::local::Local;
+use super::search::Search;
 use super::server::ServerWatch;
 use super::{Observer, Phase};
-use crate::measure::Latency;
+use crate::agents::Step;
 use crate::plan::{Kind, Scenario};
-use crate::report::{Results, StepResult};
-use crate::schedule::Stepper;
 use crate::worker::{Clock, NEVER, Order, Pace};
 
 /// How often flags and clocks are looked at.
@@ -38,6 +38,14 @@ const QUIET_US: u64 = 500_000;
 /// The same where other machines publish too, and may be late.
 const QUIET_FLEET_US: u64 = 2_000_000;
 
+/// The steps of a search that somebody else makes.
+pub(crate) struct StepOrders {
+    /// Ends when no rate is left to try.
+    pub(crate) steps: Receiver<Step>,
+    /// Called after each step, when its row is told.
+    pub(crate) done: Box<dyn Fn() + Send>,
+}
+
 /// What a driver needs.
 pub(crate) struct Drive<'a> {
     pub(crate) scenario: &'a Scenario,
@@ -54,6 +62,8 @@ pub(crate) struct Drive<'a> {
     /// Whether the ramp ends when all connections are settled; otherwise by the clock, so that several machines
     /// go on together.
     pub(crate) settles: bool,
+    /// Where somebody else searches for a rate.
+    pub(crate) orders: Option<&'a StepOrders>,
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
     pub(crate) phase: Phase,
@@ -211,7 +221,9 @@ impl Drive<'_> {
             from_us,
             to_us: measured_to_us,
         });
-        if searches {
+        if let Some(orders) = self.orders {
+            self.follow(orders);
+        } else if searches {
             self.search();
         } else {
             if let Some(publish) = &self.scenario.publish {
@@ -247,59 +259,60 @@ impl Drive<'_> {
 
     /// One rate after another, until the promise breaks.
     fn search(&mut self) {
-        let Some((publish, until)) = self
-            .scenario
-            .publish
-            .as_ref()
-            .and_then(|publish| Some((publish, publish.until.as_ref()?)))
-        else {
+        let Some(mut search) = Search::new(self.scenario) else {
             return;
         };
-        let mut stepper = Stepper::new(publish.per_s, until.per_s_max, until.growth);
-        while let Some(per_s) = stepper.rate() {
+        while let Some(per_s) = search.next(self.collector) {
             let begin_us = self.clock.now_us() + LEAD_US;
-            let end_us = begin_us + until.step_us;
-            let pace = Pace {
+            let end_us = begin_us + search.step_us();
+            self.step(Step {
                 per_s,
                 begin_us,
                 end_us,
-                warm_up: false,
-            };
-            let before = StepStart::of(self.collector);
-            self.local.order(|| Order::Measure {
-                from_us: begin_us,
-                to_us: end_us,
             });
-            self.local.order(|| Order::Publish(pace));
-            self.wait(end_us, true, |_| false);
             if self.stopped() {
                 return;
             }
+            search.judge(self.collector);
+        }
+        search.conclude(self.collector);
+    }
+
+    /// The rates that somebody else says, until nobody says one.
+    fn follow(&mut self, orders: &StepOrders) {
+        while !self.stopped() {
+            match orders.steps.try_recv() {
+                Ok(step) => {
+                    self.step(step);
+                    self.row();
+                    (orders.done)();
+                }
+                Err(TryRecvError::Empty) => {
+                    let soon_us = self.clock.now_us() + LOOK_EVERY.as_micros() as u64;
+                    self.wait(soon_us, false, |_| false);
+                }
+                Err(TryRecvError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Publishes at a rate, and waits for what is on its way.
+    fn step(&mut self, step: Step) {
+        let (from_us, to_us) = (step.begin_us, step.end_us);
+        self.local.order(|| Order::Measure { from_us, to_us });
+        self.local.order(|| {
+            Order::Publish(Pace {
+                per_s: step.per_s,
+                begin_us: from_us,
+                end_us: to_us,
+                warm_up: false,
+            })
+        });
+        self.wait(to_us, true, |_| false);
+        if !self.stopped() {
             self.local.order(|| Order::Hush);
             self.quiet();
-            let mut facts = before.facts(self.collector, self.scenario);
-            facts.totals.measured_ms = (0, until.step_us / 1000);
-            let held = until.check.judge(&facts).passed();
-            self.collector.steps.push(StepResult {
-                per_s,
-                held,
-                delivery: facts.totals.delivery,
-            });
-            stepper.on_result(held);
         }
-        self.collector
-            .notes
-            .push(match (stepper.best(), stepper.broke_at()) {
-                (Some(best), Some(broke)) => format!(
-                    "the highest rate that kept `{}` is {best:.0}/s; {broke:.0}/s broke it",
-                    until.check
-                ),
-                (Some(best), None) => format!(
-                    "`{}` was kept up to the highest rate that was tried, {best:.0}/s",
-                    until.check
-                ),
-                (None, _) => format!("`{}` was broken at the first rate", until.check),
-            });
     }
 
     /// Waits until everything that is due has come and nothing else comes, or the grace is over. Nothing is published
@@ -343,45 +356,6 @@ impl Drive<'_> {
         if says && !self.stopped() {
             self.quiet();
         }
-    }
-}
-
-/// Where the figures stood when a step of a search began.
-struct StepStart {
-    delivery_count: Latency,
-    received: u64,
-    published: u64,
-    failed: u64,
-}
-
-impl StepStart {
-    fn of(collector: &mut Collector) -> Self {
-        // From here on the merged histogram is the step's; what was before is added again afterwards.
-        Self {
-            delivery_count: std::mem::take(&mut collector.delivery),
-            received: collector.latest.tally.deliveries.received,
-            published: collector.latest.tally.counters.published,
-            failed: collector.latest.tally.counters.publish_failed,
-        }
-    }
-
-    /// The step as the results of a run, for the promise to be judged by.
-    fn facts(self, collector: &mut Collector, scenario: &Scenario) -> Results {
-        let step = collector.delivery.clone();
-        collector.delivery.merge(&self.delivery_count);
-        let mut facts = super::empty_results(scenario);
-        let (totals, latest) = (&mut facts.totals, &collector.latest);
-        totals.delivery = step.summary();
-        totals.counters = latest.tally.counters.clone();
-        totals.counters.published -= self.published.min(totals.counters.published);
-        totals.counters.publish_failed -= self.failed.min(totals.counters.publish_failed);
-        totals.deliveries.received = latest
-            .tally
-            .deliveries
-            .received
-            .saturating_sub(self.received);
-        totals.deliveries.distinct = totals.deliveries.received;
-        facts
     }
 }
 

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use super::agent::AGENT_PORT;
 use super::collect::{Collector, Finished};
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
+use super::search::Search;
 use super::server::ServerWatch;
+use super::tls::{ControllerTls, Secured};
 use super::wire::{Arrived, Outgoing, nonce, split};
 use super::{Observer, Phase, RunOptions};
-use crate::agents::{Controller, Event, Progress, ToAgent, ToController};
+use crate::agents::{Controller, Event, Progress, Step, ToAgent, ToController};
 use crate::plan::Scenario;
 use crate::worker::{Clock, Tally};
 
@@ -26,8 +28,6 @@ const ROW_EVERY: Duration = Duration::from_secs(1);
 /// Why a run on several machines did not take place.
 #[derive(Debug)]
 pub enum FleetError {
-    /// The scenario needs what only one machine can do.
-    Unsupported(&'static str),
     /// No agent took part: each by its name, and why.
     NoAgents(Vec<(String, String)>),
 }
@@ -35,7 +35,6 @@ pub enum FleetError {
 impl fmt::Display for FleetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsupported(what) => f.write_str(what),
             Self::NoAgents(agents) => {
                 f.write_str("no agent took part")?;
                 for (name, why) in agents {
@@ -60,15 +59,6 @@ pub fn run_on_agents(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Finished, FleetError> {
-    if scenario
-        .publish
-        .as_ref()
-        .is_some_and(|publish| publish.until.is_some())
-    {
-        return Err(FleetError::Unsupported(
-            "a search for a rate is one machine's work; run it without --agents",
-        ));
-    }
     let clock = Clock::start();
     let named = agents.iter().map(|name| (name.clone(), nonce())).collect();
     let controller = Controller::new(token, scenario.clone(), named, clock.now_us());
@@ -83,6 +73,9 @@ pub fn run_on_agents(
         watch: None,
         begin_us: None,
         lost: Vec::new(),
+        search: Search::new(scenario),
+        steps: false,
+        first_step_us: None,
         finished: false,
         stopped: false,
         names: agents.to_vec(),
@@ -95,7 +88,8 @@ pub fn run_on_agents(
     for (number, name) in agents.iter().enumerate() {
         let sender = sender.clone();
         let on = move |arrived| drop(sender.send((number, arrived)));
-        match dial(name).and_then(|stream| split(stream, on)) {
+        let tls = options.agents_tls.as_ref();
+        match dial(name, tls).and_then(|(stream, secured)| split(stream, secured, on)) {
             Ok(link) => fleet.links.push(Some(link)),
             Err(error) => {
                 fleet.links.push(None);
@@ -107,15 +101,18 @@ pub fn run_on_agents(
     fleet.conclude(options)
 }
 
-fn dial(name: &str) -> std::io::Result<TcpStream> {
-    let with_port = match name.rsplit_once(':') {
-        Some((_, port)) if port.parse::<u16>().is_ok() => name.to_owned(),
-        _ => format!("{name}:{AGENT_PORT}"),
+fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, Option<Secured>)> {
+    let (host, with_port) = match name.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, name.to_owned()),
+        _ => (name, format!("{name}:{AGENT_PORT}")),
     };
     let mut last = std::io::Error::other("the host has no address");
     for address in with_port.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
-            Ok(stream) => return Ok(stream),
+            Ok(mut stream) => {
+                let secured = tls.map(|tls| tls.connect(host, &mut stream)).transpose()?;
+                return Ok((stream, secured));
+            }
             Err(error) => last = error,
         }
     }
@@ -133,6 +130,11 @@ struct Fleet<'a> {
     watch: Option<ServerWatch>,
     begin_us: Option<u64>,
     lost: Vec<(String, String)>,
+    /// Until it is over.
+    search: Option<Search<'a>>,
+    /// A step of it is under way.
+    steps: bool,
+    first_step_us: Option<u64>,
     finished: bool,
     stopped: bool,
     names: Vec<String>,
@@ -162,6 +164,7 @@ impl Fleet<'_> {
                 self.controller.stop(&mut out);
                 self.send(out);
             }
+            self.search_on();
             if Instant::now() >= next_tick {
                 next_tick += ROW_EVERY;
                 let (mut out, mut events) = (Vec::new(), Vec::new());
@@ -232,6 +235,13 @@ impl Fleet<'_> {
                         link.close();
                     }
                 }
+                Event::StepDone => {
+                    self.take_totals();
+                    self.steps = false;
+                    if let Some(search) = &mut self.search {
+                        search.judge(&mut self.collector);
+                    }
+                }
                 Event::Finished => self.finished = true,
             }
         }
@@ -244,16 +254,69 @@ impl Fleet<'_> {
     /// Where a run stands that follows the clock alone.
     fn phase(&self, since_begin_us: u64) -> Phase {
         let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
-        let warm_us = ramp_us + self.scenario.warm_up_us;
+        let warm_us = self.warm_us();
         if since_begin_us < ramp_us {
             Phase::Ramp
         } else if since_begin_us < warm_us {
             Phase::WarmUp
-        } else if since_begin_us < warm_us + LEAD_US + self.scenario.hold_us {
+        } else if self.search.is_some()
+            || (self.first_step_us.is_none()
+                && since_begin_us < warm_us + LEAD_US + self.scenario.hold_us)
+        {
             Phase::Hold
         } else {
             Phase::Drain
         }
+    }
+
+    fn take_totals(&mut self) {
+        let (counters, deliveries) = self.controller.totals();
+        let due_events = counters.attempted + counters.published + counters.missed_events;
+        self.collector.take_totals(Tally {
+            counters,
+            deliveries,
+            due_events,
+            ..Tally::default()
+        });
+    }
+
+    /// Begins the next step of a search, or ends it.
+    fn search_on(&mut self) {
+        let now_us = self.clock.now_us();
+        let (Some(begin_us), false, false) = (self.begin_us, self.steps, self.stopped) else {
+            return;
+        };
+        if now_us < begin_us + self.warm_us() {
+            return;
+        }
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        let mut out = Vec::new();
+        if let Some(per_s) = search.next(&mut self.collector) {
+            // The word has to get there, and then the publishers open their links.
+            let begin_us = now_us + 2 * LEAD_US;
+            let end_us = begin_us + search.step_us();
+            let step = Step {
+                per_s,
+                begin_us,
+                end_us,
+            };
+            self.first_step_us.get_or_insert(begin_us);
+            self.steps = true;
+            self.controller.step(step, &mut out);
+        } else {
+            search.conclude(&mut self.collector);
+            self.collector.measured_ms.1 = now_us.saturating_sub(begin_us) / 1000;
+            self.search = None;
+            self.controller.end_search(&mut out);
+        }
+        self.send(out);
+    }
+
+    /// From the start until nothing warms any more.
+    fn warm_us(&self) -> u64 {
+        self.scenario.arrivals.duration_us() + SETTLE_GRACE_US + self.scenario.warm_up_us
     }
 
     fn row(&mut self, options: &RunOptions, observer: &mut dyn Observer) {
@@ -264,14 +327,7 @@ impl Fleet<'_> {
         if since_us == 0 {
             return;
         }
-        let (counters, deliveries) = self.controller.totals();
-        let due_events = counters.attempted + counters.published + counters.missed_events;
-        self.collector.take_totals(Tally {
-            counters,
-            deliveries,
-            due_events,
-            ..Tally::default()
-        });
+        self.take_totals();
         let targets = || {
             let hosts = self.scenario.targets.iter();
             hosts
@@ -304,10 +360,18 @@ impl Fleet<'_> {
         let machines = self.controller.machines().cloned();
         self.collector.machines.extend(machines);
         let scenario = self.scenario;
-        let from_us =
-            scenario.arrivals.duration_us() + SETTLE_GRACE_US + scenario.warm_up_us + LEAD_US;
-        let to_us = from_us + scenario.hold_us;
-        self.collector.measured_ms = (from_us / 1000, to_us / 1000);
+        if let (Some(first_us), Some(begin_us)) = (self.first_step_us, self.begin_us) {
+            let measured_ms = &mut self.collector.measured_ms;
+            measured_ms.0 = first_us.saturating_sub(begin_us) / 1000;
+            if self.search.is_some() {
+                // It was ended before its time.
+                measured_ms.1 = self.clock.now_us().saturating_sub(begin_us) / 1000;
+            }
+        } else {
+            let from_us = self.warm_us() + LEAD_US;
+            let to_us = from_us + scenario.hold_us;
+            self.collector.measured_ms = (from_us / 1000, to_us / 1000);
+        }
         let title = options
             .title
             .clone()

@@ -22,7 +22,9 @@ mod drive;
 mod fleet;
 mod local;
 mod machine;
+mod search;
 mod server;
+mod tls;
 mod wire;
 
 use std::sync::Arc;
@@ -32,9 +34,10 @@ pub use self::agent::{AGENT_PORT, AgentOptions, serve_agent};
 pub use self::collect::Finished;
 pub use self::fleet::{FleetError, run_on_agents};
 pub use self::server::Watch;
+pub use self::tls::{AgentTls, ControllerTls, TlsError};
 
 use self::collect::{Collector, Footprint, own_memory};
-use self::drive::Drive;
+use self::drive::{Drive, StepOrders};
 use self::local::{Local, Start};
 use self::server::ServerWatch;
 use crate::measure::{Counters, DeliveryCounts, Latency, Running, Sample, Verdict};
@@ -66,6 +69,8 @@ pub struct RunOptions {
     pub metrics: Option<Target>,
     /// Whether mean and spread of all latencies are wanted, for MigratoryData's lines.
     pub running: bool,
+    /// How agents are believed; none speaks to them without TLS.
+    pub agents_tls: Option<ControllerTls>,
     /// What a reader of the report must know.
     pub notes: Vec<String>,
     /// Set it to end the run early; the results are written all the same.
@@ -82,6 +87,7 @@ impl Default for RunOptions {
             watch: Watch::Auto,
             metrics: None,
             running: false,
+            agents_tls: None,
             notes: Vec::new(),
             stop: drive::flag(),
         }
@@ -181,6 +187,7 @@ pub fn run_observed(
         begin_us: None,
         settles: true,
         drop_all: &AtomicBool::new(false),
+        orders: None,
     };
     carry_out(&script, options, &course, observer)
 }
@@ -194,6 +201,8 @@ struct Course<'a> {
     settles: bool,
     /// Set when all connections are to be dropped.
     drop_all: &'a AtomicBool,
+    /// Where somebody else searches for a rate.
+    orders: Option<&'a StepOrders>,
 }
 
 /// Refuses what this machine cannot hold.
@@ -250,6 +259,7 @@ fn carry_out(
         drop_all: course.drop_all,
         observer,
         settles: course.settles,
+        orders: course.orders,
         next_row_us: begin_us + 1_000_000,
         next_ask_us: 0,
         phase: Phase::Ramp,

@@ -1,13 +1,18 @@
 //! Several agents and a controller, over loopback.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use throng_bench::measure::LostReason;
-use throng_bench::plan::Kind;
-use throng_bench::run::{AgentOptions, FleetError, Snapshot, run_on_agents, serve_agent};
+use throng_bench::plan::{Kind, Publish, Until};
+use throng_bench::run::{
+    AgentOptions, AgentTls, ControllerTls, FleetError, Snapshot, TlsError, run_on_agents,
+    serve_agent,
+};
+use throng_bench::schedule::Growth;
 
 use crate::server::Server;
 use crate::{options, publish, scenario};
@@ -20,11 +25,16 @@ struct Agent {
 
 impl Agent {
     fn start(token: &str) -> Self {
+        Self::start_with(token, None)
+    }
+
+    fn start_with(token: &str, tls: Option<AgentTls>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let name = listener.local_addr().unwrap().to_string();
         let stop = Arc::new(AtomicBool::new(false));
         let options = AgentOptions {
             token: token.to_owned(),
+            tls,
             threads: Some(1),
             stop: stop.clone(),
         };
@@ -116,9 +126,111 @@ fn who_does_not_know_the_token_starts_nothing() {
     let mut observer = |_: &Snapshot<'_>| {};
     let names = [agent.name.clone()];
     let error = run_on_agents(&scenario, &names, "guess", &options(), &mut observer).unwrap_err();
-    let FleetError::NoAgents(why) = error else {
-        panic!("{error}");
-    };
+    let FleetError::NoAgents(why) = error;
     assert!(why[0].1.contains("token"), "{why:?}");
     assert!(server.peers().is_empty());
+}
+
+#[test]
+fn agents_search_for_a_rate_together() {
+    let server = Server::start();
+    let agents = [Agent::start("secret"), Agent::start("secret")];
+    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(Publish {
+        until: Some(Until {
+            // Both together make 50 publications a step at 50/s.
+            check: "published<=50".parse().unwrap(),
+            growth: Growth::Add(50.0),
+            per_s_max: 1000.0,
+            step_us: 1_000_000,
+        }),
+        ..publish(&server, 50.0)
+    });
+    let mut observer = |_: &Snapshot<'_>| {};
+    let results = run_on_agents(&scenario, &names, "secret", &options(), &mut observer)
+        .unwrap()
+        .results;
+    let steps: Vec<(f64, bool)> = results
+        .steps
+        .iter()
+        .map(|step| (step.per_s, step.held))
+        .collect();
+    assert_eq!(steps, [(50.0, true), (100.0, false)]);
+    assert!(
+        results.notes.iter().any(|note| note.contains("50/s")),
+        "{:?}",
+        results.notes
+    );
+    let totals = &results.totals;
+    assert_eq!(
+        totals.deliveries.distinct,
+        totals.counters.published * 20,
+        "each step waits for what is on its way"
+    );
+    let heard: u64 = results
+        .steps
+        .iter()
+        .filter_map(|step| step.delivery.as_ref())
+        .map(|delivery| delivery.count)
+        .sum();
+    assert_eq!(heard, totals.deliveries.distinct);
+    assert!(totals.measured_ms.0 < totals.measured_ms.1);
+}
+
+fn pem(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls")).join(name)
+}
+
+#[test]
+fn agents_are_believed_by_their_certificate() {
+    let server = Server::start();
+    let shown = AgentTls::read(&pem("agent.pem"), &pem("agent.key")).unwrap();
+    let agent = Agent::start_with("secret", Some(shown));
+    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut observer = |_: &Snapshot<'_>| {};
+    let mut run = |authorities: &str| {
+        let mut options = options();
+        options.agents_tls = Some(ControllerTls::read(&pem(authorities)).unwrap());
+        let names = [agent.name.clone()];
+        run_on_agents(&scenario, &names, "secret", &options, &mut observer)
+    };
+    let FleetError::NoAgents(why) = run("other.pem").unwrap_err();
+    assert!(why[0].1.contains("certificate"), "{why:?}");
+    assert!(server.peers().is_empty());
+    let results = run("agent.pem").unwrap().results;
+    assert_eq!(results.totals.counters.alive(), 20);
+}
+
+#[test]
+fn tls_is_not_left_out_by_one_side() {
+    let server = Server::start();
+    let agent = Agent::start("secret");
+    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut options = options();
+    options.agents_tls = Some(ControllerTls::read(&pem("agent.pem")).unwrap());
+    let names = [agent.name.clone()];
+    let mut observer = |_: &Snapshot<'_>| {};
+    let error = run_on_agents(&scenario, &names, "secret", &options, &mut observer).unwrap_err();
+    let FleetError::NoAgents(why) = error;
+    assert!(why[0].1.contains("--tls-cert"), "{why:?}");
+    assert!(server.peers().is_empty());
+}
+
+#[test]
+fn files_without_what_they_should_have_are_named() {
+    let said = |error: TlsError| error.to_string();
+    for (cert, key, names) in [
+        ("absent.pem", "agent.key", "absent.pem"),
+        ("agent.pem", "absent.key", "absent.key"),
+        ("agent.key", "agent.key", "no certificate"),
+        ("agent.pem", "agent.pem", "agent.pem"),
+        ("other.pem", "agent.key", "other.pem"),
+    ] {
+        let text = said(AgentTls::read(&pem(cert), &pem(key)).unwrap_err());
+        assert!(text.contains(names), "{text}");
+    }
+    let text = said(ControllerTls::read(&pem("agent.key")).unwrap_err());
+    assert!(text.contains("no certificate"), "{text}");
 }

@@ -20,7 +20,7 @@ use signal_hook::consts::TERM_SIGNALS;
 use throng_bench::check::{self, Check};
 use throng_bench::measure::ConnectFailure;
 use throng_bench::plan::{Problem, Scenario, Target};
-use throng_bench::run::{FleetError, Watch, run_on_agents};
+use throng_bench::run::{ControllerTls, FleetError, Watch, run_on_agents};
 use throng_bench::{Finished, PrepareError, RunOptions, units};
 use throng_doctor::{Role, explain_errno};
 
@@ -114,6 +114,14 @@ pub(super) struct Common {
         help_heading = "Generator"
     )]
     agents_token: Option<String>,
+    /// Speak TLS with the agents, and believe those with a certificate of these authorities: a PEM file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "agents",
+        help_heading = "Generator"
+    )]
+    tls_ca: Option<PathBuf>,
     /// The server's process, if it is not found by its port; may be repeated
     #[arg(long, value_name = "PID", help_heading = "Server")]
     server_pid: Vec<u32>,
@@ -125,7 +133,13 @@ pub(super) struct Common {
 impl Common {
     fn options(&self, subscribers: bool, notes: Vec<String>) -> Result<RunOptions> {
         let stop = stop_flag()?;
+        let authorities = self.tls_ca.as_deref();
+        let agents_tls = authorities
+            .map(ControllerTls::read)
+            .transpose()
+            .map_err(|error| Failure::usage(format!("--tls-ca: {error}")))?;
         Ok(RunOptions {
+            agents_tls,
             title: self.title.clone(),
             command: std::env::args().collect(),
             threads: self.threads,
@@ -269,11 +283,7 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
 }
 
 fn no_agents(error: FleetError) -> Failure {
-    let exit = match error {
-        FleetError::Unsupported(_) => Exit::Usage,
-        FleetError::NoAgents(_) => Exit::Unreachable,
-    };
-    Failure::new(exit, error.to_string())
+    Failure::new(Exit::Unreachable, error.to_string())
         .advise("each machine runs `throng bench agent --listen ADDR --token TOKEN`")
 }
 

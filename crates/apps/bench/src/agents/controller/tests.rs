@@ -312,3 +312,74 @@ fn a_storm_and_a_stop_reach_those_who_run() {
     world.finish(1);
     assert!(world.finished());
 }
+
+#[test]
+fn a_step_is_done_when_all_who_are_left_have_done_it() {
+    let mut world = World::new(&["secret", "secret", "secret"], &[0, 0, 0]);
+    for agent in 0..3 {
+        world.ready(agent);
+    }
+    world.actions.clear();
+    let step = Step {
+        per_s: 100.0,
+        begin_us: 5,
+        end_us: 9,
+    };
+    let done = |world: &World| {
+        world
+            .events
+            .iter()
+            .filter(|e| **e == Event::StepDone)
+            .count()
+    };
+    for (rounds, lost) in [(1, false), (2, true)] {
+        let mut out = Vec::new();
+        world.controller.step(step, &mut out);
+        world.deliver(out);
+        let message = world.agents[0].0.step_done().unwrap();
+        world.bring(0, &message);
+        world.bring(1, &message);
+        assert_eq!(done(&world), rounds - 1, "one is still at it");
+        if lost {
+            world.disconnect(2);
+        } else {
+            world.bring(2, &message);
+        }
+        assert_eq!(done(&world), rounds);
+    }
+    assert_eq!(world.actions.len(), 6);
+    assert!(
+        world
+            .actions
+            .iter()
+            .all(|(_, action)| *action == Action::Step(step))
+    );
+    // Nobody asked for this one.
+    world.bring(0, &ToController::StepDone);
+    assert_eq!(world.controller.state(0), Some(AgentState::Lost));
+    world.actions.clear();
+    let mut out = Vec::new();
+    world.controller.end_search(&mut out);
+    world.deliver(out);
+    assert_eq!(world.actions, [(1, Action::SearchOver)]);
+}
+
+#[test]
+fn a_step_that_makes_no_sense_is_refused() {
+    let mut world = World::new(&["secret"], &[0]);
+    world.ready(0);
+    for (per_s, begin_us, end_us) in [
+        (0.0, 0, 1),
+        (-1.0, 0, 1),
+        (f64::INFINITY, 0, 1),
+        (1.0, 2, 1),
+    ] {
+        let step = ToAgent::Step(Step {
+            per_s,
+            begin_us,
+            end_us,
+        });
+        let outcome = world.agents[0].0.on_message(step, 0, &mut Vec::new());
+        assert!(outcome.is_err(), "{per_s} {begin_us} {end_us}");
+    }
+}

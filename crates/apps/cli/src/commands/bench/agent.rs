@@ -1,8 +1,9 @@
 //! `throng bench agent`: this machine makes load for whoever knows the token.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 
-use throng_bench::run::{AGENT_PORT, AgentOptions, serve_agent};
+use throng_bench::run::{AGENT_PORT, AgentOptions, AgentTls, serve_agent};
 
 use crate::console;
 use crate::exit::Exit;
@@ -10,8 +11,8 @@ use crate::failure::{Failure, Result};
 
 /// Make load for runs that are started elsewhere with --agents
 ///
-/// The connection is not encrypted. Neither side sends the token itself, and nothing is started for who does not
-/// know it.
+/// Neither side sends the token itself, and nothing is started for who does not know it. The connection is encrypted
+/// with --tls-cert and --tls-key here and --tls-ca at the other side, and only then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen
@@ -20,6 +21,12 @@ pub(crate) struct Args {
     /// What the other side must know too
     #[arg(long, env = "THRONG_AGENT_TOKEN", hide_env_values = true)]
     token: String,
+    /// The certificate to show, a PEM file; the other side has its authority, or itself, as --tls-ca
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key to the certificate, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Threads that open connections
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -32,6 +39,11 @@ pub(super) fn run(args: Args) -> Result {
             "the token is empty: anybody could use this machine",
         ));
     }
+    let tls = args.tls_cert.as_ref().zip(args.tls_key.as_ref());
+    let tls = tls
+        .map(|(cert, key)| AgentTls::read(cert, key))
+        .transpose()
+        .map_err(|error| Failure::usage(format!("TLS: {error}")))?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         Failure::new(
             Exit::Start,
@@ -40,9 +52,11 @@ pub(super) fn run(args: Args) -> Result {
     })?;
     let stop = super::stop_flag()?;
     let address = listener.local_addr().unwrap_or(args.listen);
-    console::note(&format!("agent listens on {address}"));
+    let how = if tls.is_some() { " with TLS" } else { "" };
+    console::note(&format!("agent listens on {address}{how}"));
     let options = AgentOptions {
         token: args.token,
+        tls,
         threads: args.threads,
         stop,
     };

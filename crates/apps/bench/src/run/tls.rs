@@ -1,0 +1,174 @@
+//! TLS between a controller and its agents, over blocking sockets.
+//!
+//! Owns: keys and certificates from files, the handshake, and one connection that two threads use: one reads, the
+//! other writes. Never: decides who may start a load; the token does, inside.
+//!
+//! Invariant: the state of the connection is locked while bytes go through it, never while a socket is waited for.
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore};
+use rustls::{ServerConfig, ServerConnection};
+
+/// A peer that does not speak TLS, or not at all, is waited for so long.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// What an agent shows to controllers: its certificate and the key to it.
+#[derive(Clone, Debug)]
+pub struct AgentTls(Arc<ServerConfig>);
+
+/// Which agents a controller believes: those with a certificate of these authorities, or this very one.
+#[derive(Clone, Debug)]
+pub struct ControllerTls(Arc<ClientConfig>);
+
+/// Files that TLS cannot begin with.
+#[derive(Debug)]
+pub struct TlsError {
+    file: String,
+    why: String,
+}
+
+impl TlsError {
+    fn of(file: &Path, why: impl fmt::Display) -> Self {
+        Self {
+            file: file.display().to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.why)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Vec<_> = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .map_err(|error| TlsError::of(file, error))?;
+    if found.is_empty() {
+        return Err(TlsError::of(file, "there is no certificate in it"));
+    }
+    Ok(found)
+}
+
+impl AgentTls {
+    /// Reads PEM files: the agent's certificate, any between it and its authority behind it, and its key.
+    ///
+    /// # Errors
+    /// Files that cannot be read, or do not belong together.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain = certificates(certificate)?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::of(key, error))?;
+        let provider = Arc::new(ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
+            .map_err(|error| TlsError::of(certificate, error))?;
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Shakes hands with a controller that has connected.
+    pub(super) fn accept(&self, socket: &mut TcpStream) -> io::Result<Secured> {
+        let connection = ServerConnection::new(self.0.clone()).map_err(io::Error::other)?;
+        shake_hands(connection.into(), socket)
+            .map_err(|error| told(error, "does the controller have --tls-ca?"))
+    }
+}
+
+impl ControllerTls {
+    /// Reads a PEM file of authorities.
+    ///
+    /// # Errors
+    /// A file that cannot be read or has no certificate.
+    pub fn read(authorities: &Path) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(authorities)? {
+            roots
+                .add(certificate)
+                .map_err(|error| TlsError::of(authorities, error))?;
+        }
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::of(authorities, error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Shakes hands with an agent, whose certificate must be for `host`.
+    pub(super) fn connect(&self, host: &str, socket: &mut TcpStream) -> io::Result<Secured> {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
+        shake_hands(connection.into(), socket)
+            .map_err(|error| told(error, "does the agent have --tls-cert, and for this name?"))
+    }
+}
+
+fn told(error: io::Error, question: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("no TLS: {error}; {question}"))
+}
+
+fn shake_hands(mut connection: Connection, socket: &mut TcpStream) -> io::Result<Secured> {
+    // A message goes out whole, however long it is.
+    connection.set_buffer_limit(None);
+    socket.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+    socket.set_write_timeout(Some(HANDSHAKE_WITHIN))?;
+    while connection.is_handshaking() {
+        connection.complete_io(socket)?;
+    }
+    socket.set_read_timeout(None)?;
+    Ok(Secured(Arc::new(Mutex::new(connection))))
+}
+
+/// A connection after its handshake; clones are the same one.
+#[derive(Clone)]
+pub(super) struct Secured(Arc<Mutex<Connection>>);
+
+impl Secured {
+    fn lock(&self) -> io::Result<MutexGuard<'_, Connection>> {
+        self.0
+            .lock()
+            .map_err(|_| io::Error::other("the thread beside this one panicked"))
+    }
+
+    /// Takes bytes of the socket and appends what they say to `plain`.
+    pub(super) fn receive(&self, mut sealed: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+        let mut connection = self.lock()?;
+        loop {
+            let state = connection.process_new_packets().map_err(io::Error::other)?;
+            let length = plain.len();
+            plain.resize(length + state.plaintext_bytes_to_read(), 0);
+            connection
+                .reader()
+                .read_exact(plain.get_mut(length..).unwrap_or_default())?;
+            if sealed.is_empty() {
+                return Ok(());
+            }
+            connection.read_tls(&mut sealed)?;
+        }
+    }
+
+    /// Appends to `sealed` what the socket is to carry for `plain`, and for what the connection itself has to say.
+    pub(super) fn send(&self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
+        let mut connection = self.lock()?;
+        connection.writer().write_all(plain)?;
+        while connection.wants_write() {
+            connection.write_tls(sealed)?;
+        }
+        Ok(())
+    }
+}
