@@ -10,6 +10,7 @@
 
 mod backends;
 mod publishing;
+mod receipts;
 mod start;
 mod topics;
 
@@ -24,7 +25,7 @@ use throng_grip::sequence::SequenceLimits;
 use throng_hub::Asker;
 use throng_metrics::{Counter, Gauge};
 use throng_origin::{Client, Origin, Ticket};
-use throng_session::{Desk, Fx, GripHome, GripOrder, Session};
+use throng_session::{Desk, Fx, GripHome, GripOrder, Receipt, Session};
 use throng_types::{ChannelName, ConnId, Millis, Now, Position};
 
 pub(crate) use start::{GripPlan, Listener, listeners, metrics};
@@ -33,6 +34,7 @@ use crate::gather::Note;
 use crate::observe::recount;
 use crate::shard::ShardApp;
 use crate::sink::act;
+use receipts::{News, Receipts};
 use topics::Topics;
 
 /// Drafts that may wait for the hub.
@@ -68,6 +70,7 @@ pub(crate) struct Grip {
     ghosts: HashMap<ConnId, Session>,
     ghosts_at: Millis,
     topics: Topics,
+    receipts: Receipts,
     /// Milliseconds of clients that are not a minute yet, and up to when they were counted.
     connected_ms: u64,
     counted_at: Millis,
@@ -81,7 +84,10 @@ pub(crate) enum GripNote {
         asker: Asker,
         item: Box<Item>,
         patient: bool,
+        receipt: Option<Receipt>,
     },
+    /// About an item of which somebody wants to know how many took it.
+    Receipt { number: u64, news: News },
     /// It is done.
     Published {
         asker: Asker,
@@ -122,6 +128,7 @@ impl Grip {
             ghosts: HashMap::new(),
             ghosts_at: Millis::default(),
             topics: Topics::default(),
+            receipts: Receipts::default(),
             connected_ms: 0,
             counted_at: Millis::default(),
         }
@@ -193,7 +200,11 @@ impl ShardApp {
                 asker,
                 item,
                 patient,
-            } => self.publish_item(asker, item, patient, conns, now),
+                counts,
+            } => self.publish_item((asker, counts), item, patient, conns, now),
+            GripOrder::Carried { receipt, count } => {
+                self.tell_receipt(receipt, News::Count(count), conns);
+            }
             GripOrder::Listen { conn } => self.listen(conn, conns),
             GripOrder::Refresh {
                 connection,
@@ -253,7 +264,9 @@ impl ShardApp {
                 asker,
                 item,
                 patient,
-            } => self.offer(asker, item, patient, conns, now),
+                receipt,
+            } => self.offer((asker, receipt), item, patient, conns, now),
+            GripNote::Receipt { number, news } => self.hear_receipt(number, news, conns),
             GripNote::Topic { channel, is_wanted } => {
                 if let Some(from) = from {
                     self.topic(from, &channel, is_wanted, conns);

@@ -6,7 +6,7 @@ use throng_broker::Overflow;
 use throng_engine::{Conns, Delivery, Effects, Ending};
 use throng_hub::{Answer, Asker, Batch, Format, Sink};
 use throng_metrics::Counter;
-use throng_session::{Desk, End, Fx, Order, Session, encode};
+use throng_session::{Desk, End, Fx, GripOrder, Order, Session, encode};
 use throng_types::{Frame, Publication};
 
 use crate::observe::recount;
@@ -41,8 +41,9 @@ impl Sink for Outlet<'_> {
             return self.deliver_mixed(index, batch, &encoded.frames);
         }
         let personal;
+        let mut is_grip = false;
         let (frames, joined) = if let Some(encoded) = batch.encoded {
-            self.delivered(index, encoded.frames.len());
+            is_grip = self.delivered(index, encoded.frames.len());
             (&encoded.frames[..], &encoded.joined)
         } else {
             personal = self.personal(index, batch);
@@ -64,11 +65,43 @@ impl Sink for Outlet<'_> {
         self.desk
             .board
             .add(Counter::DeliveryBytes, joined.len() as u64);
-        self.conns.deliver(index, &delivery);
+        self.deliver_counted(index, &delivery, is_grip.then_some(batch.publications));
+    }
+
+    fn carried(&mut self, publication: &Publication) {
+        let grip = self.desk.grip.as_ref();
+        if let Some((receipt, count)) = grip.and_then(|grip| grip.carried(publication)) {
+            let order = GripOrder::Carried { receipt, count };
+            self.orders.push(Order::Grip(order));
+        }
     }
 }
 
 impl Outlet<'_> {
+    /// Delivers, and notes who takes publications whose publisher wants to know.
+    fn deliver_counted(
+        &mut self,
+        index: u32,
+        delivery: &Delivery<'_>,
+        publications: Option<&[Arc<Publication>]>,
+    ) {
+        let tagged = |publication: &&Arc<Publication>| publication.tags.is_some();
+        let Some((grip, publications)) = self.desk.grip.as_ref().zip(publications) else {
+            return self.conns.deliver(index, delivery);
+        };
+        if publications.iter().find(tagged).is_none() {
+            return self.conns.deliver(index, delivery);
+        }
+        let before = self.conns.stats().deliveries;
+        self.conns.deliver(index, delivery);
+        let taken = self.conns.stats().deliveries - before;
+        if taken == delivery.frames.len() as u64 {
+            for publication in publications {
+                grip.took(publication);
+            }
+        }
+    }
+
     /// Delivers publications of which some have no shared form: the session looks at these.
     fn deliver_mixed(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame]) {
         for (publication, frame) in batch.publications.iter().zip(frames) {
@@ -76,7 +109,7 @@ impl Outlet<'_> {
                 self.show(index, publication);
                 continue;
             }
-            self.delivered(index, 1);
+            let is_grip = self.delivered(index, 1);
             let delivery = Delivery {
                 frames: std::slice::from_ref(frame),
                 joined: frame,
@@ -88,7 +121,8 @@ impl Outlet<'_> {
             self.desk
                 .board
                 .add(Counter::DeliveryBytes, frame.len() as u64);
-            self.conns.deliver(index, &delivery);
+            let publications = std::slice::from_ref(publication);
+            self.deliver_counted(index, &delivery, is_grip.then_some(publications));
         }
     }
 
@@ -108,6 +142,9 @@ impl Outlet<'_> {
                 let bytes = effects.out.len() - written;
                 desk.board.add(Counter::Deliveries, 1);
                 desk.board.add(Counter::GripDeliveries, 1);
+                if let Some(grip) = &desk.grip {
+                    grip.took(publication);
+                }
                 desk.board.add(Counter::DeliveryBytes, bytes as u64);
             }
             recount(desk, before, session.standing());
@@ -115,14 +152,15 @@ impl Outlet<'_> {
     }
 
     /// So many deliveries from shared bytes go out to a session.
-    fn delivered(&self, index: u32, count: usize) {
-        if self.desk.grip.is_some()
-            && let Some(id) = self.conns.id(index)
-            && let Some(session) = self.conns.session(id)
-            && session.delivered(self.conns.now())
-        {
+    /// True if it is a client of GRIP.
+    fn delivered(&self, index: u32, count: usize) -> bool {
+        let session = || self.conns.session(self.conns.id(index)?);
+        let is_grip = self.desk.grip.is_some()
+            && session().is_some_and(|session| session.delivered(self.conns.now()));
+        if is_grip {
             self.desk.board.add(Counter::GripDeliveries, count as u64);
         }
+        is_grip
     }
 
     /// Frames that a session encodes for itself alone; none while it holds them back.

@@ -151,4 +151,9 @@ pub trait Sink {
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
     /// Hands deliveries to the connection in a slot. The connection is alive.
     fn deliver(&mut self, index: u32, batch: &Batch<'_>);
+    /// Everybody on this shard who is to get a publication has got it; there may be nobody. Only
+    /// those with tags are told of, each once.
+    fn carried(&mut self, publication: &Publication) {
+        let _ = publication;
+    }
 }

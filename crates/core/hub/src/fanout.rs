@@ -13,6 +13,14 @@ impl Hub {
     /// A member whose connection has other channels is asked to gather, so that it is
     /// written to once even when several of its channels were published to in one turn.
     pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
+        let more = self.go_round(visits, now, sink);
+        for publication in self.carried.drain(..) {
+            sink.carried(&publication);
+        }
+        more
+    }
+
+    fn go_round(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
         let mut left = visits;
         while left > 0 {
             let Some(key) = self.turn_order.pop_front() else {
@@ -23,7 +31,7 @@ impl Hub {
             };
             let several = !self.turn_order.is_empty();
             self.carry(&mut sweep, several, &mut left, sink);
-            self.waiting -= sweep.forget();
+            self.waiting -= sweep.forget(&mut self.carried);
             let channel = sweep.channel;
             if sweep.is_over() {
                 if let Some(channel) = self.channels.at_mut(channel) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use throng_broker::{
     ChannelMap, Home, HomeOptions, HomeStats, Namespaces, Refusal, Reply, Request, home_of,
 };
-use throng_types::{ChannelName, ConnId, Now, ShardId, Slots};
+use throng_types::{ChannelName, ConnId, Now, Publication, ShardId, Slots};
 
 use crate::channel::Channel;
 use crate::link::Link;
@@ -67,6 +67,8 @@ pub struct Hub {
     pub(crate) turn_order: VecDeque<u32>,
     /// Publications that some member lacks, in all sweeps.
     pub(crate) waiting: usize,
+    /// Publications with tags that everybody has got, until the sink is told.
+    pub(crate) carried: Vec<Arc<Publication>>,
 }
 
 /// Publications that may wait for their members before publishing is refused and mail is left where it is.
@@ -90,6 +92,7 @@ impl Hub {
             sweeps: Slots::default(),
             turn_order: VecDeque::new(),
             waiting: 0,
+            carried: Vec::new(),
             options,
         }
     }
@@ -276,6 +279,7 @@ impl Hub {
         }
         if let Some(sweep_left) = self.sweeps.remove(sweep) {
             self.waiting -= sweep_left.waiting();
+            self.carried.extend(sweep_left.tagged());
             self.turn_order.retain(|&waiting| waiting != sweep);
         }
         let Some((channel, _)) = self.channels.remove(key) else {

@@ -70,17 +70,16 @@ impl Hub {
 
     /// Puts a publication on its way to this shard's members.
     fn enqueue(&mut self, publication: Arc<Publication>) {
-        let Some(key) = self.channels.key(&publication.channel) else {
-            return;
-        };
-        let Some(channel) = self.channels.at_mut(key) else {
-            return;
+        let key = self.channels.key(&publication.channel);
+        let Some((key, channel)) = key.and_then(|key| Some((key, self.channels.at_mut(key)?)))
+        else {
+            return self.nobody_gets(publication);
         };
         if publication.position.is_some() {
             channel.position.set(publication.position);
         }
         if channel.members.len() == 0 && channel.sweep == NO_SWEEP {
-            return;
+            return self.nobody_gets(publication);
         }
         if channel.sweep == NO_SWEEP {
             let options = self.namespaces.find(&publication.channel);
@@ -93,6 +92,12 @@ impl Hub {
         if let Some(sweep) = self.sweeps.get_mut(channel.sweep) {
             sweep.push(publication);
             self.waiting += 1;
+        }
+    }
+
+    fn nobody_gets(&mut self, publication: Arc<Publication>) {
+        if publication.tags.is_some() {
+            self.carried.push(publication);
         }
     }
 

@@ -240,8 +240,15 @@ impl Sweep {
         moves
     }
 
-    /// Forgets what nobody lacks any more; gives how many publications that were.
-    pub(crate) fn forget(&mut self) -> usize {
+    /// Publications with tags that some member lacks.
+    pub(crate) fn tagged(self) -> impl Iterator<Item = Arc<Publication>> {
+        let all = self.publications.into_iter();
+        all.filter(|publication| publication.tags.is_some())
+    }
+
+    /// Forgets what nobody lacks any more; gives how many publications that were, and those with
+    /// tags to `carried`.
+    pub(crate) fn forget(&mut self, carried: &mut Vec<Arc<Publication>>) -> usize {
         let marks = [self.behind.front(), self.ahead.front()]
             .into_iter()
             .flatten();
@@ -250,8 +257,10 @@ impl Sweep {
             .chain(self.newcomers.iter().map(|new| new.mark));
         let lowest = marks.min().unwrap_or_else(|| self.next_number());
         let count = usize::try_from(lowest - self.first).unwrap_or(0);
-        self.publications
+        let gone = self
+            .publications
             .drain(..count.min(self.publications.len()));
+        carried.extend(gone.filter(|publication| publication.tags.is_some()));
         self.first = lowest;
         count
     }

@@ -333,6 +333,13 @@ impl Http {
         self.go_on(id, done, desk, fx)
     }
 
+    pub(crate) fn received(&mut self, count: u64) {
+        let call = self.pending.as_mut();
+        if let Some(call) = call.and_then(|pending| pending.call.as_mut()) {
+            call.received(count);
+        }
+    }
+
     pub(crate) fn told(
         &mut self,
         id: ConnId,

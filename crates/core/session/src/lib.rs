@@ -39,7 +39,7 @@ pub use format::{
     CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
 };
 pub use grip::{
-    GripDesk, GripHome, GripOptions, GripOrder, NAMESPACE as GRIP_NAMESPACE, Offered,
+    GripDesk, GripHome, GripOptions, GripOrder, NAMESPACE as GRIP_NAMESPACE, Offered, Receipt,
     Socket as GripSocket, grip_home_of,
 };
 pub use identity::Identity;

@@ -210,6 +210,13 @@ impl Session {
         self.become_if(becomes, id, desk, fx);
     }
 
+    /// So many connections took one of the items that it publishes.
+    pub fn receivers(&mut self, count: u64) {
+        if let Kind::Http(http) = &mut self.0 {
+            http.received(count);
+        }
+    }
+
     /// Every shard has answered a question of the server API.
     pub fn told(&mut self, id: ConnId, told: Vec<Told>, desk: &Desk, fx: &mut Fx<'_>) {
         if let Kind::Http(http) = &mut self.0 {

@@ -82,6 +82,26 @@ impl Answer {
         }
     }
 
+    /// The items were published, and so many connections took them; none if that is not known.
+    /// Pushpin has no such answer: it is for those who ask for it.
+    #[must_use]
+    pub fn published_to(answer_type: AnswerType, receivers: Option<u64>) -> Self {
+        let body = match (answer_type, receivers) {
+            (AnswerType::Text, None) => return Self::done(answer_type, "Published"),
+            (AnswerType::Text, Some(receivers)) => format!("Published, receivers: {receivers}\n"),
+            (AnswerType::Json, receivers) => {
+                let receivers =
+                    receivers.map_or_else(|| "null".to_owned(), |count| count.to_string());
+                format!("{{\"message\":\"Published\",\"receivers\":{receivers}}}\n")
+            }
+        };
+        Self {
+            code: 200,
+            answer_type,
+            body,
+        }
+    }
+
     /// The items cannot be taken now, so that nothing is lost in silence.
     #[must_use]
     pub fn overloaded() -> Self {

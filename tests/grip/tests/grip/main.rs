@@ -6,5 +6,6 @@ mod faults;
 mod holds;
 mod links;
 mod pushpin_conf;
+mod receivers;
 mod sockets;
 mod support;

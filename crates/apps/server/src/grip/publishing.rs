@@ -5,29 +5,35 @@ use throng_engine::Conns;
 use throng_grip::item::Item;
 use throng_hub::{Answer, Asker};
 use throng_metrics::Counter;
-use throng_session::{Offered, Session};
+use throng_session::{Offered, Receipt, Session};
 use throng_types::{ChannelName, ConnId, Now, Position};
 
+use super::receipts::News;
 use super::{BEHIND_MAX, GripNote};
 use crate::shard::ShardApp;
 
 impl ShardApp {
     pub(super) fn publish_item(
         &mut self,
-        asker: Asker,
+        (asker, counts): (Asker, bool),
         item: Box<Item>,
         patient: bool,
         conns: &mut Conns<Session>,
         now: Now,
     ) {
+        let receipt = self.grip.as_mut().filter(|_| counts).map(|grip| Receipt {
+            shard: self.parts.shard,
+            number: grip.receipts.begin(asker),
+        });
         let home = throng_session::grip_home_of(&item, self.parts.shards);
         if home == self.parts.shard {
-            self.offer(asker, item, patient, conns, now);
+            self.offer((asker, receipt), item, patient, conns, now);
         } else {
             let note = GripNote::Publish {
                 asker,
                 item,
                 patient,
+                receipt,
             };
             self.note(home.index(), note);
         }
@@ -36,7 +42,7 @@ impl ShardApp {
     /// Takes an item of a channel that is at home here, or lets it wait if whoever asks does.
     pub(super) fn offer(
         &mut self,
-        asker: Asker,
+        (asker, receipt): (Asker, Option<Receipt>),
         item: Box<Item>,
         patient: bool,
         conns: &mut Conns<Session>,
@@ -48,8 +54,18 @@ impl ShardApp {
         {
             return grip.patient.push_back((asker, item));
         }
-        let result = self.take_item(&item, now);
-        self.answer_publisher(asker, result, conns);
+        let result = self.take_item(&item, receipt, conns, now);
+        let Some(receipt) = receipt else {
+            return self.answer_publisher(asker, result.map(|_| None), conns);
+        };
+        let news = match result {
+            // Its home says more as soon as it is published.
+            Ok(Offered::Due) => return,
+            Ok(Offered::Waits) => News::Later,
+            Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => News::Shards(0),
+            Err(refusal) => News::Refused(refusal),
+        };
+        self.tell_receipt(receipt, news, conns);
     }
 
     fn answer_publisher(
@@ -79,7 +95,13 @@ impl ShardApp {
     }
 
     /// Takes an item of a channel that is at home here.
-    fn take_item(&mut self, item: &Item, now: Now) -> Result<Option<Position>, Refusal> {
+    fn take_item(
+        &mut self,
+        item: &Item,
+        receipt: Option<Receipt>,
+        conns: &mut Conns<Session>,
+        now: Now,
+    ) -> Result<Offered, Refusal> {
         let Some(grip) = self.grip.as_mut() else {
             return Err(Refusal::NotAvailable);
         };
@@ -89,25 +111,31 @@ impl ShardApp {
         let hub = &self.parts.hub;
         let listened = |channel: &ChannelName| hub.interest(channel) != 0;
         let mut due = Vec::new();
-        match grip.home.offer(now.mono, item, listened, &mut due) {
+        let offered = grip.home.offer(now.mono, item, receipt, listened, &mut due);
+        match offered {
             Offered::Due | Offered::Waits | Offered::Nothing => {}
             Offered::Duplicate => self.parts.desk.board.count(Counter::GripDuplicates),
             Offered::BadChannel => return Err(Refusal::UnknownChannel),
         }
         grip.behind.extend(due);
-        self.publish_behind(now);
-        Ok(None)
+        self.publish_behind(conns, now);
+        Ok(offered)
     }
 
     /// Publishes what waits, as far as the hub takes it.
-    fn publish_behind(&mut self, now: Now) {
-        let Some(grip) = self.grip.as_mut() else {
-            return;
-        };
-        while let Some(draft) = grip.behind.pop_front() {
-            if let Err((Refusal::Busy, draft)) = self.parts.hub.publish_here(draft, now) {
-                grip.behind.push_front(draft);
-                return;
+    fn publish_behind(&mut self, conns: &mut Conns<Session>, now: Now) {
+        while let Some(draft) = self.grip.as_mut().and_then(|grip| grip.behind.pop_front()) {
+            let receipt = Receipt::from_tags(draft.tags.as_deref());
+            let shards = self.parts.hub.interest(&draft.channel).count_ones();
+            let news = match (self.parts.hub.publish_here(draft, now), &mut self.grip) {
+                (Err((Refusal::Busy, draft)), Some(grip)) => {
+                    return grip.behind.push_front(draft);
+                }
+                (Err((refusal, _)), _) => News::Refused(refusal),
+                (Ok(_), _) => News::Shards(shards),
+            };
+            if let Some(receipt) = receipt {
+                self.tell_receipt(receipt, news, conns);
             }
         }
     }
@@ -127,13 +155,13 @@ impl ShardApp {
             grip.home.expire(now.mono, listened, &mut due);
             grip.behind.extend(due);
         }
-        self.publish_behind(now);
+        self.publish_behind(conns, now);
         while let Some(grip) = self.grip.as_mut()
             && grip.behind.len() < BEHIND_MAX
             && let Some((asker, item)) = grip.patient.pop_front()
         {
-            let result = self.take_item(&item, now);
-            self.answer_publisher(asker, result, conns);
+            let result = self.take_item(&item, None, conns, now);
+            self.answer_publisher(asker, result.map(|_| None), conns);
         }
         let is_behind = self
             .grip

@@ -46,8 +46,17 @@ enum Awaited {
     Disconnect,
 }
 
+/// How many connections took publications.
+#[derive(Default)]
+struct Receivers {
+    /// Publications of which that is not known yet, or never will be.
+    unknown: usize,
+    sum: u64,
+}
+
 /// See the module's head.
 pub(crate) struct Call {
+    receivers: Option<Box<Receivers>>,
     awaited: Awaited,
     wording: Wording,
     keep_alive: bool,
@@ -62,14 +71,30 @@ impl Call {
     ) -> Self {
         let results = vec![None; count];
         Self {
+            receivers: None,
             awaited: Awaited::Publications { results, broadcast },
             wording,
             keep_alive,
         }
     }
 
+    /// The answer says how many connections took so many publications.
+    pub(crate) fn count_receivers(&mut self, unknown: usize) {
+        let receivers = Receivers { unknown, sum: 0 };
+        self.receivers = Some(Box::new(receivers));
+    }
+
+    /// So many took one of them.
+    pub(crate) fn received(&mut self, count: u64) {
+        if let Some(receivers) = &mut self.receivers {
+            receivers.unknown = receivers.unknown.saturating_sub(1);
+            receivers.sum += count;
+        }
+    }
+
     pub(crate) const fn history(wording: Wording, keep_alive: bool) -> Self {
         Self {
+            receivers: None,
             awaited: Awaited::History,
             wording,
             keep_alive,
@@ -78,6 +103,7 @@ impl Call {
 
     pub(crate) const fn channels(pattern: Box<str>, wording: Wording, keep_alive: bool) -> Self {
         Self {
+            receivers: None,
             awaited: Awaited::Channels { pattern },
             wording,
             keep_alive,
@@ -86,6 +112,7 @@ impl Call {
 
     pub(crate) const fn info(wording: Wording, keep_alive: bool) -> Self {
         Self {
+            receivers: None,
             awaited: Awaited::Info,
             wording,
             keep_alive,
@@ -94,6 +121,7 @@ impl Call {
 
     pub(crate) const fn unsubscribe(wording: Wording, keep_alive: bool) -> Self {
         Self {
+            receivers: None,
             awaited: Awaited::Unsubscribe,
             wording,
             keep_alive,
@@ -102,6 +130,7 @@ impl Call {
 
     pub(crate) const fn disconnect(wording: Wording, keep_alive: bool) -> Self {
         Self {
+            receivers: None,
             awaited: Awaited::Disconnect,
             wording,
             keep_alive,
@@ -155,7 +184,9 @@ impl Call {
         }
         if let Wording::Grip { is_json } = self.wording {
             let is_taken = results.iter().all(Result::is_ok);
-            return crate::grip::published(is_taken, is_json, self.keep_alive, fx);
+            let receivers = self.receivers.as_ref();
+            let receivers = receivers.map(|known| Some(known.sum).filter(|_| known.unknown == 0));
+            return crate::grip::published(is_taken, is_json, receivers, self.keep_alive, fx);
         }
         let api = |result: &Result<Option<Position>, Refusal>| {
             result

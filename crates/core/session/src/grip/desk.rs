@@ -69,6 +69,7 @@ pub struct GripDesk {
     signers: RefCell<Vec<Rc<Signer>>>,
     keep_alives: RefCell<Vec<Rc<KeepAlive>>>,
     pub(crate) last_item: RefCell<Option<(Arc<Publication>, Rc<Item>)>>,
+    pub(super) taken: RefCell<super::receipt::Taken>,
     chance: Cell<u64>,
 }
 
@@ -82,6 +83,7 @@ impl GripDesk {
             signers: RefCell::default(),
             keep_alives: RefCell::default(),
             last_item: RefCell::default(),
+            taken: RefCell::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use throng_grip::sequence::{ItemIds, Sequence, SequenceLimits, Verdict};
 use throng_types::{ChannelName, Millis};
 
 use super::forms::draft;
+use super::receipt::Receipt;
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +58,11 @@ impl GripHome {
         &mut self,
         now: Millis,
         item: &Item,
+        receipt: Option<Receipt>,
         listened: impl FnOnce(&ChannelName) -> bool,
         out: &mut Vec<Draft>,
     ) -> Offered {
-        let Some(draft) = draft(item) else {
+        let Some(mut draft) = draft(item) else {
             let is_named = super::forms::hub_channel("", item.channel.as_str()).is_some();
             return if is_named {
                 Offered::Nothing
@@ -68,6 +70,7 @@ impl GripHome {
                 Offered::BadChannel
             };
         };
+        draft.tags = receipt.map(Receipt::to_tags);
         let channel = draft.channel.clone();
         let has_order = item.id.is_some() || item.prev_id.is_some();
         if !has_order && !self.channels.contains_key(&channel) {

@@ -24,6 +24,7 @@ mod order;
 mod over_http;
 mod proxied;
 mod publish;
+mod receipt;
 mod wait;
 mod zmtp;
 
@@ -37,5 +38,6 @@ pub use order::GripOrder;
 pub(crate) use over_http::OverHttp;
 pub(crate) use proxied::Proxied;
 pub(crate) use publish::{publish, published};
+pub use receipt::Receipt;
 pub use zmtp::Socket;
 pub(crate) use zmtp::Zmtp;

@@ -5,6 +5,8 @@ use throng_grip::item::Item;
 use throng_hub::Asker;
 use throng_types::{ChannelName, ConnId};
 
+use super::receipt::Receipt;
+
 /// A wish.
 #[derive(Debug)]
 pub enum GripOrder {
@@ -36,6 +38,15 @@ pub enum GripOrder {
         item: Box<Item>,
         /// Whoever asks waits rather than being refused; they have few items under way.
         patient: bool,
+        /// Before the answer, tell [`crate::Session::receivers`] how many connections took it.
+        counts: bool,
+    },
+    /// Everybody on this shard who is to get an item has got it.
+    Carried {
+        /// Of a publisher who wants to know.
+        receipt: Receipt,
+        /// So many took it.
+        count: u64,
     },
     /// From now on tell [`crate::Session::topic`] which channels have subscribers.
     Listen {

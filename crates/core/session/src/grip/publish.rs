@@ -2,6 +2,7 @@
 
 use throng_grip::headers::HeaderRef;
 use throng_grip::publish::{Answer, AnswerType, PublishRequest};
+use throng_http1::query;
 use throng_hub::Asker;
 use throng_metrics::Counter;
 
@@ -37,7 +38,12 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>)
         .add(Counter::PublicationsGrip, items.len() as u64);
     let is_json = answer_type == AnswerType::Json;
     let wording = Wording::Grip { is_json };
-    let call = Call::publications(items.len(), true, wording, keep_alive);
+    let counts =
+        query::pairs(request.query()).any(|(name, value)| name == "receivers" && value == "1");
+    let mut call = Call::publications(items.len(), true, wording, keep_alive);
+    if counts {
+        call.count_receivers(items.len());
+    }
     for (token, item) in items.into_iter().enumerate() {
         fx.orders.push(Order::Grip(GripOrder::Publish {
             asker: Asker {
@@ -46,6 +52,7 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>)
             },
             item: Box::new(item),
             patient: false,
+            counts,
         }));
     }
     Next::Waits(call)
@@ -62,16 +69,25 @@ pub(crate) fn tell(answer: &Answer, keep_alive: bool, fx: &mut Fx<'_>) {
 }
 
 /// Tells a publisher what became of all its items.
-pub(crate) fn published(is_taken: bool, is_json: bool, keep_alive: bool, fx: &mut Fx<'_>) {
+///
+/// `receivers` is there if it was asked for; in it, how many connections took the items, if that
+/// is certain.
+pub(crate) fn published(
+    is_taken: bool,
+    is_json: bool,
+    receivers: Option<Option<u64>>,
+    keep_alive: bool,
+    fx: &mut Fx<'_>,
+) {
     let answer_type = if is_json {
         AnswerType::Json
     } else {
         AnswerType::Text
     };
-    let answer = if is_taken {
-        Answer::done(answer_type, "Published")
-    } else {
-        Answer::overloaded()
+    let answer = match receivers {
+        _ if !is_taken => Answer::overloaded(),
+        None => Answer::done(answer_type, "Published"),
+        Some(receivers) => Answer::published_to(answer_type, receivers),
     };
     tell(&answer, keep_alive, fx);
 }

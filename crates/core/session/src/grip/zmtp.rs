@@ -106,6 +106,7 @@ impl Zmtp {
             asker: Asker { conn, token: 0 },
             item: Box::new(item),
             patient: true,
+            counts: false,
         }));
     }
 

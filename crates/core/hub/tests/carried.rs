@@ -1,0 +1,107 @@
+//! What is published with tags is told of once everybody has it, however few these are.
+
+use std::sync::Arc;
+
+use throng_broker::{ChannelOptions, Draft, HomeOptions, Namespaces};
+use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
+use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
+
+#[derive(Default)]
+struct Heard {
+    delivered: usize,
+    /// The tags, and how many had it then.
+    carried: Vec<(String, usize)>,
+}
+
+impl Sink for Heard {
+    fn answer(&mut self, _: Asker, _: Answer) {}
+
+    fn encode(&mut self, _: Format, _: &Publication, out: &mut Vec<u8>) {
+        out.push(b'x');
+    }
+
+    fn deliver(&mut self, _: u32, batch: &Batch<'_>) {
+        self.delivered += batch.publications.len();
+    }
+
+    fn carried(&mut self, publication: &Publication) {
+        let tags = publication.tags.as_deref().unwrap_or_default();
+        self.carried.push((tags.to_owned(), self.delivered));
+    }
+}
+
+fn channel() -> ChannelName {
+    ChannelName::new("c").unwrap()
+}
+
+fn publish(hub: &mut Hub, tags: Option<&str>) {
+    let draft = Draft {
+        channel: channel(),
+        payload: Payload {
+            bytes: b"x"[..].into(),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: tags.map(Into::into),
+        skip_history: false,
+        idempotency_key: None,
+    };
+    hub.publish_here(draft, Now::default()).expect("room");
+}
+
+/// So many subscribers.
+fn hub(members: u32, heard: &mut Heard) -> Hub {
+    let mut hub = Hub::new(HubOptions {
+        shard: ShardId(0),
+        shards: 1,
+        subscriptions_max: 10,
+        home: HomeOptions {
+            nonce: 1,
+            hash_seed: 1,
+            history_bytes_max: 1 << 20,
+            namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
+        },
+    });
+    for index in 0..members {
+        let command = Command::Subscribe {
+            asker: Asker {
+                conn: ConnId::new(ShardId(0), index, 1),
+                token: 0,
+            },
+            channel: channel(),
+            format: Format::new(1).unwrap(),
+            since: None,
+        };
+        hub.handle(command, Now::default(), heard);
+    }
+    hub
+}
+
+#[test]
+fn everybody_has_it_first() {
+    let mut heard = Heard::default();
+    let mut hub = hub(3, &mut heard);
+    publish(&mut hub, Some("a"));
+    publish(&mut hub, None);
+    assert!(hub.fan_out(2, Now::default(), &mut heard));
+    assert_eq!(heard.carried, []);
+    hub.fan_out(9, Now::default(), &mut heard);
+    assert_eq!(heard.carried, [("a".to_owned(), 6)]);
+}
+
+#[test]
+fn nobody_is_everybody_too() {
+    let mut heard = Heard::default();
+    let mut empty = hub(0, &mut heard);
+    publish(&mut empty, Some("a"));
+    empty.fan_out(9, Now::default(), &mut heard);
+    // Nothing goes to a shard without subscribers, and so nothing is told.
+    assert_eq!(heard.carried, []);
+    let mut left = hub(2, &mut heard);
+    publish(&mut left, Some("b"));
+    for index in 0..2 {
+        left.gone(ConnId::new(ShardId(0), index, 1), Now::default());
+    }
+    left.fan_out(9, Now::default(), &mut heard);
+    assert_eq!(heard.carried, [("b".to_owned(), 0)]);
+}
