@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum as _;
-
 use crate::scenario::{Scale, Scenario};
+use crate::suite::Suite;
 
 /// Measure Throng and its peers side by side on this machine, and print one Markdown table
 ///
 /// The peers are fetched by apt-get, npm and pip into target/compare; nothing is installed outside
-/// it. A machine that does something else meanwhile spoils the figures.
+/// it. Pushpin alone must be installed: its programs look for each other. A machine that does something else meanwhile spoils the figures.
 #[derive(Debug, clap::Parser)]
 #[command(name = "throng-compare", version)]
 pub(crate) struct Args {
-    /// Measure these alone: throng, throng-all, nchan, bun, socketify
+    /// Compare what holds streams for a backend by GRIP: Throng and Pushpin
+    #[arg(long)]
+    grip: bool,
+    /// Measure these alone: throng, throng-all, nchan, bun, socketify; with --grip: throng, throng-all, pushpin
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Take these measurements alone
@@ -48,9 +50,17 @@ impl Args {
 
     /// What is to be measured, in the order of the table.
     pub(crate) fn scenarios(&self) -> Vec<Scenario> {
-        let all = Scenario::value_variants().iter().copied();
+        let all = self.suite().scenarios().iter().copied();
         all.filter(|scenario| self.measure.is_empty() || self.measure.contains(scenario))
             .collect()
+    }
+
+    pub(crate) fn suite(&self) -> Suite {
+        if self.grip {
+            Suite::Grip
+        } else {
+            Suite::Channels
+        }
     }
 
     /// Whether a server is asked for.

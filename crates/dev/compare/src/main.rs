@@ -12,11 +12,13 @@ mod args;
 mod cache;
 mod client;
 mod machine;
+mod origin;
 mod peers;
 mod results;
 mod run;
 mod scenario;
 mod server;
+mod suite;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser as _;
@@ -38,7 +40,7 @@ fn main() -> Result<()> {
     ensure!(!field.peers.is_empty(), "no server to measure");
 
     let mut report = Report::new(machine, &args, scale, &field);
-    run::rounds(&args, &cache, &field.peers, &mut report)?;
+    run::rounds(&args, &cache, &field, &mut report)?;
     print!("{}", report.markdown());
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report)?;

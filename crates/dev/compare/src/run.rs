@@ -3,33 +3,35 @@
 //! Peers take turns within each measurement, so that whatever else the machine does in these minutes
 //! meets all of them.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::args::Args;
 use crate::cache::Cache;
-use crate::peers::Peer;
+use crate::origin::Origin;
+use crate::peers::{Field, Peer};
 use crate::results::{Report, Samples};
 use crate::scenario::{Scale, Scenario};
 use crate::server::Server;
+use crate::suite::Suite;
+
+/// Servers that are tried for one figure.
+const ATTEMPTS: u32 = 3;
 
 /// Measures everything as often as `args` say. What fails is noted, and the rest goes on.
-pub(crate) fn rounds(
-    args: &Args,
-    cache: &Cache,
-    peers: &[Box<dyn Peer>],
-    report: &mut Report,
-) -> Result<()> {
-    let scale = args.scale();
+pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Report) -> Result<()> {
+    let setting = Setting {
+        suite: args.suite(),
+        scale: args.scale(),
+        origin: field.origin.as_ref(),
+        cache,
+    };
     for round in 1..=args.rounds() {
         for scenario in args.scenarios() {
-            for (place, peer) in peers.iter().enumerate() {
+            for (place, peer) in field.peers.iter().enumerate() {
                 eprintln!("round {round}: {scenario:?}, {}", peer.title());
-                let folder = cache.empty_folder(&format!("run-{}", peer.key()))?;
-                let found = measure(peer.as_ref(), &folder, scenario, &scale);
-                match found {
+                match setting.attempts(peer.as_ref(), scenario) {
                     Ok((command, samples)) => {
                         report.set_command(place, command);
                         report.add(place, Ok(samples));
@@ -46,18 +48,35 @@ pub(crate) fn rounds(
     Ok(())
 }
 
-/// Starts the peer, measures it and ends it. Answers how it was started too.
-fn measure(
-    peer: &dyn Peer,
-    folder: &Path,
-    scenario: Scenario,
-    scale: &Scale,
-) -> Result<(String, Samples)> {
-    let addresses = peer.addresses()?;
-    let mut command = peer.command(addresses, folder)?;
-    let server = Server::start(&mut command, addresses, folder)?;
-    let samples = scenario.measure(&server, scale)?;
-    Ok((spell(&command), samples))
+/// What is the same for every measurement of a run.
+struct Setting<'a> {
+    suite: Suite,
+    scale: Scale,
+    origin: Option<&'a Origin>,
+    cache: &'a Cache,
+}
+
+impl Setting<'_> {
+    /// Tries again where a server loses a connection: what some do now and then must not leave the table empty.
+    fn attempts(&self, peer: &dyn Peer, scenario: Scenario) -> Result<(String, Samples)> {
+        for _ in 1..ATTEMPTS {
+            match self.measure(peer, scenario) {
+                Ok(found) => return Ok(found),
+                Err(error) => eprintln!("once more: {error:#}"),
+            }
+        }
+        self.measure(peer, scenario)
+    }
+
+    /// Starts the peer, measures it and ends it. Answers how it was started too.
+    fn measure(&self, peer: &dyn Peer, scenario: Scenario) -> Result<(String, Samples)> {
+        let folder = self.cache.empty_folder(&format!("run-{}", peer.key()))?;
+        let addresses = peer.addresses()?;
+        let mut command = peer.command(addresses, &folder)?;
+        let server = Server::start(&mut command, self.suite.dialect(), addresses, &folder)?;
+        let samples = scenario.measure(&server, &self.scale, self.origin)?;
+        Ok((spell(&command), samples))
+    }
 }
 
 /// The command as a shell takes it, with paths as seen from the checkout.

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::client::Dialect;
+
 /// How long a server may take until it accepts connections, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How often a condition is looked at.
@@ -26,12 +28,10 @@ const QUIET_WINDOW: Duration = Duration::from_millis(400);
 /// A server that never rests is measured all the same.
 const QUIET_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Where a server is reached.
+/// Where a server is reached; [`Dialect`] says how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
-    /// `GET /ws?channel=…` subscribes.
     pub(crate) subscribe: SocketAddr,
-    /// `POST /pub?channel=…` publishes the body.
     pub(crate) publish: SocketAddr,
 }
 
@@ -58,6 +58,7 @@ impl Addresses {
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
+    dialect: Dialect,
     addresses: Addresses,
 }
 
@@ -65,6 +66,7 @@ impl Server {
     /// Starts it and waits until it accepts. What it prints goes to `output.log` in `folder`.
     pub(crate) fn start(
         command: &mut Command,
+        dialect: Dialect,
         addresses: Addresses,
         folder: &Path,
     ) -> Result<Self> {
@@ -76,7 +78,11 @@ impl Server {
             .stderr(log)
             .spawn()
             .with_context(|| format!("cannot run {}", command.get_program().to_string_lossy()))?;
-        let mut server = Self { child, addresses };
+        let mut server = Self {
+            child,
+            dialect,
+            addresses,
+        };
         let deadline = Instant::now() + PATIENCE;
         for address in [addresses.subscribe, addresses.publish] {
             while TcpStream::connect(address).is_err() {
@@ -89,7 +95,18 @@ impl Server {
                 sleep(LOOK);
             }
         }
+        // Listeners of several processes open before these have found each other.
+        while !dialect.is_ready(addresses.subscribe) {
+            if deadline < Instant::now() {
+                bail!("the server does not answer; see {}", log_path.display());
+            }
+            sleep(LOOK);
+        }
         Ok(server)
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     pub(crate) fn addresses(&self) -> Addresses {

@@ -9,9 +9,6 @@ use super::publisher::Publisher;
 use super::reactor::Client;
 use super::subscriber::Subscriber;
 
-/// Handshakes under way at once: what a listener that asks for the customary backlog of 512 can hold
-/// while the server is busy, so that a burst is as fast as the server and no faster than the kernel.
-const HANDSHAKES_MAX: usize = 500;
 /// How long a burst may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long one turn waits.
@@ -28,12 +25,22 @@ impl Client {
         total: usize,
         channel: impl Fn(usize) -> String,
     ) -> Result<()> {
+        let dialect = self.dialect;
+        self.connect_to(total, |n| dialect.target(&channel(n)))
+    }
+
+    /// As [`Client::connect`]; `target` says what each asks for.
+    pub(crate) fn connect_to(
+        &mut self,
+        total: usize,
+        target: impl Fn(usize) -> String,
+    ) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.open < total {
             while self.subscribers.len() < total
-                && self.subscribers.len() - self.open < HANDSHAKES_MAX
+                && self.subscribers.len() - self.open < self.dialect.handshakes_max()
             {
-                self.start(&channel(self.subscribers.len()))?;
+                self.start(&target(self.subscribers.len()))?;
             }
             self.turn(TURN)?;
             ensure!(
@@ -46,10 +53,10 @@ impl Client {
         Ok(())
     }
 
-    fn start(&mut self, channel: &str) -> Result<()> {
-        let target = format!("/ws?channel={channel}");
+    fn start(&mut self, target: &str) -> Result<()> {
         let (registry, token) = (self.poll.registry(), self.next_subscriber());
-        let subscriber = Subscriber::start(self.addresses.subscribe, &target, registry, token)
+        let address = self.addresses.subscribe;
+        let subscriber = Subscriber::start(self.dialect, address, target, registry, token)
             .with_context(|| format!("connection {}", token.0 + 1))?;
         self.subscribers.push(subscriber);
         Ok(())
@@ -61,7 +68,8 @@ impl Client {
         self.publishers.clear();
         while self.publishers.len() < PUBLISHERS_MAX {
             let (registry, token) = (self.poll.registry(), self.next_publisher());
-            let publisher = Publisher::start(self.addresses.publish, registry, token)?;
+            let address = self.addresses.publish;
+            let publisher = Publisher::start(self.dialect, address, registry, token)?;
             self.publishers.push(publisher);
         }
         while !self.publishers.iter().all(Publisher::is_idle) {

@@ -114,8 +114,9 @@ impl Client {
                 run: plan.run,
                 due_ns,
             };
-            let target = format!("/pub?channel={}", channel(plan.next_channel()));
-            self.publishers[place].publish(&target, &stamp.encode())?;
+            let channel = channel(plan.next_channel());
+            let registry = self.poll.registry();
+            self.publishers[place].publish(&channel, &stamp.encode(), registry)?;
             plan.published();
             from = place + 1;
         }

@@ -4,6 +4,8 @@
 //! It is the same for each peer, so what it costs itself cancels out of comparisons.
 
 mod connect;
+mod dialect;
+mod events;
 mod flow;
 mod payload;
 mod publisher;
@@ -12,6 +14,7 @@ mod subscriber;
 mod tally;
 mod timer;
 
+pub(crate) use dialect::Dialect;
 pub(crate) use flow::{Flow, Load, Pace};
 pub(crate) use payload::PAYLOAD_BYTES;
 pub(crate) use reactor::Client;

@@ -2,20 +2,25 @@
 //!
 //! Owns: its socket and the answer that it waits for. Never: sends before the answer to the
 //! request before has come, so as many publications are on their way as there are publishers.
+//! Where the server ends the connection with each answer, the next publication opens another.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use throng_http1::{BodyDecoder, Limits, encode_request, parse_response};
+use throng_http1::{BodyDecoder, Limits, parse_response};
 
-/// One keep-alive connection.
+use super::dialect::Dialect;
+
+/// One connection at a time.
 #[derive(Debug)]
 pub(super) struct Publisher {
+    dialect: Dialect,
+    address: SocketAddr,
+    token: Token,
     stream: TcpStream,
-    host: String,
     request: Vec<u8>,
     answer: Vec<u8>,
     state: State,
@@ -23,19 +28,26 @@ pub(super) struct Publisher {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// What is to be sent waits in `request`; at first that is nothing.
     Connecting,
     Idle,
     Waiting,
+    /// The server is done with the connection: the next publication needs another.
+    Spent,
 }
 
 impl Publisher {
-    pub(super) fn start(address: SocketAddr, registry: &Registry, token: Token) -> Result<Self> {
-        let fd = throng_sys::socket::connect(None, address).context("cannot connect to publish")?;
-        let mut stream = TcpStream::from_std(fd.into());
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+    pub(super) fn start(
+        dialect: Dialect,
+        address: SocketAddr,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Self> {
         Ok(Self {
-            stream,
-            host: address.to_string(),
+            dialect,
+            address,
+            token,
+            stream: connect(address, registry, token)?,
             request: Vec::new(),
             answer: Vec::new(),
             state: State::Connecting,
@@ -44,22 +56,30 @@ impl Publisher {
 
     /// Whether it can take a publication.
     pub(super) fn is_idle(&self) -> bool {
-        self.state == State::Idle
+        matches!(self.state, State::Idle | State::Spent)
     }
 
     /// Sends one publication. To be called when it is idle.
-    pub(super) fn publish(&mut self, target: &str, payload: &[u8]) -> Result<()> {
+    pub(super) fn publish(
+        &mut self,
+        channel: &str,
+        payload: &[u8],
+        registry: &Registry,
+    ) -> Result<()> {
         debug_assert!(self.is_idle());
         self.request.clear();
-        let headers = [("Content-Type", "text/plain")];
-        encode_request(
-            "POST",
-            target,
-            &self.host,
-            &headers,
-            Some(payload),
-            &mut self.request,
-        );
+        let host = self.address.to_string();
+        self.dialect
+            .encode_publication(channel, payload, &host, &mut self.request);
+        if self.state == State::Spent {
+            self.stream = connect(self.address, registry, self.token)?;
+            self.state = State::Connecting;
+            return Ok(());
+        }
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<()> {
         let sent = self.stream.write(&self.request).context("cannot publish")?;
         // Nothing else waits in the socket, and it holds far more than this.
         ensure!(
@@ -79,54 +99,91 @@ impl Publisher {
             if self.stream.peer_addr().is_err() {
                 return Ok(());
             }
-            self.state = State::Idle;
+            if self.request.is_empty() {
+                self.state = State::Idle;
+            } else {
+                self.send()?;
+            }
         }
+        if self.state == State::Spent {
+            return Ok(());
+        }
+        let mut ended = false;
         loop {
             match self.stream.read(buffer) {
-                Ok(0) => bail!("the server closed a publishing connection"),
+                Ok(0) => {
+                    ended = true;
+                    break;
+                }
                 Ok(bytes) => self.answer.extend_from_slice(&buffer[..bytes]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("a publishing connection broke"),
             }
         }
-        if let Some(bytes) = answer_bytes(&self.answer)? {
-            ensure!(
-                self.state == State::Waiting && bytes == self.answer.len(),
-                "the server answered more than it was asked"
-            );
-            self.answer.clear();
-            self.state = State::Idle;
-        }
+        let Some(answer) = Answer::read(&self.answer)? else {
+            ensure!(!ended, "the server closed a publishing connection");
+            return Ok(());
+        };
+        ensure!(
+            self.state == State::Waiting && answer.bytes == self.answer.len(),
+            "the server answered more than it was asked"
+        );
+        self.answer.clear();
+        self.state = if answer.keeps_connection && !ended {
+            State::Idle
+        } else {
+            State::Spent
+        };
         Ok(())
     }
 }
 
-/// The length of the answer, once it is whole. It must say that the publication was taken.
-fn answer_bytes(answer: &[u8]) -> Result<Option<usize>> {
-    let limits = Limits::default();
-    let Some((response, head_bytes)) = parse_response(answer, &limits, false)? else {
-        return Ok(None);
-    };
-    ensure!(
-        (200..300).contains(&response.status),
-        "the server answered {} to a publication",
-        response.status
-    );
-    ensure!(
-        response.keep_alive(),
-        "the server does not keep publishing connections"
-    );
-    let mut body = BodyDecoder::for_response(response.body, &limits);
-    let mut at = head_bytes;
-    while !body.is_done() {
-        let step = body.feed(&answer[at..])?;
-        if step.consumed == 0 {
+fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<TcpStream> {
+    let fd = throng_sys::socket::connect(None, address).context("cannot connect to publish")?;
+    let mut stream = TcpStream::from_std(fd.into());
+    registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+    Ok(stream)
+}
+
+/// What the server said to a publication that it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Answer {
+    bytes: usize,
+    keeps_connection: bool,
+}
+
+impl Answer {
+    /// None until it is whole.
+    ///
+    /// # Errors
+    /// If the publication was refused.
+    fn read(answer: &[u8]) -> Result<Option<Self>> {
+        let limits = Limits::default();
+        let Some((response, head_bytes)) = parse_response(answer, &limits, false)? else {
             return Ok(None);
+        };
+        ensure!(
+            (200..300).contains(&response.status),
+            "the server answered {} to a publication",
+            response.status
+        );
+        let keeps_connection = response.keep_alive();
+        let mut body = BodyDecoder::for_response(response.body, &limits);
+        let mut at = head_bytes;
+        while !body.is_done() {
+            let step = body.feed(&answer[at..])?;
+            if step.consumed == 0 {
+                return Ok(None);
+            }
+            at += step.consumed;
         }
-        at += step.consumed;
+        let answer = Self {
+            bytes: at,
+            keeps_connection,
+        };
+        Ok(Some(answer))
     }
-    Ok(Some(at))
 }
 
 #[cfg(test)]
@@ -135,27 +192,34 @@ mod tests {
 
     #[test]
     fn an_answer_is_whole_at_its_end_and_not_before() {
-        let answers: [&[u8]; 3] = [
-            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}\n",
-            b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
-            b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        let answers: [(&[u8], bool); 4] = [
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}\n", true),
+            (b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", true),
+            (
+                b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+                true,
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+                false,
+            ),
         ];
-        for answer in answers {
+        for (answer, keeps_connection) in answers {
             for cut in 0..answer.len() {
-                assert_eq!(answer_bytes(&answer[..cut]).unwrap(), None, "{cut}");
+                assert_eq!(Answer::read(&answer[..cut]).unwrap(), None, "{cut}");
             }
-            assert_eq!(answer_bytes(answer).unwrap(), Some(answer.len()));
+            let whole = Answer {
+                bytes: answer.len(),
+                keeps_connection,
+            };
+            assert_eq!(Answer::read(answer).unwrap(), Some(whole));
         }
     }
 
     #[test]
     fn a_refusal_ends_the_measurement() {
-        for answer in [
-            "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-            "SMTP",
-        ] {
-            assert!(answer_bytes(answer.as_bytes()).is_err(), "{answer}");
+        for answer in ["HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "SMTP"] {
+            assert!(Answer::read(answer.as_bytes()).is_err(), "{answer}");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use mio::{Events, Poll, Token};
 
+use super::dialect::Dialect;
 use super::publisher::Publisher;
 use super::subscriber::{Desk, Subscriber};
 use super::tally::Tally;
@@ -28,6 +29,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(super) poll: Poll,
+    pub(super) dialect: Dialect,
     pub(super) addresses: Addresses,
     pub(super) subscribers: Vec<Subscriber>,
     /// How many of them are subscribed.
@@ -42,11 +44,12 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client without connections.
-    pub(crate) fn new(addresses: Addresses) -> Result<Self> {
+    pub(crate) fn new(dialect: Dialect, addresses: Addresses) -> Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         Ok(Self {
             poll,
+            dialect,
             addresses,
             subscribers: Vec::new(),
             open: 0,

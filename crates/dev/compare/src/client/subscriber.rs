@@ -1,16 +1,19 @@
-//! A WebSocket that is subscribed to one channel.
+//! A connection that is subscribed to one channel: a WebSocket, or an event stream.
 //!
-//! Owns: its socket, its handshake, its decoder. Never: waits, or sends anything but the handshake.
+//! Owns: its socket, its request, its decoder. Never: waits, or sends anything but the request.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use throng_http1::encode_request;
 use throng_ws::{Decoder, Event, Limits, Role, handshake};
 
+use super::dialect::Dialect;
+use super::events::Events;
 use super::payload::PAYLOAD_BYTES;
 use super::tally::Tally;
 
@@ -26,6 +29,7 @@ const LIMITS: Limits = Limits {
 #[derive(Debug)]
 pub(super) struct Subscriber {
     stream: TcpStream,
+    dialect: Dialect,
     state: State,
 }
 
@@ -35,7 +39,14 @@ enum State {
     Connecting(Vec<u8>),
     /// What has come of the answer.
     Shaking(Vec<u8>),
-    Open(Decoder),
+    Open(Reader),
+}
+
+/// What comes after the answer's head.
+#[derive(Debug)]
+enum Reader {
+    Frames(Decoder),
+    Events(Events),
 }
 
 /// What a call of [`Subscriber::on_ready`] may use.
@@ -49,6 +60,7 @@ pub(super) struct Desk<'a> {
 impl Subscriber {
     /// Begins to connect. `target` is the request's path and query.
     pub(super) fn start(
+        dialect: Dialect,
         address: SocketAddr,
         target: &str,
         registry: &Registry,
@@ -58,9 +70,19 @@ impl Subscriber {
         let mut stream = TcpStream::from_std(fd.into());
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let mut request = Vec::new();
-        handshake::encode_request(&address.to_string(), target, KEY, &[], &mut request);
+        let host = address.to_string();
+        match dialect {
+            Dialect::WebSocket => {
+                handshake::encode_request(&host, target, KEY, &[], &mut request);
+            }
+            Dialect::Grip => {
+                let headers = [("Accept", "text/event-stream")];
+                encode_request("GET", target, &host, &headers, None, &mut request);
+            }
+        }
         Ok(Self {
             stream,
+            dialect,
             state: State::Connecting(request),
         })
     }
@@ -103,18 +125,49 @@ impl Subscriber {
         let input = &mut desk.buffer[..bytes];
         let now_ns = (desk.now_ns)();
         match &mut self.state {
-            State::Open(decoder) => take_frames(decoder, input, desk.tally, now_ns),
+            State::Open(reader) => reader.take(input, desk.tally, now_ns),
             State::Connecting(head) | State::Shaking(head) => {
                 head.extend_from_slice(input);
-                let Some(end) = head_end(head)? else {
+                let Some((mut reader, end)) = Reader::begin(self.dialect, head)? else {
                     return Ok(());
                 };
                 let mut rest = head.split_off(end);
-                let mut decoder = Decoder::new(Role::Client);
-                take_frames(&mut decoder, &mut rest, desk.tally, now_ns)?;
-                self.state = State::Open(decoder);
+                reader.take(&mut rest, desk.tally, now_ns)?;
+                self.state = State::Open(reader);
                 Ok(())
             }
+        }
+    }
+}
+
+impl Reader {
+    /// Reads the answer's head, and says how long it is. None while it is not whole.
+    ///
+    /// # Errors
+    /// If it opens nothing.
+    fn begin(dialect: Dialect, head: &[u8]) -> Result<Option<(Self, usize)>> {
+        let limits = throng_http1::Limits::default();
+        let Some((response, end)) = throng_http1::parse_response(head, &limits, false)? else {
+            return Ok(None);
+        };
+        let reader = match dialect {
+            Dialect::WebSocket => {
+                handshake::check_response(response.status, |name| response.header(name), KEY)?;
+                Self::Frames(Decoder::new(Role::Client))
+            }
+            Dialect::Grip => {
+                let status = response.status;
+                ensure!(status == 200, "the stream was answered with {status}");
+                Self::Events(Events::new(response.body))
+            }
+        };
+        Ok(Some((reader, end)))
+    }
+
+    fn take(&mut self, input: &mut [u8], tally: &mut Tally, now_ns: u64) -> Result<()> {
+        match self {
+            Self::Frames(decoder) => take_frames(decoder, input, tally, now_ns),
+            Self::Events(events) => events.feed(input, |data| tally.on_message(data, now_ns)),
         }
     }
 }
@@ -137,16 +190,6 @@ fn send_request(stream: &mut TcpStream, request: &[u8]) -> Result<bool> {
         }
         Err(error) => Err(error).context("cannot send the handshake"),
     }
-}
-
-/// The length of the answer's head, once it is there and opens the WebSocket.
-fn head_end(head: &[u8]) -> Result<Option<usize>> {
-    let limits = throng_http1::Limits::default();
-    let Some((response, end)) = throng_http1::parse_response(head, &limits, false)? else {
-        return Ok(None);
-    };
-    handshake::check_response(response.status, |name| response.header(name), KEY)?;
-    Ok(Some(end))
 }
 
 fn take_frames(

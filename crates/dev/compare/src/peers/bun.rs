@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::Peer;
 use crate::cache::{Cache, output};
+use crate::origin::Origin;
 use crate::server::Addresses;
 
 pub(super) const KEY: &str = "bun";
@@ -19,7 +20,7 @@ struct Bun {
     version: String,
 }
 
-pub(super) fn prepare(cache: &Cache) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>> {
     let folder = cache.folder("bun")?;
     if binary(&folder).is_none() {
         let flags = [

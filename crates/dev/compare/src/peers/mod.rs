@@ -1,12 +1,12 @@
 //! The servers that are measured. Every one of them is configured to do the same, and no more:
 //!
-//! - `GET /ws?channel=…` is a WebSocket that is subscribed to the channel and gets each publication
-//!   as one text frame; `POST /pub?channel=…` publishes the body;
+//! - they speak the [`crate::client::Dialect`] of their suite;
 //! - no compression, no access log, no pings within a measurement, connections may idle;
 //! - one worker thread, except in the row that says otherwise.
 
 mod bun;
 mod nchan;
+mod pushpin;
 mod socketify;
 mod throng;
 
@@ -17,7 +17,9 @@ use anyhow::{Result, ensure};
 
 use crate::args::Args;
 use crate::cache::Cache;
+use crate::origin::Origin;
 use crate::server::Addresses;
+use crate::suite::Suite;
 
 /// A server that can be started.
 pub(crate) trait Peer {
@@ -42,6 +44,8 @@ pub(crate) struct Field {
     pub(crate) peers: Vec<Box<dyn Peer>>,
     /// Who was wanted and cannot be had, and why.
     pub(crate) left_out: Vec<String>,
+    /// The backend behind those that need one.
+    pub(crate) origin: Option<Origin>,
 }
 
 /// Gets every peer that is wanted.
@@ -49,26 +53,35 @@ pub(crate) struct Field {
 /// # Errors
 /// If Throng itself cannot be built, or a name is unknown.
 pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
+    let others: &[(&str, Prepare)] = match args.suite() {
+        Suite::Channels => &[
+            (nchan::KEY, nchan::prepare),
+            (bun::KEY, bun::prepare),
+            (socketify::KEY, socketify::prepare),
+        ],
+        Suite::Grip => &[(pushpin::KEY, pushpin::prepare)],
+    };
+    let keys = [throng::KEY_ONE, throng::KEY_ALL].into_iter();
+    let keys: Vec<_> = keys.chain(others.iter().map(|(key, _)| *key)).collect();
     for name in &args.only {
         ensure!(
-            KEYS.contains(&name.as_str()),
+            keys.contains(&name.as_str()),
             "no peer is called {name}; there are {}",
-            KEYS.join(", ")
+            keys.join(", ")
         );
     }
-    let mut peers = throng::prepare(args)?;
+    let origin = match args.suite() {
+        Suite::Channels => None,
+        Suite::Grip => Some(Origin::start()?),
+    };
+    let mut peers = throng::prepare(args, origin.as_ref())?;
     let mut left_out = Vec::new();
-    let others: [(&str, Prepare); 3] = [
-        (nchan::KEY, nchan::prepare),
-        (bun::KEY, bun::prepare),
-        (socketify::KEY, socketify::prepare),
-    ];
-    for (key, prepare) in others {
+    for &(key, prepare) in others {
         if !args.wants(key) {
             continue;
         }
         eprintln!("preparing {key}");
-        match prepare(cache) {
+        match prepare(cache, origin.as_ref()) {
             Ok(peer) => peers.push(peer),
             Err(error) => left_out.push(format!("{key}: {error:#}")),
         }
@@ -76,15 +89,11 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
     for reason in &left_out {
         eprintln!("left out: {reason}");
     }
-    Ok(Field { peers, left_out })
+    Ok(Field {
+        peers,
+        left_out,
+        origin,
+    })
 }
 
-type Prepare = fn(&Cache) -> Result<Box<dyn Peer>>;
-
-const KEYS: [&str; 5] = [
-    throng::KEY_ONE,
-    throng::KEY_ALL,
-    nchan::KEY,
-    bun::KEY,
-    socketify::KEY,
-];
+type Prepare = fn(&Cache, Option<&Origin>) -> Result<Box<dyn Peer>>;

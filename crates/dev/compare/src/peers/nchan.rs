@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use super::Peer;
 use crate::cache::{Cache, output};
+use crate::origin::Origin;
 use crate::server::Addresses;
 
 pub(super) const KEY: &str = "nchan";
@@ -25,7 +26,7 @@ struct Nchan {
     version: String,
 }
 
-pub(super) fn prepare(cache: &Cache) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>> {
     let fetched = cache.folder("nchan")?;
     let installed = PathBuf::from("/");
     let root = if has_both(&installed) {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::Peer;
 use crate::cache::{Cache, output};
+use crate::origin::Origin;
 use crate::server::Addresses;
 
 pub(super) const KEY: &str = "socketify";
@@ -20,7 +21,7 @@ struct Socketify {
     version: String,
 }
 
-pub(super) fn prepare(cache: &Cache) -> Result<Box<dyn Peer>> {
+pub(super) fn prepare(cache: &Cache, _: Option<&Origin>) -> Result<Box<dyn Peer>> {
     let packages = cache.folder("socketify")?;
     let version = match version(&packages) {
         Ok(version) => version,

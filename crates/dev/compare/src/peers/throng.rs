@@ -1,6 +1,7 @@
 //! Throng, from this checkout.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
+use crate::origin::Origin;
 use crate::server::Addresses;
 
 pub(super) const KEY_ONE: &str = "throng";
@@ -20,10 +22,12 @@ struct Throng {
     binary: PathBuf,
     version: String,
     shards: usize,
+    /// What it is a proxy for.
+    origin: Option<SocketAddr>,
 }
 
 /// With one shard, and with one for each core where there are several.
-pub(super) fn prepare(args: &Args) -> Result<Vec<Box<dyn Peer>>> {
+pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dyn Peer>>> {
     let cores = throng_sys::cpu::count();
     let wanted: Vec<_> = [(KEY_ONE, 1), (KEY_ALL, cores)]
         .into_iter()
@@ -48,6 +52,7 @@ pub(super) fn prepare(args: &Args) -> Result<Vec<Box<dyn Peer>>> {
                 binary: binary.clone(),
                 version: version.clone(),
                 shards,
+                origin: origin.map(Origin::address),
             };
             Box::new(throng) as Box<dyn Peer>
         })
@@ -84,7 +89,11 @@ impl Peer for Throng {
 
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("throng.toml");
-        std::fs::write(&path, config(addresses, self.shards))?;
+        let config = match self.origin {
+            None => config(addresses, self.shards),
+            Some(origin) => grip_config(addresses, self.shards, origin)?,
+        };
+        std::fs::write(&path, config)?;
         let mut command = Command::new(&self.binary);
         let variables = std::env::vars_os().map(|(name, _)| name);
         for name in variables.filter(|name| name.to_string_lossy().starts_with("THRONG_")) {
@@ -118,4 +127,29 @@ fn config(addresses: Addresses, shards: usize) -> String {
          recovery = true\n",
         addresses.subscribe, addresses.publish
     )
+}
+
+/// The API has nothing to do here, and a port of its own.
+fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Result<String> {
+    let api = Addresses::single()?.subscribe;
+    Ok(format!(
+        "[listen]\n\
+         client = [\"{}\"]\n\
+         api = \"{api}\"\n\
+         \n\
+         [engine]\n\
+         shards = {shards}\n\
+         \n\
+         [log]\n\
+         level = \"warn\"\n\
+         \n\
+         [grip]\n\
+         http_publish = \"{}\"\n\
+         sig_key = \"changeme\"\n\
+         \n\
+         [[grip.route]]\n\
+         path = \"/\"\n\
+         origin = [\"http://{origin}\"]\n",
+        addresses.subscribe, addresses.publish
+    ))
 }

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use super::Metric;
 use super::report::{Report, Row};
 use crate::scenario::Scale;
+use crate::suite::Suite;
 
 impl Report {
     /// The whole report as Markdown.
     pub(crate) fn markdown(&self) -> String {
-        let mut out = String::from("# Throng and its peers, side by side\n\n");
+        let mut out = format!("# {}\n\n", self.suite.title());
         // Writing to a String cannot fail.
         let _ = self.write(&mut out);
         out
@@ -17,8 +18,9 @@ impl Report {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "{}\n", self.machine.sentence())?;
-        writeln!(out, "{}\n", method(self.rounds, self.payload_bytes))?;
-        table(out, &self.rows, &self.scale)?;
+        let method = method(self.rounds, self.payload_bytes);
+        writeln!(out, "{method}{}\n", self.suite.method())?;
+        table(out, &self.rows, self.suite, &self.scale)?;
         writeln!(
             out,
             "\nThis made it: `{}`. It starts the servers so:\n",
@@ -49,13 +51,13 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
     )
 }
 
-fn table(out: &mut String, rows: &[Row], scale: &Scale) -> std::fmt::Result {
+fn table(out: &mut String, rows: &[Row], suite: Suite, scale: &Scale) -> std::fmt::Result {
     // Whoever asked for some measurements alone wants to see these alone.
     let found = |metric: &Metric| rows.iter().any(|row| row.samples.contains_key(metric));
     let metrics: Vec<_> = Metric::ALL.into_iter().filter(found).collect();
     write!(out, "| server |")?;
     for metric in &metrics {
-        write!(out, " {} |", metric.heading(scale))?;
+        write!(out, " {} |", metric.heading(suite, scale))?;
     }
     writeln!(out, "\n|{}", "---|".repeat(1 + metrics.len()))?;
     for row in rows {
@@ -145,7 +147,7 @@ mod tests {
             row("B", &[(Metric::AcceptUs, 20.0)]),
         ];
         let mut out = String::new();
-        table(&mut out, &rows, &Scale::FULL).unwrap();
+        table(&mut out, &rows, Suite::Channels, &Scale::FULL).unwrap();
         let lines: Vec<_> = out.lines().skip(1).collect();
         assert_eq!(
             lines,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::scenario::Scale;
+use crate::suite::Suite;
 
 /// What one measurement found.
 pub(crate) type Samples = Vec<(Metric, f64)>;
@@ -24,11 +25,13 @@ pub(crate) enum Metric {
     Rooms,
     RoomsP50Ms,
     RoomsP99Ms,
+    LinksPunctual,
+    LinksCpu,
 }
 
 impl Metric {
     /// In the order of the table.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::IdleBytes,
         Self::IdleOwnBytes,
         Self::StartBytes,
@@ -42,15 +45,18 @@ impl Metric {
         Self::Rooms,
         Self::RoomsP50Ms,
         Self::RoomsP99Ms,
+        Self::LinksPunctual,
+        Self::LinksCpu,
     ];
 
-    pub(super) fn heading(self, scale: &Scale) -> String {
+    pub(super) fn heading(self, suite: Suite, scale: &Scale) -> String {
         let (few, many) = (grouped(scale.idle_few), grouped(scale.idle_many));
         let (small, large) = (grouped(scale.fan_out_small), grouped(scale.fan_out_large));
         let deliveries = |what: String| format!("deliveries per CPU-second, {what}");
         match self {
             Self::IdleBytes => {
-                format!("idle B per connection ({many} WebSockets, {few} channels)")
+                let what = suite.connections();
+                format!("idle B per connection ({many} {what}, {few} channels)")
             }
             Self::IdleOwnBytes => String::from("idle B per connection, a channel each"),
             Self::StartBytes => String::from("MB before the first connection"),
@@ -72,6 +78,12 @@ impl Metric {
             )),
             Self::RoomsP50Ms => String::from("p50 there"),
             Self::RoomsP99Ms => String::from("p99 there"),
+            Self::LinksPunctual => format!(
+                "of {} streams, those that followed their own link each {} s",
+                grouped(scale.links),
+                scale.link_timeout.as_secs()
+            ),
+            Self::LinksCpu => String::from("CPUs busy with that"),
         }
     }
 
@@ -82,6 +94,9 @@ impl Metric {
             Self::StartBytes | Self::LeftBytes => format!("{:.1}", value / 1e6),
             Self::AcceptUs => format!("{value:.1}"),
             Self::RoomsP50Ms | Self::RoomsP99Ms => format!("{value:.1} ms"),
+            // Whoever is not among them may have missed something: not to be rounded up.
+            Self::LinksPunctual => format!("{:.1} %", (value * 1000.0).floor() / 10.0),
+            Self::LinksCpu => format!("{value:.2}"),
             Self::SmallOne
             | Self::SmallFour
             | Self::LargeOne
@@ -131,6 +146,9 @@ mod tests {
             (Metric::AcceptUs, 25.96, "26.0"),
             (Metric::SmallOne, 142_700.0, "143,000"),
             (Metric::RoomsP99Ms, 8.44, "8.4 ms"),
+            (Metric::LinksPunctual, 0.9999, "99.9 %"),
+            (Metric::LinksPunctual, 1.0, "100.0 %"),
+            (Metric::LinksCpu, 0.114, "0.11"),
         ] {
             assert_eq!(metric.format(value), text);
         }

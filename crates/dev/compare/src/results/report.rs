@@ -10,6 +10,7 @@ use crate::client::PAYLOAD_BYTES;
 use crate::machine::Machine;
 use crate::peers::Field;
 use crate::scenario::Scale;
+use crate::suite::Suite;
 
 /// A run.
 #[derive(Debug, Serialize)]
@@ -17,6 +18,7 @@ pub(crate) struct Report {
     pub(super) machine: Machine,
     /// How this program was called.
     pub(super) command: String,
+    pub(super) suite: Suite,
     pub(super) rounds: u32,
     pub(super) payload_bytes: usize,
     pub(super) scale: Scale,
@@ -50,6 +52,7 @@ impl Report {
         Self {
             machine,
             command: command_line(),
+            suite: args.suite(),
             rounds: args.rounds(),
             payload_bytes: PAYLOAD_BYTES,
             scale,

@@ -25,7 +25,7 @@ pub(super) fn idle_own_channels(server: &Server, scale: &Scale) -> Result<Sample
 
 /// All at once, from nothing.
 pub(super) fn burst(server: &Server, scale: &Scale) -> Result<Samples> {
-    let mut client = Client::new(server.addresses())?;
+    let mut client = Client::new(server.dialect(), server.addresses())?;
     server.settle(|time| client.rest(time))?;
     let before_us = server.cpu_us()?;
     client.connect(scale.idle_many, |n| format!("c{}", n % scale.idle_few))?;
@@ -42,7 +42,7 @@ struct Slope {
 }
 
 fn slope(server: &Server, scale: &Scale, channel: impl Fn(usize) -> String) -> Result<Slope> {
-    let mut client = Client::new(server.addresses())?;
+    let mut client = Client::new(server.dialect(), server.addresses())?;
     let start_bytes = resting_bytes(server, &mut client)?;
     client.connect(scale.idle_few, &channel)?;
     let few_bytes = resting_bytes(server, &mut client)?;

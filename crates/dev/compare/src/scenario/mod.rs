@@ -8,11 +8,13 @@
 //!   (1 in flight), or the fourth before (4 in flight). `fan-out-large` has more subscribers.
 //! - `wide`: many channels with one subscriber each, at a rate.
 //! - `rooms`: some channels with some subscribers each, at a rate, with latency.
+//! - `links`: streams of which each has a link of its own, to be followed within a timeout.
 //!
 //! CPU time is that of all of the server's processes, in the kernel and outside. On loopback whoever sends pays
 //! for the receiver's TCP work too, so compare rows, not machines.
 
 mod connections;
+mod links;
 mod scale;
 mod traffic;
 
@@ -22,6 +24,7 @@ use anyhow::Result;
 
 pub(crate) use scale::Scale;
 
+use crate::origin::Origin;
 use crate::results::Samples;
 use crate::server::Server;
 
@@ -45,11 +48,18 @@ pub(crate) enum Scenario {
     Wide,
     /// Deliveries and latency on some channels with some subscribers
     Rooms,
+    /// Streams that follow links of their own
+    Links,
 }
 
 impl Scenario {
     /// Measures a server that nobody has used.
-    pub(crate) fn measure(self, server: &Server, scale: &Scale) -> Result<Samples> {
+    pub(crate) fn measure(
+        self,
+        server: &Server,
+        scale: &Scale,
+        origin: Option<&Origin>,
+    ) -> Result<Samples> {
         match self {
             Self::Idle => connections::idle(server, scale),
             Self::Own => connections::idle_own_channels(server, scale),
@@ -58,6 +68,7 @@ impl Scenario {
             Self::FanOutLarge => traffic::fan_out_large(server, scale),
             Self::Wide => traffic::wide(server, scale),
             Self::Rooms => traffic::rooms(server, scale),
+            Self::Links => links::links(server, scale, origin),
         }
     }
 }

@@ -25,6 +25,10 @@ pub(crate) struct Scale {
     pub(crate) room_subscribers: usize,
     /// Publications a second over all of them.
     pub(crate) room_rate_per_s: u32,
+    /// Streams with a link of their own.
+    pub(crate) links: usize,
+    /// After so long without anything they follow it.
+    pub(crate) link_timeout: Duration,
     /// How long publications are sent before they count: servers compile, allocate and grow first.
     pub(crate) warm_up: Duration,
     /// How long publications are sent that count.
@@ -43,6 +47,8 @@ impl Scale {
         room_channels: 100,
         room_subscribers: 100,
         room_rate_per_s: 200,
+        links: 10_000,
+        link_timeout: Duration::from_secs(20),
         warm_up: Duration::from_secs(1),
         window: Duration::from_secs(6),
     };
@@ -58,6 +64,8 @@ impl Scale {
         room_channels: 20,
         room_subscribers: 50,
         room_rate_per_s: 100,
+        links: 1_000,
+        link_timeout: Duration::from_secs(5),
         warm_up: Duration::from_millis(200),
         window: Duration::from_millis(800),
     };
@@ -69,6 +77,7 @@ impl Scale {
             self.fan_out_large,
             self.wide_channels,
             self.room_channels * self.room_subscribers,
+            self.links,
         ]
         .into_iter()
         .fold(0, usize::max)

@@ -77,7 +77,7 @@ pub(super) fn rooms(server: &Server, scale: &Scale) -> Result<Samples> {
 
 /// A client that is subscribed, of a server that is warm and rests.
 fn ready(server: &Server, scale: &Scale, load: &Load) -> Result<Client> {
-    let mut client = Client::new(server.addresses())?;
+    let mut client = Client::new(server.dialect(), server.addresses())?;
     client.subscribe(load)?;
     server.settle(|time| client.rest(time))?;
     let warm_up = Load {

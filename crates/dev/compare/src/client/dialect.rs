@@ -1,0 +1,91 @@
+//! How subscribers and publishers talk to a server: everything else of the client is the same for all.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use throng_http1::encode_request;
+
+/// How long a server may take to answer whether it is ready.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One way to subscribe and to publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `GET /ws?channel=…` is a WebSocket, and `POST /pub?channel=…` publishes its body.
+    WebSocket,
+    /// `GET /events?channel=…` is answered by the origin behind the server, which has it held as an event stream;
+    /// `POST /publish/` takes GRIP items.
+    Grip,
+}
+
+impl Dialect {
+    /// Handshakes under way at once.
+    pub(super) fn handshakes_max(self) -> usize {
+        match self {
+            // What a listener that asks for the customary backlog of 512 can hold while the server is busy, so
+            // that a burst is as fast as the server and no faster than the kernel.
+            Self::WebSocket => 500,
+            // To some of hundreds Pushpin answers 500 or 502, and of fifty it loses some at their first publication, if a
+            // keep-alive between its processes meets a stream that is just handed from one to the other.
+            Self::Grip => 8,
+        }
+    }
+
+    /// What is asked for to be subscribed to a channel.
+    pub(crate) fn target(self, channel: &str) -> String {
+        match self {
+            Self::WebSocket => format!("/ws?channel={channel}"),
+            Self::Grip => format!("/events?channel={channel}"),
+        }
+    }
+
+    /// Whether a server that listens does its work too.
+    pub(crate) fn is_ready(self, address: SocketAddr) -> bool {
+        match self {
+            Self::WebSocket => true,
+            Self::Grip => is_held(address).unwrap_or(false),
+        }
+    }
+
+    /// A request that publishes. The payload is plain ASCII without quotes.
+    pub(super) fn encode_publication(
+        self,
+        channel: &str,
+        payload: &[u8],
+        host: &str,
+        out: &mut Vec<u8>,
+    ) {
+        let mut post = |target: &str, kind, body: &[u8]| {
+            let headers = [("Content-Type", kind)];
+            encode_request("POST", target, host, &headers, Some(body), out);
+        };
+        match self {
+            Self::WebSocket => {
+                let target = format!("/pub?channel={channel}");
+                post(&target, "text/plain", payload);
+            }
+            Self::Grip => {
+                let content = format!("data: {}\n\n", String::from_utf8_lossy(payload));
+                let body = serde_json::json!({"items": [{
+                    "channel": channel,
+                    "formats": {"http-stream": {"content": content}},
+                }]});
+                post("/publish/", "application/json", body.to_string().as_bytes());
+            }
+        }
+    }
+}
+
+/// Whether a stream is held that nobody publishes to.
+fn is_held(address: SocketAddr) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+    let mut request = Vec::new();
+    let (target, host) = (Dialect::Grip.target("probe"), address.to_string());
+    encode_request("GET", &target, &host, &[], None, &mut request);
+    stream.write_all(&request)?;
+    let mut status = [0; b"HTTP/1.1 200".len()];
+    stream.read_exact(&mut status)?;
+    Ok(status.ends_with(b" 200"))
+}

@@ -1,0 +1,86 @@
+//! Pushpin, as Debian's package installs it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::Peer;
+use crate::cache::{Cache, output};
+use crate::origin::Origin;
+use crate::server::Addresses;
+
+pub(super) const KEY: &str = "pushpin";
+
+#[derive(Debug)]
+struct Pushpin {
+    version: String,
+    origin: SocketAddr,
+}
+
+pub(super) fn prepare(_: &Cache, origin: Option<&Origin>) -> Result<Box<dyn Peer>> {
+    let origin = origin.context("Pushpin needs an origin")?.address();
+    let version = output(Command::new("pushpin").arg("--version"))
+        .context("not installed (Debian: apt-get install pushpin)")?;
+    let version = version.split_whitespace().last().unwrap_or("?").to_owned();
+    Ok(Box::new(Pushpin { version, origin }))
+}
+
+impl Peer for Pushpin {
+    fn key(&self) -> &'static str {
+        KEY
+    }
+
+    fn title(&self) -> String {
+        format!("Pushpin {}, all its processes", self.version)
+    }
+
+    fn addresses(&self) -> Result<Addresses> {
+        Addresses::pick()
+    }
+
+    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
+        let path = folder.join("pushpin.conf");
+        std::fs::write(&path, config(addresses, folder))?;
+        std::fs::write(folder.join("routes"), format!("* {}\n", self.origin))?;
+        let mut command = Command::new("pushpin");
+        command.arg("--config").arg(path);
+        Ok(command)
+    }
+}
+
+/// What the package ships, without the limits that drop messages, and without the sockets that nobody needs here.
+fn config(addresses: Addresses, folder: &Path) -> String {
+    let folder = folder.display();
+    // The package runs this process as a service of its own; here it belongs to the others.
+    let zurl = "ipc://{rundir}/{ipc_prefix}zurl";
+    let (subscribe, publish) = (addresses.subscribe, addresses.publish);
+    format!(
+        "[global]\n\
+         include={{libdir}}/internal.conf\n\
+         rundir={folder}\n\
+         ipc_prefix=compare-\n\
+         [runner]\n\
+         services=condure,zurl,pushpin-proxy,pushpin-handler\n\
+         http_port={subscribe}\n\
+         logdir={folder}\n\
+         log_level=1\n\
+         client_buffer_size=8192\n\
+         client_maxconn=18000\n\
+         [proxy]\n\
+         routesfile=routes\n\
+         sig_key=changeme\n\
+         zurl_out_specs={zurl}-in\n\
+         zurl_out_stream_specs={zurl}-in-stream\n\
+         zurl_in_specs={zurl}-out\n\
+         [handler]\n\
+         push_in_http_addr={}\n\
+         push_in_http_port={}\n\
+         stats_spec=ipc://{{rundir}}/{{ipc_prefix}}stats\n\
+         message_rate=0\n\
+         message_hwm=0\n",
+        publish.ip(),
+        publish.port()
+    )
+}

@@ -1,0 +1,75 @@
+//! What is compared: servers of the same kind, and what is measured of them.
+
+use crate::client::Dialect;
+use crate::scenario::Scenario;
+
+/// One comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Suite {
+    /// Servers that know channels themselves, by WebSocket.
+    Channels,
+    /// Proxies that hold what a backend tells them to hold, by event streams.
+    Grip,
+}
+
+impl Suite {
+    /// How its servers are spoken to.
+    pub(crate) fn dialect(self) -> Dialect {
+        match self {
+            Self::Channels => Dialect::WebSocket,
+            Self::Grip => Dialect::Grip,
+        }
+    }
+
+    /// In the order of the table.
+    pub(crate) fn scenarios(self) -> &'static [Scenario] {
+        match self {
+            Self::Channels => &[
+                Scenario::Idle,
+                Scenario::Own,
+                Scenario::Burst,
+                Scenario::FanOut,
+                Scenario::FanOutLarge,
+                Scenario::Wide,
+                Scenario::Rooms,
+            ],
+            Self::Grip => &[
+                Scenario::Idle,
+                Scenario::Burst,
+                Scenario::FanOut,
+                Scenario::FanOutLarge,
+                Scenario::Rooms,
+                Scenario::Links,
+            ],
+        }
+    }
+
+    /// The heading of its report.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Channels => "Throng and its peers, side by side",
+            Self::Grip => "Throng and Pushpin, side by side",
+        }
+    }
+
+    /// What its connections are.
+    pub(crate) fn connections(self) -> &'static str {
+        match self {
+            Self::Channels => "WebSockets",
+            Self::Grip => "event streams",
+        }
+    }
+
+    /// What holds for its figures beside what holds for all.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Channels => "",
+            Self::Grip => {
+                " Every stream is asked of a backend, which has it held by GRIP headers, with a keep-alive of 55 s; the backend \
+                 runs in the client's process, so its CPU time is in no figure. Publications are items posted to `/publish/`. \
+                 Pushpin's message limits are off."
+            }
+        }
+    }
+}
