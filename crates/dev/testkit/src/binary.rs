@@ -26,7 +26,11 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// The binary, built if it is not up to date: `cargo test -p` builds only what it tests.
-pub(crate) fn throng() -> &'static Path {
+///
+/// # Panics
+/// If it does not build.
+#[must_use]
+pub fn throng() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build)
 }

@@ -19,6 +19,7 @@ mod wire;
 
 pub mod exposition;
 
+pub use binary::throng;
 pub use browser::Browser;
 pub use install::{javascript_of, python_of};
 pub use patience::{DEADLINE, until};

@@ -7,6 +7,7 @@ mod descriptors;
 mod drain;
 mod http;
 mod limits;
+mod live;
 mod observe;
 mod slow;
 mod story;

@@ -26,6 +26,8 @@ const VIEWERS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
 /// How long a viewer may take to send its request, or to take a row.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long viewers may take to hear of the end.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// A comment keeps a quiet stream alive.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
@@ -144,6 +146,14 @@ impl Drop for Page {
         self.shared.changed.notify_all();
         // Wakes the thread that accepts; if that fails, it ends with the process.
         let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
+        // The process may end next, and viewers are to hear of it first.
+        let state = self.shared.lock();
+        let watched = |_: &mut State| self.shared.viewers.load(Ordering::Acquire) > 0;
+        drop(
+            self.shared
+                .changed
+                .wait_timeout_while(state, FAREWELL, watched),
+        );
     }
 }
 
@@ -164,6 +174,9 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
                 // A viewer that goes away is not news.
                 let _ = answer(stream, &viewed);
                 viewed.viewers.fetch_sub(1, Ordering::AcqRel);
+                // Whoever has just counted the viewers is asleep by the time that this has the lock.
+                drop(viewed.lock());
+                viewed.changed.notify_all();
             });
         if spawned.is_err() {
             shared.viewers.fetch_sub(1, Ordering::AcqRel);
