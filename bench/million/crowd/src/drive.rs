@@ -362,7 +362,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Everybody leaves at once; what the server keeps then is its own.
+    /// Everybody leaves; what the server keeps then is its own.
     fn leave(&mut self) -> Result<(), String> {
         std::fs::write(self.stop(), "").map_err(|error| format!("stop: {error}"))?;
         for child in &mut self.clients {

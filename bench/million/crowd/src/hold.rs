@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
 use crate::args::Args;
 use crate::conn::{self, Item, Stage};
@@ -22,6 +22,11 @@ use crate::tally::Tally;
 
 /// Connections that may be between their beginning and the server's answer: few enough for every backlog.
 const UNDER_WAY_MAX: u64 = 256;
+/// How long the server may take to hang up on somebody who leaves.
+const GOODBYE: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
 const EVENTS: usize = 1_024;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
@@ -92,6 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
                 .write(&status)
                 .map_err(|error| format!("{}: {error}", status.display()))?;
             if stopping {
+                crowd.leave(&mut buffer);
                 return Ok(());
             }
         }
@@ -99,6 +105,22 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 impl Crowd {
+    /// Leaves a handful after the other: the next goes when the server has hung up on the one before. Packets of a million ends
+    /// at once overflow the queues of a loopback that both sides share.
+    fn leave(&mut self, buffer: &mut [u8]) {
+        let mut fds = self.conns.drain(..).filter_map(|conn| conn.fd).peekable();
+        while fds.peek().is_some() {
+            let handful: Vec<OwnedFd> = fds.by_ref().take(UNDER_WAY_MAX as usize).collect();
+            for fd in &handful {
+                // Whoever was left by the server meanwhile needs no goodbye.
+                let _ = rustix::net::shutdown(fd, Shutdown::Write);
+            }
+            for fd in &handful {
+                read_to_end(fd, buffer);
+            }
+        }
+    }
+
     fn open_some(&mut self, count: usize) {
         loop {
             let tally = &self.tally;
@@ -273,5 +295,21 @@ impl Crowd {
         conn.fd = None;
         self.unfinished.remove(&index);
         self.tally.because(reason);
+    }
+}
+
+/// Until the server has hung up, but not for ever.
+fn read_to_end(fd: &OwnedFd, buffer: &mut [u8]) {
+    loop {
+        match rustix::io::read(fd, &mut *buffer) {
+            Ok(1..) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let mut fds = [PollFd::new(fd, PollFlags::IN)];
+                if !matches!(poll(&mut fds, Some(&GOODBYE)), Ok(1..) | Err(Errno::INTR)) {
+                    return;
+                }
+            }
+            Ok(0) | Err(_) => return,
+        }
     }
 }
