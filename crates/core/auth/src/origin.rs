@@ -75,7 +75,8 @@ impl Origins {
     }
 
     /// Whether a page of this origin (header `Origin`) may connect to this host (header `Host`, empty
-    /// if there is none). What is not an origin is allowed by `*` alone.
+    /// if there is none). What is not an origin is allowed by `*` alone, or if it is that host's bare name:
+    /// Tsung and some libraries write that, and no browser does, so no page can.
     #[must_use]
     pub fn matches(&self, origin: &str, host: &str) -> bool {
         if self.any {
@@ -83,7 +84,7 @@ impl Origins {
         }
         let origin = origin.to_ascii_lowercase();
         let Some(parts) = Parts::parse(&origin) else {
-            return false;
+            return is_bare_host(&origin, host);
         };
         let Some(port) = Port::parse(parts.port) else {
             return false;
@@ -96,6 +97,17 @@ impl Origins {
             .any(|pattern| pattern.covers(&parts, port))
             || self.same_host && is_same_host(&parts, port, host)
     }
+}
+
+/// Whether it is the name in the header `Host`, with or without the port, instead of an origin. `null` is what
+/// browsers write for pages of no origin.
+fn is_bare_host(origin: &str, host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => &host,
+    };
+    !origin.is_empty() && origin != "null" && (origin == host || origin == name)
 }
 
 impl Pattern {
@@ -282,6 +294,25 @@ mod tests {
             "null",
         ] {
             assert!(Origins::new([pattern], false).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_bare_name_is_of_no_page() {
+        let origins = Origins::new([], false).unwrap();
+        for (origin, host, allowed) in [
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.1:8000", true),
+            ("Push.example.com", "push.Example.com:8000", true),
+            ("127.0.0.1:8000", "127.0.0.1:8000", true),
+            ("[::1]", "[::1]:8000", true),
+            ("[::1]", "[::1]", true),
+            ("127.0.0.1:9000", "127.0.0.1:8000", false),
+            ("example.com", "push.example.com", false),
+            ("null", "null", false),
+            ("", "", false),
+        ] {
+            assert_eq!(origins.matches(origin, host), allowed, "{origin} to {host}");
         }
     }
 
