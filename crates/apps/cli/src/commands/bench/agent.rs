@@ -16,16 +16,26 @@ use crate::failure::{Failure, Result};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT)))]
+    #[arg(long, value_name = "ADDR", env = "THRONG_AGENT_LISTEN", default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT)))]
     listen: SocketAddr,
     /// What the other side must know too
     #[arg(long, env = "THRONG_AGENT_TOKEN", hide_env_values = true)]
     token: String,
     /// The certificate to show, a PEM file; the other side has its authority, or itself, as --tls-ca
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "THRONG_AGENT_TLS_CERT",
+        requires = "tls_key"
+    )]
     tls_cert: Option<PathBuf>,
     /// The key to the certificate, a PEM file
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "THRONG_AGENT_TLS_KEY",
+        requires = "tls_cert"
+    )]
     tls_key: Option<PathBuf>,
     /// Threads that open connections
     #[arg(long, value_name = "N")]
