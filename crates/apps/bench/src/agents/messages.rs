@@ -1,5 +1,7 @@
 //! The messages. JSON, so that an older side can say what it did not understand.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Counters, DeliveryCounts, Latency, Sample};
@@ -138,6 +140,51 @@ pub struct Progress {
     /// Lag of the interval.
     #[serde(with = "as_base64")]
     pub lag: Latency,
+    /// What else is summed up so far.
+    pub sums: Sums,
+}
+
+/// Sums so far that are neither counters nor deliveries.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sums {
+    /// Deliveries to connections that read slowly by plan.
+    pub slowly: DeliveryCounts,
+    /// Connections that a storm dropped.
+    pub dropped: u64,
+    /// From the drop until each was usable again.
+    #[serde(with = "as_base64")]
+    pub back: Latency,
+    /// From the drop until each had what it had missed.
+    #[serde(with = "as_base64")]
+    pub caught_up: Latency,
+    /// Connections to which something came.
+    pub with_data: u64,
+    /// Connections that missed something.
+    pub with_loss: u64,
+    /// Connections to which something is due.
+    pub expecting: u64,
+    /// Lines for the report, and how often each is true.
+    pub remarks: BTreeMap<String, u64>,
+}
+
+impl PartialEq for Sums {
+    fn eq(&self, other: &Self) -> bool {
+        let counts = |sums: &Self| {
+            let Self {
+                slowly,
+                dropped,
+                with_data,
+                with_loss,
+                expecting,
+                ..
+            } = *sums;
+            (slowly, dropped, with_data, with_loss, expecting)
+        };
+        counts(self) == counts(other)
+            && self.remarks == other.remarks
+            && self.back.summary() == other.back.summary()
+            && self.caught_up.summary() == other.caught_up.summary()
+    }
 }
 
 impl PartialEq for Progress {
@@ -149,6 +196,7 @@ impl PartialEq for Progress {
             && self.delivery.summary() == other.delivery.summary()
             && self.connect.summary() == other.connect.summary()
             && self.lag.summary() == other.lag.summary()
+            && self.sums == other.sums
     }
 }
 

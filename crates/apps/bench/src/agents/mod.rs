@@ -32,5 +32,5 @@ pub use agent::{Action, AgentSide};
 pub use clock::{ClockEstimate, ClockEstimator, PROBES};
 pub use codec::{MESSAGE_BYTES_MAX, ProtocolError, decode, encode};
 pub use controller::{AgentState, Controller, Event};
-pub use messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
+pub use messages::{Assignment, Nonce, PROTOCOL, Progress, Step, Sums, ToAgent, ToController};
 pub use token::{Role, proof, verify};

@@ -17,6 +17,7 @@ mod testing {
     use crate::measure::{ConnectFailure, Counters, DeliveryCounts, Latency, Sample};
     use crate::plan::{Dialect, Kind, Scenario, Target, Transport};
     use crate::run::{Phase, Snapshot};
+    use crate::worker::Tally;
 
     /// Lends a snapshot of a run with a bit of everything.
     pub(super) fn with_snapshot(look: impl FnOnce(&Snapshot<'_>)) {
@@ -53,6 +54,7 @@ mod testing {
             row_delivery: &latency,
             row_connect: &none,
             row_lag: &none,
+            tally: &Tally::default(),
         });
     }
 }

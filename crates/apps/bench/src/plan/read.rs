@@ -8,6 +8,7 @@
 //! channels = "group-{n%1000}"
 //! warm_up = "5s"
 //! duration = "60s"
+//! grace = "10s"                  # at the end, for what is on its way
 //! checks = ["p99<50ms", "missing==0"]
 //!
 //! [connect]

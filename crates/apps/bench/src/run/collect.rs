@@ -189,6 +189,7 @@ impl Collector {
             row_delivery: &delivery,
             row_connect: &connect,
             row_lag: &lag,
+            tally: &self.latest.tally,
         });
     }
 

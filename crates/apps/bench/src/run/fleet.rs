@@ -272,12 +272,16 @@ impl Fleet<'_> {
     fn take_totals(&mut self) {
         let (counters, deliveries) = self.controller.totals();
         let due_events = counters.attempted + counters.published + counters.missed_events;
-        self.collector.take_totals(Tally {
+        let mut tally = Tally {
             counters,
             deliveries,
             due_events,
             ..Tally::default()
-        });
+        };
+        for progress in self.latest.values() {
+            tally.add_sums(&progress.sums);
+        }
+        self.collector.take_totals(tally);
     }
 
     /// Begins the next step of a search, or ends it.

@@ -43,7 +43,7 @@ use self::server::ServerWatch;
 use crate::measure::{Counters, DeliveryCounts, Latency, Running, Sample, Verdict};
 use crate::plan::{Scenario, Target};
 use crate::report::{Manifest, Results, SCHEMA, Totals};
-use crate::worker::{Clock, Part, PrepareError, Script};
+use crate::worker::{Clock, Part, PrepareError, Script, Tally};
 
 /// How many connections one thread opens and keeps before another one helps it.
 const CLIENTS_PER_THREAD: u64 = 20_000;
@@ -149,6 +149,8 @@ pub struct Snapshot<'a> {
     pub row_connect: &'a Latency,
     /// The generator's lag in the row.
     pub row_lag: &'a Latency,
+    /// Everything that is summed up so far.
+    pub(crate) tally: &'a Tally,
 }
 
 /// Whoever wants to see a run while it goes on.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::agents::Sums;
 use crate::measure::{ConnectFailure, Counters, DeliveryCounts, Latency, LostReason, Running};
 
 /// Kinds of remarks that are kept; a server that invents a new one each time must not fill the memory.
@@ -88,11 +89,38 @@ impl Tally {
         self.lag.merge(&interval.lag);
     }
 
+    /// What another machine is told besides counters, deliveries and histograms of an interval.
+    pub(crate) fn sums(&self) -> Sums {
+        Sums {
+            slowly: self.slowly,
+            dropped: self.dropped,
+            back: self.back.clone(),
+            caught_up: self.caught_up.clone(),
+            with_data: self.with_data,
+            with_loss: self.with_loss,
+            expecting: self.expecting,
+            remarks: self.remarks.clone(),
+        }
+    }
+
+    /// Adds what another machine told.
+    pub(crate) fn add_sums(&mut self, sums: &Sums) {
+        self.slowly.merge(&sums.slowly);
+        self.back.merge(&sums.back);
+        self.caught_up.merge(&sums.caught_up);
+        self.dropped += sums.dropped;
+        self.with_data += sums.with_data;
+        self.with_loss += sums.with_loss;
+        self.expecting += sums.expecting;
+        for (what, &times) in &sums.remarks {
+            self.remark_times(what.clone(), times);
+        }
+    }
+
     /// Adds another worker's figures.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.counters.merge(&other.counters);
         self.deliveries.merge(&other.deliveries);
-        self.slowly.merge(&other.slowly);
         self.delivery.merge(&other.delivery);
         self.connect.merge(&other.connect);
         self.lag.merge(&other.lag);
@@ -102,15 +130,7 @@ impl Tally {
         self.due_events += other.due_events;
         self.pending += other.pending;
         self.behind += other.behind;
-        self.back.merge(&other.back);
-        self.caught_up.merge(&other.caught_up);
-        self.dropped += other.dropped;
-        self.with_data += other.with_data;
-        self.with_loss += other.with_loss;
-        self.expecting += other.expecting;
-        for (what, &times) in &other.remarks {
-            self.remark_times(what.clone(), times);
-        }
+        self.add_sums(&other.sums());
     }
 }
 

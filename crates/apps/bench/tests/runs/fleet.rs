@@ -91,6 +91,8 @@ fn agents_share_connections_and_publications() {
             .count()
             == 3
     );
+    assert_eq!(results.totals.connections_with_data, Some((20, 20)));
+    assert_eq!(results.totals.connections_with_loss, Some(0));
     // One clock: what was published elsewhere did not arrive before it was sent.
     let delivery = results.totals.delivery.as_ref().unwrap();
     assert_eq!(delivery.count, results.totals.deliveries.distinct);
@@ -177,6 +179,30 @@ fn agents_search_for_a_rate_together() {
         .sum();
     assert_eq!(heard, totals.deliveries.distinct);
     assert!(totals.measured_ms.0 < totals.measured_ms.1);
+}
+
+#[test]
+fn a_storm_is_timed_over_all_agents() {
+    let server = Server::start();
+    let agents = [Agent::start("secret"), Agent::start("secret")];
+    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let kind = Kind::ReconnectStorm {
+        at_us: 100_000,
+        share: 1.0,
+        backoff_us: (0, 100_000),
+        back_share: 1.0,
+    };
+    let mut scenario = scenario(kind, &server.http("/sse?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(publish(&server, 50.0));
+    let mut observer = |_: &Snapshot<'_>| {};
+    let totals = run_on_agents(&scenario, &names, "secret", &options(), &mut observer)
+        .unwrap()
+        .results
+        .totals;
+    assert_eq!(totals.counters.reconnected, 20);
+    assert!(totals.reconnected_us.unwrap() <= totals.back_us.unwrap());
+    assert_eq!(totals.deliveries.distinct, totals.counters.published * 20);
 }
 
 fn pem(name: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Both sides against each other, over the wire form, with clocks that disagree and agents that die.
 
 use super::*;
-use crate::agents::{Action, AgentSide, decode, encode};
+use crate::agents::{Action, AgentSide, Sums, decode, encode};
 use crate::measure::{Latency, Sample};
 use crate::plan::{Dialect, Kind, Target, Transport};
 
@@ -27,6 +27,7 @@ fn progress(upgraded: u64) -> Box<Progress> {
         delivery,
         connect: Latency::new(),
         lag: Latency::new(),
+        sums: Sums::default(),
     })
 }
 
