@@ -52,6 +52,8 @@ struct Live {
     ticket: Ticket,
     /// Bytes that are granted when the client's queue is empty.
     owed: usize,
+    /// It came to owe something in this turn.
+    is_listed: bool,
 }
 
 /// See the module's head.
@@ -173,6 +175,7 @@ impl ShardApp {
                             token,
                             ticket,
                             owed,
+                            is_listed: false,
                         };
                         grip.live.insert(conn, live);
                     }
@@ -189,6 +192,11 @@ impl ShardApp {
                     && grip.client.tell(*request).is_err()
                 {
                     self.board().count(Counter::GripOriginFailures);
+                }
+            }
+            GripOrder::Send { conn, bytes } => {
+                if let Some(live) = self.grip.as_ref().and_then(|grip| grip.live.get(&conn)) {
+                    live.ticket.send(bytes);
                 }
             }
             GripOrder::Forget { conn } => {

@@ -337,7 +337,7 @@ section! {
         "path" path: String, PathPrefix, String::new(), Rule::ANY.example("\"/\"");
         /// The backends; the first that answers is used.
         "origin" origin: Vec<String>, List<HttpUrl>, Vec::new(), Rule::ANY.example("[\"http://127.0.0.1:9000\"]");
-        /// Whether WebSockets reach the backends as HTTP requests with events. Without it WebSockets are refused.
+        /// Whether WebSockets reach the backends as HTTP requests with events. Without it the backends speak WebSocket, with or without the extension `grip`.
         "over_http" over_http: bool, Bool, false, Rule::ANY;
         /// Goes in front of the channel names that the backends use.
         "channel_prefix" channel_prefix: Option<String>, Opt<Text>, None, Rule::ANY.example("\"site-\"");

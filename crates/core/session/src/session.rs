@@ -10,7 +10,7 @@ use throng_types::{ChannelName, ConnId, Now, Publication, Unsubscribe};
 
 use crate::appwrite::{Appwrite, Found};
 use crate::effects::{End, Fx, Told};
-use crate::grip::{Held, OverHttp, Proxied, Socket, Zmtp};
+use crate::grip::{Held, OverHttp, Proxied, Socket, Tunnel, Zmtp};
 use crate::http::Http;
 use crate::standing::{Admission, Farewell, Standing, Transport};
 use crate::stream::Stream;
@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Held(Held),
     /// A WebSocket whose backend speaks HTTP.
     OverHttp(Box<OverHttp>),
+    /// A WebSocket whose backend speaks WebSocket.
+    Tunnel(Box<Tunnel>),
     /// It publishes by ZeroMQ.
     Zmtp(Zmtp),
 }
@@ -74,7 +76,8 @@ impl Session {
             Kind::Http(_) | Kind::Proxied(_) | Kind::Zmtp(_) => Transport::Http,
             Kind::Held(_) => Transport::Stream,
             Kind::OverHttp(socket) if socket.is_open() => Transport::WebSocket,
-            Kind::OverHttp(_) => Transport::Http,
+            Kind::Tunnel(tunnel) if tunnel.is_open() => Transport::WebSocket,
+            Kind::OverHttp(_) | Kind::Tunnel(_) => Transport::Http,
             Kind::Ws(_) | Kind::Appwrite(_) => Transport::WebSocket,
             Kind::Stream(stream) if stream.is_sse() => Transport::Sse,
             Kind::Stream(_) => Transport::Stream,
@@ -96,7 +99,7 @@ impl Session {
         match &self.0 {
             Kind::Http(http) => http.is_client(),
             Kind::Ws(_) | Kind::Stream(_) | Kind::Appwrite(_) => true,
-            Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_) => true,
+            Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_) | Kind::Tunnel(_) => true,
             Kind::Zmtp(_) => false,
         }
     }
@@ -111,6 +114,7 @@ impl Session {
             | Kind::Proxied(_)
             | Kind::Held(_)
             | Kind::OverHttp(_)
+            | Kind::Tunnel(_)
             | Kind::Zmtp(_) => None,
             Kind::Ws(ws) => ws.identity(),
             Kind::Stream(stream) => stream.identity(),
@@ -137,6 +141,10 @@ impl Session {
             }
             Kind::OverHttp(socket) => {
                 socket.bytes(id, input, desk, fx);
+                None
+            }
+            Kind::Tunnel(tunnel) => {
+                tunnel.bytes(id, input, desk, fx);
                 None
             }
             Kind::Appwrite(appwrite) => {
@@ -172,6 +180,7 @@ impl Session {
             Kind::Held(held) => held.timeout(id, desk, fx),
             Kind::Zmtp(_) => fx.end(End::Now),
             Kind::OverHttp(socket) => socket.timeout(id, desk, fx),
+            Kind::Tunnel(tunnel) => tunnel.timeout(desk, fx),
             Kind::Proxied(proxied) => {
                 let becomes = proxied.timeout(id, desk, fx);
                 self.become_if(becomes, id, desk, fx);
@@ -204,6 +213,10 @@ impl Session {
             }
             Kind::OverHttp(socket) => {
                 socket.answer(&answer, fx);
+                None
+            }
+            Kind::Tunnel(tunnel) => {
+                tunnel.answer(&answer, fx);
                 None
             }
         };
@@ -245,6 +258,7 @@ impl Session {
             | Kind::Proxied(_)
             | Kind::Held(_)
             | Kind::OverHttp(_)
+            | Kind::Tunnel(_)
             | Kind::Zmtp(_) => {}
             Kind::Ws(ws) => ws.tell_dropped(dropped, fx),
             Kind::Stream(stream) => stream.tell_dropped(dropped, fx),
@@ -259,6 +273,7 @@ impl Session {
             | Kind::Proxied(_)
             | Kind::Held(_)
             | Kind::OverHttp(_)
+            | Kind::Tunnel(_)
             | Kind::Zmtp(_) => {}
             Kind::Ws(ws) => ws.unsubscribed(channel, why, fx),
             Kind::Stream(stream) => stream.unsubscribed(channel, why, fx),
@@ -275,6 +290,7 @@ impl Session {
             Kind::Held(held) => held.farewell(fx),
             Kind::Zmtp(_) => fx.end(End::Flush),
             Kind::OverHttp(socket) => socket.farewell(fx),
+            Kind::Tunnel(tunnel) => tunnel.farewell(fx),
             Kind::Proxied(proxied) => proxied.farewell(desk, fx),
         }
     }
@@ -295,6 +311,7 @@ impl Session {
             }
             Kind::Held(held) => held.origin(id, token, event, desk, fx),
             Kind::OverHttp(socket) => socket.origin(id, token, event, desk, fx),
+            Kind::Tunnel(tunnel) => tunnel.origin(id, event, desk, fx),
             _ => {}
         }
     }
@@ -315,6 +332,7 @@ impl Session {
             }
             Kind::Held(held) => held.publication(id, publication, desk, fx),
             Kind::OverHttp(socket) => socket.publication(id, publication, desk, fx),
+            Kind::Tunnel(tunnel) => tunnel.publication(id, publication, desk, fx),
             _ => {}
         }
     }
@@ -322,7 +340,10 @@ impl Session {
     /// Whether it looks at publications that have no shared form, and writes what it likes.
     #[must_use]
     pub const fn looks_at_all(&self) -> bool {
-        matches!(self.0, Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_))
+        matches!(
+            self.0,
+            Kind::Proxied(_) | Kind::Held(_) | Kind::OverHttp(_) | Kind::Tunnel(_)
+        )
     }
 
     /// Deliveries from shared bytes have gone out to it; true if it is a client of GRIP.

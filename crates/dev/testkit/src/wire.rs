@@ -94,6 +94,16 @@ impl Wire {
         }
     }
 
+    /// The same connection, for a thread that writes while this one reads.
+    ///
+    /// # Panics
+    /// If there are no descriptors.
+    #[must_use]
+    #[track_caller]
+    pub fn writer(&self) -> TcpStream {
+        self.stream.try_clone().expect("a descriptor")
+    }
+
     /// Says that nothing more will come.
     pub fn finish(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);

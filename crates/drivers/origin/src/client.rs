@@ -4,13 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest};
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_types::ConnId;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::exchange::{Errand, Exchange, run};
 use crate::pool::Pool;
+use crate::uplink::Uplink;
 
 /// Bytes of an answer that an origin may be ahead of the client.
 const WINDOW_BYTES: i64 = 64 << 10;
@@ -145,6 +147,7 @@ impl Credit {
 /// The hand on a request that was taken.
 pub struct Ticket {
     credit: Arc<Credit>,
+    uplink: Option<UnboundedSender<Vec<u8>>>,
     /// Dropped with the ticket, which the exchange notices.
     _cancel: oneshot::Sender<()>,
 }
@@ -153,6 +156,20 @@ impl Ticket {
     /// The client has taken this many bytes of the answer: as many more may come.
     pub fn grant(&self, bytes: usize) {
         self.credit.grant(bytes);
+    }
+
+    /// Sends more of what follows the request. [`OriginEvent::Taken`] tells when the origin has
+    /// it; until then it is kept, so whoever sends is to stop while much is on its way.
+    pub fn send(&self, bytes: Vec<u8>) {
+        if let Some(uplink) = &self.uplink {
+            // An exchange that is over has told so.
+            let _ = uplink.send(bytes);
+        }
+    }
+
+    /// Nothing more follows.
+    pub fn finish(&mut self) {
+        self.uplink = None;
     }
 }
 
@@ -173,18 +190,29 @@ impl Client {
             more: Notify::new(),
         });
         let (cancel, cancelled) = oneshot::channel();
+        let (uplink, from) = match request.rest {
+            Rest::Nothing => (None, None),
+            rest => {
+                let (uplink, from) = unbounded_channel();
+                let is_chunked = rest == Rest::Body(None);
+                let from = Uplink::new((conn, token), from, is_chunked);
+                (Some(uplink), Some(from))
+            }
+        };
         let exchange = Exchange {
             conn,
             token,
             errand: Errand {
                 request,
                 shared: self.shared.clone(),
+                uplink: from,
             },
             credit: credit.clone(),
         };
         self.handle.spawn(guarded(exchange, cancelled, permit));
         Ok(Ticket {
             credit,
+            uplink,
             _cancel: cancel,
         })
     }

@@ -5,17 +5,20 @@
 //! twice or none of it was taken. Nothing else is tried again, because the origin may have
 //! done what it was asked.
 
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest};
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_http1::BodyDecoder;
 use throng_types::ConnId;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::client::{Credit, Shared};
 use crate::connect::Stream;
 use crate::pool::Key;
+use crate::uplink::Uplink;
 use crate::wire::{Answer, decode, encode, limits};
 
 /// Bytes of one read.
@@ -35,6 +38,8 @@ pub(crate) struct Exchange {
 pub(crate) struct Errand {
     pub(crate) request: OriginRequest,
     pub(crate) shared: Arc<Shared>,
+    /// What follows the request, if something does.
+    pub(crate) uplink: Option<Uplink>,
 }
 
 /// What went wrong on one connection.
@@ -51,6 +56,8 @@ struct Begun {
     answer: Answer,
     /// What came behind the head.
     rest: Vec<u8>,
+    /// The request was written to its end.
+    is_sent: bool,
 }
 
 /// Carries out one exchange and tells what comes of it.
@@ -63,7 +70,11 @@ pub(crate) async fn run(exchange: Exchange) {
 
 /// Carries out a request whose answer is of no interest, up to the head of the answer.
 pub(crate) async fn tell(request: OriginRequest, shared: Arc<Shared>) {
-    let errand = Errand { request, shared };
+    let errand = Errand {
+        request,
+        shared,
+        uplink: None,
+    };
     // Nobody is there to hear of a failure.
     drop(errand.start().await);
 }
@@ -111,11 +122,16 @@ impl Errand {
         bytes: &[u8],
         tried: &mut Vec<String>,
     ) -> Result<Option<Begun>, (OriginFault, String)> {
-        if let Some(stream) = self.shared.pool.take(key) {
+        let kept = match self.request.rest {
+            Rest::Upgrade => None,
+            Rest::Nothing | Rest::Body(_) => self.shared.pool.take(key),
+        };
+        if let Some(stream) = kept {
+            let is_spent = || self.uplink.as_ref().is_some_and(Uplink::has_begun);
             match self.ask(stream, bytes).await {
                 Ok(begun) => return Ok(Some(begun)),
                 Err(Trouble::Early { is_unsent, .. })
-                    if is_unsent || self.request.is_idempotent() => {}
+                    if (is_unsent || self.request.is_idempotent()) && !is_spent() => {}
                 Err(trouble) => return Err(trouble.told(key)),
             }
         }
@@ -134,43 +150,103 @@ impl Errand {
 
     async fn ask(&self, mut stream: Stream, bytes: &[u8]) -> Result<Begun, Trouble> {
         let within = Duration::from_millis(self.request.route.response_timeout_ms);
-        let talk = async {
-            let written = async {
-                stream.write_all(bytes).await?;
-                stream.flush().await
-            };
-            if let Err(error) = written.await {
+        let asking = async {
+            if let Err(error) = self.write(&mut stream, bytes, within).await? {
                 // It may have answered early, without reading all.
                 let early = Trouble::Early {
                     is_unsent: true,
                     detail: format!("the connection broke while the request was sent: {error}"),
                 };
-                return self.head(&mut stream).await.map_err(|_| early);
+                let told = self.timely(within, self.head(&mut stream)).await;
+                return told.map(|told| (told, false)).map_err(|_| early);
             }
-            self.head(&mut stream).await
+            let body = self.uplink.as_ref();
+            let Some(body) = body.filter(|_| self.request.rest != Rest::Upgrade) else {
+                let told = self.timely(within, self.head(&mut stream)).await?;
+                return Ok((told, true));
+            };
+            self.stream_body(&mut stream, body, within).await
         };
-        let (answer, rest) = match tokio::time::timeout(within, talk).await {
-            Ok(result) => result?,
-            Err(_) => {
-                let detail = format!("no answer within {} ms", within.as_millis());
-                return Err(Trouble::Final(OriginFault::Timeout, detail));
-            }
-        };
+        let ((answer, rest), is_sent) = asking.await?;
         Ok(Begun {
             stream,
             answer,
             rest,
+            is_sent,
         })
     }
 
+    /// Writes the request as far as it is known.
+    async fn write(
+        &self,
+        stream: &mut Stream,
+        bytes: &[u8],
+        within: Duration,
+    ) -> Result<io::Result<()>, Trouble> {
+        let writing = async {
+            stream.write_all(bytes).await?;
+            stream.flush().await
+        };
+        self.timely(within, async { Ok(writing.await) }).await
+    }
+
+    /// Writes the rest of the body as it comes, which takes as long as its client takes, and reads
+    /// the head of the answer; that may come before the end, and then the rest is of no interest.
+    async fn stream_body(
+        &self,
+        stream: &mut Stream,
+        body: &Uplink,
+        within: Duration,
+    ) -> Result<((Answer, Vec<u8>), bool), Trouble> {
+        let (mut reading, mut writing) = tokio::io::split(stream);
+        let mut head = pin!(self.head(&mut reading));
+        tokio::select! {
+            told = &mut head => told.map(|told| (told, false)),
+            written = body.write(&mut writing, &self.shared) => match written {
+                Ok(()) => self.timely(within, head).await.map(|told| (told, true)),
+                Err(error) => {
+                    let early = Trouble::Early {
+                        is_unsent: true,
+                        detail: format!("the connection broke while the request was sent: {error}"),
+                    };
+                    let told = self.timely(within, head).await;
+                    told.map(|told| (told, false)).map_err(|_| early)
+                }
+            },
+        }
+    }
+
+    async fn timely<T>(
+        &self,
+        within: Duration,
+        what: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        match tokio::time::timeout(within, what).await {
+            Ok(result) => result,
+            Err(_) => {
+                let detail = format!("no answer within {} ms", within.as_millis());
+                Err(Trouble::Final(OriginFault::Timeout, detail))
+            }
+        }
+    }
+
     /// Reads until a head that is not 1xx is whole.
-    async fn head(&self, stream: &mut Stream) -> Result<(Answer, Vec<u8>), Trouble> {
+    async fn head(
+        &self,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(Answer, Vec<u8>), Trouble> {
         let limits = limits(self.shared.options.head_bytes_max);
         let is_head = self.request.method == "HEAD";
         let mut input = Vec::new();
         let mut interim = 0;
         loop {
             match decode(&input, &limits, is_head) {
+                Ok(Some(answer))
+                    if answer.head.code == 101 && self.request.rest == Rest::Upgrade =>
+                {
+                    let rest = input.split_off(answer.bytes);
+                    return Ok((answer, rest));
+                }
                 Ok(Some(answer)) if (100..200).contains(&answer.head.code) => {
                     interim += 1;
                     // 101 would make this another protocol, for which nobody asked.
@@ -218,7 +294,12 @@ impl Exchange {
             mut stream,
             answer,
             mut rest,
+            is_sent,
         } = begun;
+        if answer.head.code == 101 {
+            self.tell(OriginEvent::Head(answer.head)).await;
+            return self.tunnel(&key, stream, rest).await;
+        }
         let limits = limits(self.errand.shared.options.head_bytes_max);
         let mut decoder = BodyDecoder::for_response(answer.body, &limits);
         self.tell(OriginEvent::Head(answer.head)).await;
@@ -246,8 +327,54 @@ impl Exchange {
                 }
             }
         }
-        if answer.keep_alive && rest.is_empty() {
+        if answer.keep_alive && rest.is_empty() && is_sent {
             self.errand.shared.pool.put(key, stream);
+        }
+        self.tell(OriginEvent::End).await;
+        Ok(())
+    }
+
+    /// Passes bytes in both directions until the origin ends it.
+    async fn tunnel(
+        &self,
+        key: &Key,
+        stream: Stream,
+        rest: Vec<u8>,
+    ) -> Result<(), (OriginFault, String)> {
+        let (mut reading, mut writing) = tokio::io::split(stream);
+        let up = async {
+            if let Some(uplink) = &self.errand.uplink {
+                uplink.write(&mut writing, &self.errand.shared).await?;
+            }
+            writing.shutdown().await
+        };
+        let down = async {
+            let mut bytes = rest;
+            loop {
+                if !bytes.is_empty() {
+                    self.credit.spend(bytes.len());
+                    self.tell(OriginEvent::Body(std::mem::take(&mut bytes)))
+                        .await;
+                }
+                self.credit.some().await;
+                bytes.reserve(READ_BYTES);
+                if reading.read_buf(&mut bytes).await? == 0 {
+                    return io::Result::Ok(());
+                }
+            }
+        };
+        let mut down = pin!(down);
+        let ended = tokio::select! {
+            ended = &mut down => ended,
+            // Who writes no more may still be answered.
+            written = up => match written {
+                Ok(()) => down.await,
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(error) = ended {
+            let detail = format!("{}:{}: {error}", key.host, key.port);
+            return Err((OriginFault::Cut, detail));
         }
         self.tell(OriginEvent::End).await;
         Ok(())

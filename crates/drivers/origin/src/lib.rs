@@ -3,7 +3,7 @@
 //! A shard hands in requests through a [`Client`] and gets a [`Ticket`] for each; what the
 //! origin does comes back through the function that [`Origin::start`] was given. The ticket is
 //! the shard's hand on the exchange: it grants bytes of the answer as the client takes them,
-//! and dropping it ends the exchange.
+//! what follows a request goes through it, and dropping it ends the exchange.
 //!
 //! Bounds and what happens at them: requests that wait or run ([`OriginOptions::requests_max`]):
 //! refused, with the request handed back. Bytes of an answer that were not granted: the origin is
@@ -17,6 +17,7 @@ mod connect;
 mod exchange;
 mod pool;
 mod tls;
+mod uplink;
 mod wire;
 
 pub use client::{Client, Deliver, Origin, OriginOptions, Ticket};

@@ -1,9 +1,11 @@
 //! The bytes of a request, and the head of an answer.
 
-use throng_grip::exchange::{OriginHead, OriginRequest};
+use throng_grip::exchange::{OriginHead, OriginRequest, Rest};
 use throng_grip::headers::{Header, write_field as field};
 use throng_grip::routes::Target;
 use throng_http1::{BadResponse, Limits, ResponseBody, parse_response};
+
+use crate::uplink::put_chunk;
 
 /// Field lines of an answer; the parser's own bound.
 const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
@@ -30,15 +32,25 @@ pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>
     }
     let has_body =
         !request.body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
-    if has_body {
-        field(
-            "Content-Length",
-            request.body.len().to_string().as_bytes(),
-            out,
-        );
+    let length = match request.rest {
+        Rest::Body(length) => length,
+        Rest::Nothing if has_body => Some(request.body.len() as u64),
+        Rest::Nothing | Rest::Upgrade => None,
+    };
+    if let Some(length) = length {
+        field("Content-Length", length.to_string().as_bytes(), out);
+    }
+    match request.rest {
+        Rest::Nothing | Rest::Body(Some(_)) => {}
+        Rest::Body(None) => field("Transfer-Encoding", b"chunked", out),
+        Rest::Upgrade => field("Connection", b"Upgrade", out),
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(&request.body);
+    if request.rest == Rest::Body(None) {
+        put_chunk(&request.body, out);
+    } else {
+        out.extend_from_slice(&request.body);
+    }
 }
 
 /// A head, and how its body ends.

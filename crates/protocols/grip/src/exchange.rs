@@ -20,8 +20,22 @@ pub struct OriginRequest {
     /// All fields, `Host` among them, but none that delimits the body. A target with a host of
     /// its own replaces `Host`.
     pub headers: Vec<Header>,
-    /// The body, whole.
+    /// The body, or its beginning.
     pub body: Vec<u8>,
+    /// What comes after that.
+    pub rest: Rest,
+}
+
+/// What follows a request that is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// More of the body, which has so many bytes in all, if that is known.
+    Body(Option<u64>),
+    /// Anything, if the origin answers 101: from then on both sides pass bytes to each other.
+    Upgrade,
 }
 
 impl OriginRequest {
@@ -44,6 +58,8 @@ pub enum OriginEvent {
     Body(Vec<u8>),
     /// The body is whole.
     End,
+    /// The origin has taken so many bytes of what follows the request. May come at any time.
+    Taken(usize),
     /// There is no answer, or no more of it.
     Failed(OriginFailure),
 }

@@ -9,3 +9,4 @@ mod pushpin_conf;
 mod receivers;
 mod sockets;
 mod support;
+mod tunnels;

@@ -43,7 +43,10 @@ impl ShardApp {
         if is_last {
             grip.live.remove(&conn);
         } else if bytes > 0 && conns.queued_bytes(conn) > QUEUE_LONG_BYTES {
-            if live.owed == 0 {
+            // Each time, not only the first: what one turn brought may be gone after it, and then
+            // nothing tells that the queue is empty.
+            if !live.is_listed {
+                live.is_listed = true;
                 grip.owing[0].push(conn);
             }
             live.owed += bytes;
@@ -162,6 +165,11 @@ impl ShardApp {
         };
         let settled = std::mem::take(&mut grip.owing[1]);
         grip.owing.swap(0, 1);
+        for conn in &grip.owing[1] {
+            if let Some(live) = grip.live.get_mut(conn) {
+                live.is_listed = false;
+            }
+        }
         let is_more = !grip.owing[1].is_empty();
         for conn in settled {
             if conns.queued_bytes(conn) <= QUEUE_LONG_BYTES {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_grip::exchange::OriginRequest;
+use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::{Header, HeaderRef};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     body: Vec<u8>,
     peer: IpAddr,
     /// A proxy in front has signed it: what the backend says is for that proxy.
-    pub(crate) is_trusted: bool,
+    is_trusted: bool,
     /// What `X-Forwarded-Proto` tells the backend.
     forwarded_proto: Option<&'static str>,
 }
@@ -110,6 +110,7 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers: self.origin_headers(last_ids, grip, now),
             body: self.body.clone(),
+            rest: Rest::Nothing,
         })
     }
 
@@ -139,6 +140,7 @@ impl Asked {
             path,
             headers,
             body: Vec::new(),
+            rest: Rest::Nothing,
         }))
     }
 
@@ -162,6 +164,31 @@ impl Asked {
             path: self.route.origin_path(&self.target),
             headers,
             body,
+            rest: Rest::Nothing,
+        })
+    }
+
+    /// Whether the backend's answers are read as instructions.
+    pub(crate) fn may_instruct(&self) -> bool {
+        self.route.grip && !self.is_trusted
+    }
+
+    /// A WebSocket's handshake. Its extensions give way to ours, since messages are read; where
+    /// they are not, they pass.
+    pub(crate) fn upgrade(&self, grip: &GripDesk, now: Now) -> Box<OriginRequest> {
+        const EXTENSIONS: &str = "Sec-WebSocket-Extensions";
+        let mut fields = self.fields();
+        if self.may_instruct() {
+            fields.retain(|(name, _)| !name.eq_ignore_ascii_case(EXTENSIONS));
+            fields.push((EXTENSIONS, b"grip"));
+        }
+        Box::new(OriginRequest {
+            route: self.route.clone(),
+            method: self.method.to_string(),
+            path: self.route.origin_path(&self.target),
+            headers: self.headers_of(&fields, &[], grip, now),
+            body: Vec::new(),
+            rest: Rest::Upgrade,
         })
     }
 

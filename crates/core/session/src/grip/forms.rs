@@ -123,7 +123,7 @@ pub(crate) fn encode(form: Format, publication: &Publication, out: &mut Vec<u8>)
         }) = &item.ws_message
             && !is_for_others(content_filters)
         {
-            super::over_http::frame(*kind, content, out);
+            super::side::frame(*kind, content, out);
         }
         return;
     }

@@ -63,3 +63,19 @@ pub(crate) fn encode_head(
     }
     out.extend_from_slice(b"\r\n");
 }
+
+/// Appends the answer that makes a connection a WebSocket: its own accept, and the backend's
+/// other fields.
+pub(super) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<u8>) {
+    const OWN: [&str; 3] = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Version"];
+    let theirs = theirs.iter();
+    let theirs = theirs.filter(|header| !OWN.iter().any(|name| header.is(name)));
+    let mut all = vec![Header::new("Upgrade", "websocket"), accept];
+    all.extend(theirs.cloned());
+    // `Connection: Upgrade` belongs to the hop, which the encoder keeps to itself.
+    let mut head = Vec::new();
+    encode_head(101, None, &all, Framing::None(None), true, &mut head);
+    head.truncate(head.len() - 2);
+    out.extend_from_slice(&head);
+    out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
+}

@@ -124,6 +124,8 @@ impl Held {
             OriginEvent::Head(head) => self.link_head(id, head, desk, fx),
             OriginEvent::Body(bytes) => self.link_body(&bytes, desk, fx),
             OriginEvent::End => self.link_ended(id, desk, fx),
+            // Nothing follows its requests.
+            OriginEvent::Taken(_) => {}
             OriginEvent::Failed(_) => {
                 desk.board.count(Counter::GripOriginFailures);
                 self.link_failed(desk, fx);

@@ -9,6 +9,7 @@ use super::GripDesk;
 use super::asked::{Asked, came_by_tls};
 use super::over_http::{OverHttp, accept_key};
 use super::proxied::Proxied;
+use super::tunnel::Tunnel;
 use crate::Desk;
 use crate::api::{Incoming, Reject};
 use crate::effects::Fx;
@@ -56,13 +57,14 @@ pub(crate) fn open(
     let request = incoming.request;
     desk.board.count(Counter::GripClientRequests);
     if request.wants_upgrade("websocket") {
-        if !route.targets.iter().any(|target| target.over_http) {
-            let sentence = "no backend of this path takes WebSockets: a target needs over_http";
-            return Err(Reject::new(501, sentence));
-        }
         let accept = accept_key(request);
         let accept = accept.map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))?;
         let asked = Asked::new(route, request, &[], incoming.peer, (grip, fx.now));
+        if !route.targets.iter().any(|target| target.over_http) {
+            let tunnel = Tunnel::start(incoming.id, asked, accept, grip, fx);
+            fx.deadline = Some(None);
+            return Ok(Next::Becomes(Kind::Tunnel(Box::new(tunnel))));
+        }
         let socket = OverHttp::start(incoming.id, asked, accept, desk, fx);
         return Ok(Next::Becomes(Kind::OverHttp(Box::new(socket))));
     }

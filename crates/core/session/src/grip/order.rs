@@ -25,6 +25,15 @@ pub enum GripOrder {
         /// What.
         request: Box<OriginRequest>,
     },
+    /// Send bytes behind the request that was asked last; [`OriginEvent::Taken`] answers.
+    ///
+    /// [`OriginEvent::Taken`]: throng_grip::exchange::OriginEvent::Taken
+    Send {
+        /// Whose.
+        conn: ConnId,
+        /// What.
+        bytes: Vec<u8>,
+    },
     /// Nothing more of the exchange is wanted.
     Forget {
         /// Whose.

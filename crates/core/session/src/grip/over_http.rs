@@ -4,39 +4,28 @@
 //! Rule for "full": what the backend has not taken is bounded by the conversation; then the
 //! client is not read until there is room, and what one read brought too much waits in `stuck`.
 
-mod channels;
-
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use throng_grip::exchange::{OriginEvent, OriginFault, OriginHead};
 use throng_grip::headers::Header;
-use throng_grip::instruct::{HoldChannel, ResponseHead};
+use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
-use throng_grip::ws_events::{
-    Command, ControlFault, Conversation, ConversationLimits, Failure, Phase, WsKeepAlive,
-};
-use throng_hub::{Answer, Format};
+use throng_grip::ws_events::{Command, Conversation, ConversationLimits, Failure, Phase};
+use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ConnId, Millis};
-use throng_ws::{
-    CloseFrame, Decoder, Event, Limits, Masking, Opcode, Role, encode_close, handshake,
-};
-
-pub(super) use channels::frame;
+use throng_types::{ConnId, Publication};
+use throng_ws::{Decoder, Role, handshake};
 
 use super::GripDesk;
 use super::asked::Asked;
-use super::follow::Following;
-use super::forms::GRIP_FRAMES;
-use super::head::{Framing, encode_head};
+use super::frames::{Told, read};
+use super::head::{Framing, encode_head, switch_protocols};
 use super::order::GripOrder;
+use super::side::{CLOSE_TIMEOUT_MS, Side, Wish};
 use crate::Desk;
 use crate::effects::{End, Fx, Order};
 use crate::http::answer_text;
-
-/// How long a client may take to answer a close, in milliseconds.
-const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
 /// See the module's head.
 pub(crate) struct OverHttp {
@@ -52,15 +41,7 @@ pub(crate) struct OverHttp {
     /// Bytes that came before the handshake was answered.
     early: Vec<u8>,
     stuck: VecDeque<(WsKind, Vec<u8>)>,
-    following: Following,
-    /// Channels at the front that the route gave, and the backend cannot take away.
-    implicit: usize,
-    form: Format,
-    keep_alive: Option<(WsKeepAlive, Millis)>,
-    delayed: Option<(WsKind, Vec<u8>, Millis)>,
-    close_by: Option<Millis>,
-    is_open: bool,
-    close_sent: bool,
+    side: Side,
     close_heard: bool,
 }
 
@@ -82,9 +63,7 @@ impl OverHttp {
         let mut commands = Vec::new();
         let name = desk.node.client_id(id);
         let conversation = Conversation::start(limits, name.as_str(), &mut commands);
-        let implicit = target.map_or(&[][..], |target| &target.subscriptions[..]);
-        let implicit: Vec<HoldChannel> = implicit.iter().map(|name| plain(name)).collect();
-        let following = Following::new("", &implicit, Vec::new());
+        let side = Side::new(&asked.route.channel_prefix, target);
         let mut this = Self {
             asked,
             accept,
@@ -95,14 +74,7 @@ impl OverHttp {
             decoder: Decoder::new(Role::Server),
             early: Vec::new(),
             stuck: VecDeque::new(),
-            implicit: following.channels.len(),
-            following,
-            form: GRIP_FRAMES,
-            keep_alive: None,
-            delayed: None,
-            close_by: None,
-            is_open: false,
-            close_sent: false,
+            side,
             close_heard: false,
         };
         this.run(id, commands, desk, fx);
@@ -110,7 +82,7 @@ impl OverHttp {
     }
 
     pub(crate) const fn is_open(&self) -> bool {
-        self.is_open
+        self.side.is_open
     }
 
     /// Whether nothing more has to be said to the backend.
@@ -119,7 +91,7 @@ impl OverHttp {
     }
 
     pub(crate) fn bytes(&mut self, id: ConnId, input: &mut [u8], desk: &Desk, fx: &mut Fx<'_>) {
-        if !self.is_open {
+        if !self.side.is_open {
             if self.early.len() + input.len() > desk.limits.head_bytes_max {
                 return fx.end(End::Now);
             }
@@ -128,30 +100,8 @@ impl OverHttp {
         if self.close_heard {
             return;
         }
-        let limits = Limits {
-            message_bytes_max: self.conversation_bytes_max(desk),
-        };
-        let mut events = Vec::new();
-        let fed = self.decoder.feed(input, &limits, |event| {
-            events.push(match event {
-                Event::Message { opcode, data } => {
-                    let kind = if opcode == Opcode::Text {
-                        WsKind::Text
-                    } else {
-                        WsKind::Binary
-                    };
-                    Told::Message(kind, data.to_vec())
-                }
-                Event::Ping(data) => Told::Message(WsKind::Ping, data.to_vec()),
-                Event::Pong(data) => Told::Message(WsKind::Pong, data.to_vec()),
-                Event::Close(frame) => {
-                    let frame = frame.as_ref();
-                    let reason = frame.map_or("", |frame| frame.reason).as_bytes().to_vec();
-                    Told::Close(frame.map(|frame| frame.code), reason)
-                }
-            });
-            ControlFlow::Continue(())
-        });
+        let message_bytes_max = self.conversation_bytes_max(desk);
+        let (events, fed) = read(&mut self.decoder, input, message_bytes_max);
         let mut commands = Vec::new();
         for event in events {
             match event {
@@ -160,7 +110,7 @@ impl OverHttp {
                     self.close_heard = true;
                     self.conversation.on_close(code, &reason, &mut commands);
                     // The client's own close is answered when the backend answers it.
-                    self.close_by = Some(fx.now.mono + CLOSE_TIMEOUT_MS);
+                    self.side.close_by = Some(fx.now.mono + CLOSE_TIMEOUT_MS);
                     break;
                 }
             }
@@ -168,7 +118,8 @@ impl OverHttp {
         self.run(id, commands, desk, fx);
         if let Err(fault) = fed {
             desk.board.count(Counter::BadRequests);
-            self.close(Some(fault.close_code()), fault.reason().as_bytes(), fx);
+            self.side
+                .close(Some(fault.close_code()), fault.reason().as_bytes(), fx);
             fx.end(End::Flush);
         }
         self.settle(desk, fx);
@@ -242,6 +193,8 @@ impl OverHttp {
                 self.answered(&mut commands, fx);
             }
             OriginEvent::End => self.answered(&mut commands, fx),
+            // Nothing follows its requests.
+            OriginEvent::Taken(_) => return,
             OriginEvent::Failed(failure) => {
                 desk.board.count(Counter::GripOriginFailures);
                 self.answer = None;
@@ -292,19 +245,14 @@ impl OverHttp {
                     fx.out.extend_from_slice(&body);
                     fx.end(End::Flush);
                 }
-                Command::Send { kind, content } => self.send(kind, &content, fx),
-                Command::Control(control) => self.control(id, control, desk, fx),
-                Command::ControlFault(fault) => {
-                    desk.board.count(Counter::GripInstructFaults);
-                    if matches!(fault, ControlFault::TooManyFilters(_)) {
-                        self.close(Some(1011), b"too many filters", fx);
-                    }
-                }
-                Command::Close { code, reason } => self.close(code, &reason, fx),
+                Command::Send { kind, content } => self.side.send(kind, &content, fx),
+                Command::Control(control) => self.side.control(id, control, desk, fx),
+                Command::ControlFault(fault) => self.side.control_fault(&fault, desk, fx),
+                Command::Close { code, reason } => self.side.close(code, &reason, fx),
                 Command::Abort(_) => fx.end(End::Flush),
             }
         }
-        if self.is_open && !self.early.is_empty() {
+        if self.side.is_open && !self.early.is_empty() {
             let mut early = std::mem::take(&mut self.early);
             self.bytes(id, &mut early, desk, fx);
         }
@@ -325,58 +273,9 @@ impl OverHttp {
     }
 
     fn open(&mut self, id: ConnId, headers: &[Header], fx: &mut Fx<'_>) {
-        self.is_open = true;
-        const OWN: [&str; 3] = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Version"];
-        let theirs = headers.iter();
-        let theirs = theirs.filter(|header| !OWN.iter().any(|name| header.is(name)));
-        let mut all = vec![
-            Header::new("Upgrade", "websocket"),
-            Header::new("Sec-WebSocket-Accept", self.accept),
-        ];
-        all.extend(theirs.cloned());
-        // `Connection: Upgrade` belongs to the hop, which the encoder keeps to itself.
-        let mut head = Vec::new();
-        encode_head(101, None, &all, Framing::None(None), true, &mut head);
-        head.truncate(head.len() - 2);
-        fx.out.extend_from_slice(&head);
-        fx.out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
-        self.following.subscribe(id, self.form, fx);
-    }
-
-    fn send(&mut self, kind: WsKind, content: &[u8], fx: &mut Fx<'_>) {
-        if self.close_sent || !self.is_open {
-            return;
-        }
-        frame(kind, content, fx.out);
-        self.touch(fx.now.mono);
-    }
-
-    fn touch(&mut self, now: Millis) {
-        if let Some((keep_alive, at)) = &mut self.keep_alive
-            && !keep_alive.is_interval
-        {
-            *at = now + u64::from(keep_alive.timeout_s) * 1000;
-        }
-    }
-
-    fn close(&mut self, code: Option<u16>, reason: &[u8], fx: &mut Fx<'_>) {
-        if self.close_sent {
-            return;
-        }
-        self.close_sent = true;
-        let reason = String::from_utf8_lossy(reason);
-        let mut end = reason.len().min(123);
-        while !reason.is_char_boundary(end) {
-            end -= 1;
-        }
-        let reason = &reason[..end];
-        let code = code.filter(|&code| throng_ws::close_code_valid(code));
-        encode_close(
-            Masking::Server,
-            code.map(|code| CloseFrame { code, reason }),
-            fx.out,
-        );
-        self.close_by = Some(fx.now.mono + CLOSE_TIMEOUT_MS);
+        let accept = Header::new("Sec-WebSocket-Accept", self.accept);
+        switch_protocols(accept, headers, fx.out);
+        self.side.open(id, fx);
     }
 
     /// Asks the backend, also without an event.
@@ -387,28 +286,32 @@ impl OverHttp {
         self.settle(desk, fx);
     }
 
+    pub(crate) fn publication(
+        &mut self,
+        id: ConnId,
+        publication: &Arc<Publication>,
+        desk: &Desk,
+        fx: &mut Fx<'_>,
+    ) {
+        match self.side.publication(publication, desk, fx) {
+            Wish::Refresh => self.refresh(id, desk, fx),
+            Wish::Nothing => self.settle(desk, fx),
+        }
+    }
+
     pub(crate) fn answer(&mut self, answer: &Answer, fx: &mut Fx<'_>) {
         if let Answer::Subscribed { result: Err(_), .. } = answer {
-            self.close(Some(1013), b"no room for this subscription", fx);
+            self.side
+                .close(Some(1013), b"no room for this subscription", fx);
         }
     }
 
     pub(crate) fn timeout(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) {
         let now = fx.now.mono;
-        if self.close_by.is_some_and(|at| at <= now) {
+        if self.side.close_by.is_some_and(|at| at <= now) {
             return fx.end(End::Flush);
         }
-        if let Some((keep_alive, at)) = self.keep_alive.clone()
-            && at <= now
-        {
-            self.send(keep_alive.kind, &keep_alive.content, fx);
-            let at = now + u64::from(keep_alive.timeout_s) * 1000;
-            self.keep_alive = Some((keep_alive, at));
-            desk.board.count(Counter::Pings);
-        }
-        if let Some((kind, content, _)) = self.delayed.take_if(|(_, _, at)| *at <= now) {
-            self.send(kind, &content, fx);
-        }
+        self.side.timeout(desk, fx);
         let mut commands = Vec::new();
         self.conversation.on_timeout(now, &mut commands);
         self.run(id, commands, desk, fx);
@@ -418,19 +321,14 @@ impl OverHttp {
     /// Sets the deadline, and ends what is over.
     fn settle(&mut self, desk: &Desk, fx: &mut Fx<'_>) {
         let _ = desk;
-        let is_done = self.is_over() && (self.close_sent || self.close_heard);
-        if is_done && (self.close_heard || !self.is_open) {
+        let is_done = self.is_over() && (self.side.close_sent || self.close_heard);
+        if is_done && (self.close_heard || !self.side.is_open) {
             return fx.end(End::Flush);
         }
-        if self.close_sent && self.close_heard && self.is_over() {
+        if self.side.close_sent && self.close_heard && self.is_over() {
             return fx.end(End::Flush);
         }
-        let deadlines = [
-            self.conversation.next_timeout(),
-            self.keep_alive.as_ref().map(|(_, at)| *at),
-            self.delayed.as_ref().map(|(_, _, at)| *at),
-            self.close_by,
-        ];
+        let deadlines = [self.conversation.next_timeout(), self.side.next_timeout()];
         fx.deadline = Some(deadlines.into_iter().flatten().min());
     }
 
@@ -442,27 +340,13 @@ impl OverHttp {
     }
 
     pub(crate) fn farewell(&mut self, fx: &mut Fx<'_>) {
-        if self.is_open {
+        if self.side.is_open {
             // "Service restart" (RFC 6455, registry of close codes).
-            self.close(Some(1012), b"", fx);
+            self.side.close(Some(1012), b"", fx);
         } else {
             answer_text(503, "the server is going down", &[], false, fx);
         }
         fx.end(End::Flush);
-    }
-}
-
-/// What a client has said.
-enum Told {
-    Message(WsKind, Vec<u8>),
-    Close(Option<u16>, Vec<u8>),
-}
-
-fn plain(name: &str) -> HoldChannel {
-    HoldChannel {
-        name: name.to_owned(),
-        prev_id: None,
-        filters: throng_grip::filters::Filters::default(),
     }
 }
 

@@ -212,7 +212,7 @@ impl Proxied {
             reason: &head.reason,
             headers: &fields,
         };
-        if !self.asked.route.grip || self.asked.is_trusted || !response.is_grip() {
+        if !self.asked.may_instruct() || !response.is_grip() {
             self.relay(head, fx);
             return None;
         }

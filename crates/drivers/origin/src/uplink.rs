@@ -1,0 +1,81 @@
+//! What follows a request: the rest of a body, or all that a client says after an upgrade.
+//!
+//! Rule for "full": nothing is refused here; each piece is reported when the origin has taken it,
+//! and whoever sends is expected to stop while too much is on its way.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use throng_grip::exchange::OriginEvent;
+use throng_http1::{CHUNK_END, LAST_CHUNK, encode_chunk_head};
+use throng_types::ConnId;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::client::Shared;
+
+/// See the module's head.
+pub(crate) struct Uplink {
+    pub(crate) conn: ConnId,
+    pub(crate) token: u32,
+    pub(crate) from: Mutex<UnboundedReceiver<Vec<u8>>>,
+    pub(crate) is_chunked: bool,
+    begun: AtomicBool,
+}
+
+impl Uplink {
+    pub(crate) fn new(
+        (conn, token): (ConnId, u32),
+        from: UnboundedReceiver<Vec<u8>>,
+        is_chunked: bool,
+    ) -> Self {
+        Self {
+            conn,
+            token,
+            from: Mutex::new(from),
+            is_chunked,
+            begun: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether something of it was written, which cannot be had again.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Writes all that comes, until whoever sends has ended it.
+    pub(crate) async fn write(
+        &self,
+        to: &mut (impl AsyncWrite + Unpin),
+        shared: &Shared,
+    ) -> io::Result<()> {
+        let mut from = self.from.lock().await;
+        while let Some(bytes) = from.recv().await {
+            self.begun.store(true, Ordering::Relaxed);
+            if self.is_chunked {
+                let mut chunk = Vec::with_capacity(bytes.len() + 16);
+                put_chunk(&bytes, &mut chunk);
+                to.write_all(&chunk).await?;
+            } else {
+                to.write_all(&bytes).await?;
+            }
+            to.flush().await?;
+            let event = OriginEvent::Taken(bytes.len());
+            shared.deliver(self.conn, self.token, event).await;
+        }
+        if self.is_chunked {
+            to.write_all(LAST_CHUNK).await?;
+        }
+        to.flush().await
+    }
+}
+
+/// Appends bytes as a chunk; an empty one would end the body, so nothing is appended for none.
+pub(crate) fn put_chunk(bytes: &[u8], out: &mut Vec<u8>) {
+    if !bytes.is_empty() {
+        encode_chunk_head(bytes.len() as u64, out);
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(CHUNK_END);
+    }
+}
