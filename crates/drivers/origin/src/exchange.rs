@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
-use throng_http1::BodyDecoder;
 use throng_types::ConnId;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -22,7 +21,7 @@ use crate::uplink::Uplink;
 use crate::wire::{Answer, decode, encode, limits};
 
 /// Bytes of one read.
-const READ_BYTES: usize = 16 << 10;
+pub(crate) const READ_BYTES: usize = 16 << 10;
 /// Answers of the kind 1xx before the real one.
 const INTERIM_MAX: usize = 16;
 
@@ -51,13 +50,13 @@ enum Trouble {
 }
 
 /// An answer whose head is whole.
-struct Begun {
-    stream: Stream,
-    answer: Answer,
+pub(crate) struct Begun {
+    pub(crate) stream: Stream,
+    pub(crate) answer: Answer,
     /// What came behind the head.
-    rest: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
     /// The request was written to its end.
-    is_sent: bool,
+    pub(crate) is_sent: bool,
 }
 
 /// Carries out one exchange and tells what comes of it.
@@ -80,7 +79,7 @@ pub(crate) async fn tell(request: OriginRequest, shared: Arc<Shared>) {
 }
 
 impl Exchange {
-    async fn tell(&self, event: OriginEvent) {
+    pub(crate) async fn tell(&self, event: OriginEvent) {
         self.errand
             .shared
             .deliver(self.conn, self.token, event)
@@ -284,124 +283,6 @@ impl Errand {
                 }
             });
         }
-    }
-}
-
-impl Exchange {
-    /// Passes the answer on, at the client's pace.
-    async fn relay(&self, key: Key, begun: Begun) -> Result<(), (OriginFault, String)> {
-        let Begun {
-            mut stream,
-            answer,
-            mut rest,
-            is_sent,
-        } = begun;
-        if answer.head.code == 101 {
-            self.tell(OriginEvent::Head(answer.head)).await;
-            return self.tunnel(&key, stream, rest).await;
-        }
-        let limits = limits(self.errand.shared.options.head_bytes_max);
-        let mut decoder = BodyDecoder::for_response(answer.body, &limits);
-        self.tell(OriginEvent::Head(answer.head)).await;
-        loop {
-            self.pass_on(&mut decoder, &mut rest).await?;
-            if decoder.is_done() {
-                break;
-            }
-            // Nothing is read before there is room for it.
-            self.credit.some().await;
-            rest.reserve(READ_BYTES);
-            match stream.read_buf(&mut rest).await {
-                Ok(0) if decoder.may_end_here() => {
-                    self.tell(OriginEvent::End).await;
-                    return Ok(());
-                }
-                Ok(0) => {
-                    let detail = format!("{}:{} ended its answer early", key.host, key.port);
-                    return Err((OriginFault::Cut, detail));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    let detail = format!("{}:{}: {error}", key.host, key.port);
-                    return Err((OriginFault::Cut, detail));
-                }
-            }
-        }
-        if answer.keep_alive && rest.is_empty() && is_sent {
-            self.errand.shared.pool.put(key, stream);
-        }
-        self.tell(OriginEvent::End).await;
-        Ok(())
-    }
-
-    /// Passes bytes in both directions until the origin ends it.
-    async fn tunnel(
-        &self,
-        key: &Key,
-        stream: Stream,
-        rest: Vec<u8>,
-    ) -> Result<(), (OriginFault, String)> {
-        let (mut reading, mut writing) = tokio::io::split(stream);
-        let up = async {
-            if let Some(uplink) = &self.errand.uplink {
-                uplink.write(&mut writing, &self.errand.shared).await?;
-            }
-            writing.shutdown().await
-        };
-        let down = async {
-            let mut bytes = rest;
-            loop {
-                if !bytes.is_empty() {
-                    self.credit.spend(bytes.len());
-                    self.tell(OriginEvent::Body(std::mem::take(&mut bytes)))
-                        .await;
-                }
-                self.credit.some().await;
-                bytes.reserve(READ_BYTES);
-                if reading.read_buf(&mut bytes).await? == 0 {
-                    return io::Result::Ok(());
-                }
-            }
-        };
-        let mut down = pin!(down);
-        let ended = tokio::select! {
-            ended = &mut down => ended,
-            // Who writes no more may still be answered.
-            written = up => match written {
-                Ok(()) => down.await,
-                Err(error) => Err(error),
-            },
-        };
-        if let Err(error) = ended {
-            let detail = format!("{}:{}: {error}", key.host, key.port);
-            return Err((OriginFault::Cut, detail));
-        }
-        self.tell(OriginEvent::End).await;
-        Ok(())
-    }
-
-    async fn pass_on(
-        &self,
-        decoder: &mut BodyDecoder,
-        input: &mut Vec<u8>,
-    ) -> Result<(), (OriginFault, String)> {
-        let mut used = 0;
-        let mut data = Vec::new();
-        while !decoder.is_done() && used < input.len() {
-            let step = decoder.feed(&input[used..]);
-            let step = step.map_err(|fault| {
-                let detail = format!("the body of the answer is broken: {}", fault.reason());
-                (OriginFault::Garbage, detail)
-            })?;
-            data.extend_from_slice(step.data);
-            used += step.consumed;
-        }
-        input.drain(..used);
-        if !data.is_empty() {
-            self.credit.spend(data.len());
-            self.tell(OriginEvent::Body(data)).await;
-        }
-        Ok(())
     }
 }
 

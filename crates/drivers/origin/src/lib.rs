@@ -16,6 +16,7 @@ mod client;
 mod connect;
 mod exchange;
 mod pool;
+mod relay;
 mod tls;
 mod uplink;
 mod wire;
