@@ -261,14 +261,22 @@ mod tests {
     use super::*;
     use crate::live::testing::with_snapshot;
 
-    fn get(address: SocketAddr, path: &str) -> String {
+    fn ask(address: SocketAddr, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(address).unwrap();
         stream
             .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes())
             .unwrap();
+        stream
+    }
+
+    fn read(mut stream: TcpStream) -> String {
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
+    }
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        read(ask(address, path))
     }
 
     #[test]
@@ -276,13 +284,14 @@ mod tests {
         let mut page = Page::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = page.address();
         with_snapshot(|snapshot| page.on_row(snapshot));
-        let viewer = std::thread::spawn(move || get(address, "/events"));
+        // It comes before the others, so it is there when they have been answered.
+        let viewer = ask(address, "/events");
         assert!(get(address, "/").contains("EventSource"));
         assert!(get(address, "/metrics").contains("throng_bench_connections"));
         assert!(get(address, "/other").starts_with("HTTP/1.1 404"));
         with_snapshot(|snapshot| page.on_row(snapshot));
         drop(page);
-        let text = viewer.join().unwrap();
+        let text = read(viewer);
         assert_eq!(text.matches("data: {\"name\"").count(), 2, "{text}");
         assert!(text.contains(r#"["refused",3]"#), "{text}");
         assert!(text.ends_with("event: end\ndata: end\n\n"), "{text}");
