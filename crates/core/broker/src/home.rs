@@ -277,7 +277,8 @@ impl Home {
             let Some(Reverse((at, channel))) = self.alarms.pop() else {
                 return;
             };
-            let Some(stream) = self.streams.get_mut(&channel) else {
+            let stream = self.streams.get_mut(&channel);
+            let Some(stream) = stream.filter(|stream| stream.alarm_at == at) else {
                 continue;
             };
             let before = stream.kept();
@@ -313,17 +314,18 @@ impl Home {
             if !due {
                 return false;
             }
-            let Some(Reverse((_, channel))) = self.alarms.pop() else {
+            let Some(Reverse((at, channel))) = self.alarms.pop() else {
                 return false;
             };
-            self.alarm(channel, now);
+            self.alarm(at, channel, now);
         }
         true
     }
 
-    fn alarm(&mut self, channel: ChannelName, now: Now) {
+    fn alarm(&mut self, at: Millis, channel: ChannelName, now: Now) {
         let retention = self.retention(&channel);
-        let Some(stream) = self.streams.get_mut(&channel) else {
+        let stream = self.streams.get_mut(&channel);
+        let Some(stream) = stream.filter(|stream| stream.alarm_at == at) else {
             return;
         };
         let before = stream.kept();

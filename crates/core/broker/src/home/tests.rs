@@ -158,6 +158,21 @@ fn a_forgotten_stream_returns_with_another_epoch() {
 }
 
 #[test]
+fn a_publication_begins_the_hour_of_a_position_anew() {
+    let mut home = home(10, 1000, 1 << 20);
+    publish(&mut home, "kept:a", "1", 0);
+    home.sweep(at(1000), 10);
+    // Its hour would end at 3,601,000 now.
+    let last = publish(&mut home, "kept:a", "2", 2000);
+    home.sweep(at(3000), 10);
+    home.sweep(at(3_602_000), 10);
+    assert_eq!(home.stats().streams, 1);
+    home.sweep(at(3_603_000), 10);
+    assert_eq!(home.stats(), HomeStats::default());
+    check_recovery(&mut home, last, 3_603_000, None);
+}
+
+#[test]
 fn a_stream_that_never_had_a_publication_is_the_same_stream_when_it_returns() {
     let mut home = home(10, 1000, 1 << 20);
     let before = home
