@@ -144,9 +144,6 @@ impl Following {
         let Some(last) = followed.last_id.as_deref() else {
             return Due::Next;
         };
-        if item.no_seq {
-            return Due::Next;
-        }
         if item.id.as_deref() == Some(last) {
             return Due::Known;
         }

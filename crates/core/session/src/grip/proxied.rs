@@ -279,6 +279,9 @@ impl Proxied {
         self.asked.cors(&mut head.headers);
         let framing = if head.is_bodiless {
             Framing::None(head.body_bytes)
+        } else if is_bodiless(head.code) {
+            // `Grip-Status` made it so, and what the backend wrote is for another status.
+            Framing::None(None)
         } else if let Some(bytes) = head.body_bytes {
             Framing::Length(bytes)
         } else {

@@ -1,0 +1,127 @@
+//! `docs/GRIP.md`, made from the dialogues.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::script::{Dialogue, KINDS};
+use crate::verdict::Everywhere;
+
+const HEAD: &str = "\
+<!-- Written by tests/grip/tests/dialogues from the recordings; see docs/TESTING.md. -->
+
+# GRIP, beside Pushpin
+
+Throng speaks GRIP as Pushpin 1.41 does. What that means is kept as recorded dialogues in `tests/grip/dialogues`: every byte
+to the client, the origin and the publisher, played by one program against Debian's `pushpin` (1.36) and against Throng. The test
+fails if either does something else than what is recorded there.
+
+Both have the same routes. Pushpin runs as its package configures it, but without a limit of messages a second. Not compared are the
+order of header fields, `Date`, random numbers, ports, and where a body is cut into chunks. The order of items is kept within a channel;
+items of different channels that come in one request may leave in another order.
+
+";
+
+fn path() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2).expect("tests/grip is two below");
+    root.join("docs/GRIP.md")
+}
+
+pub(crate) fn write(all: &[Dialogue], everywhere: &Everywhere) {
+    fs::write(path(), text(all, everywhere)).expect("the page can be written");
+}
+
+pub(crate) fn check(all: &[Dialogue], everywhere: &Everywhere) {
+    let written = fs::read_to_string(path()).unwrap_or_default();
+    assert!(
+        written == text(all, everywhere),
+        "docs/GRIP.md is not what the dialogues say; THRONG_RECORD=1 writes it"
+    );
+}
+
+/// The reasons of a dialogue, each once.
+fn reasons(dialogue: &Dialogue) -> Vec<&str> {
+    let mut out = Vec::new();
+    for difference in dialogue.differences() {
+        let reason = difference.reason.unwrap_or_default();
+        if !out.contains(&reason) {
+            out.push(reason);
+        }
+    }
+    out
+}
+
+fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
+    let same = all.iter().filter(|dialogue| reasons(dialogue).is_empty());
+    let mut out = format!(
+        "{HEAD}{} dialogues, {} of them the same. What a reason begins with:\n\n",
+        all.len(),
+        same.count()
+    );
+    for (kind, meaning) in KINDS {
+        writeln!(out, "- `{}`: {meaning}", kind.trim_end()).expect("text");
+    }
+    out.push_str("\nWherever it can be, and not counted as a difference below:\n\n| Pushpin | Throng | reason |\n|---|---|---|\n");
+    for standing in &everywhere.standing {
+        let lines = |lines: &[String]| match lines.is_empty() {
+            true => "nothing".to_owned(),
+            false => format!("`{}`", cell(&lines.join("` `"))),
+        };
+        writeln!(
+            out,
+            "| {} | {} | {} |",
+            lines(&standing.pushpin),
+            lines(&standing.throng),
+            cell(&standing.reason)
+        )
+        .expect("text");
+    }
+    // A reason that many dialogues share stands once.
+    let mut shared: Vec<&str> = Vec::new();
+    for reason in all.iter().flat_map(reasons) {
+        let users = all
+            .iter()
+            .filter(|dialogue| reasons(dialogue).contains(&reason));
+        if users.count() > 2 && !shared.contains(&reason) {
+            shared.push(reason);
+        }
+    }
+    if !shared.is_empty() {
+        out.push_str("\nReasons that many dialogues share:\n\n");
+        for (at, reason) in shared.iter().enumerate() {
+            writeln!(out, "{}. {}", at + 1, cell(reason)).expect("text");
+        }
+    }
+    out.push_str("\n| dialogue | what happens | Throng | reasons |\n|---|---|---|---|\n");
+    for dialogue in all {
+        let reasons = reasons(dialogue);
+        let verdict = if reasons.is_empty() {
+            "same"
+        } else {
+            "differs"
+        };
+        let reasons: Vec<String> = reasons
+            .iter()
+            .map(
+                |reason| match shared.iter().position(|other| other == reason) {
+                    Some(at) => format!("({})", at + 1),
+                    None => cell(reason),
+                },
+            )
+            .collect();
+        writeln!(
+            out,
+            "| [{0}](../tests/grip/dialogues/{0}.txt) | {1} | {verdict} | {2} |",
+            dialogue.name,
+            cell(&dialogue.about.join(" ")),
+            reasons.join("<br>")
+        )
+        .expect("text");
+    }
+    out
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
