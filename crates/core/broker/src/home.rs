@@ -12,7 +12,8 @@
 //!   in the list; entries with another time are stale and ignored.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -307,16 +308,11 @@ impl Home {
     pub fn sweep(&mut self, now: Now, budget: usize) -> bool {
         self.forget_keys(now.mono);
         for _ in 0..budget {
-            let due = self
-                .alarms
-                .peek()
-                .is_some_and(|Reverse((at, _))| *at <= now.mono);
-            if !due {
-                return false;
-            }
-            let Some(Reverse((at, channel))) = self.alarms.pop() else {
+            let first = self.alarms.peek_mut();
+            let Some(due) = first.filter(|Reverse((at, _))| *at <= now.mono) else {
                 return false;
             };
+            let Reverse((at, channel)) = PeekMut::pop(due);
             self.alarm(at, channel, now);
         }
         true
