@@ -199,6 +199,11 @@ impl ShardApp {
                     live.ticket.send(bytes);
                 }
             }
+            GripOrder::Finish { conn } => {
+                if let Some(live) = self.grip.as_mut().and_then(|grip| grip.live.get_mut(&conn)) {
+                    live.ticket.finish();
+                }
+            }
             GripOrder::Forget { conn } => {
                 if let Some(grip) = self.grip.as_mut() {
                     grip.live.remove(&conn);

@@ -25,6 +25,8 @@ pub(crate) struct Incoming<'r, 'b> {
     pub(crate) peer: IpAddr,
     pub(crate) request: &'r Request<'b>,
     pub(crate) body: &'r [u8],
+    /// More of the body follows. Only for requests that [`grip::streams`].
+    pub(crate) is_open: bool,
 }
 
 /// A status and a sentence for a request that is not carried out.
@@ -41,7 +43,7 @@ pub(crate) fn serve(
     (port, peer): (Port, IpAddr),
     id: ConnId,
     request: &Request<'_>,
-    body: &[u8],
+    (body, is_open): (&[u8], bool),
     desk: &Desk,
     fx: &mut Fx<'_>,
 ) -> Next {
@@ -51,6 +53,7 @@ pub(crate) fn serve(
         peer,
         request,
         body,
+        is_open,
     };
     let start = fx.out.len();
     let next = answer(&incoming, desk, fx);
@@ -92,7 +95,7 @@ fn dispatch(incoming: &Incoming<'_, '_>, desk: &Desk, fx: &mut Fx<'_>) -> Result
     let request = incoming.request;
     let endpoint = Endpoint::find(incoming.port, request.path());
     if incoming.port == Port::Client
-        && let Some(to) = grip::route(incoming, desk)
+        && let Some(to) = grip::route(request, desk)
         && endpoint.is_none_or(|endpoint| grip::outranks(to.1, endpoint, request.path()))
     {
         return grip::open(incoming, to, desk, fx);

@@ -8,10 +8,12 @@
 //! answer is awaited, the bytes of two largest requests are kept, and a client that
 //! pipelines more is cut off.
 
-use std::borrow::Cow;
+mod body;
+mod words;
+
 use std::net::{IpAddr, Ipv4Addr};
 
-use throng_http1::{Body, BodyDecoder, Limits, Request, encode_response, parse_request_resumed};
+use throng_http1::{Body, BodyDecoder, Limits, Request, parse_request_resumed};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_types::ConnId;
@@ -22,6 +24,8 @@ use crate::route::Port;
 use crate::session::Kind;
 use crate::standing::Admission;
 use crate::{Desk, api};
+use body::whole_body;
+pub(crate) use words::{answer_text, refuse};
 
 /// A body that is not whole yet.
 struct Incoming {
@@ -121,6 +125,27 @@ impl Http {
         }
     }
 
+    /// The limits of a request before it is known what it is for.
+    fn open_limits(&self, desk: &Desk) -> Limits {
+        let limits = self.limits(desk);
+        let is_open = desk.grip.is_some() && self.port == Port::Client;
+        Limits {
+            body_bytes_max: if is_open {
+                u64::MAX
+            } else {
+                limits.body_bytes_max
+            },
+            ..limits
+        }
+    }
+
+    /// Whether the body may go to a backend in pieces.
+    fn streams(&self, request: &Request<'_>, desk: &Desk) -> bool {
+        self.port == Port::Client
+            && self.admission == Admission::Welcome
+            && crate::grip::streams(request, desk)
+    }
+
     pub(crate) fn bytes(
         &mut self,
         id: ConnId,
@@ -158,9 +183,10 @@ impl Http {
         desk: &Desk,
         fx: &mut Fx<'_>,
     ) -> Option<(Kind, Vec<u8>)> {
-        let limits = self.limits(desk);
+        let own = self.limits(desk);
+        let open = self.open_limits(desk);
         while !input.is_empty() {
-            let (request, head_bytes) = match parse_request_resumed(input, searched, &limits) {
+            let (request, head_bytes) = match parse_request_resumed(input, searched, &open) {
                 Ok(Some(whole)) => whole,
                 Ok(None) => {
                     let pending = Pending {
@@ -179,8 +205,30 @@ impl Http {
             };
             searched = 0;
             let rest = &input[head_bytes..];
+            let streams = self.streams(&request, desk);
+            let limits = if streams { open } else { own };
+            if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
+                desk.board.count(Counter::BadRequests);
+                let fault = throng_http1::BadBody::TooLarge;
+                refuse(fault.status(), fault.reason(), fx);
+                return None;
+            }
             let (body, body_bytes) = match whole_body(&request, rest, &limits) {
                 Ok(Some(whole)) => whole,
+                Ok(None) if streams => {
+                    if request.expects_continue() {
+                        fx.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                    }
+                    let from = (self.port, self.peer);
+                    return match api::serve(from, id, &request, (&[], true), desk, fx) {
+                        Next::Becomes(kind) => Some((kind, rest.to_vec())),
+                        // A refusal; nobody knows where the next request begins.
+                        Next::Answered { .. } | Next::Waits(_) => {
+                            fx.end(End::Flush);
+                            None
+                        }
+                    };
+                }
                 Ok(None) => {
                     if request.expects_continue() {
                         fx.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -309,7 +357,7 @@ impl Http {
                 return Next::Answered { keep_alive: false };
             }
         }
-        api::serve((self.port, self.peer), id, request, body, desk, fx)
+        api::serve((self.port, self.peer), id, request, (body, false), desk, fx)
     }
 
     fn answered(&self, keep_alive: bool, desk: &Desk, fx: &mut Fx<'_>) {
@@ -393,60 +441,4 @@ impl Http {
             fx.end(End::Flush);
         }
     }
-}
-
-/// A body and how many bytes it takes on the wire.
-type WholeBody<'b> = (Cow<'b, [u8]>, usize);
-
-/// The body, if all of it is in `rest`, and how many bytes it takes there.
-fn whole_body<'b>(
-    request: &Request<'_>,
-    rest: &'b [u8],
-    limits: &Limits,
-) -> Result<Option<WholeBody<'b>>, throng_http1::BadBody> {
-    match request.body {
-        Body::None => return Ok(Some((Cow::Borrowed(&[]), 0))),
-        Body::Length(bytes) => {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            return Ok(rest.get(..bytes).map(|body| (Cow::Borrowed(body), bytes)));
-        }
-        Body::Chunked => {}
-    }
-    let mut decoder = BodyDecoder::new(request.body, limits);
-    let (mut body, mut at) = (Vec::new(), 0);
-    loop {
-        let step = decoder.feed(&rest[at..])?;
-        body.extend_from_slice(step.data);
-        at += step.consumed;
-        if step.done {
-            return Ok(Some((Cow::Owned(body), at)));
-        }
-        if at >= rest.len() {
-            return Ok(None);
-        }
-    }
-}
-
-/// Answers with a status and a sentence, and ends the connection: after a fault nobody
-/// knows where the next request begins.
-pub(crate) fn refuse(status: u16, sentence: &str, fx: &mut Fx<'_>) {
-    answer_text(status, sentence, &[], false, fx);
-    fx.end(End::Flush);
-}
-
-/// Answers with a status and a sentence.
-pub(crate) fn answer_text(
-    status: u16,
-    sentence: &str,
-    headers: &[(&str, &str)],
-    keep_alive: bool,
-    fx: &mut Fx<'_>,
-) {
-    let mut all = vec![("Content-Type", "text/plain; charset=utf-8")];
-    all.extend_from_slice(headers);
-    let mut body = sentence.as_bytes().to_vec();
-    if !sentence.ends_with('\n') {
-        body.push(b'\n');
-    }
-    encode_response(status, &all, &body, keep_alive, fx.out);
 }

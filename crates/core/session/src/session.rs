@@ -132,7 +132,7 @@ impl Session {
             // An event stream has nothing to say, but may pipeline in vain.
             Kind::Stream(_) | Kind::Held(_) => None,
             Kind::Proxied(proxied) => {
-                proxied.bytes(input, desk, fx);
+                proxied.bytes(id, input, desk, fx);
                 None
             }
             Kind::Zmtp(zmtp) => {

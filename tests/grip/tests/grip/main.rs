@@ -10,3 +10,4 @@ mod receivers;
 mod sockets;
 mod support;
 mod tunnels;
+mod uploads;

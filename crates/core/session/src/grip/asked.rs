@@ -21,7 +21,9 @@ pub(crate) struct Asked {
     /// Path and query, as the client wrote them.
     pub(crate) target: Box<str>,
     headers: Vec<Header>,
-    body: Vec<u8>,
+    /// As far as it is here; more than [`KEPT_BYTES_MAX`](super::upload::KEPT_BYTES_MAX) of one
+    /// that came in pieces stand for one that is not.
+    pub(super) body: Vec<u8>,
     peer: IpAddr,
     /// A proxy in front has signed it: what the backend says is for that proxy.
     is_trusted: bool,

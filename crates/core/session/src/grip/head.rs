@@ -2,7 +2,7 @@
 
 use throng_grip::headers::{Header, write_field};
 use throng_grip::proxy::is_response_hop;
-use throng_http1::reason_phrase;
+use throng_http1::{CHUNK_END, encode_chunk_head, reason_phrase};
 
 /// How the body behind a head ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,4 +78,18 @@ pub(super) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<
     head.truncate(head.len() - 2);
     out.extend_from_slice(&head);
     out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
+}
+
+/// Appends bytes of a body.
+pub(super) fn pass_on(framing: Framing, bytes: &[u8], out: &mut Vec<u8>) {
+    match framing {
+        Framing::None(_) => {}
+        Framing::Length(_) | Framing::Close => out.extend_from_slice(bytes),
+        Framing::Chunked if bytes.is_empty() => {}
+        Framing::Chunked => {
+            encode_chunk_head(bytes.len() as u64, out);
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(CHUNK_END);
+        }
+    }
 }

@@ -28,6 +28,7 @@ mod publish;
 mod receipt;
 mod side;
 mod tunnel;
+mod upload;
 mod wait;
 mod zmtp;
 
@@ -36,7 +37,7 @@ pub(crate) use forms::{GRIP_CHUNKS, GRIP_FRAMES, GRIP_RAW, encode};
 pub use forms::{NAMESPACE, grip_home_of};
 pub(crate) use held::Held;
 pub use home::{GripHome, Offered};
-pub(crate) use open::{open, outranks, route};
+pub(crate) use open::{open, outranks, route, streams};
 pub use order::GripOrder;
 pub(crate) use over_http::OverHttp;
 pub(crate) use proxied::Proxied;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use throng_grip::routes::{Protocol, Route};
+use throng_http1::Request;
 use throng_metrics::Counter;
 
 use super::GripDesk;
@@ -14,16 +15,15 @@ use crate::Desk;
 use crate::api::{Incoming, Reject};
 use crate::effects::Fx;
 use crate::http::Next;
-use crate::route::Endpoint;
+use crate::route::{Endpoint, Port};
 use crate::session::Kind;
 
 /// The route of a request, and the desk that belongs to it.
 pub(crate) fn route<'d>(
-    incoming: &Incoming<'_, '_>,
+    request: &Request<'_>,
     desk: &'d Desk,
 ) -> Option<(&'d GripDesk, &'d Arc<Route>)> {
     let grip = desk.grip.as_ref()?;
-    let request = incoming.request;
     let protocol = if request.wants_upgrade("websocket") {
         Protocol::Ws
     } else {
@@ -39,6 +39,16 @@ pub(crate) fn route<'d>(
         }
     }?;
     Some((grip, route))
+}
+
+/// Whether a request's body may go to a backend while it still comes.
+pub(crate) fn streams(request: &Request<'_>, desk: &Desk) -> bool {
+    let endpoint = Endpoint::find(Port::Client, request.path());
+    let is_plain = !request.wants_upgrade("websocket") && request.method != "CONNECT";
+    is_plain
+        && route(request, desk).is_some_and(|(_, route)| {
+            endpoint.is_none_or(|endpoint| outranks(route, endpoint, request.path()))
+        })
 }
 
 /// Whether a route goes before an endpoint of our own: our page gives way to any route, and
@@ -73,6 +83,8 @@ pub(crate) fn open(
     }
     let asked = Asked::new(route, request, incoming.body, incoming.peer, (grip, fx.now));
     let proxied = Proxied::ask(incoming, asked, grip, fx);
-    fx.deadline = Some(None);
+    if !incoming.is_open {
+        fx.deadline = Some(None);
+    }
     Ok(Next::Becomes(Kind::Proxied(Box::new(proxied))))
 }

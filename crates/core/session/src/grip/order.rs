@@ -34,6 +34,11 @@ pub enum GripOrder {
         /// What.
         bytes: Vec<u8>,
     },
+    /// Nothing more follows the request that was asked last.
+    Finish {
+        /// Whose.
+        conn: ConnId,
+    },
     /// Nothing more of the exchange is wanted.
     Forget {
         /// Whose.

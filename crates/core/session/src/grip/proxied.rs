@@ -11,16 +11,17 @@ use throng_grip::instruct::{
     Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, Reply, ReplyBody, ResponseHead,
 };
 use throng_grip::proxy::is_response_hop;
-use throng_http1::{CHUNK_END, LAST_CHUNK, encode_chunk_head};
+use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_types::ConnId;
 
 use super::GripDesk;
 use super::asked::Asked;
-use super::head::{Framing, encode_head, is_bodiless};
+use super::head::{Framing, encode_head, is_bodiless, pass_on};
 use super::held::Held;
 use super::order::GripOrder;
+use super::upload::{KEPT_BYTES_MAX, Upload};
 use super::wait::Wait;
 use crate::Desk;
 use crate::api::Incoming;
@@ -42,6 +43,8 @@ pub(crate) struct Proxied {
     /// Of the exchange whose events are waited for.
     pub(super) token: u32,
     pub(super) stage: Stage,
+    /// The body, while it still comes.
+    upload: Option<Box<Upload>>,
     /// Requests behind this one.
     raw: Vec<u8>,
 }
@@ -73,6 +76,9 @@ impl Proxied {
             keep_alive: request.keep_alive(),
             token: 0,
             stage: Stage::Asking,
+            upload: incoming
+                .is_open
+                .then(|| Box::new(Upload::new(request.body))),
             raw: Vec::new(),
         };
         proxied.ask_again(incoming.id, &[], grip, fx);
@@ -89,7 +95,10 @@ impl Proxied {
     ) {
         self.token += 1;
         self.stage = Stage::Asking;
-        let request = self.asked.request(last_ids, grip, fx.now);
+        let mut request = self.asked.request(last_ids, grip, fx.now);
+        if let Some(upload) = &self.upload {
+            request.rest = upload.rest;
+        }
         fx.orders.push(Order::Grip(GripOrder::Ask {
             conn,
             token: self.token,
@@ -97,7 +106,23 @@ impl Proxied {
         }));
     }
 
-    pub(crate) fn bytes(&mut self, input: &[u8], desk: &Desk, fx: &mut Fx<'_>) {
+    pub(crate) fn bytes(&mut self, id: ConnId, input: &[u8], desk: &Desk, fx: &mut Fx<'_>) {
+        let mut input = input;
+        if let Some(upload) = &mut self.upload {
+            fx.deadline_at(fx.now.mono + desk.limits.head_timeout_ms);
+            match upload.feed(id, input, &mut self.asked.body, fx) {
+                Ok(None) => return,
+                Ok(Some(rest)) => {
+                    input = rest;
+                    self.upload = None;
+                    fx.deadline = Some(None);
+                }
+                Err(fault) => {
+                    desk.board.count(Counter::BadRequests);
+                    return self.give_up(id, fault.status(), fault.reason(), fx);
+                }
+            }
+        }
         if self.raw.len() + input.len() > desk.limits.head_bytes_max {
             fx.end(End::Now);
         } else {
@@ -105,7 +130,25 @@ impl Proxied {
         }
     }
 
+    /// The client's request cannot be read to its end.
+    fn give_up(&mut self, id: ConnId, status: u16, sentence: &str, fx: &mut Fx<'_>) {
+        fx.orders.push(Order::Grip(GripOrder::Forget { conn: id }));
+        if let Stage::Asking | Stage::Collecting { .. } = self.stage {
+            answer_text(status, sentence, &[], false, fx);
+        }
+        fx.end(End::Flush);
+    }
+
     pub(crate) fn timeout(&mut self, id: ConnId, desk: &Desk, fx: &mut Fx<'_>) -> Becomes {
+        if let Some(upload) = &self.upload {
+            if upload.is_paused() {
+                fx.deadline_at(fx.now.mono + desk.limits.head_timeout_ms);
+            } else {
+                desk.board.count(Counter::BadRequests);
+                self.give_up(id, 408, "the request did not arrive in time", fx);
+            }
+            return None;
+        }
         match std::mem::replace(&mut self.stage, Stage::Asking) {
             Stage::Waiting(wait) => self.wait_is_over(id, *wait, desk, fx),
             stage => {
@@ -151,6 +194,12 @@ impl Proxied {
         fx: &mut Fx<'_>,
     ) -> Becomes {
         if token != self.token {
+            return None;
+        }
+        if let OriginEvent::Taken(bytes) = event {
+            if let Some(upload) = &mut self.upload {
+                upload.taken(bytes, fx);
+            }
             return None;
         }
         let stage = std::mem::replace(&mut self.stage, Stage::Asking);
@@ -215,6 +264,10 @@ impl Proxied {
         if !self.asked.may_instruct() || !response.is_grip() {
             self.relay(head, fx);
             return None;
+        }
+        if self.upload.is_some() || self.asked.body.len() > KEPT_BYTES_MAX {
+            fx.orders.push(Order::Grip(GripOrder::Forget { conn: id }));
+            return self.refuse(400, "Request too large to accept GRIP instruct.", desk, fx);
         }
         if response.is_document() {
             let body = Vec::new();
@@ -287,7 +340,7 @@ impl Proxied {
         } else {
             Framing::open(self.minor_version)
         };
-        self.keep_alive &= framing != Framing::Close;
+        self.keep_alive &= framing != Framing::Close && self.upload.is_none();
         let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
         encode_head(
             head.code,
@@ -375,7 +428,8 @@ impl Proxied {
 
     /// The answer is whole: the connection may serve the next request.
     fn done(&mut self, desk: &Desk, fx: &mut Fx<'_>) -> Becomes {
-        if !self.keep_alive || desk.draining {
+        // Of a body that was not awaited nobody knows where the next request begins.
+        if !self.keep_alive || self.upload.is_some() || desk.draining {
             fx.deadline = Some(None);
             fx.end(End::Flush);
             return None;
@@ -402,18 +456,4 @@ pub(super) fn instruct_of(head: &OriginHead, body: &[u8], desk: &Desk) -> Result
     let headers = &mut instruct.reply.headers;
     headers.retain(|header| !is_response_hop(&header.name, true));
     Ok(instruct)
-}
-
-/// Appends bytes of a body.
-pub(super) fn pass_on(framing: Framing, bytes: &[u8], out: &mut Vec<u8>) {
-    match framing {
-        Framing::None(_) => {}
-        Framing::Length(_) | Framing::Close => out.extend_from_slice(bytes),
-        Framing::Chunked if bytes.is_empty() => {}
-        Framing::Chunked => {
-            encode_chunk_head(bytes.len() as u64, out);
-            out.extend_from_slice(bytes);
-            out.extend_from_slice(CHUNK_END);
-        }
-    }
 }
