@@ -309,7 +309,7 @@ impl Home {
         self.forget_keys(now.mono);
         for _ in 0..budget {
             let first = self.alarms.peek_mut();
-            let Some(due) = first.filter(|Reverse((at, _))| *at <= now.mono) else {
+            let Some(due) = first.filter(|alarm| alarm.0.0 <= now.mono) else {
                 return false;
             };
             let Reverse((at, channel)) = PeekMut::pop(due);
