@@ -4,10 +4,34 @@
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Refusal, Subscribed};
-use throng_types::{ChannelName, Publication};
+use throng_hub::{Asker, Command, Format};
+use throng_types::{ChannelName, ConnId, Position, Publication};
+
+use crate::effects::Fx;
 
 /// The token of subscribes that belong to the opening; commands of clients have other ids.
 pub(crate) const OPENING: u32 = 0;
+
+/// Asks for the channels of a connection that opens, each from where it may resume.
+pub(crate) fn subscribe(
+    conn: ConnId,
+    channels: Vec<(ChannelName, Option<Position>)>,
+    format: Format,
+    fx: &mut Fx<'_>,
+) {
+    for (channel, since) in channels {
+        let asker = Asker {
+            conn,
+            token: OPENING,
+        };
+        fx.hub(Command::Subscribe {
+            asker,
+            channel,
+            format,
+            since,
+        });
+    }
+}
 
 /// What one channel said.
 pub(crate) struct Opened {

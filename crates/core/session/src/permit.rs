@@ -1,5 +1,6 @@
 //! What a connection may do in a channel: its token's word first, then the channel's options.
 
+use throng_auth::{Allow, ChannelPattern};
 use throng_broker::ChannelOptions;
 use throng_types::ChannelName;
 
@@ -25,8 +26,34 @@ pub(crate) enum Verdict {
     No,
 }
 
-fn options<'a>(channel: &ChannelName, desk: &'a Desk) -> Option<&'a ChannelOptions> {
-    desk.namespaces.find(channel)
+/// What decides beside the wish itself.
+struct Grounds<'a> {
+    options: &'a ChannelOptions,
+    /// Whether the token names a user.
+    has_user: bool,
+    /// Whether the token's own patterns cover the channel, if it has any.
+    covered: Option<bool>,
+}
+
+impl<'a> Grounds<'a> {
+    /// None if the channel's namespace is not configured. `patterns` are those of the wish.
+    fn find(
+        identity: Option<&Identity>,
+        patterns: fn(&Allow) -> &[ChannelPattern],
+        channel: &ChannelName,
+        desk: &'a Desk,
+    ) -> Option<Self> {
+        let allow = identity.and_then(|identity| identity.allow.as_ref());
+        let covers = |allow| {
+            let mut patterns = patterns(allow).iter();
+            patterns.any(|pattern| pattern.covers(channel.as_str()))
+        };
+        Some(Self {
+            options: desk.namespaces.find(channel)?,
+            has_user: identity.is_some_and(|identity| !identity.user.is_empty()),
+            covered: allow.map(covers),
+        })
+    }
 }
 
 /// Whether a connection may subscribe. `proven` says that it brought a good token for the channel.
@@ -36,23 +63,15 @@ pub(crate) fn may_subscribe(
     proven: bool,
     desk: &Desk,
 ) -> Verdict {
-    let Some(options) = options(channel, desk) else {
+    let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, desk) else {
         return Verdict::UnknownChannel;
     };
-    let user = identity.filter(|identity| !identity.user.is_empty());
-    let allow = identity.and_then(|identity| identity.allow.as_ref());
-    let covered = allow.map(|allow| {
-        allow
-            .subscribe
-            .iter()
-            .any(|pattern| pattern.covers(channel.as_str()))
-    });
-    let yes = match (proven, covered) {
+    let yes = match (proven, grounds.covered) {
         _ if is_closed(channel) => false,
         (true, _) | (_, Some(true)) => true,
         (_, Some(false)) => false,
-        _ if options.subscribe_token => false,
-        _ => user.is_some() || options.anonymous_subscribe,
+        _ if grounds.options.subscribe_token => false,
+        _ => grounds.has_user || grounds.options.anonymous_subscribe,
     };
     if yes { Verdict::Yes } else { Verdict::No }
 }
@@ -63,22 +82,14 @@ pub(crate) fn may_publish(
     channel: &ChannelName,
     desk: &Desk,
 ) -> Verdict {
-    let Some(options) = options(channel, desk) else {
+    let Some(grounds) = Grounds::find(identity, |allow| &allow.publish, channel, desk) else {
         return Verdict::UnknownChannel;
     };
-    let user = identity.filter(|identity| !identity.user.is_empty());
-    let allow = identity.and_then(|identity| identity.allow.as_ref());
-    let covered = allow.map(|allow| {
-        allow
-            .publish
-            .iter()
-            .any(|pattern| pattern.covers(channel.as_str()))
-    });
-    let yes = match covered {
+    let yes = match grounds.covered {
         _ if is_closed(channel) => false,
         Some(covered) => covered,
-        None if user.is_some() => options.publish,
-        None => options.anonymous_publish,
+        None if grounds.has_user => grounds.options.publish,
+        None => grounds.options.anonymous_publish,
     };
     if yes { Verdict::Yes } else { Verdict::No }
 }

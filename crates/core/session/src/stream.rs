@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
 use throng_centrifuge::encode_connect_push;
-use throng_hub::{Answer, Asker, Command, Format};
+use throng_hub::{Answer, Format};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Millis, Position, Publication, Unsubscribe};
 
@@ -19,7 +19,7 @@ use crate::effects::{End, Fx};
 use crate::format::{
     SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, chunk, encode, sse_event, stream_line,
 };
-use crate::opening::{OPENING, Opening};
+use crate::opening::{self, OPENING, Opening};
 use crate::session::first_beat;
 use crate::standing::Farewell;
 use crate::{Cursor, Desk, Identity, centrifuge};
@@ -71,18 +71,7 @@ impl Stream {
         if channels.is_empty() {
             stream.opened(id, desk, fx);
         }
-        for (channel, since) in channels {
-            let asker = Asker {
-                conn: id,
-                token: OPENING,
-            };
-            fx.hub(Command::Subscribe {
-                asker,
-                channel,
-                format: stream.format(),
-                since,
-            });
-        }
+        opening::subscribe(id, channels, stream.format(), fx);
         stream
     }
 

@@ -8,17 +8,17 @@
 use std::ops::ControlFlow;
 
 use throng_centrifuge::{encode_message_push, encode_unsubscribe_push, payload_of};
-use throng_hub::{Answer, Asker, Command, Format};
+use throng_hub::{Answer, Command, Format};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, Disconnect, Millis, Now, Position, Unsubscribe};
 use throng_ws::{
-    CloseFrame, Decoder, Event, Limits, Masking, Opcode, Role, encode_close, encode_ping,
-    encode_pong,
+    CloseFrame, Decoder, Event, Limits, Masking, Opcode, Role, encode_close, encode_close_answer,
+    encode_ping, encode_pong,
 };
 
 use crate::effects::{End, Fx};
 use crate::format::{CENTRIFUGE, PLAIN_WS, UNI_WS, ws_text};
-use crate::opening::{OPENING, Opening};
+use crate::opening::{self, OPENING, Opening};
 use crate::session::first_beat;
 use crate::standing::Farewell;
 use crate::{Desk, Identity, centrifuge};
@@ -192,12 +192,7 @@ impl Ws {
             Event::Pong(_) => self.alive(desk, fx),
             Event::Close(frame) => {
                 self.closing = true;
-                // The answer echoes the code (RFC 6455 section 5.5.1).
-                let frame = frame.as_ref().map(|frame| CloseFrame {
-                    code: frame.code,
-                    reason: "",
-                });
-                encode_close(Masking::Server, frame, fx.out);
+                encode_close_answer(Masking::Server, frame.as_ref(), fx.out);
                 fx.end(End::Flush);
             }
             Event::Message { opcode, data } => {
@@ -307,18 +302,7 @@ impl Ws {
         if self.mode != Mode::Plain {
             fx.hold = Some(true);
         }
-        for (channel, since) in channels {
-            let asker = Asker {
-                conn: id,
-                token: OPENING,
-            };
-            fx.hub(Command::Subscribe {
-                asker,
-                channel,
-                format: self.format(),
-                since,
-            });
-        }
+        opening::subscribe(id, channels, self.format(), fx);
     }
 
     pub(crate) fn answer(

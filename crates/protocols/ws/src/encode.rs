@@ -72,6 +72,15 @@ pub fn encode_close(masking: Masking, frame: Option<CloseFrame<'_>>, out: &mut V
     encode_control(masking, Control::Close, &payload[..2 + reason_bytes], out);
 }
 
+/// Appends the answer to a close frame that came: the same code, without its reason (RFC 6455 section 5.5.1).
+pub fn encode_close_answer(masking: Masking, came: Option<&CloseFrame<'_>>, out: &mut Vec<u8>) {
+    let frame = came.map(|came| CloseFrame {
+        code: came.code,
+        reason: "",
+    });
+    encode_close(masking, frame, out);
+}
+
 fn encode_control(masking: Masking, control: Control, payload: &[u8], out: &mut Vec<u8>) {
     let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
     encode_frame(masking, control.bits(), payload, out);

@@ -17,7 +17,8 @@ use throng_appwrite::{
 use throng_metrics::Counter;
 use throng_types::{ConnId, Disconnect, Millis, Now};
 use throng_ws::{
-    CloseFrame, Decoder, Event, Limits, Masking, Role, encode_close, encode_ping, encode_pong,
+    CloseFrame, Decoder, Event, Limits, Masking, Role, encode_close, encode_close_answer,
+    encode_ping, encode_pong,
 };
 
 use super::waiting::{Asking, More, User};
@@ -216,12 +217,7 @@ impl Appwrite {
             Event::Pong(_) => self.alive(desk, fx),
             Event::Close(frame) => {
                 self.closing = true;
-                // The answer echoes the code (RFC 6455 section 5.5.1).
-                let frame = frame.as_ref().map(|frame| CloseFrame {
-                    code: frame.code,
-                    reason: "",
-                });
-                encode_close(Masking::Server, frame, fx.out);
+                encode_close_answer(Masking::Server, frame.as_ref(), fx.out);
                 fx.end(End::Flush);
             }
             Event::Message { data, .. } => {
