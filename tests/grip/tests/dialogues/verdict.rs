@@ -90,7 +90,7 @@ pub(crate) fn compare(dialogue: &Dialogue, pushpin: &Outcome, throng: &Outcome) 
                 got.join("\n  ")
             ));
         };
-        check("Pushpin", &of_pushpin, &pushpin[at], &pushpin[at]);
+        check("Pushpin", &of_pushpin, &pushpin[at], &of_pushpin);
         check("Throng", &of_throng, &throng[at], &of_pushpin);
     }
     out
