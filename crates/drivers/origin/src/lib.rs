@@ -17,6 +17,8 @@ mod connect;
 mod exchange;
 mod pool;
 mod relay;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod uplink;
 mod wire;

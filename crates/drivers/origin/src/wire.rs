@@ -110,3 +110,124 @@ fn reason(input: &[u8]) -> String {
     // `HTTP/1.1 200 ` has 13 bytes.
     String::from_utf8_lossy(line.get(13..).unwrap_or_default()).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use throng_grip::routes::{Route, TargetAddress};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, body: &[u8], rest: Rest, host: Option<&str>, expected: &str) {
+        let request = OriginRequest {
+            route: Arc::new(Route::default()),
+            method: method.to_owned(),
+            path: "/a b\r\nX: y?q".to_owned(),
+            headers: vec![
+                Header::new("Host", "asked"),
+                Header::new("Content-Length", "99"),
+                Header::new("Connection", "close"),
+                Header::new("X-Kept", "1"),
+            ],
+            body: body.to_vec(),
+            rest,
+        };
+        let mut target = Target::new(TargetAddress::Test);
+        target.host = host.map(str::to_owned);
+        let mut out = Vec::new();
+        encode(&request, &target, &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+    }
+
+    #[test]
+    fn requests() {
+        let line = "/abX:y?q HTTP/1.1\r\n";
+        let asked = "Host: asked\r\nX-Kept: 1\r\n";
+        check(
+            "GET",
+            b"",
+            Rest::Nothing,
+            None,
+            &format!("GET {line}{asked}\r\n"),
+        );
+        check(
+            "GET",
+            b"",
+            Rest::Nothing,
+            Some("own"),
+            &format!("GET {line}Host: own\r\nX-Kept: 1\r\n\r\n"),
+        );
+        check(
+            "POST",
+            b"",
+            Rest::Nothing,
+            None,
+            &format!("POST {line}{asked}Content-Length: 0\r\n\r\n"),
+        );
+        check(
+            "DELETE",
+            b"x",
+            Rest::Nothing,
+            None,
+            &format!("DELETE {line}{asked}Content-Length: 1\r\n\r\nx"),
+        );
+        check(
+            "PUT",
+            b"x",
+            Rest::Body(Some(7)),
+            None,
+            &format!("PUT {line}{asked}Content-Length: 7\r\n\r\nx"),
+        );
+        check(
+            "PUT",
+            b"x",
+            Rest::Body(None),
+            None,
+            &format!("PUT {line}{asked}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"),
+        );
+        check(
+            "PUT",
+            b"",
+            Rest::Body(None),
+            None,
+            &format!("PUT {line}{asked}Transfer-Encoding: chunked\r\n\r\n"),
+        );
+        check(
+            "GET",
+            b"",
+            Rest::Upgrade,
+            None,
+            &format!("GET {line}{asked}Connection: Upgrade\r\n\r\n"),
+        );
+    }
+
+    #[test]
+    fn heads_of_answers_at_every_split_point() {
+        let wire = b"HTTP/1.1 207 Some  Words\r\nX-A: 1\r\nContent-Length: 5\r\n\r\n";
+        let limits = limits(1 << 10);
+        for at in 0..wire.len() {
+            assert!(
+                matches!(decode(&wire[..at], &limits, false), Ok(None)),
+                "{at}"
+            );
+        }
+        let answer = decode(wire, &limits, false).expect("good").expect("whole");
+        assert_eq!(
+            (answer.head.code, answer.head.reason.as_str()),
+            (207, "Some  Words")
+        );
+        assert_eq!(
+            (answer.head.body_bytes, answer.bytes),
+            (Some(5), wire.len())
+        );
+        assert!(answer.keep_alive && !answer.head.is_bodiless);
+        let head = decode(wire, &limits, true).expect("good").expect("whole");
+        assert_eq!(
+            (head.head.body_bytes, head.head.is_bodiless),
+            (Some(5), true)
+        );
+        assert!(decode(b"SSH-2.0\r\n\r\n", &limits, false).is_err());
+    }
+}

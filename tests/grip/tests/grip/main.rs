@@ -4,6 +4,7 @@ mod clients;
 mod eventstream;
 mod faults;
 mod holds;
+mod keys;
 mod links;
 mod pushpin_conf;
 mod receivers;

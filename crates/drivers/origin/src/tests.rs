@@ -1,0 +1,282 @@
+//! Exchanges with origins on loopback: which connection is used, and what happens when one fails.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use throng_grip::exchange::{OriginEvent, OriginFault, OriginRequest, Rest};
+use throng_grip::routes::{Route, Target};
+use throng_types::{ConnId, ShardId};
+
+use crate::{Origin, OriginOptions, Ticket};
+
+const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
+/// For an event that does not come; none is waited for that long if all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Run {
+    origin: Origin,
+    events: Receiver<(u32, OriginEvent)>,
+}
+
+fn run(options: OriginOptions) -> Run {
+    let (send, events) = channel();
+    let send = Mutex::new(send);
+    let deliver = Arc::new(move |_, token, event| {
+        // Who no longer listens misses nothing.
+        let _ = send.lock().expect("no panic").send((token, event));
+        Ok(())
+    });
+    let origin = Origin::start(options, deliver).expect("threads");
+    Run { origin, events }
+}
+
+fn asked(method: &str, to: &[SocketAddr]) -> OriginRequest {
+    let targets = to
+        .iter()
+        .map(|at| Target::from_url(&format!("http://{at}")));
+    OriginRequest {
+        route: Arc::new(Route {
+            targets: targets.map(|target| target.expect("a target")).collect(),
+            ..Route::default()
+        }),
+        method: method.to_owned(),
+        path: "/".to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        rest: Rest::Nothing,
+    }
+}
+
+impl Run {
+    fn submit(&self, token: u32, request: OriginRequest) -> Ticket {
+        let ticket = self.origin.client().submit(CONN, token, request);
+        ticket.unwrap_or_else(|failure| panic!("{failure:?}"))
+    }
+
+    fn next(&self) -> (u32, OriginEvent) {
+        self.events.recv_timeout(PATIENCE).expect("an event")
+    }
+
+    /// Status and body of one answer, or why there is none.
+    fn answer(&self, request: OriginRequest) -> Result<(u16, String), OriginFault> {
+        let _ticket = self.submit(7, request);
+        let (mut code, mut body) = (0, Vec::new());
+        loop {
+            match self.next().1 {
+                OriginEvent::Head(head) => code = head.code,
+                OriginEvent::Body(bytes) => body.extend(bytes),
+                OriginEvent::Taken(_) => {}
+                OriginEvent::End => return Ok((code, String::from_utf8(body).expect("text"))),
+                OriginEvent::Failed(failure) => return Err(failure.fault),
+            }
+        }
+    }
+}
+
+/// An origin that serves each connection with `serve`, which gets its number.
+fn origin(serve: impl Fn(usize, TcpStream) + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            serve(number, stream);
+        }
+    });
+    at
+}
+
+/// Reads a head; false at the end.
+fn head(stream: &mut TcpStream) -> bool {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 512]);
+    while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        match stream.read(&mut piece) {
+            Ok(count @ 1..) => bytes.extend_from_slice(&piece[..count]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn say(stream: &mut TcpStream, body: &str) {
+    let length = body.len();
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+    let _ = stream.write_all(answer.as_bytes());
+}
+
+fn nowhere() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
+
+#[test]
+fn a_connection_is_used_again() {
+    let at = origin(|number, mut stream| {
+        while head(&mut stream) {
+            say(&mut stream, &format!("connection {number}"));
+        }
+    });
+    let run = run(OriginOptions::default());
+    for _ in 0..3 {
+        let answer = run.answer(asked("POST", &[at]));
+        assert_eq!(answer, Ok((200, "connection 0".to_owned())));
+    }
+}
+
+#[test]
+fn without_room_in_the_pool_each_request_connects() {
+    let at = origin(|number, mut stream| {
+        if head(&mut stream) {
+            say(&mut stream, &format!("connection {number}"));
+        }
+    });
+    let run = run(OriginOptions {
+        idle_max: 0,
+        ..OriginOptions::default()
+    });
+    for number in 0..2 {
+        let answer = run.answer(asked("GET", &[at]));
+        assert_eq!(answer, Ok((200, format!("connection {number}"))));
+    }
+}
+
+/// The first connection dies with its second request; any other serves one.
+fn dies_with_the_second() -> SocketAddr {
+    origin(|number, mut stream| {
+        head(&mut stream);
+        say(&mut stream, &format!("connection {number}"));
+        head(&mut stream);
+    })
+}
+
+#[test]
+fn a_kept_connection_that_dies_is_replaced_where_that_does_no_harm() {
+    for (method, expected) in [
+        ("GET", Ok((200, "connection 1".to_owned()))),
+        ("POST", Err(OriginFault::Cut)),
+    ] {
+        let at = dies_with_the_second();
+        let run = run(OriginOptions::default());
+        let first = run.answer(asked(method, &[at]));
+        assert_eq!(first, Ok((200, "connection 0".to_owned())), "{method}");
+        assert_eq!(run.answer(asked(method, &[at])), expected, "{method}");
+    }
+}
+
+#[test]
+fn the_next_origin_is_tried_if_one_is_not_there_and_only_then() {
+    let good = origin(|_, mut stream| {
+        head(&mut stream);
+        say(&mut stream, "second");
+    });
+    let rude = origin(|_, mut stream| {
+        head(&mut stream);
+    });
+    let run = run(OriginOptions::default());
+    let to = |all: &[SocketAddr]| run.answer(asked("POST", all));
+    assert_eq!(to(&[nowhere(), good]), Ok((200, "second".to_owned())));
+    assert_eq!(to(&[nowhere(), nowhere()]), Err(OriginFault::Unreachable));
+    // It may have done what it was asked.
+    assert_eq!(to(&[rude, good]), Err(OriginFault::Cut));
+}
+
+#[test]
+fn requests_beyond_the_bound_are_refused() {
+    let at = origin(|_, mut stream| {
+        // Until the other side goes.
+        while head(&mut stream) {}
+    });
+    let run = run(OriginOptions {
+        requests_max: 1,
+        ..OriginOptions::default()
+    });
+    let _first = run.submit(1, asked("GET", &[at]));
+    let second = run.origin.client().submit(CONN, 2, asked("GET", &[at]));
+    assert_eq!(
+        second.err().map(|failure| failure.fault),
+        Some(OriginFault::Busy)
+    );
+}
+
+#[test]
+fn an_origin_is_read_no_faster_than_was_granted() {
+    const WINDOW: usize = 64 << 10;
+    let at = origin(|_, mut stream| {
+        head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&[7; 4096]).is_ok() {}
+    });
+    let run = run(OriginOptions::default());
+    let ticket = run.submit(1, asked("GET", &[at]));
+    let (mut taken, mut granted) = (0, WINDOW);
+    while taken < 1 << 20 {
+        let (_, event) = run.next();
+        if let OriginEvent::Body(bytes) = event {
+            taken += bytes.len();
+            // One read may bring more than there was room for.
+            assert!(taken <= granted + WINDOW, "{taken} of {granted}");
+            // As soon as the window is used up, and not before.
+            if taken >= granted {
+                granted += WINDOW;
+                ticket.grant(WINDOW);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_follows_a_request_is_sent_and_reported() {
+    let at = origin(|_, mut stream| {
+        let (mut all, mut piece) = (Vec::new(), [0; 512]);
+        while !all.ends_with(b"helloworld") {
+            match stream.read(&mut piece) {
+                Ok(count @ 1..) => all.extend_from_slice(&piece[..count]),
+                _ => return,
+            }
+        }
+        say(&mut stream, "helloworld");
+    });
+    let run = run(OriginOptions::default());
+    let mut request = asked("PUT", &[at]);
+    request.rest = Rest::Body(Some(10));
+    let mut ticket = run.submit(1, request);
+    ticket.send(b"hello".to_vec());
+    assert_eq!(run.next().1, OriginEvent::Taken(5));
+    ticket.send(b"world".to_vec());
+    ticket.finish();
+    assert_eq!(run.next().1, OriginEvent::Taken(5));
+    assert!(matches!(run.next().1, OriginEvent::Head(head) if head.code == 200));
+    assert_eq!(run.next().1, OriginEvent::Body(b"helloworld".to_vec()));
+    assert_eq!(run.next().1, OriginEvent::End);
+}
+
+#[test]
+fn an_upgrade_passes_bytes_in_both_directions() {
+    let at = origin(|_, mut stream| {
+        head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\nhi");
+        let mut piece = [0; 4];
+        let _ = stream.read_exact(&mut piece);
+        let _ = stream.write_all(&piece);
+    });
+    let run = run(OriginOptions::default());
+    let mut request = asked("GET", &[at]);
+    request.rest = Rest::Upgrade;
+    let ticket = run.submit(1, request);
+    assert!(matches!(run.next().1, OriginEvent::Head(head) if head.code == 101));
+    assert_eq!(run.next().1, OriginEvent::Body(b"hi".to_vec()));
+    ticket.send(b"echo".to_vec());
+    let mut rest = vec![run.next().1, run.next().1];
+    rest.sort_by_key(|event| matches!(event, OriginEvent::Body(_)));
+    assert_eq!(
+        rest,
+        [OriginEvent::Taken(4), OriginEvent::Body(b"echo".to_vec())]
+    );
+    assert_eq!(run.next().1, OriginEvent::End);
+    // Who did not ask for one gets none.
+    let answer = run.answer(asked("GET", &[at]));
+    assert_eq!(answer, Err(OriginFault::Garbage));
+}
