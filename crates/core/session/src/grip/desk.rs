@@ -224,3 +224,78 @@ impl GripOptions {
         signer.token(Now::default()).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use throng_types::Millis;
+
+    use super::*;
+
+    const fn at(unix_s: u64) -> Now {
+        Now {
+            mono: Millis(0),
+            unix_ms: unix_s * 1000,
+        }
+    }
+
+    fn desk(sig_key: &str, upstream: &str) -> GripDesk {
+        GripDesk::new(Arc::new(GripOptions {
+            sig_iss: "us".to_owned(),
+            sig_key: Some(sig_key.into()),
+            route_keys: vec![("text".to_owned(), b"of the route".to_vec())],
+            upstream: GripOptions::upstream(upstream.as_bytes())
+                .ok()
+                .map(Arc::new),
+            ..GripOptions::default()
+        }))
+    }
+
+    #[test]
+    fn a_signature_is_made_for_a_while_and_trusted_for_an_hour() {
+        let desk = desk("key", "key");
+        let route = Route::default();
+        let first = desk.sig(&route, at(1000)).expect("a key");
+        assert_eq!(desk.sig(&route, at(1059)).as_ref(), Some(&first));
+        assert_ne!(desk.sig(&route, at(1060)).as_ref(), Some(&first));
+        for (now, expected) in [(1000, true), (4599, true), (4600, false)] {
+            assert_eq!(desk.is_upstream(&first, at(now)), expected, "{now}");
+        }
+        let own = Route {
+            sig_key: Some("text".to_owned()),
+            ..Route::default()
+        };
+        let of_route = desk.sig(&own, at(1000)).expect("the route's key");
+        assert!(!desk.is_upstream(&of_route, at(1000)), "another key");
+        let unknown = Route {
+            sig_key: Some("other".to_owned()),
+            ..Route::default()
+        };
+        assert_eq!(desk.sig(&unknown, at(1000)), None);
+    }
+
+    #[test]
+    fn nobody_is_trusted_without_a_key_or_an_end() {
+        let signed = desk("key", "other");
+        let sig = signed.sig(&Route::default(), at(1000)).expect("a key");
+        assert!(!signed.is_upstream(&sig, at(1000)));
+        assert!(!signed.is_upstream("", at(1000)));
+        let claims = serde_json::json!({"iss": "us"});
+        let endless = sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(b"other"));
+        assert!(!signed.is_upstream(&endless.expect("a token"), at(1000)));
+        assert!(GripOptions::upstream(b"-----BEGIN NOTHING-----").is_err());
+        assert!(!GripOptions::can_sign(b"-----BEGIN NOTHING-----"));
+    }
+
+    #[test]
+    fn equal_keep_alives_are_one() {
+        let desk = desk("key", "key");
+        let keep_alive = |timeout_s| KeepAlive {
+            data: b"x".to_vec(),
+            timeout_s,
+            mode: throng_grip::instruct::KeepAliveMode::Idle,
+        };
+        let first = desk.keep_alive(keep_alive(5));
+        assert!(Rc::ptr_eq(&first, &desk.keep_alive(keep_alive(5))));
+        assert!(!Rc::ptr_eq(&first, &desk.keep_alive(keep_alive(6))));
+    }
+}
