@@ -25,7 +25,7 @@ use throng_grip::sequence::SequenceLimits;
 use throng_hub::Asker;
 use throng_metrics::{Counter, Gauge};
 use throng_origin::{Client, Origin, Ticket};
-use throng_session::{Desk, Fx, GripHome, GripOrder, Receipt, Session};
+use throng_session::{Desk, Fx, GripHome, GripOrder, LastItem, Receipt, Session};
 use throng_types::{ChannelName, ConnId, Millis, Now, Position};
 
 pub(crate) use start::{GripPlan, Listener, listeners, metrics};
@@ -101,7 +101,7 @@ pub(crate) enum GripNote {
     LastIs {
         conn: ConnId,
         channel: ChannelName,
-        last_id: Option<Box<str>>,
+        last: LastItem,
     },
     /// All your sessions ask their backends.
     Recover,
@@ -226,8 +226,8 @@ impl ShardApp {
             GripOrder::LastId { conn, channel } => {
                 let home = home_of(&channel, self.parts.shards);
                 if home == self.parts.shard {
-                    let last_id = self.last_id(&channel);
-                    self.tell_last_id(conn, &channel, last_id.as_deref(), conns);
+                    let last = self.last_item(&channel, now);
+                    self.tell_last_item(conn, &channel, &last, conns);
                 } else {
                     self.note(home.index(), GripNote::LastId { conn, channel });
                 }
@@ -287,12 +287,12 @@ impl ShardApp {
             }
             GripNote::Published { asker, result } => self.published(asker, result, conns),
             GripNote::LastId { conn, channel } => {
-                let last_id = self.last_id(&channel).map(Into::into);
+                let last = self.last_item(&channel, now);
                 if let Some(from) = from {
                     let note = GripNote::LastIs {
                         conn,
                         channel,
-                        last_id,
+                        last,
                     };
                     self.note(from, note);
                 }
@@ -300,8 +300,8 @@ impl ShardApp {
             GripNote::LastIs {
                 conn,
                 channel,
-                last_id,
-            } => self.tell_last_id(conn, &channel, last_id.as_deref(), conns),
+                last,
+            } => self.tell_last_item(conn, &channel, &last, conns),
             GripNote::Recover => self.recover(conns),
             GripNote::Refresh {
                 connection,

@@ -222,9 +222,8 @@ impl Layer<'_> {
             "grip.channels_per_connection",
             conf.subscriptions_max,
         );
-        if conf.update_on_first_subscription.is_some() {
-            let reason =
-                "a client that is behind is noticed when it comes, without asking its backend";
+        if conf.update_on_first_subscription == Some(false) {
+            let reason = "streams with a prev-id and a next link always ask after a first subscription, others never";
             self.without_effect("handler.update_on_first_subscription", reason);
         }
         match conf.prometheus_port.as_deref() {

@@ -39,8 +39,8 @@ pub use format::{
     CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
 };
 pub use grip::{
-    GripDesk, GripHome, GripOptions, GripOrder, NAMESPACE as GRIP_NAMESPACE, Offered, Receipt,
-    Socket as GripSocket, grip_home_of,
+    GripDesk, GripHome, GripOptions, GripOrder, LastItem, NAMESPACE as GRIP_NAMESPACE, Offered,
+    Receipt, Socket as GripSocket, grip_home_of,
 };
 pub use identity::Identity;
 pub use session::Session;

@@ -10,7 +10,7 @@ use throng_types::{ChannelName, ConnId, Now, Publication, Unsubscribe};
 
 use crate::appwrite::{Appwrite, Found};
 use crate::effects::{End, Fx, Told};
-use crate::grip::{Held, OverHttp, Proxied, Socket, Tunnel, Zmtp};
+use crate::grip::{Held, LastItem, OverHttp, Proxied, Socket, Tunnel, Zmtp};
 use crate::http::Http;
 use crate::standing::{Admission, Farewell, Standing, Transport};
 use crate::stream::Stream;
@@ -362,17 +362,17 @@ impl Session {
     }
 
     /// Which item of a channel went out last, as far as that is known.
-    pub fn last_id(
+    pub fn last_item(
         &mut self,
         id: ConnId,
         channel: &ChannelName,
-        last_id: Option<&str>,
+        last: &LastItem,
         desk: &Desk,
         fx: &mut Fx<'_>,
     ) {
         match &mut self.0 {
-            Kind::Proxied(proxied) => proxied.last_id(id, channel, last_id, desk, fx),
-            Kind::Held(held) => held.last_id(id, channel, last_id, desk, fx),
+            Kind::Proxied(proxied) => proxied.last_item(id, channel, last, desk, fx),
+            Kind::Held(held) => held.last_item(id, channel, last, desk, fx),
             _ => {}
         }
     }

@@ -54,7 +54,7 @@ pub(crate) fn throng(routes: &str) -> Site<(Server, TempDir)> {
     );
     // With one shard a client subscribes in the turn that writes its head, so that a script may publish
     // as soon as the head is there. Other tests have two.
-    let server = Setup::new(&config).shards(1).start();
+    let server = Setup::new(&config).shards(2).start();
     let addresses = Addresses {
         clients: server.clients(),
         publish: server.grip("http_publish"),

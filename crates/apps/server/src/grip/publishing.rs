@@ -5,7 +5,7 @@ use throng_engine::Conns;
 use throng_grip::item::Item;
 use throng_hub::{Answer, Asker};
 use throng_metrics::Counter;
-use throng_session::{Offered, Receipt, Session};
+use throng_session::{LastItem, Offered, Receipt, Session};
 use throng_types::{ChannelName, ConnId, Now, Position};
 
 use super::receipts::News;
@@ -170,20 +170,22 @@ impl ShardApp {
         is_more || is_behind
     }
 
-    pub(super) fn last_id(&self, channel: &ChannelName) -> Option<String> {
-        let home = &self.grip.as_ref()?.home;
-        home.last_id(channel).map(str::to_owned)
+    pub(super) fn last_item(&mut self, channel: &ChannelName, now: Now) -> LastItem {
+        let grip = self.grip.as_mut();
+        grip.map_or(LastItem::Quiet, |grip| {
+            grip.home.last_item(channel, now.mono)
+        })
     }
 
-    pub(super) fn tell_last_id(
+    pub(super) fn tell_last_item(
         &mut self,
         conn: ConnId,
         channel: &ChannelName,
-        last_id: Option<&str>,
+        last: &LastItem,
         conns: &mut Conns<Session>,
     ) {
         self.with(conn, conns, |session, desk, fx| {
-            session.last_id(conn, channel, last_id, desk, fx);
+            session.last_item(conn, channel, last, desk, fx);
         });
     }
 }

@@ -106,7 +106,7 @@ fn what_means_nothing_here_is_told() {
             "(tcp://127.0.0.1:2) has no effect",
         ),
         (
-            "[handler]\nupdate_on_first_subscription=true",
+            "[handler]\nupdate_on_first_subscription=false",
             "update_on_first_subscription has no effect",
         ),
         (

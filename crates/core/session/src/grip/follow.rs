@@ -80,6 +80,13 @@ impl Following {
             .position(|followed| followed.channel == *channel)
     }
 
+    /// Whether it has a last id in a channel, and another one.
+    pub(super) fn has_other_than(&self, channel: &ChannelName, last: &str) -> bool {
+        let known = self.find(channel).and_then(|at| self.channels.get(at));
+        let known = known.and_then(|followed| followed.last_id.as_deref());
+        known.is_some_and(|known| known != last)
+    }
+
     pub(super) fn subscribe(&self, conn: ConnId, form: Format, fx: &mut Fx<'_>) {
         self.subscribe_those(conn, form, |_| true, fx);
     }

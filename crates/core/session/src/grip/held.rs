@@ -1,13 +1,14 @@
 //! A client that a backend holds: a stream of items.
 //!
-//! The backend's own body leaves first; what is published meanwhile waits behind it, since
-//! the client is a member of its channels from the moment the backend named them. A stream
+//! The head leaves when the client is a member of all its channels, so that whoever sees it can publish to it.
+//! The backend's own body follows; what is published meanwhile waits behind it. A stream
 //! without filters, sequence and links is then served from bytes that all share, and owns a
 //! place in its channels, a deadline and a few words here.
 //!
 //! Invariants
 //! - While `fetch` is there, an exchange with the backend is under way, and publications that
 //!   are shown to the session wait in it.
+//! - While `early` is there, nothing has left.
 //! - `follow` is there exactly for streams that have filters, ids or links.
 
 use std::cell::Cell;
@@ -28,6 +29,7 @@ use super::GripDesk;
 use super::asked::Asked;
 use super::follow::{Due, Following};
 use super::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW, stream_bytes};
+use super::home::LastItem;
 use super::link::{Fetch, Follow};
 use crate::Desk;
 use crate::effects::{End, Fx};
@@ -51,15 +53,23 @@ pub(super) struct State {
     beat_at: Millis,
     pub(super) fetch: Option<Box<Fetch>>,
     pub(super) follow: Option<Box<Follow>>,
+    early: Option<Box<Early>>,
+}
+
+/// What waits until the client is a member of its channels: as long as mail takes between shards.
+struct Early {
+    /// Channels that have not answered.
+    left: usize,
+    bytes: Vec<u8>,
 }
 
 impl Held {
-    /// A client whose head was written; its body follows as events with this token.
+    /// A client with the head of its answer; the body follows as events with this token.
     pub(super) fn new(
         id: ConnId,
         asked: Asked,
         (token, is_chunked): (u32, bool),
-        instruct: Instruct,
+        (head, instruct): (Vec<u8>, Instruct),
         desk: &Desk,
         fx: &mut Fx<'_>,
     ) -> Self {
@@ -77,6 +87,10 @@ impl Held {
         }
         let needs_more = !is_plain || instruct.next.is_some() || instruct.gone.is_some();
         let fetch = Fetch::first(&following);
+        let early = Early {
+            left: following.channels.len(),
+            bytes: head,
+        };
         let follow = needs_more.then(|| {
             let links = (instruct.next, instruct.gone);
             Box::new(Follow::new(
@@ -89,7 +103,7 @@ impl Held {
         });
         let grip = desk.grip.as_ref();
         let keep_alive = instruct.keep_alive.zip(grip);
-        Self {
+        let mut held = Self {
             sent_at: Cell::new(fx.now.mono.0 as u32),
             token,
             is_chunked,
@@ -99,7 +113,36 @@ impl Held {
                 beat_at: Millis::default(),
                 fetch: Some(Box::new(fetch)),
                 follow,
+                early: Some(Box::new(early)),
             }),
+        };
+        held.begin_if_member(fx);
+        held
+    }
+
+    /// Lets go what waited for the channels, if all have answered.
+    fn begin_if_member(&mut self, fx: &mut Fx<'_>) {
+        if self
+            .state
+            .early
+            .as_ref()
+            .is_some_and(|early| early.left == 0)
+        {
+            self.begin(fx);
+        }
+    }
+
+    fn begin(&mut self, fx: &mut Fx<'_>) {
+        if let Some(early) = self.state.early.take() {
+            fx.out.extend_from_slice(&early.bytes);
+            self.release(fx);
+        }
+    }
+
+    /// Deliveries may leave once the head and the backend's own body have.
+    fn release(&self, fx: &mut Fx<'_>) {
+        if self.state.early.is_none() && self.state.fetch.is_none() {
+            fx.hold = Some(false);
         }
     }
 
@@ -152,7 +195,7 @@ impl Held {
         if self.state.follow.as_ref().is_some_and(|follow| follow.ends) {
             return self.finish(fx);
         }
-        fx.hold = Some(false);
+        self.release(fx);
         self.touch(fx.now);
         let chance = desk.grip.as_ref().map_or(0, GripDesk::chance);
         if let Some(keep_alive) = &self.state.keep_alive {
@@ -246,30 +289,27 @@ impl Held {
         }
     }
 
-    pub(crate) fn last_id(
+    /// What went out last in a channel of which the client has said what it has.
+    pub(crate) fn last_item(
         &mut self,
         id: ConnId,
         channel: &ChannelName,
-        last_id: Option<&str>,
+        last: &LastItem,
         desk: &Desk,
         fx: &mut Fx<'_>,
     ) {
-        let Some(follow) = self
-            .state
-            .follow
-            .as_ref()
-            .filter(|_| self.state.fetch.is_none())
-        else {
+        let is_free = self.state.fetch.is_none();
+        let Some(follow) = self.state.follow.as_mut().filter(|_| is_free) else {
             return;
         };
-        let Some(at) = follow.following.find(channel) else {
-            return;
-        };
-        let known = follow.following.channels[at].last_id.as_deref();
-        if last_id.is_some() && known.is_some() && last_id != known {
-            self.fetch_link(id, desk, fx);
-            self.arm(fx);
+        match last {
+            LastItem::Id(last) if follow.following.has_other_than(channel, last) => {
+                self.fetch_link(id, desk, fx);
+            }
+            LastItem::Unknown => follow.ask_soon(fx.now, desk),
+            LastItem::Id(_) | LastItem::Quiet => return,
         }
+        self.arm(fx);
     }
 
     /// Everybody is to ask their backends.
@@ -281,10 +321,17 @@ impl Held {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer, desk: &Desk, fx: &mut Fx<'_>) {
-        if let Answer::Subscribed { result: Err(_), .. } = answer {
+        let Answer::Subscribed { result, .. } = answer else {
+            return;
+        };
+        if result.is_err() {
             desk.board.count(Counter::GripWaitingFull);
-            self.cut(fx);
+            return self.cut(fx);
         }
+        if let Some(early) = &mut self.state.early {
+            early.left = early.left.saturating_sub(1);
+        }
+        self.begin_if_member(fx);
     }
 
     /// Something was delivered past the session.
@@ -296,9 +343,10 @@ impl Held {
         u64::from((now.mono.0 as u32).wrapping_sub(self.sent_at.get()))
     }
 
-    pub(super) fn write(&self, content: &[u8], fx: &mut Fx<'_>) {
+    pub(super) fn write(&mut self, content: &[u8], fx: &mut Fx<'_>) {
         if !content.is_empty() {
-            stream_bytes(self.is_chunked, content, fx.out);
+            let early = self.state.early.as_mut().map(|early| &mut early.bytes);
+            stream_bytes(self.is_chunked, content, early.unwrap_or(fx.out));
             self.touch(fx.now);
         }
     }
@@ -358,6 +406,7 @@ impl Held {
         if self.closing {
             return;
         }
+        self.begin(fx);
         if self.is_chunked {
             fx.out.extend_from_slice(LAST_CHUNK);
         }
@@ -366,6 +415,7 @@ impl Held {
 
     /// Ends the stream so that the client sees that there would have been more.
     pub(super) fn cut(&mut self, fx: &mut Fx<'_>) {
+        self.begin(fx);
         self.closing = true;
         fx.hold = Some(false);
         fx.deadline = Some(None);

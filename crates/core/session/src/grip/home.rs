@@ -29,9 +29,33 @@ pub enum Offered {
     BadChannel,
 }
 
+/// What is known of the item that went out last in a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastItem {
+    /// Its id.
+    Id(Box<str>),
+    /// Nothing, and nobody has asked for a while: there was no subscriber, so a publisher that looks at
+    /// subscriptions has sent nothing, and who asks may have missed something.
+    Unknown,
+    /// Nothing, but somebody has been told so before.
+    Quiet,
+}
+
 struct Channel {
     sequence: Sequence<Draft>,
     alarm_at: Millis,
+    /// Somebody was told that nothing is known.
+    is_asked: bool,
+}
+
+impl Channel {
+    fn new(limits: SequenceLimits) -> Self {
+        Self {
+            sequence: Sequence::new(limits),
+            alarm_at: Millis(u64::MAX),
+            is_asked: false,
+        }
+    }
 }
 
 /// See the module's head.
@@ -81,10 +105,7 @@ impl GripHome {
         let known = self
             .channels
             .entry(channel.clone())
-            .or_insert_with(|| Channel {
-                sequence: Sequence::new(limits),
-                alarm_at: Millis(u64::MAX),
-            });
+            .or_insert_with(|| Channel::new(limits));
         let ids = ItemIds {
             id: item.id.as_deref(),
             prev_id: item.prev_id.as_deref(),
@@ -109,10 +130,25 @@ impl GripHome {
         }
     }
 
-    /// The id of the item that went out last, as far as that is remembered.
-    #[must_use]
-    pub fn last_id(&self, channel: &ChannelName) -> Option<&str> {
-        self.channels.get(channel)?.sequence.last_id()
+    /// The item that went out last, as far as that is remembered, for somebody who subscribes and has an older id, or
+    /// the same.
+    pub fn last_item(&mut self, channel: &ChannelName, now: Millis) -> LastItem {
+        let limits = self.limits;
+        let known = self.channels.entry(channel.clone());
+        let known = known.or_insert_with(|| Channel::new(limits));
+        if let Some(id) = known.sequence.last_id() {
+            return LastItem::Id(id.into());
+        }
+        if known.is_asked {
+            return LastItem::Quiet;
+        }
+        known.is_asked = true;
+        let at = now + limits.id_ttl_ms;
+        if at < known.alarm_at {
+            known.alarm_at = at;
+            self.alarms.push(Reverse((at, channel.clone())));
+        }
+        LastItem::Unknown
     }
 
     /// When [`GripHome::expire`] has something to do.
@@ -151,5 +187,38 @@ impl GripHome {
             known.alarm_at = at;
             self.alarms.push(Reverse((at, channel)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_grip::item::zmq_pull_item;
+
+    use super::super::forms::hub_channel;
+    use super::*;
+
+    fn item(id: &str) -> Item {
+        let json = format!(r#"J{{"channel":"a","id":"{id}","http-stream":{{"content":"x"}}}}"#);
+        zmq_pull_item(&[json.into_bytes()]).unwrap()
+    }
+
+    #[test]
+    fn one_who_asks_is_told_that_nothing_is_known() {
+        let limits = SequenceLimits::default();
+        let mut home = GripHome::new(limits);
+        let channel = hub_channel("", "a").unwrap();
+        assert_eq!(home.last_item(&channel, Millis(0)), LastItem::Unknown);
+        assert_eq!(home.last_item(&channel, Millis(1)), LastItem::Quiet);
+        // For a while, whoever listens.
+        let over = Millis(limits.id_ttl_ms);
+        assert_eq!(home.deadline(), Some(over));
+        home.expire(over, |_| true, &mut Vec::new());
+        assert_eq!(home.deadline(), None);
+        assert_eq!(home.last_item(&channel, over), LastItem::Unknown);
+        // What goes out is known from then on.
+        let mut out = Vec::new();
+        let offered = home.offer(over, &item("7"), None, |_| true, &mut out);
+        assert_eq!((offered, out.len()), (Offered::Due, 1));
+        assert_eq!(home.last_item(&channel, over), LastItem::Id("7".into()));
     }
 }

@@ -28,6 +28,10 @@ use crate::effects::{Fx, Order};
 /// Fetches in a row that leave a gap open, before the item behind it goes out all the same.
 const GAPS_MAX: u8 = 3;
 
+/// How long after the first subscription to a channel the link is fetched, in milliseconds, and how far a crowd is
+/// spread (Pushpin: a second).
+const FIRST_ASK_MS: u64 = 1000;
+
 /// An exchange with the backend about this stream.
 pub(super) struct Fetch {
     /// It is the one that began the stream.
@@ -125,6 +129,8 @@ pub(super) struct Follow {
     link_at: Option<Millis>,
     /// Failed fetches in a row; the next one is due whatever was sent since.
     retries: u32,
+    /// The same, because something may have been missed.
+    must_ask: bool,
     /// Fetches in a row that left a gap open.
     pub(super) gaps: u8,
     /// The stream ends with the body that is being sent.
@@ -149,6 +155,7 @@ impl Follow {
             gone,
             link_at: None,
             retries: 0,
+            must_ask: false,
             gaps: 0,
             ends: false,
             pages: hold == Hold::None,
@@ -168,6 +175,16 @@ impl Follow {
         });
     }
 
+    /// Has the link fetched after a moment, in which whoever looks at subscriptions learns of this one.
+    pub(super) fn ask_soon(&mut self, now: Now, desk: &Desk) {
+        if self.next.is_some() && !self.must_ask {
+            self.must_ask = true;
+            let chance = desk.grip.as_ref().map_or(0, GripDesk::chance);
+            let soon = now.mono + FIRST_ASK_MS + chance % FIRST_ASK_MS;
+            self.link_at = Some(self.link_at.map_or(soon, |at| at.min(soon)));
+        }
+    }
+
     pub(super) const fn link_at(&self) -> Option<Millis> {
         self.link_at
     }
@@ -182,7 +199,8 @@ impl Follow {
         }
         let period_ms = u64::from(next.timeout_s) * 1000;
         let early_ms = period_ms / 4 + 1;
-        if self.retries == 0 && !self.pages && idle_ms + early_ms < period_ms {
+        let may_wait = self.retries == 0 && !self.pages && !self.must_ask;
+        if may_wait && idle_ms + early_ms < period_ms {
             self.link_at = Some(now.mono + (period_ms - idle_ms));
             return false;
         }
@@ -238,6 +256,7 @@ impl Held {
             return self.cut(fx);
         };
         follow.link_at = None;
+        follow.must_ask = false;
         follow.gaps = follow.gaps.saturating_add(1);
         self.token += 1;
         self.state.fetch = Some(Box::new(Fetch::new(Step::Head)));

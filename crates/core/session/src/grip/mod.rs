@@ -36,7 +36,7 @@ pub use desk::{GripDesk, GripOptions};
 pub(crate) use forms::{GRIP_CHUNKS, GRIP_FRAMES, GRIP_RAW, encode};
 pub use forms::{NAMESPACE, grip_home_of};
 pub(crate) use held::Held;
-pub use home::{GripHome, Offered};
+pub use home::{GripHome, LastItem, Offered};
 pub(crate) use open::{open, outranks, route, streams};
 pub use order::GripOrder;
 pub(crate) use over_http::OverHttp;

@@ -67,7 +67,7 @@ pub enum GripOrder {
         /// Whom.
         conn: ConnId,
     },
-    /// Which item of a channel went out last? Answered to [`crate::Session::last_id`].
+    /// Which item of a channel went out last? Answered to [`crate::Session::last_item`].
     LastId {
         /// Who.
         conn: ConnId,

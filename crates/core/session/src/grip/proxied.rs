@@ -364,17 +364,19 @@ impl Proxied {
         self.asked.cors(&mut instruct.reply.headers);
         let framing = Framing::open(self.minor_version);
         let reply = &instruct.reply;
+        let mut head = Vec::new();
         encode_head(
             reply.code,
             reply.reason.as_deref(),
             &reply.headers,
             framing,
             true,
-            fx.out,
+            &mut head,
         );
         let asked = self.asked.take();
         let is_chunked = framing == Framing::Chunked;
-        let mut held = Held::new(id, asked, (self.token, is_chunked), instruct, desk, fx);
+        let exchange = (self.token, is_chunked);
+        let mut held = Held::new(id, asked, exchange, (head, instruct), desk, fx);
         if let Some(body) = body {
             held.body_is_here(id, &body, desk, fx);
         }

@@ -9,6 +9,7 @@ use throng_types::{ChannelName, ConnId, Publication};
 
 use super::follow::{Due, Following};
 use super::forms::GRIP_OWN;
+use super::home::LastItem;
 use super::proxied::{Becomes, Proxied, Stage};
 use crate::Desk;
 use crate::effects::Fx;
@@ -70,21 +71,21 @@ impl Proxied {
     }
 
     /// Another item went out last than the client has: it is asked again what there is.
-    pub(crate) fn last_id(
+    pub(crate) fn last_item(
         &mut self,
         id: ConnId,
         channel: &ChannelName,
-        last_id: Option<&str>,
+        last: &LastItem,
         desk: &Desk,
         fx: &mut Fx<'_>,
     ) {
-        let Stage::Waiting(wait) = &self.stage else {
+        let (Stage::Waiting(wait), LastItem::Id(last)) = (&self.stage, last) else {
             return;
         };
         let known = wait.following.find(channel);
         let known = known.and_then(|at| wait.following.channels[at].last_id.as_deref());
         // Asked once: a backend that insists on its id is ahead of what was published.
-        let is_news = last_id.is_some() && known.is_some() && last_id != known;
+        let is_news = known.is_some_and(|known| *known != **last);
         if is_news && self.token == 1 {
             self.recover(id, desk, fx);
         }
