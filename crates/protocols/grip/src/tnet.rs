@@ -7,6 +7,9 @@ use crate::value::Value;
 
 /// The deepest nesting that is read; an item needs five levels.
 pub const DEPTH_MAX: usize = 32;
+/// The same for what this server wrote itself: an item may have come as JSON, which may nest 128
+/// levels deep, and is wrapped once more.
+pub(crate) const OWN_DEPTH_MAX: usize = 160;
 
 /// Why bytes are not a tnetstring. All of them are the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +37,12 @@ pub enum TnetFault {
 /// Reads the first tnetstring of a whole message and says how many bytes it has.
 /// Bytes behind it are the caller's affair.
 pub fn decode(input: &[u8]) -> Result<(Value, usize), TnetFault> {
-    let (value, rest) = element(input, 0)?;
+    decode_nested(input, DEPTH_MAX)
+}
+
+/// The same with a bound of one's own on the nesting.
+pub(crate) fn decode_nested(input: &[u8], depth_max: usize) -> Result<(Value, usize), TnetFault> {
+    let (value, rest) = element(input, depth_max)?;
     Ok((value, input.len() - rest.len()))
 }
 
@@ -92,10 +100,9 @@ fn frame(input: &[u8]) -> Result<(&[u8], u8, &[u8]), TnetFault> {
     Ok((data, kind, &body[size + 1..]))
 }
 
-fn element(input: &[u8], depth: usize) -> Result<(Value, &[u8]), TnetFault> {
-    if depth > DEPTH_MAX {
-        return Err(TnetFault::TooDeep);
-    }
+/// One element with at most so many levels inside it.
+fn element(input: &[u8], depth_max: usize) -> Result<(Value, &[u8]), TnetFault> {
+    let inside = || depth_max.checked_sub(1).ok_or(TnetFault::TooDeep);
     let (data, kind, rest) = frame(input)?;
     let value = match kind {
         b',' => Value::Bytes(data.to_vec()),
@@ -111,7 +118,7 @@ fn element(input: &[u8], depth: usize) -> Result<(Value, &[u8]), TnetFault> {
             let mut list = Vec::new();
             let mut inner = data;
             while !inner.is_empty() {
-                let (value, after) = element(inner, depth + 1)?;
+                let (value, after) = element(inner, inside()?)?;
                 list.push(value);
                 inner = after;
             }
@@ -124,7 +131,7 @@ fn element(input: &[u8], depth: usize) -> Result<(Value, &[u8]), TnetFault> {
                 let (key, b',', after) = frame(inner)? else {
                     return Err(TnetFault::BadKey);
                 };
-                let (value, after) = element(after, depth + 1)?;
+                let (value, after) = element(after, inside()?)?;
                 entries.push((crate::headers::text(key), value));
                 inner = after;
             }

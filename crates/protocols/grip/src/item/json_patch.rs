@@ -3,8 +3,18 @@
 //! The operations are those of RFC 6902 with Pushpin's differences, which its users'
 //! patches rely on: a path must begin with `/` and `/` alone is the whole document, `add`
 //! at an index of an array replaces that element, and only `-` appends.
+//!
+//! Invariants
+//! - A document nests at most [`DEPTH_MAX`] levels, so that walking it does not use up the stack.
+//! - Beyond what arrived, a patch makes at most [`COPIED_BYTES_MAX`] bytes: a row of `copy` doubles
+//!   a document each time.
 
 use serde_json::Value;
+
+/// The deepest nesting of a document, as many levels as are read from JSON.
+const DEPTH_MAX: usize = 128;
+/// What all `copy` of one patch may add, in bytes of JSON: ten times the largest body that is held.
+const COPIED_BYTES_MAX: usize = 1_000_000;
 
 /// Why a patch does not fit a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +34,12 @@ pub enum PatchFault {
     /// `move` into what is moved.
     #[error("operation {0} moves a place into itself")]
     IntoItself(usize),
+    /// The document would nest deeper than [`DEPTH_MAX`] levels.
+    #[error("operation {0} nests deeper than {DEPTH_MAX} levels")]
+    TooDeep(usize),
+    /// `copy` has added more than [`COPIED_BYTES_MAX`].
+    #[error("operation {0} copies more than {COPIED_BYTES_MAX} bytes with those before it")]
+    TooLarge(usize),
 }
 
 /// The body that results from a patch. If the held body is not JSON, or the patch does not
@@ -48,13 +64,19 @@ pub fn patch_body(held: &[u8], operations: &[Value]) -> Vec<u8> {
 /// Applies operations in their order. On an error `document` holds what the operations
 /// before it made.
 pub fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchFault> {
+    let mut copied_bytes = 0;
     for (index, operation) in operations.iter().enumerate() {
-        apply(document, operation, index)?;
+        apply(document, operation, index, &mut copied_bytes)?;
     }
     Ok(())
 }
 
-fn apply(document: &mut Value, operation: &Value, index: usize) -> Result<(), PatchFault> {
+fn apply(
+    document: &mut Value,
+    operation: &Value,
+    index: usize,
+    copied_bytes: &mut usize,
+) -> Result<(), PatchFault> {
     let incomplete = PatchFault::Incomplete(index);
     let nowhere = PatchFault::NoSuchPlace(index);
     let text = |field| operation.get(field).and_then(Value::as_str);
@@ -62,17 +84,33 @@ fn apply(document: &mut Value, operation: &Value, index: usize) -> Result<(), Pa
     let (Some(kind), Some(path)) = (text("op"), text("path")) else {
         return Err(incomplete);
     };
+    let bears = |value: &Value| {
+        let levels = path.matches('/').count() + depth(value);
+        let fits = levels <= DEPTH_MAX;
+        fits.then_some(()).ok_or(PatchFault::TooDeep(index))
+    };
     match kind {
-        "add" => put(document, path, value().ok_or(incomplete)?).ok_or(nowhere),
+        "add" => {
+            let value = value().ok_or(incomplete)?;
+            bears(&value)?;
+            put(document, path, value).ok_or(nowhere)
+        }
         "replace" => {
             let value = value().ok_or(incomplete)?;
+            bears(&value)?;
             *find(document, path).ok_or(nowhere)? = value;
             Ok(())
         }
         "remove" => take(document, path).map(drop).ok_or(nowhere),
         "copy" => {
             let from = text("from").ok_or(incomplete)?;
-            let value = find(document, from).ok_or_else(|| nowhere.clone())?.clone();
+            let found = find(document, from).ok_or_else(|| nowhere.clone())?;
+            bears(found)?;
+            *copied_bytes += weight(found);
+            if *copied_bytes > COPIED_BYTES_MAX {
+                return Err(PatchFault::TooLarge(index));
+            }
+            let value = found.clone();
             put(document, path, value).ok_or(nowhere)
         }
         "move" => {
@@ -84,6 +122,7 @@ fn apply(document: &mut Value, operation: &Value, index: usize) -> Result<(), Pa
                 return Err(PatchFault::IntoItself(index));
             }
             let value = take(document, from).ok_or_else(|| nowhere.clone())?;
+            bears(&value)?;
             put(document, path, value).ok_or(nowhere)
         }
         "test" => {
@@ -92,6 +131,30 @@ fn apply(document: &mut Value, operation: &Value, index: usize) -> Result<(), Pa
             found.then_some(()).ok_or(PatchFault::TestFailed(index))
         }
         _ => Err(PatchFault::Unknown(index)),
+    }
+}
+
+/// How many levels a value has.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// About how many bytes of JSON a value is.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(list) => 2 + list.iter().map(|value| 1 + weight(value)).sum::<usize>(),
+        Value::Object(map) => {
+            let entries = map.iter();
+            2 + entries
+                .map(|(name, value)| name.len() + 4 + weight(value))
+                .sum::<usize>()
+        }
+        _ => 4,
     }
 }
 

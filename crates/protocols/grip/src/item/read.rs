@@ -123,7 +123,7 @@ pub fn zmq_sub_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemFault> {
 
 /// Reads an item that [`Item::encode`] wrote. None for bytes that are none.
 pub(super) fn decode_item(channel: &ChannelName, bytes: &[u8]) -> Option<Item> {
-    let (value, rest) = tnet::decode(bytes).ok()?;
+    let (value, rest) = tnet::decode_nested(bytes, tnet::OWN_DEPTH_MAX).ok()?;
     let whole = rest == bytes.len();
     let channel = Some(channel.as_str().to_owned());
     whole.then(|| read(value, Coding::Tnetstring, channel).ok())?

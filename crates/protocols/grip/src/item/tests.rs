@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::instruct::{Instruct, ResponseHead};
@@ -400,4 +401,25 @@ proptest! {
         tnet::encode(&value, &mut wire);
         let _ = zmq_pull_item(&[wire]);
     }
+}
+
+/// Each `copy` of the whole into itself doubles it, and each into a member makes it a level deeper.
+#[test]
+fn patches_do_not_grow_without_bound() {
+    let copy = |path: &str| json!({"op": "copy", "from": "/", "path": path});
+    for (operation, count) in [(copy("/-"), 100), (copy("/0"), 20_000)] {
+        let operations = vec![operation; count];
+        let held = b"[[1],2]";
+        assert_eq!(patch_body(held, &operations), held);
+    }
+    let mut document = json!([1]);
+    let fault = apply_patch(&mut document, &vec![copy("/-"); 100]);
+    assert!(matches!(fault, Err(PatchFault::TooLarge(_))), "{fault:?}");
+    let fault = apply_patch(&mut json!([1]), &vec![copy("/0"); 200]);
+    assert_eq!(fault, Err(PatchFault::TooDeep(127)));
+    // Long paths instead of copies.
+    let add = |levels: usize| json!({"op": "add", "path": "/0".repeat(levels), "value": [0]});
+    let operations: Vec<_> = (1..=200).map(add).collect();
+    let fault = apply_patch(&mut json!([1]), &operations);
+    assert_eq!(fault, Err(PatchFault::TooDeep(127)));
 }

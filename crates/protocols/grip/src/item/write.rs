@@ -203,6 +203,16 @@ mod tests {
                 assert_eq!(Item::decode(&item.channel, &wire[..cut]), None);
             }
         }
+        // As deep as JSON goes, behind the other levels of an item.
+        let deep = format!("{}{}", "[".repeat(119), "]".repeat(119));
+        let body = format!(
+            r#"{{"items": [{{"channel": "a", "formats": {{"http-response": {{"body-patch": [{{"value": {deep}}}]}}}}}}]}}"#
+        );
+        for item in items_of_json(body.as_bytes()).unwrap() {
+            let mut wire = Vec::new();
+            assert!(item.encode(&mut wire));
+            assert_eq!(Item::decode(&item.channel, &wire), Some(item));
+        }
         let nothing =
             items_of_json(br#"{"items": [{"channel": "a", "ws-message": {"action": "hint"}}]}"#);
         assert!(!nothing.unwrap()[0].encode(&mut Vec::new()));

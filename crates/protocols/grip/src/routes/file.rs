@@ -1,6 +1,8 @@
 //! Pushpin's `routes` file. Every option is understood or refused by its name: a route that
 //! does less than its author believes is worse than none.
 
+use std::net::Ipv6Addr;
+
 use super::line::{LineFault, Section, sections};
 use super::route::{Domain, Protocol, Route, Target, TargetAddress};
 use super::table::{DuplicateRoute, Routes};
@@ -24,6 +26,11 @@ pub enum RouteFaultKind {
     /// Neither a domain nor an id.
     #[error("the condition has neither a domain nor an id")]
     NoDomainOrId,
+    /// A domain that no request's host is equal to.
+    #[error(
+        "the domain '{0}' can match no host: it must stand without a port and without brackets"
+    )]
+    Domain(String),
     /// An option that Pushpin has and we have not.
     #[error("the option '{0}' is not supported: {1}")]
     Unsupported(String, &'static str),
@@ -104,6 +111,12 @@ pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteFaultKind> {
     Ok(Some(route))
 }
 
+/// Whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a port.
+fn is_host(domain: &str) -> bool {
+    let is_address = domain.parse::<Ipv6Addr>().is_ok();
+    is_address || !domain.contains([':', '[', ']'])
+}
+
 const JSONP: &str = "JSON-P is not offered";
 const SOCKJS: &str = "SockJS is not offered";
 
@@ -113,6 +126,7 @@ fn condition(section: &Section) -> Result<Route, RouteFaultKind> {
         domain: match section.value.as_str() {
             "" => Domain::None,
             "*" => Domain::Any,
+            domain if !is_host(domain) => return Err(RouteFaultKind::Domain(domain.to_owned())),
             domain => Domain::Exact(domain.to_ascii_lowercase()),
         },
         ..Route::default()

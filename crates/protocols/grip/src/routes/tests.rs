@@ -195,3 +195,21 @@ proptest! {
         let _ = parse_routes(&text);
     }
 }
+
+#[test]
+fn domains_that_no_host_is_equal_to() {
+    for domain in ["example.com:8080", "[::1]", "[::1]:80", "[", "a]"] {
+        fault(
+            &format!("{domain} t:8"),
+            &format!(
+                "the domain '{domain}' can match no host: it must stand without a port and without brackets"
+            ),
+        );
+    }
+    let file = parse_routes("::1 t:8\n");
+    assert!(
+        file.routes
+            .find(Protocol::Http, false, "[::1]:80", "/")
+            .is_some()
+    );
+}
