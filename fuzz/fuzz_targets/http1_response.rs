@@ -1,37 +1,3 @@
-//! Any bytes to the response parser: it never panics, and what it answers does not depend
-//! on how they were cut or on what follows.
-//!
-//! Input: one byte of limits, then the wire.
-
+//! See `crates/dev/targets/src/http1_response.rs`.
 #![no_main]
-
-use libfuzzer_sys::fuzz_target;
-use throng_http1::{Limits, ResponseBody, parse_response};
-
-fuzz_target!(|input: &[u8]| {
-    let [limit, wire @ ..] = input else {
-        return;
-    };
-    let was_head = limit % 4 > 1;
-    let limits = Limits {
-        head_bytes_max: if limit % 2 == 0 {
-            16384
-        } else {
-            usize::from(*limit)
-        },
-        headers_max: usize::from(limit / 4),
-        body_bytes_max: 1000,
-    };
-    let whole = parse_response(wire, &limits, was_head);
-    let cut = (0..=wire.len())
-        .map(|end| parse_response(&wire[..end], &limits, was_head))
-        .find(|parsed| *parsed != Ok(None));
-    assert_eq!(cut.unwrap_or(Ok(None)), whole);
-    if let Ok(Some((response, length))) = whole {
-        assert!(length <= limits.head_bytes_max && wire[..length].ends_with(b"\r\n\r\n"));
-        assert!((100..1000).contains(&response.status));
-        assert!(!was_head || response.body == ResponseBody::None);
-        assert!(response.headers().count() <= limits.headers_max);
-        let _ = response.keep_alive();
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::http1_response(input));

@@ -49,6 +49,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // Tests and automation.
     room("dev/*",          &["*"]),
     room("dev/compare",    &["protocols/*", "runtime/sys"]),
+    room("dev/targets",    &["core/*", "protocols/*"]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),
 ];

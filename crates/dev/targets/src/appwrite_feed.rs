@@ -1,0 +1,73 @@
+//! Events of Appwrite's feed: both layouts of a frame are the same JSON, and receivers get ids that fit.
+
+use serde_json::Value;
+use throng_appwrite::{
+    EncodedEvent, FeedMessage, Filter, Index, Layout, Matches, Subscription, write_ids,
+};
+
+use crate::pieces::is_json;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    br#"{"project":"p","roles":["any"],"permissionsChanged":false,"userId":null,"data":{"events":["files.f.create"],"channels":["files","files.f"],"timestamp":"2026-01-01T00:00:00.000+00:00","payload":{"$id":"f","n":1.5}}}"#,
+    br#"{"project":"p","roles":["user:U","team:t"],"permissionsChanged":true,"userId":"U","data":{"events":["users.U.sessions.s.delete"],"channels":["account","files"],"payload":{"a":{"b":[null]}}}}"#,
+    br#"{"project":"console","roles":["*"],"data":{"event":"database.documents.create","channels":["documents"],"timestamp":1600000000,"payload":{ "x" : "y\u00e9" }}}"#,
+];
+
+/// See the module's head.
+pub fn appwrite_feed(input: &[u8]) {
+    assert!(FeedMessage::parse(input, input.len().saturating_sub(1)).is_err());
+    let Ok(event) = FeedMessage::parse(input, input.len()) else {
+        return;
+    };
+    assert!(!event.project.is_empty() && !event.roles.is_empty() && !event.channels.is_empty());
+    let _ = (event.names(), event.identity_change(), event.attributes());
+    let frames = [Layout::IdsLast, Layout::IdsFirst].map(|layout| frame(&event, layout));
+    let [Ok(last), Ok(first)] = frames.each_ref().map(|frame| value(frame)) else {
+        // Deeper than a tree is read, though not than a client may.
+        return assert!(frames.iter().all(|frame| is_json(frame)));
+    };
+    assert_eq!(last, first);
+    matches(&event);
+}
+
+fn frame(event: &FeedMessage, layout: Layout) -> Vec<u8> {
+    let encoded = EncodedEvent::new(event, layout);
+    let (mut ids, mut out) = (Vec::new(), Vec::new());
+    write_ids(["a", "b\""], &mut ids);
+    encoded.splice(&ids, &mut out);
+    assert_eq!(encoded.frame_bytes(ids.len()), out.len());
+    assert!(is_json(&out), "{}", out.escape_ascii());
+    out
+}
+
+fn value(frame: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(frame)
+}
+
+/// One connection with the event's own role and channel gets it, one of another project does not.
+fn matches(event: &FeedMessage) {
+    let mut index = Index::new(7);
+    let channels = [event.channels[0].to_string()];
+    for (key, project) in [(1, &*event.project), (2, "another project")] {
+        index.insert(key, project, &event.roles[..1]).expect("new");
+        let one = Subscription {
+            id: "s",
+            channels: &channels,
+            filter: &Filter::ALL,
+        };
+        index.subscribe(key, &[one]).expect("the first");
+    }
+    let mut found = Matches::default();
+    index.matches(event, &mut found);
+    let mut ids = Vec::new();
+    for receiver in &found.receivers {
+        index.write_ids(&found, receiver, &mut ids);
+    }
+    let expected: &[u8] = if &*event.project == "another project" {
+        b"\"s\"\"s\""
+    } else {
+        b"\"s\""
+    };
+    assert_eq!(ids, expected);
+}

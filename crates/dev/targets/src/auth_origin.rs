@@ -1,0 +1,48 @@
+//! `Origin` headers against an allow-list: no page of another site gets in, and a list is read or refused.
+//!
+//! Input: an origin, a host, a pattern, with NUL bytes between them.
+
+use throng_auth::{ApiKeys, ChannelPattern, Credentials, Origins};
+
+use crate::pieces::texts;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"https://www.example.com\0localhost:8000\0https://*.example.com",
+    b"https://example.com.evil.org:443\0a\0http://localhost:*",
+    b"https://user@x.example.com/\0[::1]:80\0https://[::1]:8443",
+    b"null\0h\0chat:*",
+];
+
+/// See the module's head.
+pub fn auth_origin(input: &[u8]) {
+    let Some([origin, host, pattern]) = texts::<3>(input) else {
+        return;
+    };
+    let one = Origins::new(["https://*.example.com"], false).expect("a good list");
+    if one.matches(origin, "") {
+        // What a browser takes for the host: between the slashes and a port.
+        let origin = origin.to_ascii_lowercase();
+        let rest = origin.strip_prefix("https://").expect("its scheme");
+        let name = rest.strip_suffix(":443").unwrap_or(rest);
+        assert!(name.ends_with(".example.com"), "{origin}");
+        assert!(!name.contains(['/', '\\', '@', '?', '#', ':']), "{origin}");
+    }
+    let none = Origins::new([], false).expect("a good list");
+    // The one exception is said at `matches`: tools that send a bare host.
+    assert!(!none.matches(origin, host) || !origin.contains("://"));
+    if let Ok(list) = Origins::new([pattern], false)
+        && pattern.contains("://")
+        && !pattern.contains('*')
+    {
+        assert!(list.matches(pattern, host), "an origin is itself");
+    }
+    if let Ok(channels) = ChannelPattern::new(pattern) {
+        let covers = channels.covers(origin);
+        let is_open = pattern.ends_with('*') || pattern == origin;
+        assert!(!covers || is_open);
+    }
+    let keys = ApiKeys::new(["the key"]).expect("a good key");
+    assert!(!keys.has(origin) || origin == "the key");
+    let _ = keys.admit(Credentials::default());
+}

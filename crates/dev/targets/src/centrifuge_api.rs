@@ -1,0 +1,62 @@
+//! Bodies of the server API, in each of its three forms: calls that are read hold data that can go out.
+//!
+//! Input: one byte that selects the method, then the body.
+
+use throng_centrifuge::api::{
+    ApiRequest, ChannelPattern, Method, parse, parse_batch, parse_legacy,
+};
+use throng_centrifuge::append_payload;
+
+use crate::pieces::is_json;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"\x00{\"channel\":\"a\",\"data\":{\"k\": [1,\n2]},\"tags\":{\"t\":\"v\"},\"idempotency_key\":\"i\",\"version\":3,\"skip_history\":true}",
+    b"\x01{\"channels\":[\"a\",\"b\\u0000\"],\"b64data\":\"AP8=\",\"delta\":null}",
+    b"\x04{\"channel\":\"a\",\"limit\":-1,\"since\":{\"offset\":5,\"epoch\":\"e\"},\"reverse\":true}",
+    b"\x03{\"user\":\"u\",\"client\":\"c\",\"whitelist\":[\"w\"],\"disconnect\":{\"code\":4000,\"reason\":\"r\"}}",
+    b"\x00{\"commands\":[{\"publish\":{\"channel\":\"a\",\"data\":1}},{\"info\":{}},{\"x\":{}}],\"parallel\":true}",
+    b"\x05{\"id\":1,\"method\":\"publish\",\"params\":{\"channel\":\"a\",\"data\":{}}}\n{\"method\":\"CHANNELS\",\"params\":{\"pattern\":\"a*[b-d]{x,y}\"}}",
+];
+
+/// See the module's head.
+pub fn centrifuge_api(input: &[u8]) {
+    let Some((&method, body)) = input.split_first() else {
+        return;
+    };
+    let method = Method::ALL[usize::from(method) % Method::ALL.len()];
+    assert_eq!(Method::from_name(method.name()), Some(method));
+    if let Ok(request) = parse(method, body) {
+        assert_eq!(request.method(), method);
+        check(&request);
+    }
+    if let Ok(batch) = parse_batch(body) {
+        batch.commands.iter().flatten().for_each(check);
+    }
+    if let Ok(commands) = parse_legacy(body) {
+        assert!(!commands.is_empty());
+        let requests = commands.iter().flat_map(|command| &command.request);
+        requests.for_each(check);
+    }
+}
+
+fn check(request: &ApiRequest<'_>) {
+    let (payload, tags) = match request {
+        ApiRequest::Publish(publish) => (publish.payload(), publish.tags),
+        ApiRequest::Broadcast(broadcast) => (broadcast.payload(), broadcast.tags),
+        ApiRequest::Channels(channels) => {
+            let pattern = ChannelPattern::new(&channels.pattern);
+            let _ = (pattern.matches(""), pattern.matches("a-channel:of some"));
+            return;
+        }
+        _ => return,
+    };
+    if let Ok(payload) = payload {
+        let mut line = Vec::new();
+        append_payload(&payload, &mut line);
+        assert!(is_json(&line) && !line.contains(&b'\n') && !line.contains(&b'\r'));
+    }
+    if let Some(tags) = tags {
+        assert!(is_json(tags.as_bytes()));
+    }
+}

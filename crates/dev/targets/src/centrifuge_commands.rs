@@ -1,0 +1,34 @@
+//! Any bytes as a frame of commands: reading never panics, a frame is never nothing, a fault is the
+//! last item, and the data of a command fits a frame of one line again.
+
+use throng_centrifuge::{Connect, Request, append_payload, commands, payload_of};
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"{\"id\":1,\"connect\":{\"token\":\"t\",\"subs\":{\"a\":{\"recover\":true,\"epoch\":\"x\",\"offset\":3}}}}\n{\"id\":2,\"subscribe\":{\"channel\":\"a\"}}\n",
+    b"{\"id\":3,\"publish\":{\"channel\":\"a\",\"data\":{\"k\": [1, \"\\n\"]}}}\n{}\n{\"id\":4,\"history\":{\"channel\":\"a\",\"limit\":5,\"since\":{\"offset\":1,\"epoch\":\"e\"}}}",
+    b"{\"id\":5,\"rpc\":{\"method\":\"m\",\"data\":1}}\n{\"send\":{\"data\":null}}\n{\"id\":6,\"presence\":{\"channel\":\"a\"}}",
+];
+
+/// See the module's head.
+pub fn centrifuge_commands(input: &[u8]) {
+    let mut all = commands(input);
+    let mut count = 0;
+    for command in all.by_ref() {
+        count += 1;
+        match command.map(|command| command.request) {
+            Ok(
+                Request::Publish { data, .. } | Request::Rpc { data, .. } | Request::Send { data },
+            ) => {
+                let mut line = Vec::new();
+                append_payload(&payload_of(data.get().as_bytes().to_vec()), &mut line);
+                assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+            }
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    assert_ne!(count, 0);
+    assert!(all.next().is_none());
+    let _ = Connect::parse(input);
+}

@@ -1,0 +1,152 @@
+//! A conversation with a backend over HTTP: whatever either side does, one request is under way at a
+//! time, the client is answered once, and after the end there is silence.
+//!
+//! Input: steps with NUL bytes between them; the first byte of each says what happens.
+
+use throng_grip::headers::HeaderRef;
+use throng_grip::instruct::ResponseHead;
+use throng_grip::item::WsKind;
+use throng_grip::ws_events::{
+    Command, Conversation, ConversationLimits, Failure, Phase, decode_events,
+};
+use throng_http1::{Limits, parse_response};
+use throng_types::Millis;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nSec-WebSocket-Extensions: grip\r\nKeep-Alive-Interval: 30\r\nSet-Meta-User: u\r\n\r\nOPEN\r\nTEXT 4\r\nm:hi\r\n\0mhello\0bworld\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nContent-Bytes-Accepted: 3\r\n\r\n\0t\x40\0cbye\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nCLOSE\r\n",
+    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\0f\0m1\0p\0u\0m2\0t\xff\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nTEXT 1\r\nx\r\nDISCONNECT\r\n\0l",
+    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nSec-WebSocket-Extensions: grip; message-prefix=\"\"\r\n\r\nOPEN\r\nTEXT 11\r\nc:{\"type\":\"detach\"}\r\n\0m3\0x\0c",
+    b"rHTTP/1.1 403 No\r\nA: b\r\n\r\nno\0m1",
+    b"u\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nKeep-Alive-Interval: 20\r\n\r\n\0t\x7f\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\0l\0s",
+];
+
+const LIMITS: ConversationLimits = ConversationLimits {
+    pending_bytes_max: 64,
+    reply_bytes_max: 500,
+    reject_bytes_max: 8,
+    events_max: 3,
+    retries_max: 2,
+    retry_ms: 1000,
+};
+
+struct Watched {
+    conversation: Conversation,
+    now: Millis,
+    is_busy: bool,
+    answers: usize,
+}
+
+impl Watched {
+    /// Looks at what one step asked for.
+    fn look(&mut self, was: Phase, commands: &[Command]) {
+        if was == Phase::Done {
+            assert_eq!(commands, [], "after the end");
+            assert_eq!(self.conversation.phase(), Phase::Done);
+        }
+        for command in commands {
+            match command {
+                Command::Request { headers, body } => {
+                    decode_events(body).expect("what is written can be read");
+                    assert!(headers.iter().any(|header| header.is("Connection-Id")));
+                    // To the farewell of a detached client no answer is awaited.
+                    if self.conversation.phase() != Phase::Detached {
+                        assert!(!self.is_busy, "two requests at a time");
+                        self.is_busy = true;
+                    }
+                }
+                Command::Accept { .. } => self.answers += 1,
+                Command::Reject { body, .. } => {
+                    self.answers += 1;
+                    assert!(body.len() <= LIMITS.reject_bytes_max.max(50));
+                }
+                Command::Send { .. } | Command::Close { .. } => {
+                    assert_eq!(self.answers, 1, "a word before the handshake");
+                }
+                _ => {}
+            }
+        }
+        assert!(self.answers <= 1, "two answers to one handshake");
+        assert!(self.conversation.room_bytes() <= LIMITS.pending_bytes_max);
+        if was == Phase::Open && self.conversation.phase() == Phase::Open {
+            assert_eq!(self.answers, 1, "open without an answer");
+        }
+    }
+
+    fn step(&mut self, kind: u8, rest: &[u8], out: &mut Vec<Command>) {
+        let talk = &mut self.conversation;
+        match kind {
+            b'r' if self.is_busy => {
+                let parsed = parse_response(rest, &Limits::default(), false);
+                let Ok(Some((response, head_bytes))) = parsed else {
+                    return;
+                };
+                self.is_busy = false;
+                let fields: Vec<HeaderRef<'_>> = response.headers().collect();
+                let head = ResponseHead {
+                    code: response.status,
+                    reason: "",
+                    headers: &fields,
+                };
+                talk.on_response(self.now, head, &rest[head_bytes..], out);
+            }
+            b'u' | b's' | b'x' if self.is_busy => {
+                self.is_busy = false;
+                let failure = match kind {
+                    b'u' => Failure::Unsent,
+                    b's' => Failure::Sent,
+                    _ => Failure::Unreachable,
+                };
+                talk.on_failure(self.now, failure, 17, out);
+            }
+            b'm' | b'b' | b'i' | b'o' => {
+                let kind = match kind {
+                    b'm' => WsKind::Text,
+                    b'b' => WsKind::Binary,
+                    b'i' => WsKind::Ping,
+                    _ => WsKind::Pong,
+                };
+                let room_bytes = talk.room_bytes();
+                let taken = talk.on_message(kind, rest.to_vec(), out);
+                assert!(taken.is_ok() || rest.len() > room_bytes);
+            }
+            b'c' => {
+                let code = rest.first().map(|&byte| 1000 + u16::from(byte));
+                talk.on_close(code, rest, out);
+            }
+            b'l' => talk.on_lost(out),
+            b'f' => talk.refresh(out),
+            b'p' => talk.set_paused(true, out),
+            b'P' => talk.set_paused(false, out),
+            b't' => {
+                self.now = self.now + u64::from(rest.first().copied().unwrap_or(1)) * 500;
+                talk.on_timeout(self.now, out);
+                let next = self.conversation.next_timeout();
+                assert!(next.is_none_or(|next| next > self.now), "due already");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// See the module's head.
+pub fn grip_conversation(input: &[u8]) {
+    let mut out = Vec::new();
+    let conversation = Conversation::start(LIMITS, "id", &mut out);
+    let mut watched = Watched {
+        conversation,
+        now: Millis(0),
+        is_busy: false,
+        answers: 0,
+    };
+    watched.look(Phase::Connecting, &out);
+    for step in input.split(|&byte| byte == 0) {
+        let Some((&kind, rest)) = step.split_first() else {
+            continue;
+        };
+        let was = watched.conversation.phase();
+        out.clear();
+        watched.step(kind, rest, &mut out);
+        watched.look(was, &out);
+    }
+}

@@ -1,0 +1,77 @@
+//! Items as publishers post them: what is accepted can be sent, and reads the same on other shards.
+
+use throng_grip::item::{
+    HttpResponseItem, HttpStreamItem, Item, WsKind, WsMessageItem, items_of_json,
+};
+use throng_grip::publish::PublishRequest;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    br#"{"items":[{"channel":"a","id":"2","prev-id":"1","meta":{"sender":"u"},"formats":{"http-stream":{"content":"x\n","content-filters":["build-id"]},"ws-message":{"content-bin":"AP8="},"http-response":{"code":201,"reason":"Made","headers":{"A":"1"},"body":"b"}}}]}"#,
+    br#"{"items":[{"channel":"a","no-seq":true,"size":5,"http-stream":{"action":"close"},"ws-message":{"action":"close","code":1001,"reason":"bye"},"http-response":{"action":"hint"}}]}"#,
+    br#"{"items":[{"channel":"b","ws-message":{"type":"ping"},"http-response":{"headers":[["A","b"]],"body-patch":[{"op":"add","path":"/a","value":[1,1.5,null,true,"t",{"k":18446744073709551615}]}]}}]}"#,
+    br#"{"items":[{"channel":"a","ws-message":{"type":"text","content":"t"}},{"channel":"a","ws-message":{"action":"refresh"},"http-stream":{"action":"hint"}}]}"#,
+    br#"{"items":[{"channel":"deep","http-response":{"body-patch":[{"op":"add","path":"/a","value":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}]}}]}"#,
+];
+
+/// See the module's head.
+pub fn grip_items(input: &[u8]) {
+    let request = PublishRequest::read("POST", "/publish/", &[], input);
+    match (items_of_json(input), request) {
+        (Ok(items), PublishRequest::Publish { items: posted, .. }) => {
+            assert_eq!(items, posted);
+            items.iter().for_each(check);
+        }
+        (Err(_), PublishRequest::Answer(answer)) => assert_eq!(answer.code, 400),
+        other => panic!("the body and the request differ: {other:?}"),
+    }
+}
+
+/// What holds for every item, whatever way it came.
+pub(crate) fn check(item: &Item) {
+    assert!(item.size.is_none_or(|size| i32::try_from(size).is_ok()));
+    for (at, (key, _)) in item.meta.iter().enumerate() {
+        assert!(item.meta[..at].iter().all(|(other, _)| other != key));
+    }
+    if let Some(HttpResponseItem::Send(response)) = &item.http_response {
+        assert!(response.code <= 999);
+    }
+    if let Some(WsMessageItem::Send { kind, content, .. }) = &item.ws_message {
+        match kind {
+            WsKind::Text => assert!(std::str::from_utf8(content).is_ok()),
+            WsKind::Ping | WsKind::Pong => assert!(content.len() <= 125),
+            WsKind::Binary => {}
+        }
+    }
+    if let Some(stream) = &item.http_stream {
+        let mut chunk = Vec::new();
+        let has_chunk = stream.chunk(&mut chunk);
+        let has_content =
+            matches!(stream, HttpStreamItem::Send { content, .. } if !content.is_empty());
+        assert_eq!((has_chunk, chunk.is_empty()), (has_content, !has_content));
+    }
+    travels(item);
+}
+
+/// Between shards an item is bytes. Its size and what means nothing to a transport stay behind.
+fn travels(item: &Item) {
+    let mut expected = item.clone();
+    expected.size = None;
+    expected
+        .http_response
+        .take_if(|part| *part == HttpResponseItem::Nothing);
+    expected
+        .http_stream
+        .take_if(|part| *part == HttpStreamItem::Nothing);
+    expected
+        .ws_message
+        .take_if(|part| *part == WsMessageItem::Nothing);
+    let says_anything = expected.http_response.is_some()
+        || expected.http_stream.is_some()
+        || expected.ws_message.is_some();
+    let mut wire = Vec::new();
+    assert_eq!(item.encode(&mut wire), says_anything);
+    if says_anything {
+        assert_eq!(Item::decode(&item.channel, &wire), Some(expected));
+    }
+}

@@ -1,0 +1,41 @@
+//! Pushpin's `pushpin.conf`: notes name lines that are there, line ends of Windows mean nothing, and our
+//! own configuration takes it as the layer beneath or says why not.
+
+use throng_config::{Config, ConfigFile, Sources};
+use throng_grip::pushpin_conf::PushpinConf;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"[global]\nport_offset=10\n[runner]\nservices=a,b\nhttp_port=7999\nhttps_ports=127.0.0.1:443\n# no\n[proxy]\nroutesfile=\"routes\"\ndebug=true\nx_forwarded_for=truncate:1,append\nsig_key=changeme\n",
+    b"[handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_sub_specs=tcp://127.0.0.1:5562\npush_in_http_addr=127.0.0.1\npush_in_http_port=5561\npush_in_http_max_body_size=1000000\nmessage_wait=5000\nid_cache_ttl=60\nconnection_subscription_max=20\n",
+    b"[proxy]\r\naccept_pushpin_route=1\r\ncdn_loop=a\r\n; c\r\nunknown=1\r\n[what\r\nno equals\r\n[stats]\r\nx=y\r\n",
+];
+
+/// See the module's head.
+pub fn grip_pushpin_conf(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let conf = PushpinConf::parse(text);
+    let lines = text.lines().count();
+    for note in &conf.notes {
+        assert!((1..=lines).contains(&note.line) && !note.reason.is_empty());
+    }
+    let with_returns = text.replace("\r\n", "\n").replace('\n', "\r\n");
+    assert_eq!(PushpinConf::parse(&with_returns), conf);
+
+    let file = |name: &str, text: &str| {
+        Some(ConfigFile {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        })
+    };
+    let loaded = Config::load(&Sources {
+        pushpin: file("pushpin.conf", text),
+        file: file("throng.toml", "[grip]\npushpin_conf = \"pushpin.conf\"\n"),
+        ..Sources::default()
+    });
+    if let Err(problems) = loaded {
+        assert!(!problems.is_empty());
+    }
+}

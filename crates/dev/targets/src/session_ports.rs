@@ -1,0 +1,227 @@
+//! Any bytes to a connection of each port: it never panics, and what it says and orders does not depend
+//! on how they were cut.
+//!
+//! Input: one byte that selects the port, three chunk lengths (used over and over), then the wire.
+//! Nobody answers what a session asks, so a request that waits for its answer is the last.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, LazyLock};
+
+use throng_appwrite::{FeedMessage, Platforms};
+use throng_auth::{ApiKeys, KeyConfig, Origins, Verifier};
+use throng_broker::{ChannelOptions, Namespaces, Overflow, Retention};
+use throng_grip::routes::parse_routes;
+use throng_metrics::Board;
+use throng_session::{
+    Admission, AppwriteDesk, AppwriteProject, Desk, Fx, GripDesk, GripOptions, GripSocket, Lookup,
+    NodeKey, Outside, Page, Pages, Refused, Session, SessionLimits,
+};
+use throng_types::{ConnId, Millis, Now, ShardId};
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"\x00\x070\x01GET /ws?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x85\x00\x00\x00\x00hello\x89\x80\x00\x00\x00\x00",
+    b"\x00P\x02\x09GET /connection/websocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x99\x00\x00\x00\x00{\"id\":1,\"connect\":{}}\n{}\n\x81\xd0\x00\x00\x00\x00{\"id\":2,\"subscribe\":{\"channel\":\"a\"}}\n{\"id\":3,\"publish\":{\"channel\":\"a\",\"data\":1}}",
+    b"\x00\x10\x10\x10GET /sse?channel=a&recover=1 HTTP/1.1\r\nHost: h\r\nOrigin: http://h\r\nLast-Event-ID: 9f.a.1\r\n\r\n",
+    b"\x00\x03\x04\x05GET /v1/realtime?project=p&channels[]=files HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x8f\x00\x00\x00\x00{\"type\":\"ping\"}\x81\xb0\x00\x00\x00\x00{\"type\":\"subscribe\",\"data\":[{\"channels\":[\"a\"]}]}",
+    b"\x00\x03\x04\x05POST /g/x?y=z HTTP/1.1\r\nHost: grip\r\nX-Forwarded-For: 1.2.3.4\r\nContent-Length: 2\r\n\r\nabGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\x00\x05\x111GET /socket HTTP/1.1\r\nHost: grip\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nGrip-Sig: a.b.c\r\n\r\n\x81\x85\x00\x00\x00\x00hello",
+    b"\x00   POST /connection/uni_http_stream HTTP/1.1\r\nHost: h\r\nContent-Length: 18\r\n\r\n{\"subs\":{\"a\":{}}}\n",
+    b"\x01\x09\x09\x09POST /api/publish HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n1b\r\n{\"channel\":\"a\",\"data\":\"\\n\"}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\x010\x09\x01GET /healthz HTTP/1.1\r\nHost: h\r\n\r\nPOST /api/channels HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: 16\r\n\r\n{\"pattern\":\"a*\"}GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\x01@\x02\x05POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nAuthorization: apikey k\r\nContent-Length: 2\r\n\r\nhi",
+    b"\x01\x05\x05\x05POST /v1/realtime/events HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: 81\r\n\r\n{\"project\":\"p\",\"roles\":[\"any\"],\"data\":{\"events\":[],\"channels\":[\"a\"],\"payload\":1}}",
+    b"\x02\x11\x01\x05POST /publish/ HTTP/1.1\r\nHost: h\r\nContent-Length: 57\r\n\r\n{\"items\":[{\"channel\":\"a\",\"http-stream\":{\"content\":\"x\"}}]}",
+    b"\x04@\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH\x001J{\"channel\":\"a\",\"ws-message\":{\"content\":\"hello\"}}",
+    b"\x06@\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ\x01\x00\x00&34:6:method,12:get-zmq-uris,2:id,1:1,}",
+];
+
+const NOW: Now = Now {
+    mono: Millis(5_000),
+    unix_ms: 1_790_000_000_000,
+};
+
+struct NoPages;
+
+impl Pages for NoPages {
+    fn page(&self, _: &str) -> Option<Page> {
+        None
+    }
+}
+
+/// A world that admits everybody and hears nothing.
+struct Nobody;
+
+impl Outside for Nobody {
+    fn admit(&self, _: IpAddr, _: Now) -> bool {
+        true
+    }
+
+    fn identify(&self, _: Lookup) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn publish(&self, _: FeedMessage) -> Result<(), Refused> {
+        Err(Refused)
+    }
+}
+
+/// What a desk's parts are made of once.
+struct Shared {
+    namespaces: Arc<Namespaces>,
+    verifier: Arc<Verifier>,
+    api_keys: Arc<ApiKeys>,
+    appwrite: Arc<AppwriteDesk>,
+    grip: Arc<GripOptions>,
+}
+
+static SHARED: LazyLock<Shared> = LazyLock::new(|| {
+    let open = ChannelOptions {
+        retention: Retention {
+            publications_max: 10,
+            ttl_ms: 60_000,
+        },
+        recovery: true,
+        overflow: Overflow::Close,
+        anonymous_subscribe: true,
+        anonymous_publish: true,
+        publish: true,
+        subscribe_token: false,
+    };
+    let keys = KeyConfig {
+        hmac_secret: Some(b"a secret of the targets' own".as_slice().into()),
+        ..KeyConfig::default()
+    };
+    let project = AppwriteProject {
+        id: "p".into(),
+        platforms: Platforms::new("p", &["localhost"]),
+    };
+    Shared {
+        namespaces: Arc::new(Namespaces::new(open, Vec::new())),
+        verifier: Arc::new(Verifier::new(keys).expect("a good key")),
+        api_keys: Arc::new(ApiKeys::new(["k"]).expect("a good key")),
+        appwrite: Arc::new(AppwriteDesk::new(vec![project], Arc::new(Nobody))),
+        grip: Arc::new(GripOptions {
+            routes: parse_routes("grip 127.0.0.1:80,over_http\n*,path_beg=/g test\n").routes,
+            sig_iss: "i".to_owned(),
+            sig_key: Some(b"key".to_vec()),
+            body_bytes_max: 1000,
+            ..GripOptions::default()
+        }),
+    }
+});
+
+fn desk() -> Desk {
+    let shared = &*SHARED;
+    Desk {
+        limits: SessionLimits {
+            head_bytes_max: 1000,
+            message_bytes_max: 500,
+            publish_bytes_max: 1000,
+            channels_max: 4,
+            ..SessionLimits::default()
+        },
+        namespaces: Arc::clone(&shared.namespaces),
+        verifier: Some(Arc::clone(&shared.verifier)),
+        anonymous: true,
+        origins: Arc::new(Origins::new([], true).expect("a good list")),
+        api_keys: Arc::clone(&shared.api_keys),
+        node: NodeKey(7),
+        board: Arc::new(Board::new()),
+        pages: Arc::new(NoPages),
+        version: "target",
+        started_unix_ms: 0,
+        appwrite: Some(Arc::clone(&shared.appwrite)),
+        grip: Some(GripDesk::new(Arc::clone(&shared.grip))),
+        draining: false,
+    }
+}
+
+fn session(port: u8) -> Session {
+    match port % 7 {
+        0 => Session::client(Admission::Welcome, IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        1 => Session::api(),
+        2 => Session::publisher(),
+        3 => Session::metrics(),
+        4 => Session::zmtp(GripSocket::Pull),
+        5 => Session::zmtp(GripSocket::Sub),
+        _ => Session::zmtp(GripSocket::Rep),
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    out: Vec<u8>,
+    orders: String,
+    ended: bool,
+}
+
+/// None if the session wants to be read no further, which a chunk that has arrived cannot heed.
+fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
+    let (desk, mut session) = (desk(), session(port));
+    let id = ConnId::new(ShardId(0), 1, 1);
+    let (mut out, mut orders) = (Vec::new(), Vec::new());
+    let (mut rest, mut ended) = (wire, false);
+    for &bytes in chunk_bytes.iter().cycle() {
+        let (chunk, further) = rest.split_at(bytes.min(rest.len()));
+        rest = further;
+        let mut fx = Fx::new(&mut out, &mut orders, NOW);
+        session.bytes(id, &mut chunk.to_vec(), &desk, &mut fx);
+        let is_paused = fx.pause == Some(true);
+        ended = fx.end.is_some();
+        if is_paused {
+            return None;
+        }
+        if rest.is_empty() || ended {
+            break;
+        }
+    }
+    let _ = (session.standing(), session.identity(), session.is_over());
+    let orders = format!("{orders:?}");
+    Some(Outcome { out, orders, ended })
+}
+
+/// See the module's head.
+pub fn session_ports(input: &[u8]) {
+    let Some((&[port, chunks @ ..], wire)) = input.split_first_chunk::<4>() else {
+        return;
+    };
+    let chunk_bytes = chunks.map(|bytes| usize::from(bytes).max(1));
+    let whole = feed(port, wire, &[wire.len()]);
+    let cut = feed(port, wire, &chunk_bytes);
+    let bytewise = feed(port, wire, &[1]);
+    // A body that has come with its head needs no `100 Continue`.
+    let asks = |wire: &[u8]| {
+        wire.to_ascii_lowercase()
+            .windows(4)
+            .any(|four| four == b"100-")
+    };
+    if asks(wire) {
+        return;
+    }
+    if let (Some(whole), Some(cut)) = (&whole, &cut) {
+        assert_eq!(cut, whole);
+    }
+    if let (Some(whole), Some(bytewise)) = (&whole, &bytewise) {
+        assert_eq!(bytewise, whole);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each is answered with something good, or waits for an answer that nobody gives.
+    #[test]
+    fn seeds_are_what_they_seem() {
+        for seed in SEEDS {
+            let outcome = feed(seed[0], &seed[4..], &[7]).expect("not paused");
+            let out = String::from_utf8_lossy(&outcome.out);
+            let is_refused = [" 400 ", " 401 ", " 403 ", " 404 ", " 405 ", " 502 "]
+                .iter()
+                .any(|status| out.lines().next().is_some_and(|line| line.contains(status)));
+            let says = !out.is_empty() || outcome.orders != "[]";
+            assert!(says && !is_refused, "{}\n{outcome:?}", seed.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! See `crates/dev/targets/src/appwrite_client.rs`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::appwrite_client(input));

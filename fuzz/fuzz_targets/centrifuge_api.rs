@@ -1,0 +1,3 @@
+//! See `crates/dev/targets/src/centrifuge_api.rs`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::centrifuge_api(input));

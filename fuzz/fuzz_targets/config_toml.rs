@@ -1,0 +1,3 @@
+//! See `crates/dev/targets/src/config_toml.rs`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::config_toml(input));

@@ -1,0 +1,3 @@
+//! See `crates/dev/targets/src/grip_patch.rs`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::grip_patch(input));
