@@ -4,17 +4,20 @@
 //! Input: one byte that selects the port, three chunk lengths (used over and over), then the wire.
 //! Nobody answers what a session asks, so a request that waits for its answer is the last.
 
+use std::fmt::Write as _;
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::{FeedMessage, Platforms};
 use throng_auth::{ApiKeys, KeyConfig, Origins, Verifier};
 use throng_broker::{ChannelOptions, Namespaces, Overflow, Retention};
+use throng_grip::exchange::Rest;
 use throng_grip::routes::parse_routes;
 use throng_metrics::Board;
 use throng_session::{
-    Admission, AppwriteDesk, AppwriteProject, Desk, Fx, GripDesk, GripOptions, GripSocket, Lookup,
-    NodeKey, Outside, Page, Pages, Refused, Session, SessionLimits,
+    Admission, AppwriteDesk, AppwriteProject, Desk, Fx, GripDesk, GripOptions, GripOrder,
+    GripSocket, Lookup, NodeKey, Order, Outside, Page, Pages, Refused, Session, SessionLimits,
 };
 use throng_types::{ConnId, Millis, Now, ShardId};
 
@@ -156,6 +159,28 @@ struct Outcome {
     ended: bool,
 }
 
+/// The orders as text. What a client sends to a backend may be in the order to ask it or in pieces behind
+/// it; the text has it in one.
+fn told(orders: Vec<Order>) -> String {
+    let (mut out, mut uplink, mut is_whole) = (String::new(), Vec::new(), false);
+    for order in orders {
+        match order {
+            Order::Grip(GripOrder::Ask { mut request, .. }) => {
+                uplink.append(&mut request.body);
+                is_whole |= mem::replace(&mut request.rest, Rest::Nothing) == Rest::Nothing;
+                _ = writeln!(out, "{request:?}");
+            }
+            Order::Grip(GripOrder::Send { bytes, .. }) => uplink.extend(bytes),
+            Order::Grip(GripOrder::Finish { .. }) => is_whole = true,
+            other => _ = writeln!(out, "{other:?}"),
+        }
+    }
+    if !uplink.is_empty() || is_whole {
+        _ = write!(out, "{is_whole} {}", uplink.escape_ascii());
+    }
+    out
+}
+
 /// None if the session wants to be read no further, which a chunk that has arrived cannot heed.
 fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     let (desk, mut session) = (desk(), session(port));
@@ -177,7 +202,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
         }
     }
     let _ = (session.standing(), session.identity(), session.is_over());
-    let orders = format!("{orders:?}");
+    let orders = told(orders);
     Some(Outcome { out, orders, ended })
 }
 
@@ -220,7 +245,7 @@ mod tests {
             let is_refused = [" 400 ", " 401 ", " 403 ", " 404 ", " 405 ", " 502 "]
                 .iter()
                 .any(|status| out.lines().next().is_some_and(|line| line.contains(status)));
-            let says = !out.is_empty() || outcome.orders != "[]";
+            let says = !out.is_empty() || !outcome.orders.is_empty();
             assert!(says && !is_refused, "{}\n{outcome:?}", seed.escape_ascii());
         }
     }

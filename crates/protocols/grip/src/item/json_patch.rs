@@ -34,10 +34,10 @@ pub enum PatchFault {
     /// `move` into what is moved.
     #[error("operation {0} moves a place into itself")]
     IntoItself(usize),
-    /// The document would nest deeper than [`DEPTH_MAX`] levels.
+    /// The document would nest deeper than JSON is read.
     #[error("operation {0} nests deeper than {DEPTH_MAX} levels")]
     TooDeep(usize),
-    /// `copy` has added more than [`COPIED_BYTES_MAX`].
+    /// `copy` has added more than a megabyte of JSON.
     #[error("operation {0} copies more than {COPIED_BYTES_MAX} bytes with those before it")]
     TooLarge(usize),
 }
