@@ -26,6 +26,7 @@ mod grip_filters;
 mod grip_instruct;
 mod grip_items;
 mod grip_patch;
+mod grip_proxy;
 mod grip_pushpin_conf;
 mod grip_routes;
 mod grip_zmq;
@@ -79,6 +80,7 @@ targets! {
     grip_instruct,
     grip_items,
     grip_patch,
+    grip_proxy,
     grip_pushpin_conf,
     grip_routes,
     grip_zmq,

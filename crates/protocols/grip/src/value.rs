@@ -6,6 +6,7 @@
 //! JSON has no bytes, so it carries them as base64 under names that end in `-bin`;
 //! tnetstrings have no text, so bytes stand wherever text is meant.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine;
@@ -189,6 +190,8 @@ impl Fields {
             return Ok(Vec::new());
         };
         let mut out: Vec<(String, String)> = Vec::with_capacity(inner.entries.len());
+        // Where each key is: a body may have a hundred thousand, too many to be looked for one by one.
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (key, value) in inner.entries {
             let Some(value) = value.into_text() else {
                 return Err(DocFault::WrongType {
@@ -197,9 +200,12 @@ impl Fields {
                 });
             };
             // Of two keys with one name the later one counts.
-            match out.iter_mut().find(|(other, _)| *other == key) {
+            match places.get(&key).and_then(|&at| out.get_mut(at)) {
                 Some(entry) => entry.1 = value,
-                None => out.push((key, value)),
+                None => {
+                    places.insert(key.clone(), out.len());
+                    out.push((key, value));
+                }
             }
         }
         Ok(out)
