@@ -76,6 +76,10 @@ impl Zmtp {
         }
         for message in messages {
             self.message(id, message, desk, fx);
+            // What came behind the last word is not heard, whether or not it came with it.
+            if fx.end.is_some() {
+                break;
+            }
         }
         if fed.is_err() {
             desk.board.count(Counter::BadRequests);
