@@ -39,6 +39,8 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x06@\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ\x01\x00\x00&34:6:method,12:get-zmq-uris,2:id,1:1,}",
     // A request without an envelope ends the connection, and the one behind it is not answered.
     b"\x06\x40\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ\x00\x02no\x01\x00\x00\x1d25:6:method,12:get-zmq-uris,}",
+    // The body turns out to be broken when the backend was asked already.
+    b"\x00\x05\x05\x20GET / HTTP/1.1\r\nHost:grip\r\nTransfer-Encoding:chunked\r\n\r\n3\r\nabc\r\no",
 ];
 
 const NOW: Now = Now {
@@ -162,23 +164,25 @@ struct Outcome {
 }
 
 /// The orders as text. What a client sends to a backend may be in the order to ask it or in pieces behind
-/// it; the text has it in one.
+/// it; the text has it in one. A backend that was asked before the body turned out to be broken, and then
+/// forgotten, is as one that was never asked.
 fn told(orders: Vec<Order>) -> String {
-    let (mut out, mut uplink, mut is_whole) = (String::new(), Vec::new(), false);
+    let (mut out, mut asked, mut uplink, mut is_whole) = (String::new(), None, Vec::new(), false);
     for order in orders {
         match order {
             Order::Grip(GripOrder::Ask { mut request, .. }) => {
-                uplink.append(&mut request.body);
-                is_whole |= mem::replace(&mut request.rest, Rest::Nothing) == Rest::Nothing;
-                _ = writeln!(out, "{request:?}");
+                uplink = mem::take(&mut request.body);
+                is_whole = mem::replace(&mut request.rest, Rest::Nothing) == Rest::Nothing;
+                asked = Some(request);
             }
             Order::Grip(GripOrder::Send { bytes, .. }) => uplink.extend(bytes),
             Order::Grip(GripOrder::Finish { .. }) => is_whole = true,
+            Order::Grip(GripOrder::Forget { .. }) => asked = None,
             other => _ = writeln!(out, "{other:?}"),
         }
     }
-    if !uplink.is_empty() || is_whole {
-        _ = write!(out, "{is_whole} {}", uplink.escape_ascii());
+    if let Some(request) = asked {
+        _ = write!(out, "{request:?} {is_whole} {}", uplink.escape_ascii());
     }
     out
 }
@@ -238,10 +242,10 @@ pub fn session_ports(input: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Each is answered with something good, or waits for an answer that nobody gives.
+    /// Each but the last is answered with something good, or waits for an answer that nobody gives.
     #[test]
     fn seeds_are_what_they_seem() {
-        for seed in SEEDS {
+        for seed in &SEEDS[..SEEDS.len() - 1] {
             let outcome = feed(seed[0], &seed[4..], &[7]).expect("not paused");
             let out = String::from_utf8_lossy(&outcome.out);
             let is_refused = [" 400 ", " 401 ", " 403 ", " 404 ", " 405 ", " 502 "]
