@@ -1,6 +1,7 @@
 //! One binary for all tests of GRIP.
 
 mod clients;
+mod command;
 mod eventstream;
 mod faults;
 mod holds;
