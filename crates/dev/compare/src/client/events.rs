@@ -21,8 +21,12 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new(body: ResponseBody) -> Self {
+        let endless = Limits {
+            body_bytes_max: u64::MAX,
+            ..Limits::default()
+        };
         Self {
-            body: BodyDecoder::for_response(body, &Limits::default()),
+            body: BodyDecoder::for_response(body, &endless),
             line: Vec::new(),
         }
     }
