@@ -306,7 +306,12 @@ impl<A: App> Running<A> {
                 continue;
             }
             let mut posted = false;
-            while ring.slots() > 0 {
+            loop {
+                // Asked once: room that the reader makes meanwhile must not hide that mail was left.
+                if ring.slots() == 0 {
+                    full = true;
+                    break;
+                }
                 let Some(mail) = self.app.take_mail(to) else {
                     break;
                 };
@@ -315,7 +320,6 @@ impl<A: App> Running<A> {
                 debug_assert!(pushed.is_ok(), "room was checked");
                 posted = true;
             }
-            full |= ring.slots() == 0;
             if posted {
                 bell.ring();
             }
