@@ -89,7 +89,8 @@ const DENY: Step = Step {
     ),
 };
 
-/// All gates. A program that a test needs and that is missing is said first, and fails its test later.
+/// All gates. A program that a test needs and that is missing is said first, and fails its test
+/// later.
 pub(crate) fn ci() -> Result<bool> {
     let root = tree::root()?;
     let script = root.join(INSTALL);

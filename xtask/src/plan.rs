@@ -1,6 +1,7 @@
 //! The plan of the house as tables: which room may use which, and who may use what from outside.
 //!
-//! Owns: every rule about dependencies. Never: reads a manifest; `tidy/edges.rs` does and asks here.
+//! Owns: every rule about dependencies. Never: reads a manifest; `tidy/edges.rs` does and asks
+//! here.
 //!
 //! A room is named by its folder below `crates/`; `core/*` means every room of that floor.
 //! Whoever adds a room adds a row, which is the moment to decide where it belongs.
@@ -24,7 +25,8 @@ pub(crate) const HOUSE: &[Room] = &[
     room("core/types",     &[]),
     room("protocols/*",    &["core/types"]),
 
-    // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub < session`.
+    // Pure logic: each room sees those to its left, `types < auth, config, metrics, broker < hub <
+    // session`.
     room("core/auth",      &["core/types", "protocols/*"]),
     room("core/config",    &["core/types", "protocols/*"]),
     room("core/metrics",   &["core/types", "protocols/*"]),
@@ -32,14 +34,16 @@ pub(crate) const HOUSE: &[Room] = &[
     room("core/hub",       &["core/types", "core/auth", "core/config", "core/metrics", "core/broker", "protocols/*"]),
     room("core/session",   &["core/types", "core/auth", "core/config", "core/metrics", "core/broker", "core/hub", "protocols/*"]),
 
-    // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the hub.
+    // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the
+    // hub.
     room("runtime/sys",    &["core/types"]),
     room("runtime/engine", &["core/types", "runtime/sys"]),
 
     // The other side of a network, each on a thread of its own.
     room("drivers/*",      &["core/*", "protocols/*"]),
 
-    // What users start. The meter shares no code with what it measures, except wire formats and the reactor.
+    // What users start. The meter shares no code with what it measures, except wire formats and the
+    // reactor.
     room("apps/server",    &["core/*", "protocols/*", "runtime/*", "drivers/*"]),
     room("apps/control",   &["core/*", "protocols/*", "runtime/*", "apps/server"]),
     room("apps/doctor",    &["core/types", "core/config", "runtime/sys"]),

@@ -1,4 +1,5 @@
-//! `cargo xtask score`: the shape of the code as a table, to compare with earlier days and other projects.
+//! `cargo xtask score`: the shape of the code as a table, to compare with earlier days and other
+//! projects.
 //!
 //! It judges nothing; `tidy` does. Test code counts as code for sizes, not for `unwrap`.
 

@@ -1,6 +1,7 @@
 //! Rust source reduced to what a check may look at: code without comments, texts and tests.
 //!
-//! Owns: the small lexer. Never: understands Rust; it knows comments, literals, brackets and attributes.
+//! Owns: the small lexer. Never: understands Rust; it knows comments, literals, brackets and
+//! attributes.
 //!
 //! Invariants
 //! - Every reduced form has the length and the line breaks of the original, so places agree.

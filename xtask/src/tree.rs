@@ -226,7 +226,8 @@ mod tests {
         );
     }
 
-    /// The workspace that this test was built from: edges between rooms carry a folder, others do not.
+    /// The workspace that this test was built from: edges between rooms carry a folder, others do
+    /// not.
     #[test]
     fn packages_know_their_rooms_and_edges() {
         let packages = packages(&root().unwrap()).unwrap();

@@ -65,7 +65,8 @@ fn foreign(room: &str, dependency: &Dependency) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// `to` is a folder if it has a `/`, else a package from outside; `#` in front means "for tests".
+    /// `to` is a folder if it has a `/`, else a package from outside; `#` in front means "for
+    /// tests".
     fn edge(from: &str, to: &str) -> Vec<Finding> {
         let name = to.trim_start_matches('#');
         check(&[Package {

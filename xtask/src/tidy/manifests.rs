@@ -1,4 +1,5 @@
-//! What every crate has: the workspace's lints, and in a pure room the clippy file that bans its vices.
+//! What every crate has: the workspace's lints, and in a pure room the clippy file that bans its
+//! vices.
 
 use super::Finding;
 use crate::plan::{self, PURE, UNSAFE};

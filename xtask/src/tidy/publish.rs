@@ -3,8 +3,8 @@
 use super::Finding;
 use crate::tree::Tree;
 
-/// First folders that exist on one machine only. A leading `/` is added at run time, so that this file
-/// does not contain what it looks for.
+/// First folders that exist on one machine only. A leading `/` is added at run time, so that this
+/// file does not contain what it looks for.
 const PRIVATE_FOLDERS: &[&str] = &["home", "Users", "root", "work", "tmp"];
 
 /// Hosts that everybody downloads from, as label and domain (the label empty for the domain

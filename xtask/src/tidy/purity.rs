@@ -1,7 +1,8 @@
-//! Purity: no clock, chance, sockets, threads, files or environment in pure rooms, and `unsafe` in one room.
+//! Purity: no clock, chance, sockets, threads, files or environment in pure rooms, and `unsafe` in
+//! one room.
 //!
-//! Clippy bans the same things by resolved path (`clippy.toml` in each pure room). This check needs no
-//! compilation, also sees types and whole modules, and fails in the second that `tidy` takes.
+//! Clippy bans the same things by resolved path (`clippy.toml` in each pure room). This check needs
+//! no compilation, also sees types and whole modules, and fails in the second that `tidy` takes.
 
 use super::Finding;
 use crate::paths::paths;
@@ -11,7 +12,8 @@ use crate::tree::Tree;
 
 /// A path that pure code may not name, and what to do instead.
 struct Ban {
-    /// Consecutive segments; `Tcp*` covers any ending. A leading `::` means "from the first segment".
+    /// Consecutive segments; `Tcp*` covers any ending. A leading `::` means "from the first
+    /// segment".
     path: &'static str,
     instead: &'static str,
 }

@@ -1,10 +1,12 @@
 //! One connection's protocol: the request, the answer, frames or events.
 //!
-//! Written from RFC 6455 and the event stream format without the project's own parsers, which are what is being checked.
+//! Written from RFC 6455 and the event stream format without the project's own parsers, which are
+//! what is being checked.
 
 use crate::plan::{Layout, Transport};
 
-/// Any 16 bytes will do for a client that wants to be recognised; RFC 6455, section 1.3 has these with their answer.
+/// Any 16 bytes will do for a client that wants to be recognised; RFC 6455, section 1.3 has these
+/// with their answer.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 

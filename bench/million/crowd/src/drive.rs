@@ -1,6 +1,7 @@
 //! `crowd drive`: the run, phase after phase.
 //!
-//! Owns: the server's and the clients' processes. What it saw goes to [`crate::report`], which judges.
+//! Owns: the server's and the clients' processes. What it saw goes to [`crate::report`], which
+//! judges.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -108,7 +109,8 @@ fn say(line: &str) {
     println!("million: {line}");
 }
 
-/// A connection of its own for each question: between two of them a kept one may be closed for its idleness.
+/// A connection of its own for each question: between two of them a kept one may be closed for its
+/// idleness.
 fn metrics() -> Result<String, String> {
     Api::connect(API_PORT)
         .and_then(|mut api| api.ask("GET", "/metrics", ""))

@@ -1,7 +1,7 @@
 //! `crowd hold`: opens connections, keeps them, answers pings and counts what each one gets.
 //!
-//! One thread, one edge-triggered epoll. A connection is eight bytes; what a read left unfinished is kept aside
-//! in a map that is nearly always empty.
+//! One thread, one edge-triggered epoll. A connection is eight bytes; what a read left unfinished
+//! is kept aside in a map that is nearly always empty.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -20,7 +20,8 @@ use crate::conn::{self, Item, Stage};
 use crate::plan::{self, Layout, Meaning, Transport};
 use crate::tally::Tally;
 
-/// Connections that may be between their beginning and the server's answer: few enough for every backlog.
+/// Connections that may be between their beginning and the server's answer: few enough for every
+/// backlog.
 const UNDER_WAY_MAX: u64 = 256;
 /// How long the server may take to hang up on somebody who leaves.
 const GOODBYE: Timespec = Timespec {
@@ -105,8 +106,9 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 impl Crowd {
-    /// Leaves a handful after the other: the next goes when the server has hung up on the one before. Packets of a million ends
-    /// at once overflow the queues of a loopback that both sides share.
+    /// Leaves a handful after the other: the next goes when the server has hung up on the one
+    /// before. Packets of a million ends at once overflow the queues of a loopback that both sides
+    /// share.
     fn leave(&mut self, buffer: &mut [u8]) {
         let mut fds = self.conns.drain(..).filter_map(|conn| conn.fd).peekable();
         while fds.peek().is_some() {
@@ -181,8 +183,8 @@ impl Crowd {
         self.read(index, buffer, flags.intersects(ending));
     }
 
-    /// Reads what there is. A short read has emptied the socket, and more would be a new edge; only an
-    /// end that was told already has to be read until it shows.
+    /// Reads what there is. A short read has emptied the socket, and more would be a new edge; only
+    /// an end that was told already has to be read until it shows.
     fn read(&mut self, index: usize, buffer: &mut [u8], to_the_end: bool) {
         loop {
             let Some(fd) = &self.conns[index].fd else {

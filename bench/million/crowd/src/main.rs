@@ -1,7 +1,7 @@
 //! `crowd`: what runs inside the virtual machine of `bench/million/run` beside the server.
 //!
-//! `crowd drive` starts the server and several `crowd hold`, publishes, samples memory and writes the results.
-//! `crowd hold` opens its share of the connections and counts what each of them gets.
+//! `crowd drive` starts the server and several `crowd hold`, publishes, samples memory and writes
+//! the results. `crowd hold` opens its share of the connections and counts what each of them gets.
 
 mod args;
 mod conn;

@@ -1,6 +1,7 @@
 //! Who is who: the address, the channels and the messages of connection number `n`.
 //!
-//! Everything follows from the number, so that publisher and receivers agree without talking to each other.
+//! Everything follows from the number, so that publisher and receivers agree without talking to
+//! each other.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::str::FromStr;

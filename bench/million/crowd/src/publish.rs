@@ -76,8 +76,8 @@ impl Api {
 
 /// Publishes to every connection's own channel; `done` counts up as it goes.
 ///
-/// One request is under way on each of `lines` connections: the server then finds many at once, which is far
-/// cheaper in emulation than waking both sides for each.
+/// One request is under way on each of `lines` connections: the server then finds many at once,
+/// which is far cheaper in emulation than waking both sides for each.
 pub(crate) fn to_each(
     port: u16,
     connections: u32,

@@ -109,7 +109,8 @@ fn pss(pid: u32) -> u64 {
 
 fn ticks(pid: u32) -> u64 {
     let stat = read(&format!("/proc/{pid}/stat"));
-    // The name in brackets may hold spaces; user and system time are the 12th and 13th words behind it.
+    // The name in brackets may hold spaces; user and system time are the 12th and 13th words behind
+    // it.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let times = rest.split_whitespace().skip(11).take(2);
     times.filter_map(|word| word.parse::<u64>().ok()).sum()

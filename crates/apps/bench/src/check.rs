@@ -1,6 +1,7 @@
 //! `--check 'p99<50ms'`: promises that a run must keep, and the exit codes that tell.
 //!
-//! Owns: the grammar `metric comparator value`, the judgement, the exit codes. Never: computes a figure.
+//! Owns: the grammar `metric comparator value`, the judgement, the exit codes. Never: computes a
+//! figure.
 //!
 //! ```text
 //! check      = metric comparator value
@@ -332,7 +333,8 @@ impl<'de> Deserialize<'de> for Check {
 
 /// Where the figures come from.
 pub trait Facts {
-    /// A figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing was measured.
+    /// A figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
+    /// was measured.
     fn get(&self, metric: Metric) -> Option<f64>;
 }
 
@@ -407,8 +409,8 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The code for a run that came to its end. A saturated generator outranks the checks, since its
-    /// figures mean nothing; a failed check outranks one without data.
+    /// The code for a run that came to its end. A saturated generator outranks the checks, since
+    /// its figures mean nothing; a failed check outranks one without data.
     #[must_use]
     pub fn of_run(outcomes: &[Outcome], generator_valid: bool) -> Self {
         if !generator_valid {

@@ -1,6 +1,7 @@
 //! The measured message: who sent it, where it stands in its channel, when it was due.
 //!
-//! Owns: the layout of the message and finding it again. Never: reads a clock, keeps bytes of a connection.
+//! Owns: the layout of the message and finding it again. Never: reads a clock, keeps bytes of a
+//! connection.
 //!
 //! The layout is ASCII that no text format escapes (letters, digits, `-`, `.`), so a message
 //! survives being a JSON string, an SSE `data:` line, a URL or a bare frame, and is
@@ -11,10 +12,10 @@
 //!     publisher channel  sequence     due in µs     length check padding
 //! ```
 //!
-//! All fields are lower-case hexadecimal of fixed width. The check covers the fields before it, so that
-//! a lookalike in somebody's text is not counted as a delivery. The marker of TCPKali
-//! (`TCPKaliMsgTS-`, 16 hexadecimal digits of wall-clock µs, `.`) is found too, since any
-//! publisher may emit it.
+//! All fields are lower-case hexadecimal of fixed width. The check covers the fields before it, so
+//! that a lookalike in somebody's text is not counted as a delivery. The marker of TCPKali
+//! (`TCPKaliMsgTS-`, 16 hexadecimal digits of wall-clock µs, `.`) is found too, since any publisher
+//! may emit it.
 //!
 //! Invariants
 //! - A message is as long as was asked, and never shorter than [`MESSAGE_BYTES_MIN`].
@@ -168,9 +169,11 @@ pub enum Found {
 }
 
 impl Found {
-    /// Whether the message lies entirely in `bytes`, which were scanned, with its padding untouched.
+    /// Whether the message lies entirely in `bytes`, which were scanned, with its padding
+    /// untouched.
     ///
-    /// Only for whole frames: a stream may not have brought the padding yet. A TCPKali marker is always whole.
+    /// Only for whole frames: a stream may not have brought the padding yet. A TCPKali marker is
+    /// always whole.
     #[must_use]
     pub fn is_whole_in(&self, bytes: &[u8]) -> bool {
         match *self {
@@ -213,7 +216,8 @@ impl Scanner {
         self.scan(frame, &mut on);
     }
 
-    /// Reports every message whose fields lie in `bytes`, and returns how many of the last bytes may be the start of another.
+    /// Reports every message whose fields lie in `bytes`, and returns how many of the last bytes
+    /// may be the start of another.
     ///
     /// The caller keeps these (at most [`CARRY_BYTES_MAX`], mostly none) and puts them before
     /// the bytes that come next.

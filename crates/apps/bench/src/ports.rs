@@ -1,13 +1,14 @@
 //! Where each connection comes from: a plan of (source address, source port, target).
 //!
-//! Owns: the arithmetic of the plan. Never: opens or binds a socket, reads `/proc` (the caller hands in the text).
+//! Owns: the arithmetic of the plan. Never: opens or binds a socket, reads `/proc` (the caller
+//! hands in the text).
 //!
 //! A TCP connection is told apart by its four parts, so one source address can open some 64,000
-//! connections to *each* target. Leaving the choice of port to the kernel loses most of that: a bind to an
-//! address alone reserves a port for all targets at once, and past half of `ip_local_port_range`
-//! every connect searches longer. So ports are planned: the k-th connection has its tuple by division, with no search
-//! and no state. The socket side sets `SO_REUSEADDR` and binds address and port itself; a
-//! chosen port is not bound to `ip_local_port_range`.
+//! connections to *each* target. Leaving the choice of port to the kernel loses most of that: a
+//! bind to an address alone reserves a port for all targets at once, and past half of
+//! `ip_local_port_range` every connect searches longer. So ports are planned: the k-th connection
+//! has its tuple by division, with no search and no state. The socket side sets `SO_REUSEADDR` and
+//! binds address and port itself; a chosen port is not bound to `ip_local_port_range`.
 //!
 //! Invariants
 //! - Two different `k` never get the same tuple.
@@ -49,7 +50,8 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// Reads a comma-separated list of addresses, ranges and prefixes. An address named twice is kept once.
+/// Reads a comma-separated list of addresses, ranges and prefixes. An address named twice is kept
+/// once.
 pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, SourceError> {
     let mut sources = Vec::new();
     for item in text.split(',').map(str::trim) {
@@ -142,7 +144,8 @@ impl PortSpace {
         }
     }
 
-    /// Every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024 unless changed) upward.
+    /// Every port that an ordinary process may bind: from `ip_unprivileged_port_start` (1024 unless
+    /// changed) upward.
     #[must_use]
     pub fn all_unprivileged(unprivileged_start: u16) -> Self {
         Self::new(unprivileged_start.max(1), u16::MAX)
@@ -157,7 +160,8 @@ impl PortSpace {
         self
     }
 
-    /// Leaves out what `ip_local_reserved_ports` names (`8080,9148-9150`, or an empty line). `None` if it cannot be read.
+    /// Leaves out what `ip_local_reserved_ports` names (`8080,9148-9150`, or an empty line). `None`
+    /// if it cannot be read.
     #[must_use]
     pub fn without_reserved(self, proc_text: &str) -> Option<Self> {
         let text = proc_text.trim();
@@ -254,8 +258,8 @@ impl fmt::Display for Shortfall {
 impl std::error::Error for Shortfall {}
 
 impl PortPlan {
-    /// Plans for these sources and targets. The targets' own ports are never used as source ports: on loopback
-    /// a listener may hold them, and a socket could connect to itself.
+    /// Plans for these sources and targets. The targets' own ports are never used as source ports:
+    /// on loopback a listener may hold them, and a socket could connect to itself.
     #[must_use]
     pub fn new(sources: &[IpAddr], targets: &[SocketAddr], space: &PortSpace) -> Self {
         let mut space = space.clone();
@@ -314,8 +318,8 @@ impl PortPlan {
 
     /// What the k-th connection is made of; `None` past the capacity.
     ///
-    /// When a port turns out to be taken by somebody else, use the number of a spare: any `k` between the
-    /// number of connections and the capacity.
+    /// When a port turns out to be taken by somebody else, use the number of a spare: any `k`
+    /// between the number of connections and the capacity.
     #[must_use]
     pub fn tuple(&self, k: u64) -> Option<Tuple> {
         let pairs = self.pairs.len() as u64;

@@ -42,7 +42,8 @@ impl Rng {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// An exponentially distributed number with mean 1: the gap between arrivals of a Poisson process.
+    /// An exponentially distributed number with mean 1: the gap between arrivals of a Poisson
+    /// process.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }

@@ -4,8 +4,8 @@
 //! another, and the search for the highest rate that holds. Never: waits, reads a clock.
 //!
 //! An open loop fixes beforehand when each event is due, and measures from there. A generator that
-//! waits for the server before it sends again measures only the moments at which the server was well
-//! (coordinated omission).
+//! waits for the server before it sends again measures only the moments at which the server was
+//! well (coordinated omission).
 //!
 //! Invariants
 //! - Due times never decrease with the event's number.
@@ -165,7 +165,8 @@ impl Schedule {
         None
     }
 
-    /// How many events have come due when `now_us` have passed, that one included which is due at `now_us`.
+    /// How many events have come due when `now_us` have passed, that one included which is due at
+    /// `now_us`.
     #[must_use]
     pub fn count_until(&self, now_us: u64) -> u64 {
         let mut start_us = 0;
@@ -183,7 +184,8 @@ impl Schedule {
         ((due + 5e-7).floor() as u64 + 1).min(self.count())
     }
 
-    /// The same shape with every rate and bound multiplied: a tenth of the users at a tenth of the rate.
+    /// The same shape with every rate and bound multiplied: a tenth of the users at a tenth of the
+    /// rate.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let phases = self.phases.iter().map(|phase| Phase {

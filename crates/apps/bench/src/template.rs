@@ -1,7 +1,7 @@
 //! Texts with holes: channel names, URLs, first frames, publish bodies.
 //!
-//! Owns: compiling a text once and rendering it into a caller's buffer. Never: chooses a random number
-//! by itself, allocates while rendering.
+//! Owns: compiling a text once and rendering it into a caller's buffer. Never: chooses a random
+//! number by itself, allocates while rendering.
 //!
 //! | hole | becomes |
 //! |---|---|
@@ -31,7 +31,8 @@ use crate::rng::Rng;
 pub enum Place {
     /// A channel name: `n`, `rand`.
     Channel,
-    /// Something one connection sends when it opens (URL, header, first frame): also `channel`, `worker`.
+    /// Something one connection sends when it opens (URL, header, first frame): also `channel`,
+    /// `worker`.
     Connection,
     /// A publish request: everything.
     Publish,
@@ -289,7 +290,8 @@ impl Template {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Where the text depends on `n` alone and in one place: the number that stands there for this `n`.
+    /// Where the text depends on `n` alone and in one place: the number that stands there for this
+    /// `n`.
     ///
     /// Two connections have the same text exactly if they have the same number.
     #[must_use]

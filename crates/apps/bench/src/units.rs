@@ -3,7 +3,8 @@
 //! One reader for scenarios, command lines and checks, so that a unit means the same everywhere.
 //! Counts and rates take k, M and G as powers of 1000; sizes take k, M and G as powers of 1024.
 
-/// A duration in µs: a number and `us`, `ms`, `s`, `m`, `h` or `d`. A bare number is not a duration.
+/// A duration in µs: a number and `us`, `ms`, `s`, `m`, `h` or `d`. A bare number is not a
+/// duration.
 pub fn parse_duration_us(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let factor = match unit {
@@ -27,7 +28,8 @@ pub fn parse_duration_us(text: &str) -> Result<u64, String> {
     whole(number * factor, text)
 }
 
-/// A count: a whole number, or one with `k`, `M` or `G` (1000, 10^6, 10^9). `1_000_000` is read too.
+/// A count: a whole number, or one with `k`, `M` or `G` (1000, 10^6, 10^9). `1_000_000` is read
+/// too.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let (number, unit) = split(&plain)?;
@@ -38,7 +40,8 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     whole(scaled, text)
 }
 
-/// A rate in events per second: a number with or without `k` or `M`, then `/s`, `/m` or `/h`; `/s` may be left out.
+/// A rate in events per second: a number with or without `k` or `M`, then `/s`, `/m` or `/h`; `/s`
+/// may be left out.
 pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
     let (value, per) = text.split_once('/').unwrap_or((text, "s"));
     let (number, unit) = split(value)?;
@@ -55,7 +58,8 @@ pub fn parse_rate_per_s(text: &str) -> Result<f64, String> {
     Ok(number * thousand(unit, text)? / seconds)
 }
 
-/// A size in bytes: a whole number, or one with `k`, `M`, `G` (1024, …), optionally followed by `B` or `iB`.
+/// A size in bytes: a whole number, or one with `k`, `M`, `G` (1024, …), optionally followed by `B`
+/// or `iB`.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let letter = unit.trim_end_matches('B').trim_end_matches('i');

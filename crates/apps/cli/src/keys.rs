@@ -70,7 +70,8 @@ pub(crate) fn faults(auth: &Auth) -> Vec<String> {
     .collect()
 }
 
-/// A secret that can be guessed. The configuration warns of one in its own text, so this is about files.
+/// A secret that can be guessed. The configuration warns of one in its own text, so this is about
+/// files.
 pub(crate) fn warning(auth: &Auth) -> Option<String> {
     let short = |secret: &&throng_config::Secret| secret.len() < HMAC_SECRET_BYTES_MIN;
     auth.hmac_secret_file.as_ref()?;

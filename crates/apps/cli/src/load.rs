@@ -1,4 +1,5 @@
-//! Configuration from this machine: the file, the environment, the flags, and the files that it names.
+//! Configuration from this machine: the file, the environment, the flags, and the files that it
+//! names.
 //!
 //! Owns: the reading, and the text in which problems are told. The checks are `throng-config`'s.
 

@@ -1,7 +1,8 @@
 //! The `throng` binary: arguments in, text and an exit code out.
 //!
-//! Owns: the command line (`args`), one module for each command (`commands`), the exit codes (`exit`)
-//! and how errors look (`failure`). Never: logic that another program could want; that is in the crates below.
+//! Owns: the command line (`args`), one module for each command (`commands`), the exit codes
+//! (`exit`) and how errors look (`failure`). Never: logic that another program could want; that is
+//! in the crates below.
 
 mod args;
 mod commands;

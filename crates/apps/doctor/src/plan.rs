@@ -55,8 +55,8 @@ pub struct Plan {
     pub connections: Option<u64>,
     /// Which end lives here.
     pub role: Role,
-    /// Processes that share the connections evenly; `nofile` and `nr_open` bind each of them. With [`Role::Both`]
-    /// these are the clients: the server is one process and has all connections.
+    /// Processes that share the connections evenly; `nofile` and `nr_open` bind each of them. With
+    /// [`Role::Both`] these are the clients: the server is one process and has all connections.
     pub processes: u64,
     /// Source addresses of the opening end. `None`: every address of this machine, or a single
     /// one over loopback.
@@ -72,8 +72,8 @@ pub struct Plan {
     pub client_user_bytes: u64,
     /// Memory of the kernel per opened connection.
     pub client_kernel_bytes: u64,
-    /// Bytes expected to sit in the kernel's buffers per connection end under load, where a page is the least that
-    /// is counted. Idle connections have none.
+    /// Bytes expected to sit in the kernel's buffers per connection end under load, where a page is
+    /// the least that is counted. Idle connections have none.
     pub buffered_bytes: u64,
 }
 

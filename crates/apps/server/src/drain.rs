@@ -120,7 +120,8 @@ impl ShardApp {
             self.farewell(conn, &Farewell::Drain { reconnect_ms }, conns);
         }
         if last {
-            // Idle connections of the API port have nothing to wait for; busy ones are left to finish.
+            // Idle connections of the API port have nothing to wait for; busy ones are left to
+            // finish.
             let api = conns.sessions().filter(|(_, session)| !session.is_client());
             let api: Vec<ConnId> = api.map(|(id, _)| id).collect();
             for conn in api {

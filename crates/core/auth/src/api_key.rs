@@ -1,7 +1,7 @@
 //! Keys with which backends call the server API.
 //!
-//! Keys are kept and compared as SHA-256 digests, every one of them to the last byte, so that the time
-//! of a check tells nothing about a key, not even its length.
+//! Keys are kept and compared as SHA-256 digests, every one of them to the last byte, so that the
+//! time of a check tells nothing about a key, not even its length.
 
 use std::fmt;
 use std::hint::black_box;
@@ -15,7 +15,8 @@ pub struct Credentials<'a> {
     pub x_api_key: Option<&'a str>,
     /// The header `Authorization`; counts with the scheme `apikey`, and only without `X-API-Key`.
     pub authorization: Option<&'a str>,
-    /// The query parameter `api_key`, already decoded; the last resort, because queries end up in logs.
+    /// The query parameter `api_key`, already decoded; the last resort, because queries end up in
+    /// logs.
     pub query: Option<&'a str>,
 }
 
@@ -64,8 +65,9 @@ impl ApiKeys {
         found
     }
 
-    /// Whether the request may call, by the rules of Centrifugo's server API: the header `X-API-Key`, or
-    /// in its absence `Authorization: apikey KEY`; if that fails, the query parameter `api_key`.
+    /// Whether the request may call, by the rules of Centrifugo's server API: the header
+    /// `X-API-Key`, or in its absence `Authorization: apikey KEY`; if that fails, the query
+    /// parameter `api_key`.
     #[must_use]
     pub fn admit(&self, credentials: Credentials<'_>) -> bool {
         let x_api_key = credentials.x_api_key.filter(|key| !key.is_empty());

@@ -26,7 +26,8 @@ pub struct Claims {
     pub jti: Option<Box<str>>,
     /// When the connection or subscription ends, if that is not `exp`; `Some(None)` for never.
     pub expire_at: Option<Option<u64>>,
-    /// JSON about the connection (in a subscription token: about the subscription) that others may see.
+    /// JSON about the connection (in a subscription token: about the subscription) that others may
+    /// see.
     pub info: Option<Box<str>>,
     /// JSON for the server and its backends, never shown to clients.
     pub meta: Option<Box<str>>,
@@ -77,8 +78,9 @@ pub struct Allow {
 }
 
 impl Claims {
-    /// Whether the token itself opens this channel for subscribing: by `allow`, or because the token
-    /// names it in `channels`, `subs` or `channel`. If not, the channel's own options may still do so.
+    /// Whether the token itself opens this channel for subscribing: by `allow`, or because the
+    /// token names it in `channels`, `subs` or `channel`. If not, the channel's own options may
+    /// still do so.
     #[must_use]
     pub fn may_subscribe(&self, channel: &str) -> bool {
         self.allow
@@ -97,7 +99,8 @@ impl Claims {
             .is_some_and(|allow| covers(&allow.publish, channel))
     }
 
-    /// When the connection or subscription ends unless it is refreshed, in Unix seconds; nothing for never.
+    /// When the connection or subscription ends unless it is refreshed, in Unix seconds; nothing
+    /// for never.
     #[must_use]
     pub fn ends_at_unix_s(&self) -> Option<u64> {
         self.expire_at.unwrap_or(self.exp)
@@ -113,7 +116,8 @@ impl Claims {
 
     /// Refuses a token that is not for this channel, this user, or this connection (its public id).
     ///
-    /// Without the check of the user, a token that one user was given would open the channel to all.
+    /// Without the check of the user, a token that one user was given would open the channel to
+    /// all.
     pub fn check_subscription(
         &self,
         channel: &str,
@@ -255,8 +259,8 @@ struct Flag {
     value: bool,
 }
 
-/// Base64 goes before JSON, as in Centrifugo. What it holds is embedded in JSON later, so bytes that are
-/// not JSON stay base64, as a JSON string.
+/// Base64 goes before JSON, as in Centrifugo. What it holds is embedded in JSON later, so bytes
+/// that are not JSON stay base64, as a JSON string.
 fn json_or_base64(
     json: Option<&RawValue>,
     base64: Option<Box<str>>,

@@ -232,7 +232,8 @@ fn rsa(pem: &str) -> Result<DecodingKey, KeyError> {
     Ok(key)
 }
 
-/// An uncompressed point is a byte and two coordinates (SEC 1 section 2.3.3); its length tells the curve.
+/// An uncompressed point is a byte and two coordinates (SEC 1 section 2.3.3); its length tells the
+/// curve.
 fn ecdsa(pem: &str) -> Result<(Algorithm, DecodingKey), KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_ec_pem(pem.as_bytes()).map_err(|_| KeyError::Ecdsa)?;

@@ -1,16 +1,16 @@
 //! Who may do what: connection and subscription tokens, API keys, and the origins of web pages.
 //!
-//! Owns: the keys, the checks, and the claims that came through them. Never: reads a clock, a file or the
-//! environment (time and key texts are arguments), or keeps state between two checks.
+//! Owns: the keys, the checks, and the claims that came through them. Never: reads a clock, a file
+//! or the environment (time and key texts are arguments), or keeps state between two checks.
 //!
-//! Claims are Centrifugo's (pages "Client JWT authentication" and "Channel JWT authorization"), so that a
-//! backend which makes tokens for it needs no change; `allow` is our own. Tokens are JWS in compact form
-//! (RFC 7515 section 3.1) over JWT claims (RFC 7519).
+//! Claims are Centrifugo's (pages "Client JWT authentication" and "Channel JWT authorization"), so
+//! that a backend which makes tokens for it needs no change; `allow` is our own. Tokens are JWS in
+//! compact form (RFC 7515 section 3.1) over JWT claims (RFC 7519).
 //!
 //! Invariants
 //! - A claim is looked at only after the signature over it was found good.
-//! - The key decides which algorithms count, never the token: each kind of key serves its own family,
-//!   and `none` is not an algorithm here.
+//! - The key decides which algorithms count, never the token: each kind of key serves its own
+//!   family, and `none` is not an algorithm here.
 //! - Bytes from outside never panic.
 
 mod api_key;

@@ -1,7 +1,8 @@
-//! Which web pages may open connections from their visitors' browsers (RFC 6455 section 10.2, RFC 6454).
+//! Which web pages may open connections from their visitors' browsers (RFC 6455 section 10.2, RFC
+//! 6454).
 //!
-//! A browser sends `Origin`; other clients send none and are not bound by this rule, so a request without
-//! the header is for the caller to accept.
+//! A browser sends `Origin`; other clients send none and are not bound by this rule, so a request
+//! without the header is for the caller to accept.
 
 /// The origins that are allowed.
 #[derive(Clone, Debug, Default)]
@@ -50,9 +51,9 @@ impl Origins {
     /// - `http://localhost:*`: any port;
     /// - `*`: every origin, `null` included.
     ///
-    /// With `same_host` a page may also connect to the host that it came from. That rule trusts the header
-    /// `Host`: a server that is safe only because it listens on loopback should do without it, since a hostile
-    /// page can point its own name at 127.0.0.1.
+    /// With `same_host` a page may also connect to the host that it came from. That rule trusts the
+    /// header `Host`: a server that is safe only because it listens on loopback should do without
+    /// it, since a hostile page can point its own name at 127.0.0.1.
     pub fn new<'a>(
         patterns: impl IntoIterator<Item = &'a str>,
         same_host: bool,
@@ -74,9 +75,9 @@ impl Origins {
         Ok(origins)
     }
 
-    /// Whether a page of this origin (header `Origin`) may connect to this host (header `Host`, empty
-    /// if there is none). What is not an origin is allowed by `*` alone, or if it is that host's bare name:
-    /// Tsung and some libraries write that, and no browser does, so no page can.
+    /// Whether a page of this origin (header `Origin`) may connect to this host (header `Host`,
+    /// empty if there is none). What is not an origin is allowed by `*` alone, or if it is that
+    /// host's bare name: Tsung and some libraries write that, and no browser does, so no page can.
     #[must_use]
     pub fn matches(&self, origin: &str, host: &str) -> bool {
         if self.any {
@@ -99,8 +100,8 @@ impl Origins {
     }
 }
 
-/// Whether it is the name in the header `Host`, with or without the port, instead of an origin. `null` is what
-/// browsers write for pages of no origin.
+/// Whether it is the name in the header `Host`, with or without the port, instead of an origin.
+/// `null` is what browsers write for pages of no origin.
 fn is_bare_host(origin: &str, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let name = match host.rsplit_once(':') {
@@ -190,8 +191,8 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     (!host.is_empty() && host.bytes().all(allowed)).then_some((host, port))
 }
 
-/// `Host` leaves the usual port out, and which one that is depends on the page's scheme, since TLS may end
-/// before us.
+/// `Host` leaves the usual port out, and which one that is depends on the page's scheme, since TLS
+/// may end before us.
 fn is_same_host(origin: &Parts<'_>, port: Port, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let Some((host, host_port)) = split_port(&host) else {

@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer};
 
 /// One channel by its name, or every channel that begins in the same way.
 ///
-/// `chat:42` is that channel, `chat:*` every channel of the namespace, `*` every channel. A `*` has its
-/// meaning only at the end; elsewhere it is refused, so that a pattern which was meant to be narrow is never
-/// silently something else.
+/// `chat:42` is that channel, `chat:*` every channel of the namespace, `*` every channel. A `*` has
+/// its meaning only at the end; elsewhere it is refused, so that a pattern which was meant to be
+/// narrow is never silently something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelPattern {
     /// Exactly this name.

@@ -32,7 +32,8 @@ pub enum TokenFault {
     /// From somebody else.
     #[error("token is from another issuer")]
     Issuer,
-    /// For something else: another channel, user or connection, or a subscription instead of a connection.
+    /// For something else: another channel, user or connection, or a subscription instead of a
+    /// connection.
     #[error("token is for another purpose")]
     Purpose,
 }
@@ -46,7 +47,8 @@ pub struct Verifier {
     leeway_s: u64,
 }
 
-/// The header parameters that matter here (RFC 7515 section 4.1). Keys named by a token are never used.
+/// The header parameters that matter here (RFC 7515 section 4.1). Keys named by a token are never
+/// used.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -113,7 +115,8 @@ impl Verifier {
         }
     }
 
-    /// The moment `exp` itself is too late (RFC 7519 section 4.1.4), the moment `nbf` is early enough (4.1.5).
+    /// The moment `exp` itself is too late (RFC 7519 section 4.1.4), the moment `nbf` is early
+    /// enough (4.1.5).
     fn check_time(&self, claims: &Claims, now_unix_s: u64) -> Result<(), TokenFault> {
         if claims
             .exp

@@ -26,7 +26,8 @@ pub struct Draft {
     pub tags: Option<Box<str>>,
     /// Deliver it, but do not keep it; such a publication has no position.
     pub skip_history: bool,
-    /// A second draft with the same key within some minutes is answered like the first and not delivered.
+    /// A second draft with the same key within some minutes is answered like the first and not
+    /// delivered.
     pub idempotency_key: Option<Box<str>>,
 }
 

@@ -272,7 +272,8 @@ impl Home {
         self.evict(now);
     }
 
-    /// Frees history until it is within its budget, from the streams whose turn to expire comes first.
+    /// Frees history until it is within its budget, from the streams whose turn to expire comes
+    /// first.
     fn evict(&mut self, now: Now) {
         while self.history_bytes > self.options.history_bytes_max {
             let Some(Reverse((at, channel))) = self.alarms.pop() else {
@@ -289,7 +290,8 @@ impl Home {
         }
     }
 
-    /// Sets the next alarm of a stream whose alarm has just been taken off the list, or forgets the stream.
+    /// Sets the next alarm of a stream whose alarm has just been taken off the list, or forgets the
+    /// stream.
     fn rearm(&mut self, now: Millis, channel: ChannelName) {
         let retention = self.retention(&channel);
         let Some(stream) = self.streams.get_mut(&channel) else {

@@ -180,7 +180,8 @@ impl Grip {
     }
 }
 
-/// One namespace: what stands before the first `:` of a channel name, and the options of its channels.
+/// One namespace: what stands before the first `:` of a channel name, and the options of its
+/// channels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespace {
     /// 1 to 64 ASCII letters, digits, `-`, `_` and `.`.

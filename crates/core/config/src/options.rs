@@ -42,9 +42,11 @@ section! {
     "engine" Engine {
         /// How many shards, each a thread with its own connections. 0 means one per core.
         "shards" shards: u32, Count, 0, Rule::ANY.range(0, 256).flag("--shards");
-        /// How many connections the kernel may hold for us before we accept them, per listener and shard.
+        /// How many connections the kernel may hold for us before we accept them, per listener and
+        /// shard.
         "backlog" backlog: u32, Count, 4096, Rule::ANY.range(1, 65_535);
-        /// The most that waits for one slow connection, in bytes; then the channel's `slow_consumer` rule applies.
+        /// The most that waits for one slow connection, in bytes; then the channel's
+        /// `slow_consumer` rule applies.
         "out_buffer_bytes_max" out_buffer_bytes_max: u64, Size, MIB, Rule::ANY.range(4 * KIB, GIB);
         /// The most connections of the whole process. 0 means as many as the descriptors allow.
         "connections_max" connections_max: u32, Count, 0, Rule::ANY;
@@ -60,7 +62,8 @@ section! {
         "channels_per_connection" channels_per_connection: u32, Count, 128, Rule::ANY.range(1, 65_535);
         /// The largest message from a client, in bytes.
         "message_bytes_max" message_bytes_max: u64, Size, 64 * KIB, Rule::ANY.range(128, 64 * MIB);
-        /// The most messages a second from one connection, over which it is closed. 0 means no limit.
+        /// The most messages a second from one connection, over which it is closed. 0 means no
+        /// limit.
         "messages_per_second_max" messages_per_second_max: u32, Count, 100, Rule::ANY;
         /// The largest request head (request line and headers), in bytes.
         "head_bytes_max" head_bytes_max: u64, Size, 16 * KIB, Rule::ANY.range(KIB, MIB);
@@ -88,13 +91,15 @@ section! {
 section! {
     /// Heartbeats of SSE and HTTP streaming connections.
     "stream" Stream {
-        /// How often an idle stream carries a sign of life, so that proxies keep it. "0s" sends none.
+        /// How often an idle stream carries a sign of life, so that proxies keep it. "0s" sends
+        /// none.
         "keepalive_interval" keepalive_interval_ms: u64, Duration, 25 * SECOND, Rule::ANY.range(SECOND, HOUR).zero("off");
     }
 }
 
 section! {
-    /// Who may connect and who may use the server API. With nothing set and all addresses on loopback, Throng runs in open mode: everyone on this machine may do everything.
+    /// Who may connect and who may use the server API. With nothing set and all addresses on
+    /// loopback, Throng runs in open mode: everyone on this machine may do everything.
     "auth" Auth {
         /// The secret that signs client tokens (HS256, HS384, HS512); 32 bytes or more.
         "hmac_secret" hmac_secret: Option<Secret>, Opt<SecretText>, None, Rule::ANY.secret().example("\"a long random text\"");
@@ -118,13 +123,15 @@ section! {
         "issuer" issuer: Option<String>, Opt<Text>, None, Rule::ANY.example("\"https://login.example.com\"").unset("any issuer");
         /// Whether clients may connect without a token.
         "anonymous" anonymous: Option<bool>, Opt<Bool>, None, Rule::ANY.example("false").unset(OPEN);
-        /// The web origins whose pages may connect. `*` allows all; without a list, pages of the same host may, and in open mode only pages of this machine (localhost).
+        /// The web origins whose pages may connect. `*` allows all; without a list, pages of the
+        /// same host may, and in open mode only pages of this machine (localhost).
         "allowed_origins" allowed_origins: Vec<String>, List<WebOrigin>, Vec::new(), Rule::ANY;
         /// The keys of the server API, sent as `X-API-Key`.
         "api_keys" api_keys: Vec<Secret>, List<SecretText>, Vec::new(), Rule::ANY.secret();
         /// The file that holds the keys of the server API, one on each line.
         "api_keys_file" api_keys_file: Option<String>, Opt<Text>, None, Rule::ANY.example("\"/etc/throng/api-keys\"");
-        /// Accept addresses that other machines can reach although no keys are set. Everyone who reaches them may use them.
+        /// Accept addresses that other machines can reach although no keys are set. Everyone who
+        /// reaches them may use them.
         "insecure" insecure: bool, Bool, false, Rule::ANY;
     }
 }
@@ -160,15 +167,18 @@ impl Named for SlowConsumer {
 }
 
 section! {
-    /// The options of channels without a namespace. The options of a namespace have the same names, and the same defaults: nothing is inherited from here.
+    /// The options of channels without a namespace. The options of a namespace have the same names,
+    /// and the same defaults: nothing is inherited from here.
     "channel" ChannelOptions {
         /// How many publications the channel keeps. 0 keeps no history.
         "history_size" history_size: u32, Count, 0, Rule::ANY.range(0, 1_000_000);
         /// How long publications are kept. "0s" keeps no history.
         "history_ttl" history_ttl_ms: u64, Duration, 0, Rule::ANY.range(0, 366 * 24 * HOUR);
-        /// Whether clients that come back get what they missed. It needs `history_size` and `history_ttl`.
+        /// Whether clients that come back get what they missed. It needs `history_size` and
+        /// `history_ttl`.
         "recovery" recovery: bool, Bool, false, Rule::ANY;
-        /// What happens to a subscriber whose queue is full: `close` it, `drop-oldest` or keep the `latest-only`.
+        /// What happens to a subscriber whose queue is full: `close` it, `drop-oldest` or keep the
+        /// `latest-only`.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close, Rule::ANY;
         /// Whether clients without a token may subscribe.
         "anonymous_subscribe" anonymous_subscribe: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
@@ -251,13 +261,18 @@ section! {
         "history" history_ms: u64, Duration, 0, Rule::ANY.range(0, 24 * HOUR);
         /// How long one request to Appwrite's API may take.
         "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND, Rule::ANY.range(100, 60 * SECOND);
-        /// How many connections one address may open a minute. The address is the last of `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs are not counted. 0 means no limit.
+        /// How many connections one address may open a minute. The address is the last of
+        /// `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs
+        /// are not counted. 0 means no limit.
         "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY;
-        /// How many messages one connection may send a minute; those beyond are answered with an error. 0 means no limit.
+        /// How many messages one connection may send a minute; those beyond are answered with an
+        /// error. 0 means no limit.
         "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY;
-        /// Whether a refused client gets a close code on which SDKs stop retrying. Appwrite's own server sends none.
+        /// Whether a refused client gets a close code on which SDKs stop retrying. Appwrite's own
+        /// server sends none.
         "close_codes" close_codes: bool, Bool, true, Rule::ANY;
-        /// Whether clients get `Error: Server Error` instead of most reasons, as from an Appwrite in production.
+        /// Whether clients get `Error: Server Error` instead of most reasons, as from an Appwrite
+        /// in production.
         "hide_errors" hide_errors: bool, Bool, false, Rule::ANY;
     }
     lists {
@@ -277,9 +292,11 @@ section! {
 }
 
 section! {
-    /// GRIP: requests go to a backend, which says what to hold and what to stream. It is on when this section is there.
+    /// GRIP: requests go to a backend, which says what to hold and what to stream. It is on when
+    /// this section is there.
     "grip" Grip {
-        /// Address of the HTTP port for publishing (`POST /publish/`). Anyone who reaches it may publish.
+        /// Address of the HTTP port for publishing (`POST /publish/`). Anyone who reaches it may
+        /// publish.
         "http_publish" http_publish: Option<SocketAddr>, Opt<Endpoint>, None, Rule::ANY.example("\"127.0.0.1:5561\"");
         /// Address of the ZeroMQ PULL socket for publishing. Anyone who reaches it may publish.
         "zmq_pull" zmq_pull: Option<SocketAddr>, Opt<Endpoint>, None, Rule::ANY.example("\"tcp://127.0.0.1:5560\"");
@@ -293,31 +310,39 @@ section! {
         "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY;
         /// A file of routes in Pushpin's format, read beside the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None, Rule::ANY.example("\"/etc/pushpin/routes\"");
-        /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set here; what of it has no effect is told by `throng config check` and at the start.
+        /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set
+        /// here; what of it has no effect is told by `throng config check` and at the start.
         "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None, Rule::ANY.example("\"/etc/pushpin/pushpin.conf\"");
-        /// The key of proxies in front. A request whose `Grip-Sig` it signed keeps its `Grip-*` fields, and its answer is passed on untouched.
+        /// The key of proxies in front. A request whose `Grip-Sig` it signed keeps its `Grip-*`
+        /// fields, and its answer is passed on untouched.
         "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None, Rule::ANY.secret().example("\"a long random text\"").unset("nobody in front is trusted");
         /// Whether the field `Pushpin-Route` of a request chooses the route, by its id.
         "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY;
         /// Whether CORS headers are filled in on all routes, whatever the route says.
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
-        /// Whether clients are told what went wrong with a backend on all routes, whatever the route says.
+        /// Whether clients are told what went wrong with a backend on all routes, whatever the
+        /// route says.
         "debug" debug: bool, Bool, false, Rule::ANY;
-        /// What becomes of `X-Forwarded-For`: `append` adds the client's address, `truncate:N` keeps the last N before that. An empty text leaves it as it is.
+        /// What becomes of `X-Forwarded-For`: `append` adds the client's address, `truncate:N`
+        /// keeps the last N before that. An empty text leaves it as it is.
         "forwarded_for" forwarded_for: XffRule, ForwardedFor, XffRule { truncate: None, append: true }, Rule::ANY;
         /// The same for requests that `upstream_key` has signed.
         "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor, XffRule { truncate: None, append: false }, Rule::ANY;
-        /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes' condition `ssl` and for backends. Only for a port that a proxy of yours alone can reach.
+        /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes'
+        /// condition `ssl` and for backends. Only for a port that a proxy of yours alone can reach.
         "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY;
-        /// Whether `X-Forwarded-Proto` tells backends of TLS; one that is not accepted is then removed.
+        /// Whether `X-Forwarded-Proto` tells backends of TLS; one that is not accepted is then
+        /// removed.
         "set_forwarded_proto" set_forwarded_proto: bool, Bool, false, Rule::ANY;
         /// Added to `CDN-Loop` on requests to backends.
         "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None, Rule::ANY.example("\"push.example.com\"");
         /// How long an item waits for the one before it, which its `prev-id` names.
         "message_wait" message_wait_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(0, HOUR);
-        /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers none.
+        /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers
+        /// none.
         "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND, Rule::ANY.range(0, 24 * HOUR);
-        /// The most channels that a backend may hold one client in; more are cut off. 0 means as many as `limits.channels_per_connection`.
+        /// The most channels that a backend may hold one client in; more are cut off. 0 means as
+        /// many as `limits.channels_per_connection`.
         "channels_per_connection" channels_per_connection: u32, Count, 0, Rule::ANY.range(0, 65_535);
         /// Address of a port with Pushpin's metrics alone, without a key.
         "prometheus" prometheus: Option<SocketAddr>, Opt<Endpoint>, None, Rule::ANY.example("\"127.0.0.1:9797\"").unset("they are among those of the API port");
@@ -337,11 +362,13 @@ section! {
         "path" path: String, PathPrefix, String::new(), Rule::ANY.example("\"/\"");
         /// The backends; the first that answers is used.
         "origin" origin: Vec<String>, List<HttpUrl>, Vec::new(), Rule::ANY.example("[\"http://127.0.0.1:9000\"]");
-        /// Whether WebSockets reach the backends as HTTP requests with events. Without it the backends speak WebSocket, with or without the extension `grip`.
+        /// Whether WebSockets reach the backends as HTTP requests with events. Without it the
+        /// backends speak WebSocket, with or without the extension `grip`.
         "over_http" over_http: bool, Bool, false, Rule::ANY;
         /// Goes in front of the channel names that the backends use.
         "channel_prefix" channel_prefix: Option<String>, Opt<Text>, None, Rule::ANY.example("\"site-\"");
-        /// Whether CORS headers that the backends leave out are filled in, so that pages of any origin may ask.
+        /// Whether CORS headers that the backends leave out are filled in, so that pages of any
+        /// origin may ask.
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
         /// Whether clients are told what went wrong with a backend, addresses included.
         "debug" debug: bool, Bool, false, Rule::ANY;

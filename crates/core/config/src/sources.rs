@@ -17,15 +17,16 @@ pub struct ConfigFile {
 /// Everything that a configuration is made from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The file that `grip.pushpin_conf` names, see [`Config::pushpin_conf`]. It stands below our own.
+    /// The file that `grip.pushpin_conf` names, see [`Config::pushpin_conf`]. It stands below our
+    /// own.
     pub pushpin: Option<ConfigFile>,
     /// The file, if there is one.
     pub file: Option<ConfigFile>,
     /// Environment variables. The caller may hand over all: names that do not begin with
     /// `THRONG_` are not looked at, and an empty value counts as not set.
     pub env: Vec<(String, String)>,
-    /// Flags as option paths with values: `("listen.api", "127.0.0.1:9001")`. Of several values for one
-    /// option the last wins; an option that is a list takes them all.
+    /// Flags as option paths with values: `("listen.api", "127.0.0.1:9001")`. Of several values for
+    /// one option the last wins; an option that is a list takes them all.
     pub flags: Vec<(String, String)>,
 }
 

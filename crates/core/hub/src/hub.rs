@@ -71,7 +71,8 @@ pub struct Hub {
     pub(crate) carried: Vec<Arc<Publication>>,
 }
 
-/// Publications that may wait for their members before publishing is refused and mail is left where it is.
+/// Publications that may wait for their members before publishing is refused and mail is left where
+/// it is.
 pub(crate) const WAITING_MAX: usize = 65_536;
 
 impl Hub {

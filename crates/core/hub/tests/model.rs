@@ -1,7 +1,8 @@
 //! Hubs of several shards against a plain model: random subscribers, publishers, mail
 //! delays and fan-out budgets. Nothing may be lost, doubled or out of order.
 //!
-//! A failing seed is printed; replay it with `HUB_SEED=<seed> cargo test -p throng-hub --test model`.
+//! A failing seed is printed; replay it with `HUB_SEED=<seed> cargo test -p throng-hub --test
+//! model`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The cells that one shard counts in.
 //!
 //! Invariants
-//! - A board has exactly one writing thread, the shard's own. So adding is a load and a store and not a
-//!   locked instruction; a second writer would lose counts (and nothing worse).
-//! - Any thread may read at any time. Cells are read one by one: a sum of several cells is not a picture
-//!   of one moment, and each cell on its own is exact.
+//! - A board has exactly one writing thread, the shard's own. So adding is a load and a store and
+//!   not a locked instruction; a second writer would lose counts (and nothing worse).
+//! - Any thread may read at any time. Cells are read one by one: a sum of several cells is not a
+//!   picture of one moment, and each cell on its own is exact.
 //! - Two boards never share a cache line, so that shards do not slow each other down.
 
 use std::sync::atomic::AtomicU64;
@@ -77,7 +77,8 @@ impl Board {
         self.record_many(histogram, us, 1);
     }
 
-    /// Records the same duration several times, for the deliveries of one write pass. For the board's writer only.
+    /// Records the same duration several times, for the deliveries of one write pass. For the
+    /// board's writer only.
     pub fn record_many(&self, histogram: Histogram, us: u64, times: u64) {
         let cells = &self.histograms[histogram.index()];
         raise(&cells.counts[bucket_of(us)], times);

@@ -1,6 +1,7 @@
 //! Fixed buckets for durations in microseconds.
 //!
-//! Invariant: `counts` has one more entry than [`BOUNDS_US`]; the last takes what is longer than all bounds.
+//! Invariant: `counts` has one more entry than [`BOUNDS_US`]; the last takes what is longer than
+//! all bounds.
 
 /// The upper bounds of the buckets, in microseconds and inclusive.
 pub const BOUNDS_US: [u64; 17] = [
@@ -39,9 +40,9 @@ impl Buckets {
         self.sum_us.checked_div(self.count())
     }
 
-    /// The bound under which `permille` of a thousand durations lie: the upper bound of the bucket that holds
-    /// the quantile, so it errs to the long side. None without durations, and when the quantile is
-    /// longer than the last bound.
+    /// The bound under which `permille` of a thousand durations lie: the upper bound of the bucket
+    /// that holds the quantile, so it errs to the long side. None without durations, and when the
+    /// quantile is longer than the last bound.
     #[must_use]
     pub fn quantile_us(&self, permille: u64) -> Option<u64> {
         let count = u128::from(self.count());

@@ -6,8 +6,9 @@ use crate::{Counter, Gauge, Histogram, Label, Totals};
 
 /// Appends `{"version":…,"counters":{…},"gauges":{…},"histograms":{…}}`.
 ///
-/// Names go without their prefix. A metric with a label is an object of its series; a histogram
-/// has `count`, `sum_us`, `mean_us`, `p50_us`, `p90_us` and `p99_us`, which are null when they are unknown.
+/// Names go without their prefix. A metric with a label is an object of its series; a histogram has
+/// `count`, `sum_us`, `mean_us`, `p50_us`, `p90_us` and `p99_us`, which are null when they are
+/// unknown.
 pub fn write_json(totals: &Totals, version: &str, out: &mut String) {
     out.push_str("{\"version\":");
     string(version, out);

@@ -1,10 +1,12 @@
 //! Metrics: every name once, one board of cells per shard, sums, and the texts that tools read.
 //!
 //! Owns: the table of metrics (`names`), counting (`board`), adding up (`totals`), differences
-//! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`, `pushpin`, `reference`).
+//! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`,
+//! `pushpin`, `reference`).
 //!
 //! Never: reads a clock or the process; what is only known outside (memory, descriptors, uptime) is
-//! put into [`Totals`] by whoever asks. Counting takes no lock, allocates nothing and uses no floats.
+//! put into [`Totals`] by whoever asks. Counting takes no lock, allocates nothing and uses no
+//! floats.
 //!
 //! Invariants
 //! - A cell of a [`Board`] has one writer; see there.

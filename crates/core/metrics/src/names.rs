@@ -253,7 +253,8 @@ metrics! {
 }
 
 metrics! {
-    /// How durations are distributed. The names are those of the texts, in seconds; recording is in microseconds.
+    /// How durations are distributed. The names are those of the texts, in seconds; recording is in
+    /// microseconds.
     Histogram {
         "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }
     }

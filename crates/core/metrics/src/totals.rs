@@ -36,7 +36,8 @@ impl Totals {
         }
     }
 
-    /// Adds up boards. What no shard knows (memory, descriptors, uptime) is still zero: see [`Totals::set`].
+    /// Adds up boards. What no shard knows (memory, descriptors, uptime) is still zero: see
+    /// [`Totals::set`].
     pub fn sum<B: AsRef<Board>>(boards: impl IntoIterator<Item = B>) -> Self {
         let mut totals = Self::new();
         for board in boards {
@@ -84,7 +85,8 @@ impl Totals {
         &self.histograms[histogram.index()]
     }
 
-    /// The sum over all series of the metric that `any` belongs to: all refusals, whatever the reason.
+    /// The sum over all series of the metric that `any` belongs to: all refusals, whatever the
+    /// reason.
     #[must_use]
     pub fn counter_all(&self, any: Counter) -> u64 {
         let series = Counter::ALL
@@ -93,7 +95,8 @@ impl Totals {
         series.fold(0, |sum, &counter| sum.wrapping_add(self.counter(counter)))
     }
 
-    /// The sum over all series of the metric that `any` belongs to: all connections, whatever the transport.
+    /// The sum over all series of the metric that `any` belongs to: all connections, whatever the
+    /// transport.
     #[must_use]
     pub fn gauge_all(&self, any: Gauge) -> u64 {
         let series = Gauge::ALL.iter().filter(|gauge| gauge.name() == any.name());

@@ -100,7 +100,8 @@ pub struct Fx<'a> {
     pub deadline: Option<Option<Millis>>,
     /// Whether and how the connection ends.
     pub end: Option<End>,
-    /// `Some(true)`: from now on deliveries wait. `Some(false)`: `out` goes before what waits, and all leaves.
+    /// `Some(true)`: from now on deliveries wait. `Some(false)`: `out` goes before what waits, and
+    /// all leaves.
     pub hold: Option<bool>,
     /// `Some(true)`: nothing more is read from the peer, until `Some(false)`.
     pub pause: Option<bool>,

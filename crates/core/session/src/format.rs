@@ -30,7 +30,8 @@ pub const UNI_WS: Format = format(4);
 pub const UNI_SSE: Format = format(5);
 /// `/connection/uni_http_stream`: a bare push, a line in a chunk.
 pub const UNI_HTTP: Format = format(6);
-/// `/sse` with several channels: the id is the place in all of them, so each connection has its own.
+/// `/sse` with several channels: the id is the place in all of them, so each connection has its
+/// own.
 pub const SSE_MANY: Format = format(12);
 /// `/stream` with several channels.
 pub const STREAM_MANY: Format = format(13);

@@ -23,8 +23,8 @@ use crate::session::first_beat;
 use crate::standing::Farewell;
 use crate::{Desk, Identity, centrifuge};
 
-/// How long after its end a token is still good for the connection or subscription that it
-/// opened, in seconds. SDKs fetch the next one when the time that they were told is over, not before
+/// How long after its end a token is still good for the connection or subscription that it opened,
+/// in seconds. SDKs fetch the next one when the time that they were told is over, not before
 /// (Centrifugo waits as long, `expired_close_delay`).
 const REFRESH_GRACE_S: u64 = 25;
 
@@ -135,7 +135,8 @@ impl Ws {
         }
     }
 
-    /// How long a token's end may be overstayed, in seconds. Who cannot refresh has nothing to wait for.
+    /// How long a token's end may be overstayed, in seconds. Who cannot refresh has nothing to wait
+    /// for.
     const fn grace_s(&self) -> u64 {
         match self.mode {
             Mode::Centrifuge => REFRESH_GRACE_S,
@@ -222,7 +223,8 @@ impl Ws {
     pub(crate) fn alive(&mut self, desk: &Desk, fx: &mut Fx<'_>) {
         if self.awaits_pong {
             self.awaits_pong = false;
-            // The ping was sent when the last beat was due; the wait for the answer is part of the interval.
+            // The ping was sent when the last beat was due; the wait for the answer is part of the
+            // interval.
             let waited_ms = desk.limits.pong_timeout_ms;
             self.beat_at =
                 Millis(self.beat_at.0.saturating_sub(waited_ms)) + desk.limits.ping_interval_ms;
@@ -402,7 +404,8 @@ impl Ws {
         }
         desk.board.count(farewell.counter());
         let code = match farewell {
-            // "Service restart": come back after a random while (RFC 6455, registry of close codes).
+            // "Service restart": come back after a random while (RFC 6455, registry of close
+            // codes).
             Farewell::Drain { .. } if self.mode == Mode::Plain => 1012,
             _ => farewell.code(),
         };

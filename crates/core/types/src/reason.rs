@@ -51,7 +51,8 @@ pub enum Disconnect {
 }
 
 impl Disconnect {
-    /// The code, also used as the WebSocket close code. 3000 to 3499 mean "come back", 3500 to 3999 "stay away".
+    /// The code, also used as the WebSocket close code. 3000 to 3499 mean "come back", 3500 to 3999
+    /// "stay away".
     #[must_use]
     pub const fn code(self) -> u16 {
         match self {

@@ -8,14 +8,16 @@ use crate::suite::Suite;
 /// Measure Throng and its peers side by side on this machine, and print one Markdown table
 ///
 /// The peers are fetched by apt-get, npm and pip into target/compare; nothing is installed outside
-/// it. Pushpin alone must be installed: its programs look for each other. A machine that does something else meanwhile spoils the figures.
+/// it. Pushpin alone must be installed: its programs look for each other. A machine that does
+/// something else meanwhile spoils the figures.
 #[derive(Debug, clap::Parser)]
 #[command(name = "throng-compare", version)]
 pub(crate) struct Args {
     /// Compare what holds streams for a backend by GRIP: Throng and Pushpin
     #[arg(long)]
     grip: bool,
-    /// Measure these alone: throng, throng-all, nchan, bun, socketify; with --grip: throng, throng-all, pushpin
+    /// Measure these alone: throng, throng-all, nchan, bun, socketify; with --grip: throng,
+    /// throng-all, pushpin
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Take these measurements alone

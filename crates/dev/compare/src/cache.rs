@@ -1,4 +1,5 @@
-//! The folder for fetched peers and for what servers write while they run, and the way to run other programs.
+//! The folder for fetched peers and for what servers write while they run, and the way to run other
+//! programs.
 //!
 //! Owns: `target/compare` of this checkout. Never: writes outside it.
 

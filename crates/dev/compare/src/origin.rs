@@ -1,10 +1,13 @@
-//! The backend behind a proxy: it has event streams held, and says how often each came back for what it missed.
+//! The backend behind a proxy: it has event streams held, and says how often each came back for
+//! what it missed.
 //!
-//! Owns: its listener, and the time of every link that was followed. It runs in this process, so that its CPU time is not
-//! the server's.
+//! Owns: its listener, and the time of every link that was followed. It runs in this process, so
+//! that its CPU time is not the server's.
 //!
-//! - `/events?channel=C` is held as a stream of the channel C, with a keep-alive as in Pushpin's own example of a million.
-//! - `/reliable?channel=C&id=N&timeout=S` is held with a link of its own, to be followed after S quiet seconds at the latest.
+//! - `/events?channel=C` is held as a stream of the channel C, with a keep-alive as in Pushpin's
+//!   own example of a million.
+//! - `/reliable?channel=C&id=N&timeout=S` is held with a link of its own, to be followed after S
+//!   quiet seconds at the latest.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -62,8 +65,8 @@ impl Origin {
         self.lock().clear();
     }
 
-    /// How many of the streams 0 to `streams` let no more than `gap` pass between two times that they asked, from their first
-    /// time until now.
+    /// How many of the streams 0 to `streams` let no more than `gap` pass between two times that
+    /// they asked, from their first time until now.
     pub(crate) fn punctual(&self, streams: usize, gap: Duration) -> usize {
         let now = Instant::now();
         let asked = self.lock();
@@ -83,7 +86,8 @@ impl Origin {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers one request after the other, until the proxy hangs up or says what we do not understand.
+    /// Answers one request after the other, until the proxy hangs up or says what we do not
+    /// understand.
     fn serve(&self, mut stream: TcpStream) -> Result<()> {
         stream.set_nodelay(true)?;
         let (mut input, mut piece) = (Vec::new(), [0; 4096]);

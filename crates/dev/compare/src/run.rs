@@ -1,7 +1,7 @@
 //! The order of a run: round by round, measurement by measurement, peer by peer.
 //!
-//! Peers take turns within each measurement, so that whatever else the machine does in these minutes
-//! meets all of them.
+//! Peers take turns within each measurement, so that whatever else the machine does in these
+//! minutes meets all of them.
 
 use std::process::Command;
 
@@ -57,7 +57,8 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Tries again where a server loses a connection: what some do now and then must not leave the table empty.
+    /// Tries again where a server loses a connection: what some do now and then must not leave the
+    /// table empty.
     fn attempts(&self, peer: &dyn Peer, scenario: Scenario) -> Result<(String, Samples)> {
         for _ in 1..ATTEMPTS {
             match self.measure(peer, scenario) {

@@ -10,7 +10,8 @@ use crate::witness::Witness;
 struct Track {
     /// The newest place that came.
     last: usize,
-    /// Up to this place only publications with a position are owed: they were missed, and recovered.
+    /// Up to this place only publications with a position are owed: they were missed, and
+    /// recovered.
     recovered_to: usize,
     active: bool,
 }

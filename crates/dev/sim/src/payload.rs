@@ -17,7 +17,8 @@ pub(crate) enum Got<'a> {
     Json(&'a Value),
 }
 
-/// Data of about a random size that carry a number. `json` for publishers that can send nothing else.
+/// Data of about a random size that carry a number. `json` for publishers that can send nothing
+/// else.
 pub(crate) fn make(n: u64, json: bool, rng: &mut Rng) -> Vec<u8> {
     let pad = "x".repeat(rng.pick(&[0, 5, 30, 130, 300]));
     match rng.below(if json { 1 } else { 4 }) {

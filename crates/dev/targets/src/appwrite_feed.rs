@@ -1,4 +1,5 @@
-//! Events of Appwrite's feed: both layouts of a frame are the same JSON, and receivers get ids that fit.
+//! Events of Appwrite's feed: both layouts of a frame are the same JSON, and receivers get ids that
+//! fit.
 
 use serde_json::Value;
 use throng_appwrite::{

@@ -1,4 +1,5 @@
-//! `Origin` headers against an allow-list: no page of another site gets in, and a list is read or refused.
+//! `Origin` headers against an allow-list: no page of another site gets in, and a list is read or
+//! refused.
 //!
 //! Input: an origin, a host, a pattern, with NUL bytes between them.
 

@@ -1,4 +1,5 @@
-//! Bodies of the server API, in each of its three forms: calls that are read hold data that can go out.
+//! Bodies of the server API, in each of its three forms: calls that are read hold data that can go
+//! out.
 //!
 //! Input: one byte that selects the method, then the body.
 

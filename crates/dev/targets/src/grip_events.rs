@@ -1,5 +1,5 @@
-//! WebSocket-over-HTTP: events that are read are written as they were read, and control messages hold
-//! what a client's connection bears.
+//! WebSocket-over-HTTP: events that are read are written as they were read, and control messages
+//! hold what a client's connection bears.
 //!
 //! Input: a body of events; messages with the prefix `c:` are control messages.
 

@@ -1,5 +1,5 @@
-//! Backends' responses as instructions: limits hold, nothing of GRIP reaches the client, and no field
-//! breaks out of its line.
+//! Backends' responses as instructions: limits hold, nothing of GRIP reaches the client, and no
+//! field breaks out of its line.
 //!
 //! Input: a response, with its body behind it.
 

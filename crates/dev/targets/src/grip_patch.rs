@@ -1,5 +1,5 @@
-//! `body-patch` on a held body: the result is JSON, or the body as it was, and is never larger than a
-//! patch of that length can pay for.
+//! `body-patch` on a held body: the result is JSON, or the body as it was, and is never larger than
+//! a patch of that length can pay for.
 //!
 //! Input: the held body, a NUL byte, the operations.
 

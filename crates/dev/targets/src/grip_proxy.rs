@@ -1,7 +1,8 @@
-//! Requests on their way to a backend, and links on their way back: a client cannot pass for the proxy,
-//! and a link on the same origin is a path without dots.
+//! Requests on their way to a backend, and links on their way back: a client cannot pass for the
+//! proxy, and a link on the same origin is a path without dots.
 //!
-//! Input: the rule for `X-Forwarded-For`, a link, then a request's head, with NUL bytes between them.
+//! Input: the rule for `X-Forwarded-For`, a link, then a request's head, with NUL bytes between
+//! them.
 
 use throng_grip::headers::{Header, HeaderRef, is_grip};
 use throng_grip::hold::{LinkTarget, resolve_link};

@@ -1,5 +1,5 @@
-//! Pushpin's `routes` file: each line is a route or a fault, a route can be used, and a request that
-//! fits its condition finds one.
+//! Pushpin's `routes` file: each line is a route or a fault, a route can be used, and a request
+//! that fits its condition finds one.
 
 use throng_grip::routes::{Domain, Protocol, Route, Routes, parse_route_line, parse_routes};
 

@@ -1,5 +1,5 @@
-//! Any bytes to a ZMTP connection: what it reports and answers does not depend on how they were cut,
-//! limits hold, and messages can be sent on.
+//! Any bytes to a ZMTP connection: what it reports and answers does not depend on how they were
+//! cut, limits hold, and messages can be sent on.
 //!
 //! Input: one byte of options, four chunk lengths (used over and over), then the wire.
 

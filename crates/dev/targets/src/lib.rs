@@ -1,8 +1,9 @@
 //! What fuzzers run: one function for each thing that reads bytes from outside.
 //!
-//! Each target lives in a file of its own and takes any bytes: it panics if the code under test breaks a
-//! promise, and returns otherwise. `fuzz/` hands them to libFuzzer; [`drive`] runs them with a small
-//! mutator of our own in ordinary tests. Never: clocks, randomness, files. The same bytes do the same again.
+//! Each target lives in a file of its own and takes any bytes: it panics if the code under test
+//! breaks a promise, and returns otherwise. `fuzz/` hands them to libFuzzer; [`drive`] runs them
+//! with a small mutator of our own in ordinary tests. Never: clocks, randomness, files. The same
+//! bytes do the same again.
 //!
 //! Who adds a target adds a file, a line in each of the two lists below, and what the test
 //! `fuzz_has_every_target` asks for.

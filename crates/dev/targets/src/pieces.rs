@@ -2,8 +2,8 @@
 
 use serde::de::IgnoredAny;
 
-/// Cuts at NUL bytes, which texts do not need, so that mutations of one part leave the others alone.
-/// The last part takes what is left; missing parts are empty.
+/// Cuts at NUL bytes, which texts do not need, so that mutations of one part leave the others
+/// alone. The last part takes what is left; missing parts are empty.
 pub(crate) fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
     let mut all = input.splitn(N, |&byte| byte == 0);
     std::array::from_fn(|_| all.next().unwrap_or_default())

@@ -1,5 +1,5 @@
-//! Any bytes to a connection of each port: it never panics, and what it says and orders does not depend
-//! on how they were cut.
+//! Any bytes to a connection of each port: it never panics, and what it says and orders does not
+//! depend on how they were cut.
 //!
 //! Input: one byte that selects the port, three chunk lengths (used over and over), then the wire.
 //! Nobody answers what a session asks, so a request that waits for its answer is the last.
@@ -163,9 +163,9 @@ struct Outcome {
     ended: bool,
 }
 
-/// The orders as text. What a client sends to a backend may be in the order to ask it or in pieces behind
-/// it; the text has it in one. A backend that was asked before the body turned out to be broken, and then
-/// forgotten, is as one that was never asked.
+/// The orders as text. What a client sends to a backend may be in the order to ask it or in pieces
+/// behind it; the text has it in one. A backend that was asked before the body turned out to be
+/// broken, and then forgotten, is as one that was never asked.
 fn told(orders: Vec<Order>) -> String {
     let (mut out, mut asked, mut uplink, mut is_whole) = (String::new(), None, Vec::new(), false);
     for order in orders {

@@ -1,8 +1,8 @@
 //! A strict reader of the Prometheus text format, version 0.0.4.
 //!
 //! Stricter than scrapers are: `# HELP` and `# TYPE` stand before their samples, a metric's samples
-//! stand together, no series comes twice, counters end in `_total` and do not fall below zero, and a
-//! histogram's buckets rise to its count.
+//! stand together, no series comes twice, counters end in `_total` and do not fall below zero, and
+//! a histogram's buckets rise to its count.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,9 @@
-//! What black-box tests need: the real binary, other people's clients, and a network that can be cut.
+//! What black-box tests need: the real binary, other people's clients, and a network that can be
+//! cut.
 //!
-//! Owns: the processes that it starts, each ended with the value that stands for it. Never: measures
-//! time, or waits without a condition and a deadline. Everything listens on loopback, on ports that
-//! the kernel chose, and keeps its files below `target/` or in a temporary folder.
+//! Owns: the processes that it starts, each ended with the value that stands for it. Never:
+//! measures time, or waits without a condition and a deadline. Everything listens on loopback, on
+//! ports that the kernel chose, and keeps its files below `target/` or in a temporary folder.
 //!
 //! What a test needs and does not find fails it with a sentence that says what to install.
 

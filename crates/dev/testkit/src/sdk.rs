@@ -1,4 +1,5 @@
-//! Scripts that drive other people's clients: orders go in as lines, events come out as lines of JSON.
+//! Scripts that drive other people's clients: orders go in as lines, events come out as lines of
+//! JSON.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -75,7 +76,8 @@ impl Sdk {
         self.orders
     }
 
-    /// Gives an order and waits for what comes of it: `done` with its fields, or `failed` with code and message.
+    /// Gives an order and waits for what comes of it: `done` with its fields, or `failed` with code
+    /// and message.
     #[track_caller]
     pub fn result(&mut self, name: &str, fields: &Value) -> Value {
         let id = self.order(name, fields);

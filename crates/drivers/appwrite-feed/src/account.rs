@@ -169,7 +169,8 @@ impl AccountApi {
             .header("accept", "application/json");
         request = match &lookup.credential {
             Credential::Session(session) => {
-                // Both ways in which SDKs send it: what is not fit for a cookie is fit for the other.
+                // Both ways in which SDKs send it: what is not fit for a cookie is fit for the
+                // other.
                 let cookies = serde_json::json!({ format!("a_session_{project}"): &**session });
                 request
                     .header("cookie", format!("a_session_{project}={session}"))

@@ -26,7 +26,8 @@ struct Entry {
 /// See the module's head.
 pub(crate) struct Cache {
     entries: HashMap<Key, Entry>,
-    /// In the order in which they were put in; those that were replaced since stay until their turn.
+    /// In the order in which they were put in; those that were replaced since stay until their
+    /// turn.
     order: VecDeque<(u64, Key)>,
     entries_max: usize,
     puts: u64,

@@ -6,8 +6,8 @@
 //! Rule for "full": a question beyond the bound is refused, and its client told to come back.
 //!
 //! An answer may be older than a change that the feed has told of meanwhile. So every change of a
-//! user is noted ([`Directory::changed`]) before the shards hear of it, and an answer whose question
-//! began before it is thrown away and asked for again.
+//! user is noted ([`Directory::changed`]) before the shards hear of it, and an answer whose
+//! question began before it is thrown away and asked for again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,8 @@ use crate::{AccountApi, Feed, Meter};
 const TRIES: usize = 3;
 /// Between two looks of an idle thread whether the server has ended.
 const LOOK: Duration = Duration::from_secs(1);
-/// Changes that are remembered; the oldest are of no use once every question from before them is answered.
+/// Changes that are remembered; the oldest are of no use once every question from before them is
+/// answered.
 const CHANGES_MAX: usize = 4096;
 
 /// Bounds of a directory.

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use throng_metrics::{Board, Counter, Gauge};
 
-/// See the module's head. Counted are events and questions, not deliveries, so the lock is rarely asked for.
+/// See the module's head. Counted are events and questions, not deliveries, so the lock is rarely
+/// asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Mutex<Arc<Board>>>);
 

@@ -1,7 +1,8 @@
 //! The thread that listens to Appwrite's Redis.
 //!
 //! Redis keeps nothing for subscribers, so a lost connection loses events: that is logged, counted,
-//! and told to the shards as a new beginning. It is made again with pauses that grow up to ten seconds.
+//! and told to the shards as a new beginning. It is made again with pauses that grow up to ten
+//! seconds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

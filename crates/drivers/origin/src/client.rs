@@ -219,7 +219,8 @@ impl Client {
 }
 
 impl Client {
-    /// Takes a request whose answer is of no interest; it goes on whatever happens to whoever asked.
+    /// Takes a request whose answer is of no interest; it goes on whatever happens to whoever
+    /// asked.
     ///
     /// # Errors
     /// [`OriginFault::Busy`] if there is no room.

@@ -16,7 +16,8 @@ pub const CONSOLE: &str = "console";
 /// later, by [`ConnectRequest::subscriptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectRequest {
-    /// The project; [`CONSOLE`] if the URL names none. A header `X-Appwrite-Project` goes before it.
+    /// The project; [`CONSOLE`] if the URL names none. A header `X-Appwrite-Project` goes before
+    /// it.
     pub project: String,
     /// The channels as asked for, without duplicates, before accounts are rewritten.
     pub channels: Vec<String>,

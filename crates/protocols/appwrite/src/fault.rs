@@ -3,9 +3,10 @@
 //! Owns: every code and text, whether a fault ends the connection, and the WebSocket close code
 //! that Appwrite leaves out. Never: sends anything.
 //!
-//! Appwrite answers every upgrade with 101, then sends the frame and drops the connection without
-//! a close frame; a browser reports that as 1006, and SDKs from 21.3 on stop retrying only on 1008.
-//! So a refused client comes back once a second for ever, unless [`RefusalStyle::close_codes`] is on.
+//! Appwrite answers every upgrade with 101, then sends the frame and drops the connection without a
+//! close frame; a browser reports that as 1006, and SDKs from 21.3 on stop retrying only on 1008.
+//! So a refused client comes back once a second for ever, unless [`RefusalStyle::close_codes`] is
+//! on.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! Which pages and apps may connect to a project.
 //!
-//! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may; the
-//! console asks nobody; a page's host must match one of the project's platforms, whatever its port;
-//! any other scheme must be on the list of schemes.
+//! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may;
+//! the console asks nobody; a page's host must match one of the project's platforms, whatever its
+//! port; any other scheme must be on the list of schemes.
 
 use crate::Fault;
 use crate::connect::CONSOLE;

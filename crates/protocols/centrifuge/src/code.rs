@@ -1,6 +1,7 @@
 //! The codes with which a single command fails while the connection lives on.
 //!
-//! Codes for the end of a subscription or a connection are in `throng_types` ([`throng_types::Unsubscribe`],
+//! Codes for the end of a subscription or a connection are in `throng_types`
+//! ([`throng_types::Unsubscribe`],
 //! [`throng_types::Disconnect`]).
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! What a client sends: commands, several to a frame, borrowed from the frame's bytes.
 //!
-//! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an empty
-//! string, and the session refuses it.
+//! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an
+//! empty string, and the session refuses it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -115,8 +115,8 @@ pub enum Request<'a> {
 
 /// Reads the commands of one frame: one JSON object a line.
 ///
-/// The first [`Malformed`] is the last item, because the connection ends with it. Empty lines count for
-/// nothing, but a frame of nothing else is [`Malformed::Empty`].
+/// The first [`Malformed`] is the last item, because the connection ends with it. Empty lines count
+/// for nothing, but a frame of nothing else is [`Malformed::Empty`].
 pub fn commands(frame: &[u8]) -> Commands<'_> {
     Commands {
         rest: Some(frame),

@@ -1,7 +1,7 @@
 //! Appending JSON to a buffer, and the few lenient readers that the protocol asks for.
 //!
-//! Written by hand because one publication is encoded for every format and deliveries are the hot path:
-//! no intermediate value, no allocation but the caller's buffer.
+//! Written by hand because one publication is encoded for every format and deliveries are the hot
+//! path: no intermediate value, no allocation but the caller's buffer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,8 @@ pub fn append_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends `payload` as one JSON value: JSON as it stands, text as a string, bytes as a base64 string.
+/// Appends `payload` as one JSON value: JSON as it stands, text as a string, bytes as a base64
+/// string.
 pub fn append_payload(payload: &Payload, out: &mut Vec<u8>) {
     match payload.kind {
         PayloadKind::Json => append_json(&payload.bytes, out),
@@ -69,8 +70,8 @@ pub fn payload_of(bytes: Vec<u8>) -> Payload {
 
 /// Appends a JSON value that somebody else wrote, without the line breaks between its tokens.
 ///
-/// Inside strings JSON has line breaks only in escaped form (RFC 8259 section 7), so a raw one is always
-/// white space, and tokens that white space alone separates do not exist: nothing can merge.
+/// Inside strings JSON has line breaks only in escaped form (RFC 8259 section 7), so a raw one is
+/// always white space, and tokens that white space alone separates do not exist: nothing can merge.
 pub(crate) fn append_json(json: &[u8], out: &mut Vec<u8>) {
     let mut rest = json;
     while let Some(at) = memchr2(b'\n', b'\r', rest) {

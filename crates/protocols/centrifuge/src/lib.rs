@@ -7,8 +7,8 @@
 //! "Client protocol", "Unidirectional protocol", "Codes" and "Server API".
 //!
 //! Invariants
-//! - Every encoder appends exactly one JSON object without a raw `\n` or `\r`, so that the caller may
-//!   join several with `\n` in one frame, or put one behind `data:` in an event stream.
+//! - Every encoder appends exactly one JSON object without a raw `\n` or `\r`, so that the caller
+//!   may join several with `\n` in one frame, or put one behind `data:` in an event stream.
 //! - Bytes from outside never panic; a frame that breaks the protocol is [`Malformed`], for which
 //!   the connection is closed with code 3501.
 

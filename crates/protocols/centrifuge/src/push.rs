@@ -1,8 +1,9 @@
 //! What the server sends unasked.
 //!
-//! A bidirectional transport carries replies, so a push is wrapped: `{"push":{..}}`. A unidirectional one
-//! (`uni_websocket`, `uni_sse`, `uni_http_stream`) carries bare pushes, begins with `{"connect":{..}}`
-//! and has `{}` as its ping (page "Unidirectional protocol"). The parameter `bidirectional` chooses.
+//! A bidirectional transport carries replies, so a push is wrapped: `{"push":{..}}`. A
+//! unidirectional one (`uni_websocket`, `uni_sse`, `uni_http_stream`) carries bare pushes, begins
+//! with `{"connect":{..}}` and has `{}` as its ping (page "Unidirectional protocol"). The parameter
+//! `bidirectional` chooses.
 
 use throng_types::{Payload, Position, Publication};
 

@@ -289,8 +289,8 @@ fn append_publications(publications: &[Arc<Publication>], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// One publication. Its time stays here: the reference server does not send it, and most SDKs would not
-/// show it.
+/// One publication. Its time stays here: the reference server does not send it, and most SDKs would
+/// not show it.
 pub(crate) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
     let mut object = Object::open(out);
     append_payload(&publication.payload, object.value("data"));

@@ -1,7 +1,7 @@
 //! The larger requests of the client protocol, borrowed from the frame's bytes.
 //!
-//! Unknown fields are ignored, because the protocol grows by fields that both sides negotiate; `null`
-//! means the default.
+//! Unknown fields are ignored, because the protocol grows by fields that both sides negotiate;
+//! `null` means the default.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,15 +32,17 @@ pub struct Connect<'a> {
     /// Its version.
     #[serde(borrow, deserialize_with = "text")]
     pub version: Cow<'a, str>,
-    /// Connection features that the client supports, as bits; the server answers with those it enabled.
+    /// Connection features that the client supports, as bits; the server answers with those it
+    /// enabled.
     #[serde(deserialize_with = "or_default")]
     pub flag: i64,
 }
 
 impl<'a> Connect<'a> {
-    /// Reads a bare connect request, as unidirectional transports take it: the parameter `cf_connect` of
-    /// `/connection/uni_sse`, the body of `/connection/uni_http_stream`, the first message of
-    /// `/connection/uni_websocket`. Nothing, white space and `null` are an anonymous request.
+    /// Reads a bare connect request, as unidirectional transports take it: the parameter
+    /// `cf_connect` of `/connection/uni_sse`, the body of `/connection/uni_http_stream`, the first
+    /// message of `/connection/uni_websocket`. Nothing, white space and `null` are an anonymous
+    /// request.
     pub fn parse(json: &'a [u8]) -> Result<Self, Malformed> {
         let text = utf8(json)?;
         if text.trim_ascii().is_empty() {
@@ -128,7 +130,8 @@ pub struct Since<'a> {
     pub epoch: Cow<'a, str>,
 }
 
-/// For `connect.subs`: an object from channel to request, read into requests that know their channel.
+/// For `connect.subs`: an object from channel to request, read into requests that know their
+/// channel.
 fn subs<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Subscribe<'a>>, D::Error> {

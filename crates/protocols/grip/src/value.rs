@@ -190,7 +190,8 @@ impl Fields {
             return Ok(Vec::new());
         };
         let mut out: Vec<(String, String)> = Vec::with_capacity(inner.entries.len());
-        // Where each key is: a body may have a hundred thousand, too many to be looked for one by one.
+        // Where each key is: a body may have a hundred thousand, too many to be looked for one by
+        // one.
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (key, value) in inner.entries {
             let Some(value) = value.into_text() else {

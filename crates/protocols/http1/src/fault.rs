@@ -36,7 +36,8 @@ pub enum BadRequest {
     HostInvalid,
     /// Content-Length is not one number of decimal digits in one field line.
     ContentLength,
-    /// Transfer-Encoding is not exactly one `chunked` in one field line, or the request is HTTP/1.0.
+    /// Transfer-Encoding is not exactly one `chunked` in one field line, or the request is
+    /// HTTP/1.0.
     TransferEncoding,
     /// Both Content-Length and Transfer-Encoding.
     FramingConflict,
@@ -106,7 +107,8 @@ pub enum BadResponse {
     Header,
     /// Content-Length is not one number of decimal digits in one field line.
     ContentLength,
-    /// Transfer-Encoding is not exactly one `chunked` in one field line, or the response is HTTP/1.0.
+    /// Transfer-Encoding is not exactly one `chunked` in one field line, or the response is
+    /// HTTP/1.0.
     TransferEncoding,
     /// Both Content-Length and Transfer-Encoding.
     FramingConflict,
@@ -147,7 +149,8 @@ impl std::error::Error for BadResponse {}
 /// Why a body was refused, in either role. The connection cannot be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadBody {
-    /// A chunk's size is not 1 to 16 hexadecimal digits, or something else than an extension follows.
+    /// A chunk's size is not 1 to 16 hexadecimal digits, or something else than an extension
+    /// follows.
     ChunkSize,
     /// A chunk's data do not end in CRLF.
     ChunkEnd,

@@ -9,7 +9,8 @@ pub struct Limits {
     /// Bytes of a head: empty lines before it, its first line, its fields and the empty line
     /// after them. A longer one is refused with 431, or with 414 if its first line alone is longer.
     pub head_bytes_max: usize,
-    /// Field lines in a head; values above [`HEADERS_CAP`] count as that. More are refused with 431.
+    /// Field lines in a head; values above [`HEADERS_CAP`] count as that. More are refused with
+    /// 431.
     pub headers_max: usize,
     /// Bytes of a body's data, without the framing of chunks. A longer one is refused with 413.
     pub body_bytes_max: u64,

@@ -246,7 +246,8 @@ fn replace(text: &mut String, value: &[u8]) {
     text.push_str(&String::from_utf8_lossy(value));
 }
 
-/// Decimal digits alone, at least one; a number too large for any clock is ignored like other nonsense.
+/// Decimal digits alone, at least one; a number too large for any clock is ignored like other
+/// nonsense.
 fn milliseconds(value: &[u8]) -> Option<u64> {
     if !value.iter().all(u8::is_ascii_digit) {
         return None;

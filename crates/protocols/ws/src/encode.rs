@@ -72,7 +72,8 @@ pub fn encode_close(masking: Masking, frame: Option<CloseFrame<'_>>, out: &mut V
     encode_control(masking, Control::Close, &payload[..2 + reason_bytes], out);
 }
 
-/// Appends the answer to a close frame that came: the same code, without its reason (RFC 6455 section 5.5.1).
+/// Appends the answer to a close frame that came: the same code, without its reason (RFC 6455
+/// section 5.5.1).
 pub fn encode_close_answer(masking: Masking, came: Option<&CloseFrame<'_>>, out: &mut Vec<u8>) {
     let frame = came.map(|came| CloseFrame {
         code: came.code,

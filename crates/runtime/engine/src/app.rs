@@ -39,7 +39,8 @@ pub trait App: Sized {
     /// The connection's deadline has come; it is unset.
     fn timeout(&mut self, id: ConnId, session: &mut Self::Session, fx: &mut Effects<'_>);
 
-    /// A queue that had grown is empty again, and the connection goes on; `dropped` frames were forgotten meanwhile.
+    /// A queue that had grown is empty again, and the connection goes on; `dropped` frames were
+    /// forgotten meanwhile.
     fn drained(
         &mut self,
         _id: ConnId,

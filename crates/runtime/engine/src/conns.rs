@@ -186,7 +186,8 @@ impl<S> Conns<S> {
         self.stats
     }
 
-    /// Bytes that one idle connection occupies in the table, without what its session owns elsewhere.
+    /// Bytes that one idle connection occupies in the table, without what its session owns
+    /// elsewhere.
     #[must_use]
     pub const fn slot_bytes() -> usize {
         size_of::<Slot<S>>()
@@ -243,7 +244,8 @@ impl<S> Conns<S> {
     /// Opens an outgoing connection; [`crate::App::connected`] or [`crate::App::closed`] follows.
     ///
     /// # Errors
-    /// What the kernel says at once, for example no free port (`EADDRNOTAVAIL`) or descriptor (`EMFILE`).
+    /// What the kernel says at once, for example no free port (`EADDRNOTAVAIL`) or descriptor
+    /// (`EMFILE`).
     pub fn connect(
         &mut self,
         source: Option<std::net::SocketAddr>,

@@ -3,9 +3,9 @@
 //! Owns the order of bytes and their count. Never: writes, closes, encodes. A
 //! connection has a queue only while bytes wait.
 //!
-//! Rule for "full": see [`Overflow`]; a queue holds at most its bound of deliveries (one
-//! that had begun to leave may exceed it), and a reply that finds more than twice the bound waiting ends
-//! the connection.
+//! Rule for "full": see [`Overflow`]; a queue holds at most its bound of deliveries (one that had
+//! begun to leave may exceed it), and a reply that finds more than twice the bound waiting ends the
+//! connection.
 //!
 //! Invariants
 //! - `bytes` equals the bytes of all items less `head_sent`.

@@ -92,7 +92,8 @@ impl<M: Send + 'static> Seat<M> {
         self.shard
     }
 
-    /// Puts an app on the seat. Call it on the shard's thread if the app cannot move between threads.
+    /// Puts an app on the seat. Call it on the shard's thread if the app cannot move between
+    /// threads.
     pub const fn with<A: App<Mail = M>>(self, app: A) -> Shard<A> {
         Shard { seat: self, app }
     }

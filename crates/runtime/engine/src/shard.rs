@@ -42,7 +42,8 @@ pub struct LoopStats {
     pub read_bytes: u64,
     /// Times that accepting had to pause.
     pub accept_pauses: u64,
-    /// How long the last turn took, without the wait before it, in microseconds. The one figure that falls.
+    /// How long the last turn took, without the wait before it, in microseconds. The one figure
+    /// that falls.
     pub last_turn_us: u64,
 }
 
@@ -307,7 +308,8 @@ impl<A: App> Running<A> {
             }
             let mut posted = false;
             loop {
-                // Asked once: room that the reader makes meanwhile must not hide that mail was left.
+                // Asked once: room that the reader makes meanwhile must not hide that mail was
+                // left.
                 if ring.slots() == 0 {
                     full = true;
                     break;

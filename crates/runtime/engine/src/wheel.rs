@@ -89,7 +89,8 @@ impl Wheel {
         }
     }
 
-    /// The time at which [`Wheel::expire`] has something to do next; it may turn out to be a move between levels.
+    /// The time at which [`Wheel::expire`] has something to do next; it may turn out to be a move
+    /// between levels.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
         (0..LEVELS)
@@ -168,7 +169,8 @@ impl Wheel {
             units(level, tick).saturating_sub(units(level, self.current)) < BUCKETS as u64
         };
         let level = (0..LEVELS).find(fits).unwrap_or(LEVELS - 1);
-        // What is further away than the wheel reaches waits in its last bucket and moves on from there.
+        // What is further away than the wheel reaches waits in its last bucket and moves on from
+        // there.
         let last = units(level, self.current) + BUCKETS as u64 - 1;
         (
             level,

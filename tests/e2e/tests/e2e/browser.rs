@@ -162,7 +162,8 @@ fn pages_of_strangers_are_refused() {
         1
     );
 
-    // What a browser would not let a page say, said by hand; open mode knows pages of this machine alone.
+    // What a browser would not let a page say, said by hand; open mode knows pages of this machine
+    // alone.
     let open = Setup::default().start();
     for (origin, status) in [
         ("http://evil.example", 403),

@@ -1,4 +1,5 @@
-//! What an SDK's user does besides listening: publish, look back, leave; and what an operator does to them.
+//! What an SDK's user does besides listening: publish, look back, leave; and what an operator does
+//! to them.
 
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Setup, script, until};

@@ -1,4 +1,5 @@
-//! A server without descriptors: it waits, says so once, spins never, and goes on when some are free.
+//! A server without descriptors: it waits, says so once, spins never, and goes on when some are
+//! free.
 
 use serde_json::Value;
 use throng_testkit::{Server, Setup, Wire, until};

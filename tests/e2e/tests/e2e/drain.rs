@@ -88,7 +88,8 @@ fn everybody_is_told_to_come_back() {
     );
 }
 
-/// A restart costs nothing that the clients notice, as far as another process can help: they are back at once.
+/// A restart costs nothing that the clients notice, as far as another process can help: they are
+/// back at once.
 #[test]
 fn sdks_come_back_to_the_next_server() {
     for (name, start) in sdks() {

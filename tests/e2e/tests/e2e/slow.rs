@@ -1,4 +1,5 @@
-//! Slow consumers through real sockets: each policy costs the slow one alone, and is told and counted.
+//! Slow consumers through real sockets: each policy costs the slow one alone, and is told and
+//! counted.
 
 use serde_json::{Value, json};
 use throng_testkit::{Server, Setup, Signal, Wire, script};
@@ -26,7 +27,8 @@ fn stream(server: &Server, target: &str) -> Wire {
     wire
 }
 
-/// Publishes until `enough`, with a healthy subscriber that hears all of it, and returns how many it took.
+/// Publishes until `enough`, with a healthy subscriber that hears all of it, and returns how many
+/// it took.
 fn publish_until(server: &Server, enough: impl Fn() -> bool) -> u64 {
     let mut healthy = stream(server, "/stream?channel=news");
     healthy.chunk();
@@ -102,7 +104,8 @@ impl Heard {
         newest && self.numbers.len() as u64 + self.dropped >= published
     }
 
-    /// Takes more until it is whole. A queue may have been full more than once, and each time is told.
+    /// Takes more until it is whole. A queue may have been full more than once, and each time is
+    /// told.
     #[track_caller]
     fn until_whole(name: &str, published: u64, mut more: impl FnMut() -> String) -> (&str, Self) {
         let mut heard = Self::default();
@@ -194,7 +197,8 @@ fn latest_only_keeps_the_newest() {
     shedding("latest-only");
 }
 
-/// An SDK whose process stands still is cut off, and when it goes on it comes back for all that it missed.
+/// An SDK whose process stands still is cut off, and when it goes on it comes back for all that it
+/// missed.
 #[test]
 fn a_stopped_sdk_recovers_everything() {
     let server = start("close");

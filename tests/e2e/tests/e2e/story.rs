@@ -41,7 +41,8 @@ fn tell(name: &str, start: Start, server: &Server, channels: &[String]) {
         let live = data("live", 3);
         for channel in channels {
             publish(server, channel, &live);
-            // The live ones fence what was missed: one too many, and they would not be where they are.
+            // The live ones fence what was missed: one too many, and they would not be where they
+            // are.
             let heard = client.publications(channel, MISSED + 3);
             assert_eq!(
                 heard,
@@ -82,7 +83,8 @@ fn fifty_missed_messages_come_back_from_other_shards() {
     server.stop();
 }
 
-/// The publisher does not stop for the client's sake: some of it is missed, some recovered, some live.
+/// The publisher does not stop for the client's sake: some of it is missed, some recovered, some
+/// live.
 #[test]
 fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
     let server = Setup::new(RECOVERY).shards(2).start();
@@ -107,7 +109,8 @@ fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
     server.stop();
 }
 
-/// More was said than the history holds: the client is told so, and what is new arrives all the same.
+/// More was said than the history holds: the client is told so, and what is new arrives all the
+/// same.
 #[test]
 fn an_overflowed_history_is_told_and_live_delivery_goes_on() {
     let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \"5m\"\nrecovery = true\n";

@@ -95,8 +95,8 @@ fn a_connection_lives_on_with_a_refreshed_token() {
     server.stop();
 }
 
-/// Clients that cannot refresh leave when their token ends. Those that can have 25 seconds for it, by the
-/// protocol's custom, and leave then; so this test takes as long.
+/// Clients that cannot refresh leave when their token ends. Those that can have 25 seconds for it,
+/// by the protocol's custom, and leave then; so this test takes as long.
 #[test]
 fn what_nobody_refreshes_ends() {
     let server = guarded().start();

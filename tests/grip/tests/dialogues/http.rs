@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Longer than anything that a dialogue waits for: Pushpin's longest wait is the 5 s of a long poll
-/// or of an item out of order, and a busy machine doubles it. Who says nothing for so long says nothing.
+/// or of an item out of order, and a busy machine doubles it. Who says nothing for so long says
+/// nothing.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);
 
 /// What is shown when the other side is silent, and when it has closed.

@@ -1,4 +1,5 @@
-//! GRIP dialogues: what Debian's `pushpin` does with the same bytes, and where Throng does otherwise.
+//! GRIP dialogues: what Debian's `pushpin` does with the same bytes, and where Throng does
+//! otherwise.
 //!
 //! Each file in `tests/grip/dialogues` is a script (what the client, the origin and the publisher
 //! send) with everything that came out of Pushpin. Where Throng differs, its lines stand beside
@@ -12,8 +13,8 @@
 //! $ THRONG_DIALOGUES=stream cargo test -p throng-grip-tests --test dialogues   # names with that
 //! ```
 //!
-//! Recording keeps the reasons of differences that are still there, and writes `! reason?` where one
-//! is missing; a file with that in it fails until somebody has thought about it. It writes
+//! Recording keeps the reasons of differences that are still there, and writes `! reason?` where
+//! one is missing; a file with that in it fails until somebody has thought about it. It writes
 //! `docs/GRIP.md` too, which the test keeps up to date.
 //!
 //! The format of a file is described in [`script`], what is not compared in [`normal`].
@@ -121,8 +122,8 @@ fn pushpin_and_throng_do_what_is_recorded() {
         panic!("see above");
     };
     let mut pairs: Vec<_> = reference.into_iter().zip(ours).collect();
-    // Pushpin loses a request now and then when many come at once, so what it did not do as recorded
-    // is asked of another one. Throng gets no second chance.
+    // Pushpin loses a request now and then when many come at once, so what it did not do as
+    // recorded is asked of another one. Throng gets no second chance.
     let is_odd = |at: &usize| {
         let mut pair = pairs[*at].clone();
         everywhere.clone().strike(scripts[*at], &mut pair);

@@ -3,9 +3,10 @@
 //! - Fields stand in the order of their names, because their order says nothing between different
 //!   names (RFC 9110 section 5.3); those of one name keep theirs.
 //! - `Date` and `Connection-Id` are `*`: a clock's and a random number.
-//! - The token of `Grip-Sig` is shown by its algorithm and claims; `exp` is shown as `in an hour` if it is
-//!   between 55 and 60 minutes away.
-//! - `127.0.0.1:PORT` of the origin is `{origin}`, and those of the server are `{server}`, `{pull}`, `{sub}` and `{command}`.
+//! - The token of `Grip-Sig` is shown by its algorithm and claims; `exp` is shown as `in an hour`
+//!   if it is between 55 and 60 minutes away.
+//! - `127.0.0.1:PORT` of the origin is `{origin}`, and those of the server are `{server}`,
+//!   `{pull}`, `{sub}` and `{command}`.
 //! - Chunks are joined, because whoever passes a body on may cut it anew; the last one is shown as
 //!   `(last chunk)`, an end of the connection as `(closed)`.
 

@@ -15,9 +15,9 @@
 //! ! why that is
 //! ```
 //!
-//! A step begins with `==`; `>` is sent, `<` came out of both servers, `-` of Pushpin alone and `+` of Throng
-//! alone. How bytes become lines is said in [`crate::text`]; `*` as a `Content-Length` that is sent stands for
-//! the right number. The steps:
+//! A step begins with `==`; `>` is sent, `<` came out of both servers, `-` of Pushpin alone and `+`
+//! of Throng alone. How bytes become lines is said in [`crate::text`]; `*` as a `Content-Length`
+//! that is sent stands for the right number. The steps:
 //!
 //! | step | does |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! The two servers, with the same routes and settings as far as both have them.
 //!
-//! Pushpin runs as its package configures it, but for ports, folders, and no limit of messages a second.
-//! Its configuration, its processes and its sockets are made for the test, and end with it; no other
-//! Pushpin is touched.
+//! Pushpin runs as its package configures it, but for ports, folders, and no limit of messages a
+//! second. Its configuration, its processes and its sockets are made for the test, and end with it;
+//! no other Pushpin is touched.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -52,8 +52,8 @@ pub(crate) fn throng(routes: &str) -> Site<(Server, TempDir)> {
          routes_file = \"{}\"\n",
         file.display()
     );
-    // With one shard a client subscribes in the turn that writes its head, so that a script may publish
-    // as soon as the head is there. Other tests have two.
+    // With one shard a client subscribes in the turn that writes its head, so that a script may
+    // publish as soon as the head is there. Other tests have two.
     let server = Setup::new(&config).shards(2).start();
     let addresses = Addresses {
         clients: server.clients(),

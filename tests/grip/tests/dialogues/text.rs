@@ -1,7 +1,7 @@
 //! Bytes as lines that people can read, and back.
 //!
-//! A line stands for its text and CR LF. A line that ends in `\` has no CR LF behind it. `\n`, `\r`, `\t`,
-//! `\\` and `\xHH` are bytes; `\{1000*a}` is a thousand times `a`.
+//! A line stands for its text and CR LF. A line that ends in `\` has no CR LF behind it. `\n`,
+//! `\r`, `\t`, `\\` and `\xHH` are bytes; `\{1000*a}` is a thousand times `a`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! WebSockets to a backend that speaks WebSocket: PyPI's websockets, with and without the extension.
+//! WebSockets to a backend that speaks WebSocket: PyPI's websockets, with and without the
+//! extension.
 
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -8,7 +8,8 @@ use crate::report::Machine;
 /// What the agent is to do now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Check the machine against this part and make it ready; then [`AgentSide::ready`] or [`AgentSide::cannot`].
+    /// Check the machine against this part and make it ready; then [`AgentSide::ready`] or
+    /// [`AgentSide::cannot`].
     Prepare(Box<Assignment>),
     /// Begin when the agent's clock shows this.
     Start {
@@ -64,8 +65,8 @@ impl AgentSide {
         (side, challenge)
     }
 
-    /// Takes a message that came at `now_us` of the agent's clock. Replies go to `out`. After an error, what is in
-    /// `out` is still to be sent, then the connection is to be closed.
+    /// Takes a message that came at `now_us` of the agent's clock. Replies go to `out`. After an
+    /// error, what is in `out` is still to be sent, then the connection is to be closed.
     pub fn on_message(
         &mut self,
         message: ToAgent,

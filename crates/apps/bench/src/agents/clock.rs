@@ -1,8 +1,9 @@
 //! How far an agent's clock is from the controller's, and how sure that is.
 //!
-//! Each probe is four readings, as in NTP: sent and returned on the controller's clock, received and replied on the
-//! agent's. The probe with the shortest way there and back is the best one, since queues only ever add. Its offset
-//! is wrong by at most half of that way, whatever the two directions share of it.
+//! Each probe is four readings, as in NTP: sent and returned on the controller's clock, received
+//! and replied on the agent's. The probe with the shortest way there and back is the best one,
+//! since queues only ever add. Its offset is wrong by at most half of that way, whatever the two
+//! directions share of it.
 
 /// How many probes an estimate takes.
 pub const PROBES: usize = 16;
@@ -32,7 +33,8 @@ pub struct ClockEstimator {
 }
 
 impl ClockEstimator {
-    /// Takes a probe. Readings that run backwards are of a broken clock and count as a probe without a result.
+    /// Takes a probe. Readings that run backwards are of a broken clock and count as a probe
+    /// without a result.
     pub fn on_probe(&mut self, sent_us: u64, received_us: u64, replied_us: u64, returned_us: u64) {
         self.probes += 1;
         let (Some(whole), Some(there)) = (

@@ -131,7 +131,8 @@ impl Controller {
         }
     }
 
-    /// Takes a message from an agent that came at `now_us`. A message for an agent that does not exist is ignored.
+    /// Takes a message from an agent that came at `now_us`. A message for an agent that does not
+    /// exist is ignored.
     pub fn on_message(
         &mut self,
         agent: usize,

@@ -92,7 +92,8 @@ pub enum ToController {
     },
     /// An interval.
     Progress(Box<Progress>),
-    /// The step's publications have come or are missing, and the progress before this has all of it.
+    /// The step's publications have come or are missing, and the progress before this has all of
+    /// it.
     StepDone,
     /// The end, after the last progress.
     Done,
@@ -109,8 +110,8 @@ pub struct Assignment {
     pub agents: u32,
 }
 
-/// One rate of a search. Its times are those of the controller's clock, which an agent reads from its own once it is
-/// started.
+/// One rate of a search. Its times are those of the controller's clock, which an agent reads from
+/// its own once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Publications a second, all agents together.
@@ -121,8 +122,8 @@ pub struct Step {
     pub end_us: u64,
 }
 
-/// What happened on an agent in an interval. Counts are totals so far, histograms are of the interval, so that
-/// a lost agent's figures stay right up to its last report.
+/// What happened on an agent in an interval. Counts are totals so far, histograms are of the
+/// interval, so that a lost agent's figures stay right up to its last report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Progress {
     /// The interval's row.

@@ -1,7 +1,8 @@
 //! Many machines, one run: what a controller and its agents say to each other.
 //!
-//! Owns: the messages, their encoding, the proof of the token, the estimate of each agent's clock, and both
-//! sides as state machines. Never: a socket, a clock, a source of randomness; time and nonces are arguments.
+//! Owns: the messages, their encoding, the proof of the token, the estimate of each agent's clock,
+//! and both sides as state machines. Never: a socket, a clock, a source of randomness; time and
+//! nonces are arguments.
 //!
 //! ```text
 //! agent       → Challenge (nonce)
@@ -18,7 +19,8 @@
 //! ```
 //!
 //! Invariants
-//! - Nobody who does not know the token learns it or starts a load: both sides prove it over both nonces.
+//! - Nobody who does not know the token learns it or starts a load: both sides prove it over both
+//!   nonces.
 //! - An agent that is lost is counted, and the run goes on with the others.
 
 mod agent;

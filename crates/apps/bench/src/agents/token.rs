@@ -1,6 +1,7 @@
 //! Proof of the token without sending it: HMAC-SHA256 over the role and both nonces.
 //!
-//! The role keeps one side's proof from being sent back as the other's, the nonces keep an old one from being used again.
+//! The role keeps one side's proof from being sent back as the other's, the nonces keep an old one
+//! from being used again.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

@@ -1,7 +1,7 @@
 //! Other tools' scenarios, as scenarios of ours.
 //!
-//! Owns: reading Tsung's XML and TCPKali's command line. Never: guesses. What is not supported is refused with
-//! its line or its name, and what works differently here is said in a note.
+//! Owns: reading Tsung's XML and TCPKali's command line. Never: guesses. What is not supported is
+//! refused with its line or its name, and what works differently here is said in a note.
 
 mod tcpkali;
 mod tsung;
@@ -17,6 +17,7 @@ use crate::plan::Scenario;
 pub struct Imported {
     /// What will run.
     pub scenario: Scenario,
-    /// What the reader should know before it runs: what the original would do, and what is different here.
+    /// What the reader should know before it runs: what the original would do, and what is
+    /// different here.
     pub notes: Vec<String>,
 }

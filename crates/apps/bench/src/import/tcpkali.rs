@@ -1,10 +1,11 @@
 //! TCPKali's command line.
 //!
-//! Owns: its options, its units, its escapes and its `\{…}` expressions, as far as they mean something here. Facts: TCPKali's
-//! manual page, and `--no-source-bind` of the fork that held a million streams.
+//! Owns: its options, its units, its escapes and its `\{…}` expressions, as far as they mean
+//! something here. Facts: TCPKali's manual page, and `--no-source-bind` of the fork that held a
+//! million streams.
 //!
-//! `-T` means twice the time there: the ramp must end within it, and the hold lasts as long again. Here the ramp
-//! takes what the connect rate needs, and `-T` is the hold.
+//! `-T` means twice the time there: the ramp must end within it, and the hold lasts as long again.
+//! Here the ramp takes what the connect rate needs, and `-T` is the hold.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,8 @@ use crate::units;
 #[cfg(test)]
 mod tests;
 
-/// Reads the arguments that would follow `tcpkali`. The first thing that is not supported is refused by name.
+/// Reads the arguments that would follow `tcpkali`. The first thing that is not supported is
+/// refused by name.
 pub fn read_tcpkali(arguments: &[String]) -> Result<Imported, String> {
     let mut line = CommandLine::default();
     let mut rest = arguments.iter();
@@ -349,7 +351,8 @@ fn message(text: &str, unescape: bool) -> Result<String, String> {
         }
     }
     literal.push_str(rest);
-    // A brace that ends one literal cannot become a hole together with what follows: holes are closed by then.
+    // A brace that ends one literal cannot become a hole together with what follows: holes are
+    // closed by then.
     out.push_str(&escape(&literal));
     Ok(out)
 }

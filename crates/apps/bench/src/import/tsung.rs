@@ -1,7 +1,8 @@
 //! Tsung's XML: the part of its vocabulary that realtime benchmarks use.
 //!
-//! Owns: from `<tsung>` to a [`Scenario`], and what Tsung itself would have made of the file. Facts: Tsung's DTD
-//! (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options and sessions.
+//! Owns: from `<tsung>` to a [`Scenario`], and what Tsung itself would have made of the file.
+//! Facts: Tsung's DTD (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options and
+//! sessions.
 
 use super::Imported;
 use super::xml::{self, Element};

@@ -1,6 +1,7 @@
 //! XML as a tree of elements that know their line.
 //!
-//! No external entity is ever loaded and no entity of a DTD is expanded. Depth and number of elements are bounded.
+//! No external entity is ever loaded and no entity of a DTD is expanded. Depth and number of
+//! elements are bounded.
 
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};

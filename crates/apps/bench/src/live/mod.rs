@@ -1,4 +1,5 @@
-//! A run while it goes on: lines, a screen, a page, statsd. Each takes snapshots; none of them changes the run.
+//! A run while it goes on: lines, a screen, a page, statsd. Each takes snapshots; none of them
+//! changes the run.
 
 mod lines;
 mod page;

@@ -6,8 +6,8 @@
 //! | `/events` | every row so far, then each as it ends |
 //! | `/metrics` | Prometheus |
 //!
-//! Owns: a listener and its threads, one for each viewer, at most [`VIEWERS_MAX`]. It ends with the process or
-//! when dropped. A viewer that stops reading loses its stream and nothing else.
+//! Owns: a listener and its threads, one for each viewer, at most [`VIEWERS_MAX`]. It ends with the
+//! process or when dropped. A viewer that stops reading loses its stream and nothing else.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -174,7 +174,8 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
                 // A viewer that goes away is not news.
                 let _ = answer(stream, &viewed);
                 viewed.viewers.fetch_sub(1, Ordering::AcqRel);
-                // Whoever has just counted the viewers is asleep by the time that this has the lock.
+                // Whoever has just counted the viewers is asleep by the time that this has the
+                // lock.
                 drop(viewed.lock());
                 viewed.changed.notify_all();
             });

@@ -1,7 +1,7 @@
 //! The live screen of a terminal.
 //!
-//! Owns: the screen while it exists; when it is dropped, the terminal is as it was. It reads no keys, so the
-//! terminal stays in its ordinary mode and Ctrl-C is a signal.
+//! Owns: the screen while it exists; when it is dropped, the terminal is as it was. It reads no
+//! keys, so the terminal stays in its ordinary mode and Ctrl-C is a signal.
 
 use std::collections::VecDeque;
 use std::io::{self, Stderr};

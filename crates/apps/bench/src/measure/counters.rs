@@ -1,7 +1,7 @@
 //! Connections and messages, counted by stage and by reason.
 //!
-//! Owns: the stages of a connection's life and the reasons for which it fails or ends, with the names that
-//! reports, exports and checks use.
+//! Owns: the stages of a connection's life and the reasons for which it fails or ends, with the
+//! names that reports, exports and checks use.
 //!
 //! Invariants
 //! - `attempted >= tcp_connected >= upgraded >= subscribed` over a whole run.
@@ -115,7 +115,8 @@ impl ConnectFailure {
         }
     }
 
-    /// The limit that is behind it, by its kernel's name, and what it means; none where no limit is.
+    /// The limit that is behind it, by its kernel's name, and what it means; none where no limit
+    /// is.
     #[must_use]
     pub const fn limit(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
@@ -157,7 +158,8 @@ pub struct Counters {
     pub tcp_connected: u64,
     /// 101 with the right Accept, or 200 with the right content type.
     pub upgraded: u64,
-    /// Subscriptions acknowledged, where the protocol acknowledges; otherwise the same as `upgraded`.
+    /// Subscriptions acknowledged, where the protocol acknowledges; otherwise the same as
+    /// `upgraded`.
     pub subscribed: u64,
     /// Closed because the scenario says so.
     pub closed_by_plan: u64,

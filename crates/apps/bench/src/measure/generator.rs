@@ -93,7 +93,8 @@ impl GeneratorHealth {
         self.missed_events += other.missed_events;
     }
 
-    /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured latency.
+    /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
+    /// latency.
     #[must_use]
     pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> Verdict {
         let mut reasons = Vec::new();

@@ -3,7 +3,8 @@
 //! Owns: recording, merging, summing up, the wire form and the log form of latencies.
 //!
 //! Invariants
-//! - Every recorded value is in the histogram; a value above the highest trackable one is clamped and counted as such.
+//! - Every recorded value is in the histogram; a value above the highest trackable one is clamped
+//!   and counted as such.
 //! - The true maximum and minimum are kept beside the histogram, whose buckets round.
 //! - A negative value (two clocks that disagree) is recorded as 0 and counted, never dropped.
 
@@ -50,7 +51,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// An empty histogram: 3 significant digits, 1 µs to one hour. It grows with the values that come.
+    /// An empty histogram: 3 significant digits, 1 µs to one hour. It grows with the values that
+    /// come.
     #[must_use]
     #[expect(
         clippy::missing_panics_doc,
@@ -69,7 +71,8 @@ impl Latency {
         }
     }
 
-    /// Records the time between two readings of the run's clock; a negative one counts as 0 and is noted.
+    /// Records the time between two readings of the run's clock; a negative one counts as 0 and is
+    /// noted.
     pub fn record_between(&mut self, due_us: u64, arrived_us: u64) {
         if arrived_us < due_us {
             self.negative += 1;
@@ -113,7 +116,8 @@ impl Latency {
         self.histogram.len()
     }
 
-    /// The value below or at which `percentile` percent of all values are, in µs; none without data.
+    /// The value below or at which `percentile` percent of all values are, in µs; none without
+    /// data.
     #[must_use]
     pub fn percentile_us(&self, percentile: f64) -> Option<u64> {
         // A bucket's upper end may lie above the true maximum.
@@ -151,7 +155,8 @@ impl Latency {
         })
     }
 
-    /// Points of the percentile curve: (percentile, µs), at the steps where the curve turns, up to the maximum.
+    /// Points of the percentile curve: (percentile, µs), at the steps where the curve turns, up to
+    /// the maximum.
     #[must_use]
     pub fn curve(&self) -> Vec<(f64, u64)> {
         if self.count() == 0 {
@@ -243,7 +248,8 @@ impl LatencySummary {
     }
 }
 
-/// Writes interval histograms as the text log that HdrHistogram's own tools read (format 1.2, V2 deflate).
+/// Writes interval histograms as the text log that HdrHistogram's own tools read (format 1.2, V2
+/// deflate).
 #[derive(Debug)]
 pub struct LogWriter {
     text: Vec<u8>,
@@ -256,8 +262,8 @@ impl LogWriter {
         let start = UNIX_EPOCH + Duration::from_millis(start_unix_ms);
         let mut text = Vec::new();
         let mut serializer = V2DeflateSerializer::new();
-        // The writer itself borrows its output for its life, so it is made anew for each interval, and only
-        // the first one writes the header.
+        // The writer itself borrows its output for its life, so it is made anew for each interval,
+        // and only the first one writes the header.
         let header = IntervalLogWriterBuilder::new()
             .add_comment("throng bench; values in us, maxima in ms")
             .with_start_time(start)
@@ -269,7 +275,8 @@ impl LogWriter {
         Self { text }
     }
 
-    /// Appends one interval: its start from the log's start, its length, its kind as the tag (letters and `-`).
+    /// Appends one interval: its start from the log's start, its length, its kind as the tag
+    /// (letters and `-`).
     pub fn push(&mut self, start_ms: u64, length_ms: u64, kind: &str, latency: &Latency) {
         let mut serializer = V2DeflateSerializer::new();
         let mut lines = Vec::new();

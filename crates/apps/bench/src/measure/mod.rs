@@ -1,7 +1,8 @@
 //! What a run counts: deliveries, connections, latency, and the generator's own health.
 //!
-//! Owns: the counting. Never: reads a clock or a socket, prints. Everything here merges: a worker owns its
-//! numbers without a lock, and what is shown is their sum. Percentiles are never averaged; histograms are added up.
+//! Owns: the counting. Never: reads a clock or a socket, prints. Everything here merges: a worker
+//! owns its numbers without a lock, and what is shown is their sum. Percentiles are never averaged;
+//! histograms are added up.
 
 mod counters;
 mod generator;

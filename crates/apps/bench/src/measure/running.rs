@@ -1,7 +1,8 @@
 //! Mean and spread of every value, and the lines that MigratoryData's benchmark prints.
 //!
-//! Owns: the running figures and their text. The confidence interval treats the values as independent,
-//! which latencies are not; it is printed because people compare by it, and is never a headline.
+//! Owns: the running figures and their text. The confidence interval treats the values as
+//! independent, which latencies are not; it is printed because people compare by it, and is never a
+//! headline.
 
 use std::fmt::Write as _;
 
@@ -136,7 +137,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_the_published_block() {
-        // n, mean and deviation of a published run, and the 90 % and 95 % intervals printed with it.
+        // n, mean and deviation of a published run, and the 90 % and 95 % intervals printed with
+        // it.
         let running = Running {
             count: 7_089_699,
             min: 0.0,

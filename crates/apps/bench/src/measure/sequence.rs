@@ -2,20 +2,21 @@
 //!
 //! Owns: the sequence numbers that a connection has heard of each (channel, publisher).
 //!
-//! Each tracker keeps the highest number and a window of the last 64 as bits. A number that leaves the window
-//! unheard is missing for good; a number below the window cannot be told from a duplicate any more
-//! and is counted apart.
+//! Each tracker keeps the highest number and a window of the last 64 as bits. A number that leaves
+//! the window unheard is missing for good; a number below the window cannot be told from a
+//! duplicate any more and is counted apart.
 //!
 //! Invariants
 //! - `received = distinct + duplicates + too_late + before_join`.
-//! - After [`Tracker::finish`], `distinct + missing` is how many messages were due to this subscription
-//!   (each `too_late` one is among the missing, and may have been heard after all).
+//! - After [`Tracker::finish`], `distinct + missing` is how many messages were due to this
+//!   subscription (each `too_late` one is among the missing, and may have been heard after all).
 
 use serde::{Deserialize, Serialize};
 
 const WINDOW: u64 = 64;
 
-/// How many (channel, publisher) pairs one connection follows at most; messages of further ones count as untracked.
+/// How many (channel, publisher) pairs one connection follows at most; messages of further ones
+/// count as untracked.
 pub const TRACKS_MAX: usize = 256;
 
 /// What a number was.
@@ -91,7 +92,8 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// For a subscription that was there before number `first` was published: everything from it on is due.
+    /// For a subscription that was there before number `first` was published: everything from it on
+    /// is due.
     #[must_use]
     pub const fn from_number(first: u64) -> Self {
         let first = if first == 0 { 1 } else { first };
@@ -103,7 +105,8 @@ impl Tracker {
         }
     }
 
-    /// For a subscription that joined at an unknown moment: due is what comes from its first message on.
+    /// For a subscription that joined at an unknown moment: due is what comes from its first
+    /// message on.
     #[must_use]
     pub const fn joining_with(sequence: u64) -> Self {
         Self::from_number(sequence)
@@ -163,8 +166,8 @@ impl Tracker {
         self.highest += step;
     }
 
-    /// Ends the count. `last` is the last number that was published while the subscription lived, if it is known:
-    /// what is missing at the tail shows in no gap.
+    /// Ends the count. `last` is the last number that was published while the subscription lived,
+    /// if it is known: what is missing at the tail shows in no gap.
     pub fn finish(mut self, last: Option<u64>, counts: &mut DeliveryCounts) {
         if let Some(tail) = last.and_then(|last| last.checked_sub(self.highest)) {
             self.shift(tail, counts);
@@ -179,7 +182,8 @@ impl Tracker {
     }
 }
 
-/// All trackers of one connection. Empty until the first message, then 32 bytes for each (channel, publisher).
+/// All trackers of one connection. Empty until the first message, then 32 bytes for each (channel,
+/// publisher).
 #[derive(Clone, Debug, Default)]
 pub struct Tracks {
     entries: Vec<Track>,
@@ -202,7 +206,8 @@ impl Tracks {
         }
     }
 
-    /// Takes a message that arrived; `None` when it belongs to more pairs than a connection follows.
+    /// Takes a message that arrived; `None` when it belongs to more pairs than a connection
+    /// follows.
     pub fn on(
         &mut self,
         message: &crate::payload::Message,
@@ -230,7 +235,8 @@ impl Tracks {
         Some(entry.tracker.on(message.sequence, counts))
     }
 
-    /// Ends the count of every pair. `last` tells the last number published to (channel, publisher).
+    /// Ends the count of every pair. `last` tells the last number published to (channel,
+    /// publisher).
     pub fn finish(
         self,
         mut last: impl FnMut(u32, u32) -> Option<u64>,
@@ -243,7 +249,8 @@ impl Tracks {
         }
     }
 
-    /// How many messages are due after the highest that was heard of each pair; `last` tells the last number due.
+    /// How many messages are due after the highest that was heard of each pair; `last` tells the
+    /// last number due.
     pub fn behind(&self, last: impl Fn(u32, u32) -> Option<u64>) -> u64 {
         let behind = |entry: &Track| {
             last(entry.channel, entry.publisher)?.checked_sub(entry.tracker.highest)

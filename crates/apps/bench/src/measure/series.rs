@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What was true at the end of an interval, and what happened in it. All rates are counts of the interval, not per second.
+/// What was true at the end of an interval, and what happened in it. All rates are counts of the
+/// interval, not per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {

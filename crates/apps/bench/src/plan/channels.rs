@@ -1,10 +1,12 @@
-//! Which channels a run has, who subscribes to each, and how they are numbered in measured messages.
+//! Which channels a run has, who subscribes to each, and how they are numbered in measured
+//! messages.
 //!
-//! Owns: the numbering. Subscribers and publishers, on every machine, compute the same numbers from the same scenario,
-//! so a measured message names its channel by number and everybody knows how many deliveries it is due.
+//! Owns: the numbering. Subscribers and publishers, on every machine, compute the same numbers from
+//! the same scenario, so a measured message names its channel by number and everybody knows how
+//! many deliveries it is due.
 //!
-//! A channel template with one `{n…}` hole costs four bytes a channel and no names; templates with random or several
-//! holes keep a name each.
+//! A channel template with one `{n…}` hole costs four bytes a channel and no names; templates with
+//! random or several holes keep a name each.
 
 use std::collections::HashMap;
 
@@ -97,7 +99,8 @@ impl Channels {
         }
     }
 
-    /// The numbers of the channels that a connection subscribes to, in the order of the scenario's templates.
+    /// The numbers of the channels that a connection subscribes to, in the order of the scenario's
+    /// templates.
     pub fn of_connection(&self, connection: u64) -> impl Iterator<Item = u32> {
         self.slots.iter().filter_map(move |slot| {
             let within = match &slot.names {

@@ -1,5 +1,6 @@
-//! The one model of a run. Times are in µs, sizes in bytes, rates per second; texts with holes are templates
-//! (see [`crate::template`]), kept as written so that a scenario can be shown and sent to other machines.
+//! The one model of a run. Times are in µs, sizes in bytes, rates per second; texts with holes are
+//! templates (see [`crate::template`]), kept as written so that a scenario can be shown and sent to
+//! other machines.
 
 use std::net::IpAddr;
 
@@ -43,8 +44,8 @@ pub struct Scenario {
     pub warm_up_us: u64,
     /// How long figures are taken, after the warm-up.
     pub hold_us: u64,
-    /// How long deliveries on their way are waited for at the end, once nothing is published any more. What has not come
-    /// then is missing.
+    /// How long deliveries on their way are waited for at the end, once nothing is published any
+    /// more. What has not come then is missing.
     #[serde(default = "grace_us")]
     pub grace_us: u64,
     /// How long each connection lives; none keeps it to the end.
@@ -108,7 +109,8 @@ impl Scenario {
         self.arrivals.duration_us() + self.warm_up_us + self.hold_us
     }
 
-    /// Fewer users at a lower rate, in the same shape: connections, arrivals and publishing multiplied.
+    /// Fewer users at a lower rate, in the same shape: connections, arrivals and publishing
+    /// multiplied.
     pub fn scale(&mut self, factor: f64) {
         self.arrivals = self.arrivals.scaled(factor);
         self.clients = ((self.clients as f64 * factor).round() as u64).max(1);
@@ -119,7 +121,8 @@ impl Scenario {
 
     /// Cuts the run so that arrivals, warm-up and hold end within `bound_us`.
     ///
-    /// Arrivals may take at most four fifths of the bound, so that there is a hold in which figures count.
+    /// Arrivals may take at most four fifths of the bound, so that there is a hold in which figures
+    /// count.
     pub fn bound_duration(&mut self, bound_us: u64) {
         if self.duration_us() <= bound_us {
             return;
@@ -320,7 +323,8 @@ pub struct Publish {
     pub via: Via,
     /// Publications a second, all publishers together: an open loop.
     pub per_s: f64,
-    /// How many publishers share them. Each channel belongs to one publisher, so its sequence has no gaps of ours.
+    /// How many publishers share them. Each channel belongs to one publisher, so its sequence has
+    /// no gaps of ours.
     pub publishers: u32,
     /// The size of the measured message.
     pub size_bytes: usize,

@@ -1,7 +1,7 @@
 //! One table of a TOML file: keys are taken one by one, and what nobody took is refused.
 //!
-//! Owns: the place of every key (line and column) and the wording of complaints. All problems of a file are gathered, so
-//! that one reading shows them all.
+//! Owns: the place of every key (line and column) and the wording of complaints. All problems of a
+//! file are gathered, so that one reading shows them all.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -85,7 +85,8 @@ impl Target {
         })
     }
 
-    /// Host and port as they stand in a `Host` header: an IPv6 address in brackets, the scheme's own port left out.
+    /// Host and port as they stand in a `Host` header: an IPv6 address in brackets, the scheme's
+    /// own port left out.
     #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') {

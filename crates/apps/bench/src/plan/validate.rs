@@ -5,7 +5,8 @@ use super::section::Problem;
 use crate::payload;
 use crate::template::{Place, Template};
 
-/// How many bytes of templates a scenario may have in one list; more is a file that is not a scenario.
+/// How many bytes of templates a scenario may have in one list; more is a file that is not a
+/// scenario.
 const LIST_MAX: usize = 1024;
 
 impl Scenario {

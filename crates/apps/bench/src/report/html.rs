@@ -1,6 +1,7 @@
 //! The pages: one HTML file with everything in it, which opens from disk and needs no network.
 //!
-//! Owns: the tables and tiles (readable without a script), escaping, and handing the charts to `page.js`.
+//! Owns: the tables and tiles (readable without a script), escaping, and handing the charts to
+//! `page.js`.
 //!
 //! Invariant: no text of a run reaches the page unescaped.
 

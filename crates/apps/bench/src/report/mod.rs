@@ -1,7 +1,9 @@
-//! The results of a run: a folder of files that can be read without us, and pages that open from disk.
+//! The results of a run: a folder of files that can be read without us, and pages that open from
+//! disk.
 //!
-//! Owns: the schema of results, the text summary, the HTML report, the comparison of two runs. Never: writes a file; it
-//! makes their bytes. The schema is described in `schema.md` beside this module.
+//! Owns: the schema of results, the text summary, the HTML report, the comparison of two runs.
+//! Never: writes a file; it makes their bytes. The schema is described in `schema.md` beside this
+//! module.
 
 mod charts;
 mod compare;

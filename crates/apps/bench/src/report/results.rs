@@ -119,8 +119,8 @@ pub struct Totals {
     /// After a storm: from the drop until the asked share was usable again, in µs.
     #[serde(default)]
     pub reconnected_us: Option<u64>,
-    /// After a storm: from the drop until the asked share was back and had got what it had missed, in µs. Where the
-    /// transport cannot resume nothing more is due to who comes back.
+    /// After a storm: from the drop until the asked share was back and had got what it had missed,
+    /// in µs. Where the transport cannot resume nothing more is due to who comes back.
     pub back_us: Option<u64>,
 }
 
@@ -261,8 +261,8 @@ impl Facts for Results {
         };
         let counters = &self.totals.counters;
         let deliveries = &self.totals.deliveries;
-        // Without a single connect nothing is known about connections, and without a delivery that was due
-        // nothing about deliveries: zero would be a promise kept by doing nothing.
+        // Without a single connect nothing is known about connections, and without a delivery that
+        // was due nothing about deliveries: zero would be a promise kept by doing nothing.
         let connections = |count: u64| (counters.attempted > 0).then_some(count as f64);
         let publications = |count: u64| (counters.published > 0).then_some(count as f64);
         let due =

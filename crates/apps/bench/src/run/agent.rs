@@ -44,7 +44,8 @@ enum Event {
     Finished(Result<(), PrepareError>),
 }
 
-/// Serves controllers until the stop flag is set. What happens is told to `tell`, one sentence each.
+/// Serves controllers until the stop flag is set. What happens is told to `tell`, one sentence
+/// each.
 ///
 /// # Errors
 /// If the listener fails.

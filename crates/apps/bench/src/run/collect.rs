@@ -1,7 +1,7 @@
 //! From figures to results: intervals become rows and totals, totals become a report.
 //!
-//! Owns: the rows, the merged histograms, the log, the verdict. It takes intervals from wherever they come, this
-//! machine's workers or other machines.
+//! Owns: the rows, the merged histograms, the log, the verdict. It takes intervals from wherever
+//! they come, this machine's workers or other machines.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -193,7 +193,8 @@ impl Collector {
         });
     }
 
-    /// How busy the threads were, for the verdict. Called once for each row, with each thread's share of a CPU.
+    /// How busy the threads were, for the verdict. Called once for each row, with each thread's
+    /// share of a CPU.
     fn judge_threads(&mut self, busy: &[f64]) -> f64 {
         for &share in busy {
             self.health.on_thread_second(share, &self.limits);
@@ -330,7 +331,8 @@ impl Collector {
         }
     }
 
-    /// How much more of something there is for each connection, from before the first to when all stood.
+    /// How much more of something there is for each connection, from before the first to when all
+    /// stood.
     fn slope(&self, of: impl Fn(&Footprint) -> Option<u64>) -> Option<f64> {
         let standing = self.standing.as_ref()?;
         // Below this the noise of a page or two is more than what is measured.
@@ -378,7 +380,8 @@ fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<Str
     }
 }
 
-/// How long after the drop of a storm the asked share had reached something; none if that never happened.
+/// How long after the drop of a storm the asked share had reached something; none if that never
+/// happened.
 fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u64> {
     let Kind::ReconnectStorm { back_share, .. } = scenario.kind else {
         return None;

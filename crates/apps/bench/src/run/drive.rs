@@ -1,7 +1,7 @@
 //! The course of a run: ramp, warm-up, hold, drain, end.
 //!
-//! Owns: when each phase begins and ends, what workers are told then, one row a second. A run ends early when its
-//! stop flag is set, and still finishes its counts.
+//! Owns: when each phase begins and ends, what workers are told then, one row a second. A run ends
+//! early when its stop flag is set, and still finishes its counts.
 //!
 //! Publishing begins when every connection of the ramp is usable or has failed, so that what each
 //! publication is due is known.
@@ -31,7 +31,8 @@ pub(super) const SETTLE_GRACE_US: u64 = 2_000_000;
 pub(super) const LEAD_US: u64 = 300_000;
 /// Whoever is dropped by an order from elsewhere comes back within this.
 const STORM_BACKOFF_US: (u64, u64) = (0, 1_000_000);
-/// Looking for what has not come takes a while with many connections; it may take this share of the time.
+/// Looking for what has not come takes a while with many connections; it may take this share of the
+/// time.
 const LOOK_SHARE: u64 = 10;
 /// Deliveries have drained when all that are due have come, and nothing else for so long.
 const QUIET_US: u64 = 500_000;
@@ -59,8 +60,8 @@ pub(crate) struct Drive<'a> {
     /// Set by somebody else who wants all connections dropped.
     pub(crate) drop_all: &'a AtomicBool,
     pub(crate) observer: &'a mut dyn Observer,
-    /// Whether the ramp ends when all connections are settled; otherwise by the clock, so that several machines
-    /// go on together.
+    /// Whether the ramp ends when all connections are settled; otherwise by the clock, so that
+    /// several machines go on together.
     pub(crate) settles: bool,
     /// Where somebody else searches for a rate.
     pub(crate) orders: Option<&'a StepOrders>,
@@ -315,8 +316,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Waits until everything that is due has come and nothing else comes, or the grace is over. Nothing is published
-    /// meanwhile, so what is still on its way is not missing.
+    /// Waits until everything that is due has come and nothing else comes, or the grace is over.
+    /// Nothing is published meanwhile, so what is still on its way is not missing.
     fn quiet(&mut self) {
         let away_us = match self.scenario.kind {
             Kind::Resume { away_us, .. } => away_us,

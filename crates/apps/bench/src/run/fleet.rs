@@ -1,4 +1,5 @@
-//! A run on several machines, from the controller's side: connections to agents, one row a second, one result.
+//! A run on several machines, from the controller's side: connections to agents, one row a second,
+//! one result.
 //!
 //! Owns: the sockets and the merging. The rules are in [`crate::agents::Controller`].
 

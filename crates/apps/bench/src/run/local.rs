@@ -12,7 +12,8 @@ use crate::worker::{
     Clock, Metronome, Order, PrepareError, Report, Script, Tally, Wakes, Worker, WorkerParts,
 };
 
-/// What publishers may have written and the kernel not taken. Beyond it the server is not merely slow.
+/// What publishers may have written and the kernel not taken. Beyond it the server is not merely
+/// slow.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// How long a worker may take to answer before its last figures are shown again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -110,8 +111,8 @@ impl Local {
     pub(crate) fn order(&self, make: impl Fn() -> Order) {
         for door in &self.doors {
             let mut order = make();
-            // A full mailbox is a worker that is busy: it empties it every turn. One that has ended gives the
-            // order back forever, so there is an end to asking.
+            // A full mailbox is a worker that is busy: it empties it every turn. One that has ended
+            // gives the order back forever, so there is an end to asking.
             for _ in 0..1000 {
                 match door.send(order) {
                     Ok(()) => break,
@@ -155,7 +156,8 @@ impl Local {
             let Some(slot) = self.latest.get_mut(report.worker) else {
                 continue;
             };
-            // Histograms are of the time since the report before, so those of a late answer count too.
+            // Histograms are of the time since the report before, so those of a late answer count
+            // too.
             interval.tally.add_interval(&report.tally.take_interval());
             if last && !report.last {
                 continue;

@@ -1,7 +1,7 @@
 //! A run on this machine, from a scenario to its results.
 //!
-//! Owns: threads, the course of the run, one row a second, the results. Never: prints; whoever wants to see the run
-//! while it goes on hands in an [`Observer`].
+//! Owns: threads, the course of the run, one row a second, the results. Never: prints; whoever
+//! wants to see the run while it goes on hands in an [`Observer`].
 //!
 //! ```no_run
 //! use throng_bench::plan::{Dialect, Kind, Scenario, Target, Transport};
@@ -61,7 +61,8 @@ pub struct RunOptions {
     pub command: Vec<String>,
     /// How many threads open connections; as many as there are processors at most, otherwise.
     pub threads: Option<usize>,
-    /// Whether the scenario's clients are opened; publishing alone needs them only to know the channels.
+    /// Whether the scenario's clients are opened; publishing alone needs them only to know the
+    /// channels.
     pub subscribers: bool,
     /// How the server is watched.
     pub watch: Watch,

@@ -1,6 +1,7 @@
 //! The search for the highest rate that keeps a promise, on this machine or on several.
 //!
-//! Owns: which rate is next, and the verdict on each. Never: publishes; whoever asks for a rate carries it out.
+//! Owns: which rate is next, and the verdict on each. Never: publishes; whoever asks for a rate
+//! carries it out.
 
 use super::collect::Collector;
 use super::empty_results;
@@ -85,7 +86,8 @@ struct StepStart {
 
 impl StepStart {
     fn of(collector: &mut Collector) -> Self {
-        // From here on the merged histogram is the step's; what was before is added again afterwards.
+        // From here on the merged histogram is the step's; what was before is added again
+        // afterwards.
         Self {
             delivery_count: std::mem::take(&mut collector.delivery),
             received: collector.latest.tally.deliveries.received,

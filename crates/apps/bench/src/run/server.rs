@@ -1,7 +1,7 @@
 //! The server as it can be seen from outside: its processes on this machine, or its `/metrics`.
 //!
-//! Owns: finding the processes that listen at a target, reading their CPU and memory, reading one gauge from a
-//! metrics page. Never: asks the server anything else.
+//! Owns: finding the processes that listen at a target, reading their CPU and memory, reading one
+//! gauge from a metrics page. Never: asks the server anything else.
 
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};

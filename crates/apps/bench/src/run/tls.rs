@@ -1,9 +1,10 @@
 //! TLS between a controller and its agents, over blocking sockets.
 //!
-//! Owns: keys and certificates from files, the handshake, and one connection that two threads use: one reads, the
-//! other writes. Never: decides who may start a load; the token does, inside.
+//! Owns: keys and certificates from files, the handshake, and one connection that two threads use:
+//! one reads, the other writes. Never: decides who may start a load; the token does, inside.
 //!
-//! Invariant: the state of the connection is locked while bytes go through it, never while a socket is waited for.
+//! Invariant: the state of the connection is locked while bytes go through it, never while a socket
+//! is waited for.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -25,7 +26,8 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct AgentTls(Arc<ServerConfig>);
 
-/// Which agents a controller believes: those with a certificate of these authorities, or this very one.
+/// Which agents a controller believes: those with a certificate of these authorities, or this very
+/// one.
 #[derive(Clone, Debug)]
 pub struct ControllerTls(Arc<ClientConfig>);
 
@@ -64,7 +66,8 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 impl AgentTls {
-    /// Reads PEM files: the agent's certificate, any between it and its authority behind it, and its key.
+    /// Reads PEM files: the agent's certificate, any between it and its authority behind it, and
+    /// its key.
     ///
     /// # Errors
     /// Files that cannot be read, or do not belong together.
@@ -162,7 +165,8 @@ impl Secured {
         }
     }
 
-    /// Appends to `sealed` what the socket is to carry for `plain`, and for what the connection itself has to say.
+    /// Appends to `sealed` what the socket is to carry for `plain`, and for what the connection
+    /// itself has to say.
     pub(super) fn send(&self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
         let mut connection = self.lock()?;
         connection.writer().write_all(plain)?;

@@ -1,7 +1,7 @@
 //! The search for the highest rate that still keeps a promise (`--until p99<50ms`).
 //!
-//! Grows the rate while the promise holds, then halves the gap between the best rate that held and the
-//! lowest that did not, until the gap is small enough.
+//! Grows the rate while the promise holds, then halves the gap between the best rate that held and
+//! the lowest that did not, until the gap is small enough.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,8 @@ pub enum Growth {
     Multiply(f64),
 }
 
-/// The state of a search. Ask for [`Stepper::rate`], run a step with it, report with [`Stepper::on_result`].
+/// The state of a search. Ask for [`Stepper::rate`], run a step with it, report with
+/// [`Stepper::on_result`].
 #[derive(Clone, Debug)]
 pub struct Stepper {
     growth: Growth,

@@ -1,6 +1,8 @@
-//! Centrifugo's client protocol as a generator needs it: the first commands, and what their replies say.
+//! Centrifugo's client protocol as a generator needs it: the first commands, and what their replies
+//! say.
 //!
-//! Pure. Source: Centrifugo's client protocol v2 in its JSON form: objects apart by line ends, `{}` is a ping.
+//! Pure. Source: Centrifugo's client protocol v2 in its JSON form: objects apart by line ends, `{}`
+//! is a ping.
 
 use std::io::Write as _;
 

@@ -1,11 +1,11 @@
 //! The run's clock, and the thread that wakes workers on time.
 //!
-//! Owns: the one clock that due times, stamps and arrivals are read from, in µs. It shows Unix time at the start of
-//! the process and goes on monotonically, so that processes on one machine agree, and agents agree once the
-//! controller has told each its offset.
+//! Owns: the one clock that due times, stamps and arrivals are read from, in µs. It shows Unix time
+//! at the start of the process and goes on monotonically, so that processes on one machine agree,
+//! and agents agree once the controller has told each its offset.
 //!
-//! The engine sleeps in whole milliseconds, which would make every event up to one late. The metronome sleeps to
-//! the µs that a worker has asked for, and rings.
+//! The engine sleeps in whole milliseconds, which would make every event up to one late. The
+//! metronome sleeps to the µs that a worker has asked for, and rings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -153,7 +153,8 @@ fn beat<M>(wakes: &Wakes, clock: Clock, doors: &[Door<M>]) {
             }
         }
         wakes.asleep_until_us.store(next_us, Ordering::SeqCst);
-        // Looked at once more: somebody may have asked before the line above, and not have woken us.
+        // Looked at once more: somebody may have asked before the line above, and not have woken
+        // us.
         let sooner = wakes
             .due_us
             .iter()

@@ -1,6 +1,7 @@
 //! What a worker's connections share: the script, the figures, the queues of what is to come.
 //!
-//! Owns: the heap of returns, the heap of things to say, scratch memory. Never: sockets; those are the engine's.
+//! Owns: the heap of returns, the heap of things to say, scratch memory. Never: sockets; those are
+//! the engine's.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -18,7 +19,8 @@ use crate::payload::Found;
 use crate::plan::{Kind, Transport};
 use crate::rng::Rng;
 
-/// Publishers of what connections say themselves are numbered from here, so that they meet no others.
+/// Publishers of what connections say themselves are numbered from here, so that they meet no
+/// others.
 const SAID_BY: u32 = 1 << 31;
 
 /// See the module's head.
@@ -99,8 +101,8 @@ impl<'s> Core<'s> {
         }
     }
 
-    /// A slow reader has read so much, so it reads no more until that was so much in all the time since; without a
-    /// rate it never reads again.
+    /// A slow reader has read so much, so it reads no more until that was so much in all the time
+    /// since; without a rate it never reads again.
     pub(crate) fn rest(&mut self, id: ConnId, read_bytes: usize, fx: &mut Effects<'_>) {
         let Kind::SlowReaders { bytes_per_s, .. } = self.script.scenario.kind else {
             return;
@@ -205,7 +207,8 @@ impl<'s> Core<'s> {
         left
     }
 
-    /// Ends the counts of a connection. `to_the_end` also counts what never came after the last that did.
+    /// Ends the counts of a connection. `to_the_end` also counts what never came after the last
+    /// that did.
     pub(crate) fn finish_tracks(&mut self, subscriber: &mut Subscriber, to_the_end: bool) {
         let tracks = std::mem::take(&mut subscriber.tracks);
         if tracks.is_empty() {
@@ -225,7 +228,8 @@ impl<'s> Core<'s> {
         self.tally.with_loss += u64::from(self.tally.deliveries.missing > before);
     }
 
-    /// How many deliveries are due to a connection after the last that came. Who reads slowly by plan owes none.
+    /// How many deliveries are due to a connection after the last that came. Who reads slowly by
+    /// plan owes none.
     pub(crate) fn behind(&self, subscriber: &Subscriber) -> u64 {
         if subscriber.stage != Stage::Usable || subscriber.slow {
             return 0;
@@ -288,7 +292,8 @@ impl<'s> Core<'s> {
         });
     }
 
-    /// Finds the measured messages of a stream; what may be the beginning of another is kept in `carry`.
+    /// Finds the measured messages of a stream; what may be the beginning of another is kept in
+    /// `carry`.
     pub(crate) fn scan_stream(
         &mut self,
         subscriber: &mut Subscriber,

@@ -1,8 +1,9 @@
 //! A worker: one engine shard that opens connections on time, keeps them, counts, and publishes.
 //!
-//! Owns: its share of the run's connections (the k-th belongs to worker k modulo their number), or the publishers.
-//! Nothing is shared between workers but the script and the numbers of the last publications. Never: decides how
-//! the run goes on; orders come by mail, figures go back over a channel.
+//! Owns: its share of the run's connections (the k-th belongs to worker k modulo their number), or
+//! the publishers. Nothing is shared between workers but the script and the numbers of the last
+//! publications. Never: decides how the run goes on; orders come by mail, figures go back over a
+//! channel.
 
 mod centrifugo;
 mod clock;
@@ -48,7 +49,8 @@ const SPARES_TRIED: usize = 16;
 pub(crate) enum Order {
     /// Tell what was counted.
     Report {
-        /// Also how many deliveries are due and have not come, for which every connection is looked at.
+        /// Also how many deliveries are due and have not come, for which every connection is looked
+        /// at.
         behind: bool,
     },
     /// Publish like this from now on.

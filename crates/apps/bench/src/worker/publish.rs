@@ -1,11 +1,12 @@
 //! Publishers: kept connections, an open loop of publications, and what the server answers.
 //!
-//! Owns: when each publication is due, to which channel it goes, on which link it is written, what became of it.
+//! Owns: when each publication is due, to which channel it goes, on which link it is written, what
+//! became of it.
 //!
-//! Requests are pipelined: a publication leaves when it is due, whatever the answers before it are doing. When the
-//! server says that it ends a connection (`Connection: close`), it has not taken what came behind (RFC 9112
-//! section 9.6), so that goes out again on the next one; when the connection just ends, nobody knows, and what was
-//! unanswered counts as failed.
+//! Requests are pipelined: a publication leaves when it is due, whatever the answers before it are
+//! doing. When the server says that it ends a connection (`Connection: close`), it has not taken
+//! what came behind (RFC 9112 section 9.6), so that goes out again on the next one; when the
+//! connection just ends, nobody knows, and what was unanswered counts as failed.
 
 mod link;
 
@@ -29,7 +30,8 @@ use crate::template::{Template, Values};
 const BEGUN_PER_TURN: usize = 512;
 /// Publications that may wait for a link that is down; what comes after them has failed.
 const BACKLOG_MAX: usize = 65_536;
-/// The first wait before a link that was lost is opened again; it doubles up to a hundred times as much.
+/// The first wait before a link that was lost is opened again; it doubles up to a hundred times as
+/// much.
 const REOPEN_AFTER_US: u64 = 20_000;
 
 /// What is to be published from now on.

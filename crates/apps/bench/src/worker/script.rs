@@ -1,6 +1,8 @@
-//! The scenario, compiled: what all workers of a machine share and nobody changes, save the sequence numbers.
+//! The scenario, compiled: what all workers of a machine share and nobody changes, save the
+//! sequence numbers.
 //!
-//! Owns: templates, resolved addresses, the port plan, channels, the numbers of the last publications. Never: a socket.
+//! Owns: templates, resolved addresses, the port plan, channels, the numbers of the last
+//! publications. Never: a socket.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -324,8 +326,8 @@ fn compile_all(texts: &[String], place: Place) -> Result<Vec<Template>, Template
         .collect()
 }
 
-/// Each machine of a run has only some of its source addresses. Alone, one that is missing here is an error that the
-/// first connect tells.
+/// Each machine of a run has only some of its source addresses. Alone, one that is missing here is
+/// an error that the first connect tells.
 fn sources_here(sources: &[std::net::IpAddr], part: Part) -> Vec<std::net::IpAddr> {
     let here = |address: &&std::net::IpAddr| {
         part.of == 1 || std::net::UdpSocket::bind((**address, 0)).is_ok()

@@ -1,7 +1,7 @@
 //! What a worker keeps for a connection: little, since there are a million of them.
 //!
-//! Invariant: an idle connection owns nothing on the heap but its tracks, and these only when something is
-//! published. Heads and messages that arrive in part are held while they do.
+//! Invariant: an idle connection owns nothing on the heap but its tracks, and these only when
+//! something is published. Heads and messages that arrive in part are held while they do.
 
 use throng_http1::BodyDecoder;
 use throng_ws::Decoder;
@@ -84,13 +84,14 @@ pub(crate) struct Resume {
     pub(crate) positions: Vec<(String, Position)>,
     /// The first message after the return has not come.
     pub(crate) awaits_first: bool,
-    /// After a storm: channels, each with the number up to which messages were missed and have not come.
+    /// After a storm: channels, each with the number up to which messages were missed and have not
+    /// come.
     pub(crate) catches_up_to: Vec<(u32, u64)>,
 }
 
 impl Resume {
-    /// A channel has come as far as `number`. True if that was the last of what was missed. Where a message was lost on
-    /// the way, what was missed never comes.
+    /// A channel has come as far as `number`. True if that was the last of what was missed. Where a
+    /// message was lost on the way, what was missed never comes.
     pub(crate) fn reached(&mut self, channel: u32, number: u64, lost: bool) -> bool {
         let before = self.catches_up_to.len();
         self.catches_up_to
@@ -138,8 +139,8 @@ impl Subscriber {
         }
     }
 
-    /// Whether it knows where it stands in its streams. A stream that has sent no id yet cannot be resumed, so what
-    /// comes while its connection is away is not due.
+    /// Whether it knows where it stands in its streams. A stream that has sent no id yet cannot be
+    /// resumed, so what comes while its connection is away is not due.
     pub(crate) fn has_place(&self) -> bool {
         self.resume.as_ref().is_some_and(|resume| {
             !resume.events.last_event_id().is_empty() || !resume.positions.is_empty()

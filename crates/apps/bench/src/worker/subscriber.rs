@@ -1,13 +1,14 @@
 //! One of the run's clients, from TCP to usable to gone.
 //!
-//! Owns: the order of the stages, what each waits for, and under which reason it ends. Never: opens a socket.
+//! Owns: the order of the stages, what each waits for, and under which reason it ends. Never: opens
+//! a socket.
 //!
 //! ```text
 //! Connecting → Handshake → Subscribing → Usable → (ClosedByServer | Broken | Gone)
 //! ```
 //!
-//! Invariant: each connection that was begun is counted once, as usable or under one reason of failure; each that
-//! was usable is counted once as lost or closed, or is alive.
+//! Invariant: each connection that was begun is counted once, as usable or under one reason of
+//! failure; each that was usable is counted once as lost or closed, or is alive.
 
 mod dialect;
 mod leaving;
@@ -239,7 +240,8 @@ impl Core<'_> {
                     match decoder.feed(rest) {
                         Ok(step) => {
                             if let Some(resume) = &mut subscriber.resume {
-                                // An id is all that is wanted; a fault of the stream shows below as missing messages.
+                                // An id is all that is wanted; a fault of the stream shows below as
+                                // missing messages.
                                 let _ = resume.events.feed(step.data, |_| {});
                             }
                             self.scan_stream(subscriber, &mut carry, step.data);

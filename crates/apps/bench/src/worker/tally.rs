@@ -1,14 +1,15 @@
 //! What a worker counts, and how it tells.
 //!
-//! Owns: figures, and how those of several workers are added up. Nothing in them is shared: the controller asks,
-//! and gets totals so far and the histograms since it asked before.
+//! Owns: figures, and how those of several workers are added up. Nothing in them is shared: the
+//! controller asks, and gets totals so far and the histograms since it asked before.
 
 use std::collections::BTreeMap;
 
 use crate::agents::Sums;
 use crate::measure::{ConnectFailure, Counters, DeliveryCounts, Latency, LostReason, Running};
 
-/// Kinds of remarks that are kept; a server that invents a new one each time must not fill the memory.
+/// Kinds of remarks that are kept; a server that invents a new one each time must not fill the
+/// memory.
 const REMARKS_MAX: usize = 32;
 
 /// Figures of one worker, or of several: totals so far, and histograms of an interval.

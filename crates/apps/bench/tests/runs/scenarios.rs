@@ -104,8 +104,8 @@ fn slow_readers_are_counted_apart() {
     }
 }
 
-/// Lets go what the server holds back, once the second row of the drain is there: until then nothing has come for
-/// longer than it usually takes until nothing more comes.
+/// Lets go what the server holds back, once the second row of the drain is there: until then
+/// nothing has come for longer than it usually takes until nothing more comes.
 fn release_in_the_drain(server: &Server) -> impl FnMut(&Snapshot<'_>) {
     let mut rows = 0;
     move |snapshot| {
@@ -260,7 +260,8 @@ fn a_search_ends_where_the_promise_breaks() {
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(throng_bench::plan::Publish {
         until: Some(Until {
-            // A rate of 50/s makes 50 publications in a step, one of 100/s twice as many, a late thread somewhat fewer.
+            // A rate of 50/s makes 50 publications in a step, one of 100/s twice as many, a late
+            // thread somewhat fewer.
             check: "published<=50".parse::<Check>().unwrap(),
             growth: Growth::Add(50.0),
             per_s_max: 1000.0,

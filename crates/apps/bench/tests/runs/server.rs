@@ -1,4 +1,5 @@
-//! A small server for the load generator to meet: a thread for each connection, and faults on demand.
+//! A small server for the load generator to meet: a thread for each connection, and faults on
+//! demand.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};

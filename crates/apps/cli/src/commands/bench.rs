@@ -1,6 +1,7 @@
 //! `throng bench`: load a server, count what it does, and keep the figures.
 //!
-//! Owns: the command lines of the load generator, its exit codes, where results go. The load itself is a library's.
+//! Owns: the command lines of the load generator, its exit codes, where results go. The load itself
+//! is a library's.
 
 mod agent;
 mod load;
@@ -30,8 +31,9 @@ use crate::failure::{Failure, Result};
 
 /// Load a server with connections and messages, and measure what it does
 ///
-/// Works against any server that speaks WebSocket, event streams or HTTP. A run that the generator could not keep
-/// up with is marked invalid and ends with 12; a failed --check ends with 10, one without data with 11.
+/// Works against any server that speaks WebSocket, event streams or HTTP. A run that the generator
+/// could not keep up with is marked invalid and ends with 12; a failed --check ends with 10, one
+/// without data with 11.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -90,7 +92,8 @@ pub(super) struct Common {
     /// Send statsd lines here
     #[arg(long, value_name = "HOST:PORT", help_heading = "Progress")]
     statsd: Option<String>,
-    /// How long to wait at the end, once nothing is published any more, for what is on its way; by default 10s
+    /// How long to wait at the end, once nothing is published any more, for what is on its way; by
+    /// default 10s
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, help_heading = "Generator")]
     grace: Option<u64>,
     /// Threads that open connections
@@ -114,7 +117,8 @@ pub(super) struct Common {
         help_heading = "Generator"
     )]
     agents_token: Option<String>,
-    /// Speak TLS with the agents, and believe those with a certificate of these authorities: a PEM file
+    /// Speak TLS with the agents, and believe those with a certificate of these authorities: a PEM
+    /// file
     #[arg(
         long,
         value_name = "FILE",
@@ -157,7 +161,8 @@ impl Common {
     }
 }
 
-/// A flag that the first signal sets. The second one ends the process: the first one asked, and somebody cannot wait.
+/// A flag that the first signal sets. The second one ends the process: the first one asked, and
+/// somebody cannot wait.
 fn stop_flag() -> Result<Arc<AtomicBool>> {
     let failed = |error| Failure::new(Exit::Failed, format!("cannot catch signals: {error}"));
     let stop = Arc::new(AtomicBool::new(false));

@@ -10,7 +10,8 @@ use crate::failure::Result;
 
 /// Find out how many connections this machine can hold, which limit binds first, and how to lift it
 ///
-/// Ends with 1 if the machine cannot hold the connections asked for, with 3 if a change was refused.
+/// Ends with 1 if the machine cannot hold the connections asked for, with 3 if a change was
+/// refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many connections are wanted: 50000, 50k, 1M. Without it: how far would the memory reach?
@@ -19,7 +20,8 @@ pub(crate) struct Args {
     /// Which end of the connections lives here
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
-    /// How many processes share the connections; with --role both these are the clients, and the server is one
+    /// How many processes share the connections; with --role both these are the clients, and the
+    /// server is one
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "1")]
     processes: u64,
     /// Judge the limits of this process instead of your shell's, such as a running server
@@ -89,7 +91,8 @@ pub(crate) fn run(args: Args) -> Result {
 
 const VERDICT_LINES: usize = 2;
 
-/// Lines of the table begin with their status, so the first word decides; the verdict stands above it.
+/// Lines of the table begin with their status, so the first word decides; the verdict stands above
+/// it.
 fn painted(text: &str, paint: Paint) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for (n, line) in text.split_inclusive('\n').enumerate() {

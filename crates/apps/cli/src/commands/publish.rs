@@ -17,7 +17,8 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Publish data into a channel
 ///
-/// The data are sent as they are: `echo hello | throng publish news` publishes "hello" and a line break.
+/// The data are sent as they are: `echo hello | throng publish news` publishes "hello" and a line
+/// break.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The channel

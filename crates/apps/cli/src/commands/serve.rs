@@ -1,4 +1,5 @@
-//! `throng serve`: reads the configuration, starts the server, says where it is, and ends it on a signal.
+//! `throng serve`: reads the configuration, starts the server, says where it is, and ends it on a
+//! signal.
 
 mod banner;
 mod logging;

@@ -250,7 +250,8 @@ fn connect(endpoint: &Endpoint) -> Result<TcpStream, Fault> {
     for address in addresses.map_err(Fault::Resolve)? {
         match TcpStream::connect_timeout(&address, ANSWER_TIMEOUT) {
             Ok(stream) => {
-                // A request leaves in one piece and waits for nothing; without this the answer is no slower.
+                // A request leaves in one piece and waits for nothing; without this the answer is
+                // no slower.
                 let _ = stream.set_nodelay(true);
                 notice_dead_peers(&stream);
                 return Ok(stream);

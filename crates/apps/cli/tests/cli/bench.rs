@@ -1,5 +1,5 @@
-//! The load generator against a real server. How fast either is, is not looked at: on a busy machine a run may end
-//! as one that the generator could not keep up with.
+//! The load generator against a real server. How fast either is, is not looked at: on a busy
+//! machine a run may end as one that the generator could not keep up with.
 
 use std::fs;
 

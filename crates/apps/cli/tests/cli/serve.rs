@@ -246,7 +246,8 @@ fn subscribers_come_back_after_a_restart() {
     second.stop();
 }
 
-/// A client that does not read keeps a server from leaving as long as the drain may take, which is a day here.
+/// A client that does not read keeps a server from leaving as long as the drain may take, which is
+/// a day here.
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let server = Server::start(&[

@@ -20,8 +20,8 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
     ]);
 }
 
-/// Processes that share the accepted or opened connections. Where both ends live here the limit must do for the
-/// server, and that is one process, however many the clients are.
+/// Processes that share the accepted or opened connections. Where both ends live here the limit
+/// must do for the server, and that is one process, however many the clients are.
 fn sharing(context: &Context<'_>) -> u64 {
     match context.plan.role {
         Role::Both => 1,

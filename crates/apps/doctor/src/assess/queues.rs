@@ -99,8 +99,8 @@ fn backlog_check(context: &Context<'_>, limit: BacklogLimit) -> Check {
 /// What the kernel can be told, a signed number of 32 bits.
 const PACKETS_MAX: u64 = i32::MAX as u64;
 
-/// Packets that may wait for one core. Over loopback each delivery of a broadcast is one, and its acknowledgement
-/// another, and all of them may wait for the same core.
+/// Packets that may wait for one core. Over loopback each delivery of a broadcast is one, and its
+/// acknowledgement another, and all of them may wait for the same core.
 fn packets(context: &Context<'_>) -> u64 {
     let arriving = match context.goal {
         ..FEW => 1_000,

@@ -37,7 +37,8 @@ pub(super) const fn short(is_short: bool) -> Status {
     if is_short { Status::Warn } else { Status::Ok }
 }
 
-/// A broadcast waits in the buffers of everyone who has not read it yet, so all connections count at once.
+/// A broadcast waits in the buffers of everyone who has not read it yet, so all connections count
+/// at once.
 fn tcp_mem(context: &Context<'_>) -> Check {
     let (machine, plan) = (context.machine, context.plan);
     let page = machine.page_bytes.max(1);

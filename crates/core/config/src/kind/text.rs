@@ -126,7 +126,8 @@ impl TextKind for Address {
     }
 }
 
-/// An address as `ZeroMQ` and its users write it: `tcp://` is optional, `*` stands for all interfaces.
+/// An address as `ZeroMQ` and its users write it: `tcp://` is optional, `*` stands for all
+/// interfaces.
 pub(crate) struct Endpoint;
 
 impl TextKind for Endpoint {

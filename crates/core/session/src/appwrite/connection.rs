@@ -320,7 +320,8 @@ impl Appwrite {
     fn alive(&mut self, desk: &Desk, fx: &mut Fx<'_>) {
         if self.awaits_pong {
             self.awaits_pong = false;
-            // The ping was sent when the last beat was due; the wait for the answer is part of the interval.
+            // The ping was sent when the last beat was due; the wait for the answer is part of the
+            // interval.
             let sent_at = self.beat_at.0.saturating_sub(desk.limits.pong_timeout_ms);
             self.beat_at = Millis(sent_at) + desk.limits.ping_interval_ms;
             self.arm(desk, fx);

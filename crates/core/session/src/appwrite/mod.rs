@@ -2,8 +2,8 @@
 //!
 //! A session ([`Appwrite`]) speaks with its client and writes down [`Order`]s; the shard's
 //! [`Room`] knows who subscribed to what, carries the orders out and finds the receivers of events.
-//! What neither may do (ask Appwrite who somebody is, count openings of an address, hand an event to
-//! all shards) is behind [`Outside`]. What comes back from there is [`News`].
+//! What neither may do (ask Appwrite who somebody is, count openings of an address, hand an event
+//! to all shards) is behind [`Outside`]. What comes back from there is [`News`].
 //!
 //! Beyond stock, for clients that ask for it: `?recover=` in the URL brings positions, and
 //! `?recover=POSITION` what was missed since. See [`past`].

@@ -116,8 +116,9 @@ fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
     })
 }
 
-/// Whose address counts: the peer's, unless that is a proxy close by, which says whom it speaks for.
-/// The last address is the one that the proxy itself has seen; those before it anybody may invent.
+/// Whose address counts: the peer's, unless that is a proxy close by, which says whom it speaks
+/// for. The last address is the one that the proxy itself has seen; those before it anybody may
+/// invent.
 fn address_of(incoming: &Incoming<'_, '_>) -> IpAddr {
     let peer = incoming.peer.to_canonical();
     let close_by = match peer {

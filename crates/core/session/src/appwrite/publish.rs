@@ -1,8 +1,9 @@
 //! `POST /v1/realtime/events` on the API port: an event in the form in which Appwrite announces it
 //! on Redis, so that Appwrite and Redis need not be there.
 //!
-//! The answer is 202 when the event is on its way to all shards, in the order of the requests of one
-//! connection; 400 for what is no event; 503 when too many wait already, and then it was not taken.
+//! The answer is 202 when the event is on its way to all shards, in the order of the requests of
+//! one connection; 400 for what is no event; 503 when too many wait already, and then it was not
+//! taken.
 
 use throng_appwrite::FeedMessage;
 

@@ -4,8 +4,8 @@
 //! reached through [`Wire`].
 //!
 //! An event is matched once, when its turn comes: its receivers and their ids are written down, and
-//! the frames made from that, some in each turn of the shard. The next event waits until all of one's
-//! frames are queued, so every connection gets events in the feed's order.
+//! the frames made from that, some in each turn of the shard. The next event waits until all of
+//! one's frames are queued, so every connection gets events in the feed's order.
 //!
 //! When the feed says that a user's roles have changed, events for that user's connections are held
 //! back until Appwrite has told the new roles, and then matched with those; so nothing reaches them

@@ -1,4 +1,5 @@
-//! Sessions and a room without sockets: bytes in, frames out, and a world that answers when told to.
+//! Sessions and a room without sockets: bytes in, frames out, and a world that answers when told
+//! to.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

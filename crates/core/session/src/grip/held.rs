@@ -1,8 +1,8 @@
 //! A client that a backend holds: a stream of items.
 //!
-//! The head leaves when the client is a member of all its channels, so that whoever sees it can publish to it.
-//! The backend's own body follows; what is published meanwhile waits behind it. A stream
-//! without filters, sequence and links is then served from bytes that all share, and owns a
+//! The head leaves when the client is a member of all its channels, so that whoever sees it can
+//! publish to it. The backend's own body follows; what is published meanwhile waits behind it. A
+//! stream without filters, sequence and links is then served from bytes that all share, and owns a
 //! place in its channels, a deadline and a few words here.
 //!
 //! Invariants

@@ -34,8 +34,8 @@ pub enum Offered {
 pub enum LastItem {
     /// Its id.
     Id(Box<str>),
-    /// Nothing, and nobody has asked for a while: there was no subscriber, so a publisher that looks at
-    /// subscriptions has sent nothing, and who asks may have missed something.
+    /// Nothing, and nobody has asked for a while: there was no subscriber, so a publisher that
+    /// looks at subscriptions has sent nothing, and who asks may have missed something.
     Unknown,
     /// Nothing, but somebody has been told so before.
     Quiet,
@@ -130,8 +130,8 @@ impl GripHome {
         }
     }
 
-    /// The item that went out last, as far as that is remembered, for somebody who subscribes and has an older id, or
-    /// the same.
+    /// The item that went out last, as far as that is remembered, for somebody who subscribes and
+    /// has an older id, or the same.
     pub fn last_item(&mut self, channel: &ChannelName, now: Millis) -> LastItem {
         let limits = self.limits;
         let known = self.channels.entry(channel.clone());

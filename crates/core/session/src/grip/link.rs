@@ -28,8 +28,8 @@ use crate::effects::{Fx, Order};
 /// Fetches in a row that leave a gap open, before the item behind it goes out all the same.
 const GAPS_MAX: u8 = 3;
 
-/// How long after the first subscription to a channel the link is fetched, in milliseconds, and how far a crowd is
-/// spread (Pushpin: a second).
+/// How long after the first subscription to a channel the link is fetched, in milliseconds, and how
+/// far a crowd is spread (Pushpin: a second).
 const FIRST_ASK_MS: u64 = 1000;
 
 /// An exchange with the backend about this stream.
@@ -175,7 +175,8 @@ impl Follow {
         });
     }
 
-    /// Has the link fetched after a moment, in which whoever looks at subscriptions learns of this one.
+    /// Has the link fetched after a moment, in which whoever looks at subscriptions learns of this
+    /// one.
     pub(super) fn ask_soon(&mut self, now: Now, desk: &Desk) {
         if self.next.is_some() && !self.must_ask {
             self.must_ask = true;

@@ -232,7 +232,8 @@ impl Proxied {
                 self.done(desk, fx)
             }
             (Stage::Relaying { .. }, OriginEvent::Failed(_)) => {
-                // The client sees that something is missing: the end that was announced does not come.
+                // The client sees that something is missing: the end that was announced does not
+                // come.
                 desk.board.count(Counter::GripOriginFailures);
                 fx.end(End::Flush);
                 None

@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const TURN: Duration = Duration::from_millis(100);
 
 impl Client {
-    /// Adds subscribers until there are `total`, as fast as the server takes them. `channel` names the
-    /// channel of each. Returns when every one is subscribed.
+    /// Adds subscribers until there are `total`, as fast as the server takes them. `channel` names
+    /// the channel of each. Returns when every one is subscribed.
     ///
     /// # Errors
     /// If one is refused or lost, or if it takes minutes.

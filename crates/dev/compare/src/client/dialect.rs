@@ -1,4 +1,5 @@
-//! How subscribers and publishers talk to a server: everything else of the client is the same for all.
+//! How subscribers and publishers talk to a server: everything else of the client is the same for
+//! all.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,8 +15,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum Dialect {
     /// `GET /ws?channel=…` is a WebSocket, and `POST /pub?channel=…` publishes its body.
     WebSocket,
-    /// `GET /events?channel=…` is answered by the origin behind the server, which has it held as an event stream;
-    /// `POST /publish/` takes GRIP items.
+    /// `GET /events?channel=…` is answered by the origin behind the server, which has it held as an
+    /// event stream; `POST /publish/` takes GRIP items.
     Grip,
 }
 
@@ -23,11 +24,12 @@ impl Dialect {
     /// Handshakes under way at once.
     pub(super) fn handshakes_max(self) -> usize {
         match self {
-            // What a listener that asks for the customary backlog of 512 can hold while the server is busy, so
-            // that a burst is as fast as the server and no faster than the kernel.
+            // What a listener that asks for the customary backlog of 512 can hold while the server
+            // is busy, so that a burst is as fast as the server and no faster than the kernel.
             Self::WebSocket => 500,
-            // To some of hundreds Pushpin answers 500 or 502, and of fifty it loses some at their first publication, if a
-            // keep-alive between its processes meets a stream that is just handed from one to the other.
+            // To some of hundreds Pushpin answers 500 or 502, and of fifty it loses some at their
+            // first publication, if a keep-alive between its processes meets a stream that is just
+            // handed from one to the other.
             Self::Grip => 8,
         }
     }

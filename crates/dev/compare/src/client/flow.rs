@@ -17,9 +17,11 @@ const TURN: Duration = Duration::from_millis(100);
 /// How fast publications follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
-    /// Each leaves as soon as fewer than so many before it have yet to be read by all of their subscribers.
+    /// Each leaves as soon as fewer than so many before it have yet to be read by all of their
+    /// subscribers.
     InFlight(usize),
-    /// So many each second, whatever became of those before: latency counts from the moment that each was due.
+    /// So many each second, whatever became of those before: latency counts from the moment that
+    /// each was due.
     PerSecond(u32),
 }
 

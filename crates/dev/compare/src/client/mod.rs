@@ -1,7 +1,8 @@
-//! The one client of every server: thousands of subscribers and a few publishers on one epoll thread.
+//! The one client of every server: thousands of subscribers and a few publishers on one epoll
+//! thread.
 //!
-//! A subscriber costs it a socket and a frame decoder, and every frame is read, checked and counted.
-//! It is the same for each peer, so what it costs itself cancels out of comparisons.
+//! A subscriber costs it a socket and a frame decoder, and every frame is read, checked and
+//! counted. It is the same for each peer, so what it costs itself cancels out of comparisons.
 
 mod connect;
 mod dialect;

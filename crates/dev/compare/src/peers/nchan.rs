@@ -82,7 +82,8 @@ fn fetch(into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// From the name of the fetched file, or from the package manager's books: the module does not tell.
+/// From the name of the fetched file, or from the package manager's books: the module does not
+/// tell.
 fn nchan_version(root: &Path) -> Option<String> {
     let installed = || {
         let format = ["-W", "-f", "${Version}", PACKAGES[1]];

@@ -104,7 +104,8 @@ impl Peer for Throng {
     }
 }
 
-/// Defaults but for what a comparison needs. Channels that begin with `own:` keep history and positions.
+/// Defaults but for what a comparison needs. Channels that begin with `own:` keep history and
+/// positions.
 fn config(addresses: Addresses, shards: usize) -> String {
     format!(
         "[listen]\n\

@@ -17,7 +17,8 @@ pub(super) fn idle(server: &Server, scale: &Scale) -> Result<Samples> {
     ])
 }
 
-/// A channel for each. Servers that can keep history and positions do so in channels that begin with `own:`.
+/// A channel for each. Servers that can keep history and positions do so in channels that begin
+/// with `own:`.
 pub(super) fn idle_own_channels(server: &Server, scale: &Scale) -> Result<Samples> {
     let at = slope(server, scale, |n| format!("own:c{n}"))?;
     Ok(vec![(Metric::IdleOwnBytes, at.bytes_each)])

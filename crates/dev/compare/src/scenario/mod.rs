@@ -1,17 +1,19 @@
 //! What is measured, each time with a fresh server.
 //!
-//! - `idle`: subscribers connect and do nothing. Memory is the slope between few and many of them, so
-//!   what a server costs by itself is not in it; the latter is measured before the first and after the last.
+//! - `idle`: subscribers connect and do nothing. Memory is the slope between few and many of them,
+//!   so what a server costs by itself is not in it; the latter is measured before the first and
+//!   after the last.
 //! - `own`: the same slope, with a channel for each subscriber.
 //! - `burst`: subscribers come as fast as the server takes them.
-//! - `fan-out`: one channel, and a publication follows as soon as all subscribers have read the one before
-//!   (1 in flight), or the fourth before (4 in flight). `fan-out-large` has more subscribers.
+//! - `fan-out`: one channel, and a publication follows as soon as all subscribers have read the one
+//!   before (1 in flight), or the fourth before (4 in flight). `fan-out-large` has more
+//!   subscribers.
 //! - `wide`: many channels with one subscriber each, at a rate.
 //! - `rooms`: some channels with some subscribers each, at a rate, with latency.
 //! - `links`: streams of which each has a link of its own, to be followed within a timeout.
 //!
-//! CPU time is that of all of the server's processes, in the kernel and outside. On loopback whoever sends pays
-//! for the receiver's TCP work too, so compare rows, not machines.
+//! CPU time is that of all of the server's processes, in the kernel and outside. On loopback
+//! whoever sends pays for the receiver's TCP work too, so compare rows, not machines.
 
 mod connections;
 mod links;

@@ -25,7 +25,8 @@ fn stat(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }
 
-/// Field 4 of proc_pid_stat(5). Field 2 may hold spaces and parentheses, so counting starts behind it.
+/// Field 4 of proc_pid_stat(5). Field 2 may hold spaces and parentheses, so counting starts behind
+/// it.
 fn parent(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -54,7 +55,8 @@ pub(super) fn cpu_us(pid: u32) -> Result<f64> {
     }
 }
 
-/// The sum over the threads that live; None without scheduler statistics. The servers keep their threads.
+/// The sum over the threads that live; None without scheduler statistics. The servers keep their
+/// threads.
 fn scheduled_ns(pid: u32) -> io::Result<Option<u64>> {
     let mut sum = None;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

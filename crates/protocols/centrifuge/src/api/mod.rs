@@ -1,15 +1,16 @@
 //! The HTTP server API with which backends publish and ask (Centrifugo, page "Server API").
 //!
-//! Owns: the bodies of `POST /api/METHOD`, `POST /api/batch` and the older `POST /api` in both directions,
-//! and the error codes. Never: performs a call, or knows HTTP beyond status numbers.
+//! Owns: the bodies of `POST /api/METHOD`, `POST /api/batch` and the older `POST /api` in both
+//! directions, and the error codes. Never: performs a call, or knows HTTP beyond status numbers.
 //!
 //! Status rules
 //! - 401 without a valid key (see `throng_auth::ApiKeys`), 405 for another method than POST;
-//! - 400 with a plain text for a body that is not the JSON that the method asks for ([`parse`] fails);
+//! - 400 with a plain text for a body that is not the JSON that the method asks for ([`parse`]
+//!   fails);
 //! - otherwise 200 with `{"result":{..}}` or `{"error":{..}}`, unless the backend asked for
-//!   `X-Centrifugo-Error-Mode: transport`: then an error has the status of [`ApiError::http_status`]
-//!   and its bare body `{"code":..,"message":..}` from [`encode_bare_error`]. Batches and the older
-//!   endpoint always answer 200.
+//!   `X-Centrifugo-Error-Mode: transport`: then an error has the status of
+//!   [`ApiError::http_status`] and its bare body `{"code":..,"message":..}` from
+//!   [`encode_bare_error`]. Batches and the older endpoint always answer 200.
 
 mod error;
 mod pattern;

@@ -1,9 +1,10 @@
 //! The pattern with which `channels` picks channels.
 
-/// A shell-like pattern over whole channel names: `*` is any run of characters, `?` any one character,
-/// `\` takes the next character as it is. The empty pattern picks everything.
+/// A shell-like pattern over whole channel names: `*` is any run of characters, `?` any one
+/// character, `\` takes the next character as it is. The empty pattern picks everything.
 ///
-/// Centrifugo's patterns also know character classes and alternatives; here those are plain characters.
+/// Centrifugo's patterns also know character classes and alternatives; here those are plain
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelPattern(Vec<Piece>);
 

@@ -1,7 +1,7 @@
 //! Calls of the server API, borrowed from the request body.
 //!
-//! Unknown fields are ignored, `null` means the default. Strings are as they came; an empty channel or
-//! user is for the server to refuse with [`ApiError::BadRequest`].
+//! Unknown fields are ignored, `null` means the default. Strings are as they came; an empty channel
+//! or user is for the server to refuse with [`ApiError::BadRequest`].
 
 use std::borrow::Cow;
 
@@ -158,7 +158,8 @@ impl PublishRequest<'_> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct BroadcastRequest<'a> {
-    /// The channels; none at all is [`ApiError::BadRequest`], and so is an empty name, for itself alone.
+    /// The channels; none at all is [`ApiError::BadRequest`], and so is an empty name, for itself
+    /// alone.
     #[serde(borrow, deserialize_with = "texts")]
     pub channels: Vec<Cow<'a, str>>,
     /// One JSON value; nothing if the field is missing.
@@ -233,8 +234,8 @@ pub struct DisconnectRequest<'a> {
     pub disconnect: Option<CustomDisconnect<'a>>,
 }
 
-/// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999 and
-/// 4500 to 4999 "stay away".
+/// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
+/// and 4500 to 4999 "stay away".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct CustomDisconnect<'a> {
@@ -337,7 +338,8 @@ pub fn parse_legacy(body: &[u8]) -> Result<Vec<LegacyRequest<'_>>, MalformedBody
     Ok(requests)
 }
 
-/// Method names were once written in any case; wrong parameters are an error of their command alone.
+/// Method names were once written in any case; wrong parameters are an error of their command
+/// alone.
 fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, ApiError> {
     let name = command.method.to_ascii_lowercase();
     let method = Method::from_name(&name).ok_or(ApiError::NotFound)?;

@@ -112,7 +112,8 @@ pub struct Instruct {
     pub channels: Vec<HoldChannel>,
     /// How many more channels were named and cut: worth a line in the log.
     pub channels_cut: usize,
-    /// Response hold: seconds until the backend's own response goes out, at least [`TIMEOUT_MIN_S`].
+    /// Response hold: seconds until the backend's own response goes out, at least
+    /// [`TIMEOUT_MIN_S`].
     pub timeout_s: u32,
     /// What keeps the client's connection alive.
     pub keep_alive: Option<KeepAlive>,

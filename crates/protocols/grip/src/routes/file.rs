@@ -111,7 +111,8 @@ pub fn parse_route_line(line: &str) -> Result<Option<Route>, RouteFaultKind> {
     Ok(Some(route))
 }
 
-/// Whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a port.
+/// Whether [`Routes::find`] could ever see this as a host: a colon is of an IPv6 address, or of a
+/// port.
 fn is_host(domain: &str) -> bool {
     let is_address = domain.parse::<Ipv6Addr>().is_ok();
     is_address || !domain.contains([':', '[', ']'])

@@ -65,7 +65,8 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// POST these fields and this body, with the fields of [`Handshake::headers`] and a fresh
-    /// `Grip-Sig`, and report by [`Conversation::on_response`](super::Conversation::on_response) or [`Conversation::on_failure`](super::Conversation::on_failure).
+    /// `Grip-Sig`, and report by [`Conversation::on_response`](super::Conversation::on_response) or
+    /// [`Conversation::on_failure`](super::Conversation::on_failure).
     Request {
         /// Beside those of the handshake.
         headers: Vec<Header>,
@@ -137,7 +138,8 @@ impl Handshake {
     }
 }
 
-/// The client's messages are full: it must not be read until [`Conversation::room_bytes`](super::Conversation::room_bytes) says so.
+/// The client's messages are full: it must not be read until
+/// [`Conversation::room_bytes`](super::Conversation::room_bytes) says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the backend is behind: the client's messages are full")]
 pub struct Full;

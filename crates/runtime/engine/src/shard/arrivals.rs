@@ -14,7 +14,8 @@ use crate::App;
 
 /// Connections that one turn accepts, all listeners together.
 const ACCEPTS_PER_TURN: usize = 256;
-/// How long accepting pauses when descriptors have run out, unless one is freed before. In milliseconds.
+/// How long accepting pauses when descriptors have run out, unless one is freed before. In
+/// milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 500;
 
 impl<A: App> Running<A> {

@@ -1,4 +1,5 @@
-//! Both sides against each other, over the wire form, with clocks that disagree and agents that die.
+//! Both sides against each other, over the wire form, with clocks that disagree and agents that
+//! die.
 
 use super::*;
 use crate::agents::{Action, AgentSide, Sums, decode, encode};

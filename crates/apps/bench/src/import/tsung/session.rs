@@ -1,4 +1,5 @@
-//! A Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a message that repeats.
+//! A Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a message that
+//! repeats.
 
 use super::super::xml::Element;
 use super::{number, unsupported};

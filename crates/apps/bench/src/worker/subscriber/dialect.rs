@@ -1,4 +1,5 @@
-//! What a WebSocket's messages mean, by dialect: acknowledgements, pings, positions; and measured messages in all.
+//! What a WebSocket's messages mean, by dialect: acknowledgements, pings, positions; and measured
+//! messages in all.
 
 use throng_engine::Effects;
 use throng_types::ConnId;

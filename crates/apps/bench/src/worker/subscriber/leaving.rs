@@ -53,7 +53,8 @@ impl Core<'_> {
         self.set_deadline(subscriber, fx);
     }
 
-    /// Ends a usable connection because the scenario says so, and has it come back after a while if it is to.
+    /// Ends a usable connection because the scenario says so, and has it come back after a while if
+    /// it is to.
     fn leave(&mut self, subscriber: &mut Subscriber, back_us: Option<u64>, fx: &mut Effects<'_>) {
         self.tally.counters.closed_by_plan += 1;
         subscriber.stage = Stage::Gone;

@@ -131,7 +131,8 @@ impl Core<'_> {
         throng_http1::encode_request("GET", &path, host, &all, None, out);
     }
 
-    /// The key of a connection's handshake: made anew when the answer is checked, so that nobody keeps it.
+    /// The key of a connection's handshake: made anew when the answer is checked, so that nobody
+    /// keeps it.
     fn key_of(&self, subscriber: &Subscriber) -> [u8; 16] {
         let mut rng = Rng::for_member(
             self.script.scenario.seed ^ subscriber.due_us,

@@ -11,8 +11,9 @@ use crate::failure::{Failure, Result};
 
 /// Make load for runs that are started elsewhere with --agents
 ///
-/// Neither side sends the token itself, and nothing is started for who does not know it. The connection is encrypted
-/// with --tls-cert and --tls-key here and --tls-ca at the other side, and only then.
+/// Neither side sends the token itself, and nothing is started for who does not know it. The
+/// connection is encrypted with --tls-cert and --tls-key here and --tls-ca at the other side, and
+/// only then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen
@@ -21,7 +22,8 @@ pub(crate) struct Args {
     /// What the other side must know too
     #[arg(long, env = "THRONG_AGENT_TOKEN", hide_env_values = true)]
     token: String,
-    /// The certificate to show, a PEM file; the other side has its authority, or itself, as --tls-ca
+    /// The certificate to show, a PEM file; the other side has its authority, or itself, as
+    /// --tls-ca
     #[arg(
         long,
         value_name = "FILE",

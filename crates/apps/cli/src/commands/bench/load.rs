@@ -1,4 +1,5 @@
-//! What `sub` and `pub` have in common: channels, what is published, and reading options into a scenario.
+//! What `sub` and `pub` have in common: channels, what is published, and reading options into a
+//! scenario.
 
 use clap::ValueEnum;
 use throng_bench::check::Check;
@@ -114,7 +115,8 @@ impl PublishArgs {
             via,
             per_s: self.publish_rate,
             publishers: self.publishers,
-            // Too small a size is refused with the scenario, with a sentence that says how small it may be.
+            // Too small a size is refused with the scenario, with a sentence that says how small it
+            // may be.
             size_bytes: usize::try_from(self.size).unwrap_or(usize::MAX),
             choose: if self.random {
                 Choose::Random
@@ -220,7 +222,8 @@ fn growth(text: &str) -> std::result::Result<Growth, String> {
     units::parse_rate_per_s(rate).map(Growth::Add)
 }
 
-/// A message carries its number and its stamp, so it has a least size; it is the default's business to be above it.
+/// A message carries its number and its stamp, so it has a least size; it is the default's business
+/// to be above it.
 const _: () = assert!(MESSAGE_BYTES_MIN <= 128);
 
 #[cfg(test)]

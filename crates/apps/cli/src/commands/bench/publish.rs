@@ -9,7 +9,8 @@ use crate::failure::{Failure, Result};
 
 /// Publish at a steady rate, or faster and faster until a promise breaks
 ///
-/// With --subscribe the same process also listens, so that the latency of deliveries is measured; --until needs it.
+/// With --subscribe the same process also listens, so that the latency of deliveries is measured;
+/// --until needs it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   throng bench pub --url http://127.0.0.1:8001 --channels 'group-{n%1000}' --count 1000 --publish-rate 5000/s \\

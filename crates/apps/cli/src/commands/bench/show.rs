@@ -1,5 +1,5 @@
-//! How a run is shown while it goes on: a screen on a terminal, one line a second elsewhere, nothing with --json;
-//! and a page and statsd where somebody asks for them.
+//! How a run is shown while it goes on: a screen on a terminal, one line a second elsewhere,
+//! nothing with --json; and a page and statsd where somebody asks for them.
 
 use std::io::IsTerminal as _;
 

@@ -10,8 +10,8 @@ use crate::failure::{Failure, Result};
 
 /// Open connections at a steady rate, keep them, and count what they receive
 ///
-/// With --publish the same process publishes too, so that latency is measured by one clock and every missing
-/// message is known.
+/// With --publish the same process publishes too, so that latency is measured by one clock and
+/// every missing message is known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   throng bench sub --url 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k --rate 1000/s \\
@@ -26,7 +26,8 @@ pub(crate) struct Args {
     /// How many are opened in a second
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate_per_s, default_value = "100/s")]
     rate: f64,
-    /// Which channel each connection subscribes to, a template; several make several subscriptions each
+    /// Which channel each connection subscribes to, a template; several make several subscriptions
+    /// each
     #[arg(long, value_name = "TEMPLATE")]
     channels: Vec<String>,
     /// How long all connections are kept

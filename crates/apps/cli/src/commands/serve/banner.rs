@@ -1,4 +1,5 @@
-//! What a server says once it serves: where to connect, where to publish, who may, and how many fit.
+//! What a server says once it serves: where to connect, where to publish, who may, and how many
+//! fit.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

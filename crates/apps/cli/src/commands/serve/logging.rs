@@ -11,7 +11,8 @@ pub(super) fn start(log: &Log) {
         .with_max_level(filter(log.level))
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        // A line that cannot be written would be reported on the same stream, by a macro that panics.
+        // A line that cannot be written would be reported on the same stream, by a macro that
+        // panics.
         .log_internal_errors(false)
         .with_target(false);
     // A second call would find another subscriber there, and keep it.

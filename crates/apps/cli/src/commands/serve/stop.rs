@@ -28,7 +28,8 @@ impl Signals {
         let fail = |error| Failure::new(Exit::Start, format!("cannot catch signals: {error}"));
         let at_once = Arc::new(AtomicBool::new(false));
         for signal in TERM_SIGNALS {
-            // Before the iterator, so that the signal that sets the flag is not the one that it ends by.
+            // Before the iterator, so that the signal that sets the flag is not the one that it
+            // ends by.
             let code = Exit::Good.code().into();
             register_conditional_shutdown(*signal, code, at_once.clone()).map_err(fail)?;
         }

@@ -19,7 +19,8 @@ impl Backoff {
         self.tries = 0;
     }
 
-    /// The wait before the next try. `asked_ms` is what the server asked for, and holds for the first one.
+    /// The wait before the next try. `asked_ms` is what the server asked for, and holds for the
+    /// first one.
     ///
     /// Between half and all of the time, by chance, so that the clients of a server that went away
     /// do not come back together.

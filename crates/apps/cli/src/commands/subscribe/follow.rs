@@ -1,7 +1,7 @@
 //! Connects, prints, and comes back when the connection breaks.
 //!
-//! Before the first success any trouble is final, since it is most likely a wrong address; after it,
-//! only a refusal is.
+//! Before the first success any trouble is final, since it is most likely a wrong address; after
+//! it, only a refusal is.
 
 use std::io;
 use std::thread;
@@ -109,7 +109,8 @@ impl Follower {
             let more = exchange.read_some(|data| turn.take(data, &mut self.wire, &mut self.left));
             turn.printed?;
             let answers = self.wire.answers(mask_key);
-            // Whether it arrives does not matter: the next read finds out whether the connection lives.
+            // Whether it arrives does not matter: the next read finds out whether the connection
+            // lives.
             let _ = exchange.write(&answers);
             if self.left == Some(0) {
                 return Ok(End::Counted);

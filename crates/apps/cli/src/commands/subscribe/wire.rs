@@ -1,7 +1,8 @@
 //! The streams that a subscription can be read from: events, whose data are printed as they are,
 //! JSON lines, and frames.
 //!
-//! Pure: bytes in, publications out. Invariant: what is found does not depend on how the bytes were cut.
+//! Pure: bytes in, publications out. Invariant: what is found does not depend on how the bytes were
+//! cut.
 
 use serde_json::Value;
 use throng_sse::{Decoder, DecoderLimits};
@@ -27,7 +28,8 @@ pub(super) enum Found<'a> {
 /// What a server says about the stream itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// The subscriptions stand. Whether everything was brought that was missed, if the client was here before.
+    /// The subscriptions stand. Whether everything was brought that was missed, if the client was
+    /// here before.
     Subscribed { recovered: Option<bool> },
     /// So many publications were not delivered, because this end was too slow.
     Dropped(u64),
@@ -64,8 +66,8 @@ impl News {
         })
     }
 
-    /// Whether there is no sense in coming back (Centrifugo, page "Client protocol codes": 3500 to 3999
-    /// and 4500 to 4999).
+    /// Whether there is no sense in coming back (Centrifugo, page "Client protocol codes": 3500 to
+    /// 3999 and 4500 to 4999).
     pub(super) const fn is_final(&self) -> bool {
         matches!(self, Self::Disconnect { code: 3500..=3999 | 4500..=4999, .. })
     }

@@ -18,8 +18,8 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
 /// Check a token as the server would, and print what it says
 ///
-/// Ends with 1 if the token is not accepted. The keys are --secret, or --key-file, or else those of the
-/// configuration (--config FILE, or THRONG_ variables).
+/// Ends with 1 if the token is not accepted. The keys are --secret, or --key-file, or else those of
+/// the configuration (--config FILE, or THRONG_ variables).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The token; `-` reads standard input

@@ -17,8 +17,8 @@ use crate::load::{self, ConfigFlag};
 
 /// Print a token for a client
 ///
-/// The key is --secret, or --key-file, or else the HMAC secret of the configuration
-/// (--config FILE, THRONG_CONFIG or THRONG_AUTH_HMAC_SECRET), whose audience and issuer are taken over.
+/// The key is --secret, or --key-file, or else the HMAC secret of the configuration (--config FILE,
+/// THRONG_CONFIG or THRONG_AUTH_HMAC_SECRET), whose audience and issuer are taken over.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The user that the token is for; "" is an anonymous one
