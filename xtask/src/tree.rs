@@ -241,7 +241,7 @@ mod tests {
             session
                 .dependencies
                 .iter()
-                .any(|edge| edge.folder.as_deref() == Some("crates/core/types"))
+                .any(|edge| edge.folder.as_deref() == Some("crates/types"))
         );
         let xtask = packages.iter().find(|package| package.room() == "xtask");
         let tempfile = xtask
