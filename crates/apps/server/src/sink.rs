@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use throng_broker::Overflow;
-use throng_engine::{Conns, Delivery, Effects, Ending};
+use throng_engine::{Conns, Delivery, Effects};
 use throng_hub::{Answer, Asker, Batch, Format, Sink};
 use throng_metrics::Counter;
-use throng_session::{Desk, End, Fx, GripOrder, Order, Session, encode};
+use throng_session::{Desk, Fx, GripOrder, Order, Session, encode};
 use throng_types::{Frame, Publication};
 
 use crate::observe::recount;
@@ -56,7 +55,7 @@ impl Sink for Outlet<'_> {
             frames,
             joined,
             key: batch.channel_key,
-            overflow: overflow(batch.overflow),
+            overflow: batch.overflow,
             gather: batch.gather,
         };
         self.desk
@@ -114,7 +113,7 @@ impl Outlet<'_> {
                 frames: std::slice::from_ref(frame),
                 joined: frame,
                 key: batch.channel_key,
-                overflow: overflow(batch.overflow),
+                overflow: batch.overflow,
                 gather: true,
             };
             self.desk.board.add(Counter::Deliveries, 1);
@@ -186,14 +185,6 @@ impl Outlet<'_> {
     }
 }
 
-const fn overflow(overflow: Overflow) -> throng_engine::Overflow {
-    match overflow {
-        Overflow::Close => throng_engine::Overflow::Close,
-        Overflow::DropOldest => throng_engine::Overflow::DropOldest,
-        Overflow::LatestOnly => throng_engine::Overflow::LatestOnly,
-    }
-}
-
 /// Lets a session act, and hands its wishes to the engine.
 pub(crate) fn act(
     effects: &mut Effects<'_>,
@@ -212,9 +203,7 @@ pub(crate) fn act(
     if let Some(hold) = hold {
         effects.hold(hold);
     }
-    match end {
-        Some(End::Flush) => effects.end(Ending::Flush),
-        Some(End::Now) => effects.end(Ending::Now),
-        None => {}
+    if let Some(end) = end {
+        effects.end(end);
     }
 }

@@ -18,4 +18,5 @@ pub use contract::{
     Draft, HistoryPage, HistoryQuery, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
 };
 pub use home::{Home, HomeOptions, HomeStats, Published, home_of};
-pub use options::{ChannelOptions, Namespaces, Overflow, Retention};
+pub use options::{ChannelOptions, Namespaces, Retention};
+pub use throng_types::Overflow;

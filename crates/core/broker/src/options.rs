@@ -1,6 +1,6 @@
 //! What a channel is configured to do, found by its namespace.
 
-use throng_types::ChannelName;
+use throng_types::{ChannelName, Overflow};
 
 /// How much of a channel's past its home keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,18 +17,6 @@ impl Retention {
     pub const fn keeps(self) -> bool {
         self.publications_max > 0 && self.ttl_ms > 0
     }
-}
-
-/// What happens to a delivery that finds its connection's queue full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
-    /// End the connection; its client comes back and recovers.
-    #[default]
-    Close,
-    /// Forget the oldest deliveries that have not begun to leave.
-    DropOldest,
-    /// Keep only the newest delivery of each channel.
-    LatestOnly,
 }
 
 /// The options of one namespace's channels.

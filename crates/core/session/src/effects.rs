@@ -1,16 +1,8 @@
 //! What a session says: bytes, a deadline, an end, and orders to the hub.
 
 use throng_hub::{Asker, Command};
+pub use throng_types::End;
 use throng_types::{ChannelName, Millis, Now};
-
-/// How a session wants its connection to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// When everything written has left.
-    Flush,
-    /// At once.
-    Now,
-}
 
 /// A wish that goes beyond the connection.
 #[derive(Debug)]

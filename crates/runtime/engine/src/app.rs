@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use throng_types::{ConnId, Millis, Now};
+use throng_types::{Actions, ConnId, End, Millis, Now};
 
 use crate::Conns;
 
@@ -98,16 +98,6 @@ pub struct Accepted<S> {
     pub deadline: Option<Millis>,
 }
 
-/// How the app wants a connection to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Once everything queued has left; then the sending side is shut and the peer's close
-    /// awaited. A peer that takes nothing, or does not close, for five seconds loses the rest.
-    Flush,
-    /// At once; what is queued is lost.
-    Now,
-}
-
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
@@ -121,16 +111,14 @@ pub enum Closed {
     Slow,
 }
 
-/// What a session wants done. Collected while it runs, carried out after.
+/// What one call of the app writes and wants done.
 pub struct Effects<'a> {
     /// Bytes for the peer: append.
     pub out: &'a mut Vec<u8>,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
-    pub(crate) deadline: Option<Option<Millis>>,
-    pub(crate) ending: Option<Ending>,
-    pub(crate) hold: Option<bool>,
-    pub(crate) pause: Option<bool>,
+    /// What is to be done with the connection.
+    pub actions: Actions,
 }
 
 impl<'a> Effects<'a> {
@@ -140,35 +128,32 @@ impl<'a> Effects<'a> {
         Self {
             out,
             now,
-            deadline: None,
-            ending: None,
-            hold: None,
-            pause: None,
+            actions: Actions {
+                deadline: None,
+                end: None,
+                hold: None,
+                pause: None,
+            },
         }
     }
 
-    /// Stops reading the connection (`true`) or goes on (`false`). What has been read already is
-    /// not given back; a peer that leaves meanwhile is noticed when reading goes on.
+    /// See [`Actions::pause`].
     pub const fn pause(&mut self, pause: bool) {
-        self.pause = Some(pause);
+        self.actions.pause = Some(pause);
     }
 
     /// Sets or clears the connection's one deadline.
     pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
-        self.deadline = Some(deadline);
+        self.actions.deadline = Some(deadline);
     }
 
-    /// Holds deliveries back (`true`): they wait, while own bytes still leave. Or lets them
-    /// go (`false`), behind the own bytes appended until then. A connection that ends first
-    /// never gets them.
+    /// See [`Actions::hold`].
     pub const fn hold(&mut self, hold: bool) {
-        self.hold = Some(hold);
+        self.actions.hold = Some(hold);
     }
 
-    /// Ends the connection; the first wish counts, but "at once" outranks "when all has left".
-    pub fn end(&mut self, ending: Ending) {
-        if self.ending != Some(Ending::Now) {
-            self.ending = Some(ending);
-        }
+    /// Ends the connection; the first wish counts, but "now" outranks "flush".
+    pub fn end(&mut self, end: End) {
+        self.actions.end(end);
     }
 }

@@ -19,11 +19,11 @@ mod wheel;
 use std::io;
 
 use throng_types::ShardId;
+pub use throng_types::{End as Ending, Overflow};
 
-pub use app::{Accepted, App, Closed, Effects, Ending};
+pub use app::{Accepted, App, Closed, Effects};
 pub use conns::{ConnLimits, ConnStats, Conns, Delivery};
 pub use mailbox::Door;
-pub use outbound::Overflow;
 pub use seat::{Seat, Shard, ShardOptions};
 pub use shard::LoopStats;
 pub use wheel::{TICK_MS, Wheel};

@@ -19,18 +19,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use throng_types::Frame;
-
-/// What happens to a frame that finds the queue full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
-    /// The connection is to be ended.
-    Close,
-    /// The oldest frames that have not begun to leave are forgotten.
-    DropOldest,
-    /// Older frames with the same key are forgotten as soon as the connection lags.
-    LatestOnly,
-}
+use throng_types::{Frame, Overflow};
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

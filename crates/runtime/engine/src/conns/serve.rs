@@ -5,11 +5,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use throng_sys::socket;
-use throng_types::{ConnId, Millis, Now};
+use throng_types::{Actions, ConnId, End, Millis, Now};
 
 use super::{Conns, Flushed, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
 use crate::outbound::Outbound;
-use crate::{Accepted, Closed, Effects, Ending};
+use crate::{Accepted, Closed, Effects};
 
 impl<S> Conns<S> {
     pub(crate) const fn set_now(&mut self, now: Now) {
@@ -132,8 +132,13 @@ impl<S> Conns<S> {
         let mut out = std::mem::take(&mut self.scratch);
         let mut fx = Effects::new(&mut out, self.now);
         act(id, &mut slot.session, &mut fx);
-        let (deadline, ending, hold) = (fx.deadline, fx.ending, fx.hold);
-        match fx.pause {
+        let Actions {
+            deadline,
+            end,
+            hold,
+            pause,
+        } = fx.actions;
+        match pause {
             Some(true) => slot.flags |= flag::PAUSED,
             Some(false) if slot.has(flag::PAUSED) => {
                 slot.flags &= !flag::PAUSED;
@@ -143,7 +148,7 @@ impl<S> Conns<S> {
         }
         if slot.has(flag::LEAVING) {
             // Too late for everything but haste.
-            if ending == Some(Ending::Now) {
+            if end == Some(End::Now) {
                 self.doom(index, Closed::ByApp);
             }
         } else {
@@ -156,10 +161,10 @@ impl<S> Conns<S> {
             if let Some(hold) = hold {
                 self.hold(index, hold);
             }
-            match ending {
+            match end {
                 None => {}
-                Some(Ending::Now) => self.doom(index, Closed::ByApp),
-                Some(Ending::Flush) => self.end_after_flush(index),
+                Some(End::Now) => self.doom(index, Closed::ByApp),
+                Some(End::Flush) => self.end_after_flush(index),
             }
         }
         out.clear();

@@ -1,6 +1,6 @@
 //! What the connection table has done, for metrics.
 
-use crate::outbound::Overflow;
+use throng_types::Overflow;
 
 /// What the table has done, for metrics. Only ever rises.
 #[derive(Clone, Copy, Debug, Default)]
