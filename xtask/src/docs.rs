@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::tidy::Finding;
+use crate::finding::Finding;
 use crate::tree::{self, Tree};
 
 /// A generated page.
@@ -54,10 +54,7 @@ mod tests {
     use crate::tree::File;
 
     fn tree(text: Option<String>) -> Tree {
-        let file = |text| File {
-            path: PAGES[0].path.to_owned(),
-            text: Some(text),
-        };
+        let file = |text: String| File::new(PAGES[0].path, text.into_bytes()).unwrap();
         Tree {
             root: "".into(),
             files: text.into_iter().map(file).collect(),

@@ -2,6 +2,7 @@
 
 mod ci;
 mod docs;
+mod finding;
 mod paths;
 mod plan;
 mod score;
@@ -18,8 +19,8 @@ Usage: cargo xtask COMMAND
 
   ci               Everything that must pass before a commit is pushed; stops at the first failure
   test             Installs the programs that tests use, then runs every test
-  tidy             Checks what the compiler cannot: layers, purity, sizes, headers, leftovers, stale pages
-  tidy --update    Writes today's sizes and the clippy files of pure crates
+  tidy             Checks what the compiler cannot: layers, circles, purity, sizes, words
+  tidy --update    Writes today's numbers into the ratchet, and the clippy files of pure crates
   docs             Writes the pages that are made from the code
   score            Prints the shape of the code, crate by crate
   help             Prints this

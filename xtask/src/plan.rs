@@ -31,8 +31,19 @@ pub(crate) const HOUSE: &[Room] = &[
     room("core/config",    &["types", "protocols/*"]),
     room("core/metrics",   &["types", "protocols/*"]),
     room("core/broker",    &["types", "protocols/*"]),
-    room("core/hub",       &["types", "core/auth", "core/config", "core/metrics", "core/broker", "protocols/*"]),
-    room("core/session",   &["types", "core/auth", "core/config", "core/metrics", "core/broker", "core/hub", "protocols/*"]),
+    room("core/hub", &[
+        "types", "core/auth", "core/config", "core/metrics", "core/broker", "protocols/*",
+    ]),
+    room("core/session", &[
+        "types", "core/auth", "core/config", "core/metrics", "core/broker", "core/hub",
+        "protocols/*",
+    ]),
+
+    // One family of clients each; none knows another.
+    room("gateways/*",     &["types", "protocols/*", "core/*"]),
+
+    // The roles of a client, for whoever talks to a server: the meter, the command line, tests.
+    room("client",         &["types", "protocols/*"]),
 
     // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the
     // hub.
@@ -44,15 +55,22 @@ pub(crate) const HOUSE: &[Room] = &[
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.
-    room("apps/server",    &["types", "core/*", "protocols/*", "runtime/*", "drivers/*"]),
+    room("apps/server", &[
+        "types", "core/*", "protocols/*", "gateways/*", "runtime/*", "drivers/*",
+    ]),
     room("apps/doctor",    &["types", "core/config", "runtime/sys"]),
-    room("apps/bench",     &["types", "core/auth", "core/config", "core/metrics", "protocols/*", "runtime/*"]),
-    room("apps/cli",       &["types", "core/*", "protocols/*", "runtime/*", "drivers/*", "apps/*"]),
+    room("apps/bench", &[
+        "types", "core/auth", "core/config", "core/metrics", "protocols/*", "client", "runtime/*",
+    ]),
+    room("apps/cli", &[
+        "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/*", "drivers/*",
+        "apps/*",
+    ]),
 
     // Tests and automation.
     room("dev/*",          &["*"]),
-    room("dev/compare",    &["protocols/*", "runtime/sys"]),
-    room("dev/targets",    &["types", "core/*", "protocols/*"]),
+    room("dev/compare",    &["types", "protocols/*", "client", "runtime/sys"]),
+    room("dev/targets",    &["types", "core/*", "protocols/*", "gateways/*", "client"]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),
 ];
@@ -61,7 +79,7 @@ pub(crate) const HOUSE: &[Room] = &[
 pub(crate) const FOR_TESTS: &[&str] = &["dev/*"];
 
 /// Rooms where bytes, time and chance come in as arguments.
-pub(crate) const PURE: &[&str] = &["types", "core/*", "protocols/*"];
+pub(crate) const PURE: &[&str] = &["types", "core/*", "protocols/*", "gateways/*", "client"];
 
 /// Rooms that may contain `unsafe`.
 pub(crate) const UNSAFE: &[&str] = &["runtime/sys"];
@@ -176,6 +194,8 @@ mod tests {
         }
         assert!(!may("protocols/ws", "protocols/http1"));
         assert!(!may("core/hub", "core/session"));
+        assert!(!may("gateways/grip", "gateways/plain"));
+        assert!(!may("apps/bench", "gateways/plain"));
         assert!(!may("core/broker", "core/metrics"));
         assert!(may("core/session", "core/hub"));
     }

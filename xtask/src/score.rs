@@ -3,12 +3,12 @@
 //!
 //! It judges nothing; `tidy` does. Test code counts as code for sizes, not for `unwrap`.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 
-use crate::paths::paths;
-use crate::source::{self, Source};
-use crate::tidy::is_test_file;
-use crate::tree::Tree;
+use crate::source::{self, Source, Token};
+use crate::tree::{Tree, is_test_file};
 
 /// What is counted in one file.
 struct Shape {
@@ -23,8 +23,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(path: &str, text: &str) -> Self {
-        let source = Source::new(text);
+    fn of(path: &str, text: &str, source: &Source) -> Self {
         let mut shape = Self {
             path: path.to_owned(),
             lines: text.lines().count(),
@@ -35,28 +34,37 @@ impl Shape {
             unwraps: 0,
             tests: 0,
         };
-        for (line, code) in text.lines().zip(source.code.lines()) {
-            if !code.trim().is_empty() {
-                shape.code_lines += 1;
-            } else if !line.trim().is_empty() {
-                shape.comment_lines += 1;
-            }
-        }
-        for function in source::functions(&source.code) {
+        let code: BTreeSet<usize> = source
+            .tokens
+            .iter()
+            .flat_map(|token| token.line..=token.end_line)
+            .collect();
+        let written = |line: &&str| !line.trim().is_empty();
+        shape.code_lines = code.len();
+        shape.comment_lines = text
+            .lines()
+            .filter(written)
+            .count()
+            .saturating_sub(code.len());
+        for function in source::functions(&source.tokens) {
             if function.lines > shape.longest.0 {
                 shape.longest = (function.lines, function.name);
             }
         }
-        for found in paths(&source.code) {
-            shape.unsafes += usize::from(found.path == "unsafe");
-        }
+        let calls = |tokens: &[&Token], names: &[&str]| {
+            let called = |at: &[&Token]| at[0].is(".") && names.iter().any(|name| at[1].is(name));
+            tokens.windows(2).filter(|at| called(at)).count()
+        };
+        shape.unsafes = source
+            .tokens
+            .iter()
+            .filter(|token| token.is("unsafe"))
+            .count();
         if !is_test_file(path) {
-            shape.unwraps = [".unwrap()", ".expect("]
-                .iter()
-                .map(|call| source.live.matches(call).count())
-                .sum();
+            shape.unwraps = calls(&source.live().collect::<Vec<_>>(), &["unwrap", "expect"]);
         }
-        shape.tests = source.code.matches("#[test]").count();
+        let is_test = |at: &[Token]| at[0].is("[") && at[1].is("test") && at[2].is("]");
+        shape.tests = source.tokens.windows(3).filter(|at| is_test(at)).count();
         shape
     }
 }
@@ -83,7 +91,7 @@ pub(crate) fn print() -> Result<()> {
         let shapes: Vec<Shape> = tree
             .rust()
             .filter(|(path, _)| package.owns(path))
-            .map(|(path, text)| Shape::of(path, text))
+            .map(|(path, source)| Shape::of(path, tree.text(path).unwrap_or_default(), source))
             .collect();
         println!("{}", row(package.room(), &shapes));
         all.extend(shapes);
@@ -148,7 +156,7 @@ mod tests {
     fn lines_are_sorted_into_code_and_comments() {
         let text = "//! Job.\n\nfn f() {\n    // Why.\n    g(\"a\n// text\n\").unwrap();\n}\n\
                     #[cfg(test)]\nmod tests {\n    #[test]\n    fn t() { f().unwrap(); }\n}\n";
-        let shape = Shape::of("a.rs", text);
+        let shape = Shape::of("a.rs", text, &Source::parse(text).unwrap());
         assert_eq!(
             (shape.lines, shape.code_lines, shape.comment_lines),
             (13, 10, 2)

@@ -3,51 +3,23 @@
 //! Owns: the list of checks and how their findings are shown. Each check is a module that takes
 //! the tree, or a part of it, and returns findings; none of them prints or changes a file.
 
+mod circles;
 mod edges;
 mod manifests;
+mod prose;
 mod publish;
 mod purity;
+mod ratchet;
 mod size;
+mod width;
 mod words;
-
-use std::fmt;
 
 use anyhow::{Context, Result};
 
 use crate::docs;
 use crate::tree::Tree;
 
-pub(crate) use purity::is_test_file;
-
-/// Something that has to change before the tree is tidy.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// A path, with a line where that says more.
-    place: String,
-    /// What is wrong and what to do.
-    message: String,
-}
-
-impl Finding {
-    /// A finding about a whole file or crate.
-    pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            message: message.into(),
-        }
-    }
-
-    /// A finding about one line, counted from 1.
-    pub(crate) fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self::new(format!("{path}:{line}"), message)
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
-    }
-}
+use ratchet::{Count, Ratchet};
 
 /// Runs every check; `true` if nothing was found.
 pub(crate) fn check() -> Result<bool> {
@@ -55,7 +27,9 @@ pub(crate) fn check() -> Result<bool> {
     let mut findings = edges::check(&tree.packages);
     findings.extend(manifests::check(&tree));
     findings.extend(purity::check(&tree));
-    findings.extend(size::check(&tree)?);
+    let ratchet = Ratchet::read(&tree)?;
+    findings.extend(size::check(&tree, &ratchet));
+    findings.extend(ratchet.compare(counts(&tree)));
     findings.extend(words::check(&tree));
     findings.extend(publish::check(&tree));
     findings.extend(docs::check(&tree));
@@ -70,14 +44,23 @@ pub(crate) fn check() -> Result<bool> {
     Ok(findings.is_empty())
 }
 
+/// Every number that the ratchet holds.
+fn counts(tree: &Tree) -> Vec<Count> {
+    let mut counts = size::count(tree);
+    counts.extend(circles::count(tree));
+    counts.extend(width::count(tree));
+    counts.extend(prose::count(tree));
+    counts
+}
+
 /// Writes the ratchet and the copies that `tidy` compares: the change then shows in the diff.
 pub(crate) fn update() -> Result<()> {
     let tree = Tree::read()?;
-    let ratchet = size::updated(&tree)?;
+    let ratchet = Ratchet::read(&tree)?.updated(&counts(&tree));
     let write = |path: &str, text: &str| {
         std::fs::write(tree.root.join(path), text).with_context(|| format!("cannot write {path}"))
     };
-    write(size::RATCHET, &ratchet)?;
+    write(ratchet::RATCHET, &ratchet)?;
     for (path, text) in manifests::clippy_files(&tree) {
         if tree.text(&path) != Some(text) {
             write(&path, text)?;

@@ -6,12 +6,30 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
+use crate::source::Source;
+
 /// A file that git tracks or would add.
 pub(crate) struct File {
     /// From the root, with `/`.
     pub(crate) path: String,
     /// The content; none if it is not UTF-8.
     pub(crate) text: Option<String>,
+    /// The tokens, if it is Rust.
+    pub(crate) source: Option<Source>,
+}
+
+impl File {
+    /// Takes a file's content apart; fails if it ends in `.rs` and is not Rust.
+    pub(crate) fn new(path: &str, bytes: Vec<u8>) -> Result<Self> {
+        let text = String::from_utf8(bytes).ok();
+        let rust = text.as_deref().filter(|_| path.ends_with(".rs"));
+        let source = rust.map(Source::parse).transpose();
+        Ok(Self {
+            source: source.with_context(|| format!("cannot read {path}"))?,
+            path: path.to_owned(),
+            text,
+        })
+    }
 }
 
 /// A crate of the workspace.
@@ -48,6 +66,7 @@ pub(crate) struct Dependency {
 }
 
 /// The checkout as it is on disk, committed or not.
+#[derive(Default)]
 pub(crate) struct Tree {
     /// Where `Cargo.lock` is.
     pub(crate) root: PathBuf,
@@ -69,16 +88,22 @@ impl Tree {
     }
 
     /// The Rust files.
-    pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &Source)> {
         self.files
             .iter()
-            .filter(|file| file.path.ends_with(".rs"))
-            .filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
+            .filter_map(|file| Some((file.path.as_str(), file.source.as_ref()?)))
     }
 
     /// The crate that a file belongs to; `fuzz/` and the like belong to none.
     pub(crate) fn package_of(&self, path: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.owns(path))
+    }
+
+    /// The folder of a file's crate, or the first folder of what belongs to none.
+    pub(crate) fn folder_of(&self, path: &str) -> String {
+        let package = self.package_of(path).map(|package| package.folder.as_str());
+        let first = path.split_once('/').map_or(".", |(first, _)| first);
+        package.unwrap_or(first).to_owned()
     }
 
     /// The content of a file, if it is there.
@@ -96,6 +121,14 @@ pub(crate) fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.parent().context("xtask has no parent folder")?;
     Ok(root.to_path_buf())
+}
+
+/// Files that only tests compile.
+pub(crate) fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs")
+        || ["/tests/", "/benches/", "/examples/"]
+            .iter()
+            .any(|folder| path.contains(folder))
 }
 
 fn files(root: &Path) -> Result<Vec<File>> {
@@ -129,10 +162,7 @@ fn files(root: &Path) -> Result<Vec<File>> {
         let Ok(bytes) = std::fs::read(root.join(path)) else {
             continue;
         };
-        files.push(File {
-            path: path.to_owned(),
-            text: String::from_utf8(bytes).ok(),
-        });
+        files.push(File::new(path, bytes)?);
     }
     Ok(files)
 }
@@ -251,5 +281,12 @@ mod tests {
             .find(|edge| edge.name == "tempfile")
             .unwrap();
         assert!(tempfile.folder.is_none() && tempfile.for_tests);
+    }
+
+    #[test]
+    fn test_files_are_known() {
+        assert!(is_test_file("crates/core/hub/src/fanout/tests.rs"));
+        assert!(is_test_file("crates/core/hub/tests/all.rs"));
+        assert!(!is_test_file("crates/core/hub/src/contests.rs"));
     }
 }

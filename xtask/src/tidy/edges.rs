@@ -1,6 +1,6 @@
 //! Forbidden edges: what a manifest names against the plan of the house.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::plan::{self, EXEMPT, FENCES, FOR_TESTS};
 use crate::tree::{Dependency, Package};
 

@@ -1,7 +1,7 @@
 //! What every crate has: the workspace's lints, and in a pure room the clippy file that bans its
 //! vices.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::plan::{self, PURE, UNSAFE};
 use crate::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! What must not leave somebody's machine: its folders, and the mirrors that it downloads from.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// First folders that exist on one machine only. A leading `/` is added at run time, so that this
@@ -62,7 +62,7 @@ fn line_faults(path: &str, line: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(found) = private_path(line) {
         faults.push(format!(
-            "`{found}` is a folder of one machine: use a relative path, a variable or a temporary folder"
+            "`{found}` is a folder of one machine: use a relative path or a temporary folder"
         ));
     }
     if names_packages(path, line) {

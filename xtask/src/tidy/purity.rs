@@ -4,11 +4,11 @@
 //! Clippy bans the same things by resolved path (`clippy.toml` in each pure room). This check needs
 //! no compilation, also sees types and whole modules, and fails in the second that `tidy` takes.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::paths::paths;
 use crate::plan::{self, PURE, UNSAFE};
 use crate::source::Source;
-use crate::tree::Tree;
+use crate::tree::{Tree, is_test_file};
 
 /// A path that pure code may not name, and what to do instead.
 struct Ban {
@@ -48,31 +48,22 @@ const BANS: &[Ban] = &[
 /// Checks every Rust file of every crate.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, text) in tree.rust() {
+    for (path, source) in tree.rust() {
         let Some(package) = tree.package_of(path) else {
             continue;
         };
-        let source = Source::new(text);
         if plan::covers(PURE, package.room()) && !is_test_file(path) {
-            impurities(path, &source.live, &mut findings);
+            impurities(path, source, &mut findings);
         }
         if !plan::covers(UNSAFE, package.room()) {
-            unsafes(path, &source.code, &mut findings);
+            unsafes(path, source, &mut findings);
         }
     }
     findings
 }
 
-/// Files that only tests compile.
-pub(crate) fn is_test_file(path: &str) -> bool {
-    path.ends_with("/tests.rs")
-        || ["/tests/", "/benches/", "/examples/"]
-            .iter()
-            .any(|folder| path.contains(folder))
-}
-
-fn impurities(path: &str, live: &str, findings: &mut Vec<Finding>) {
-    for found in paths(live) {
+fn impurities(path: &str, source: &Source, findings: &mut Vec<Finding>) {
+    for found in paths(source.live()) {
         if let Some(ban) = BANS.iter().find(|ban| ban.covers(&found.path)) {
             let message = format!("`{}` in a pure crate: {}", found.path, ban.instead);
             findings.push(Finding::at(path, found.line, message));
@@ -80,12 +71,10 @@ fn impurities(path: &str, live: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-fn unsafes(path: &str, code: &str, findings: &mut Vec<Finding>) {
-    for found in paths(code) {
-        if found.path == "unsafe" {
-            let message = format!("`unsafe` outside {}", UNSAFE.join(", "));
-            findings.push(Finding::at(path, found.line, message));
-        }
+fn unsafes(path: &str, source: &Source, findings: &mut Vec<Finding>) {
+    for token in source.tokens.iter().filter(|token| token.is("unsafe")) {
+        let message = format!("`unsafe` outside {}", UNSAFE.join(", "));
+        findings.push(Finding::at(path, token.line, message));
     }
 }
 
@@ -118,7 +107,7 @@ mod tests {
 
     fn found(code: &str) -> Vec<String> {
         let mut findings = Vec::new();
-        impurities("a.rs", &Source::new(code).live, &mut findings);
+        impurities("a.rs", &Source::parse(code).unwrap(), &mut findings);
         findings.into_iter().map(|finding| finding.place).collect()
     }
 
@@ -162,17 +151,10 @@ mod tests {
     fn unsafe_is_found_in_tests_too() {
         let count = |code: &str| {
             let mut findings = Vec::new();
-            unsafes("a.rs", &Source::new(code).code, &mut findings);
+            unsafes("a.rs", &Source::parse(code).unwrap(), &mut findings);
             findings.len()
         };
         assert_eq!(count("#[cfg(test)]\nfn f() { unsafe { g() } }"), 1);
         assert_eq!(count("// unsafe\nfn not_unsafe() {}"), 0);
-    }
-
-    #[test]
-    fn test_files_are_known() {
-        assert!(is_test_file("crates/core/hub/src/fanout/tests.rs"));
-        assert!(is_test_file("crates/core/hub/tests/all.rs"));
-        assert!(!is_test_file("crates/core/hub/src/contests.rs"));
     }
 }

@@ -1,7 +1,6 @@
 //! What a Rust file says about itself: a header, no leftovers, no test that is silently off.
 
-use super::Finding;
-use crate::paths::paths;
+use crate::finding::Finding;
 use crate::source::Source;
 use crate::tree::Tree;
 
@@ -13,8 +12,8 @@ const UNDONE: &[[&str; 2]] = &[["FIX", "ME"], ["XX", "X"]];
 /// Checks every Rust file, and every text for words that mean "not done".
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, text) in tree.rust() {
-        rust(path, text, &mut findings);
+    for (path, source) in tree.rust() {
+        rust(path, source, &mut findings);
     }
     for file in &tree.files {
         if let Some(text) = &file.text {
@@ -24,40 +23,33 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn rust(path: &str, text: &str, findings: &mut Vec<Finding>) {
+fn rust(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     // `foo/tests.rs` holds the tests of `foo.rs`, whose head says what is being tested.
-    if !path.ends_with("/tests.rs") && !has_header(text) {
+    let header = source.docs.first().filter(|doc| doc.inner && doc.next == 0);
+    let has_header =
+        header.is_some_and(|doc| doc.text.lines().next().is_some_and(|l| !l.is_empty()));
+    if !path.ends_with("/tests.rs") && !has_header {
         let message = "opens without `//!`: say its job, what it owns and what it never does";
         findings.push(Finding::at(path, 1, message));
     }
-    let code = Source::new(text).code;
-    for found in paths(&code) {
-        let line = code.lines().nth(found.line - 1).unwrap_or_default();
-        if LEFTOVERS.contains(&found.path.as_str()) && line.contains(&format!("{}!", found.path)) {
-            let message = format!("`{}!` is a leftover", found.path);
-            findings.push(Finding::at(path, found.line, message));
+    for at in source.tokens.windows(2) {
+        if at[1].is("!") && LEFTOVERS.iter().any(|name| at[0].is(name)) {
+            let message = format!("`{}!` is a leftover", at[0].text);
+            findings.push(Finding::at(path, at[0].line, message));
         }
-    }
-    for (n, line) in code.lines().enumerate() {
-        if is_bare_ignore(line) {
+        // `#[ignore]` and `#[cfg_attr(.., ignore)]`, but not `#[ignore = ".."]`.
+        let closes = at[1].is("]") || at[1].is(")");
+        if at[0].is("ignore") && closes && in_attribute(source, at[0].line) {
             let message = "an ignored test says why: `#[ignore = \"needs ..\"]`";
-            findings.push(Finding::at(path, n + 1, message));
+            findings.push(Finding::at(path, at[0].line, message));
         }
     }
 }
 
-fn has_header(text: &str) -> bool {
-    text.lines()
-        .find(|line| !line.trim().is_empty())
-        .is_some_and(|line| {
-            line.strip_prefix("//!")
-                .is_some_and(|job| !job.trim().is_empty())
-        })
-}
-
-fn is_bare_ignore(line: &str) -> bool {
-    let line: String = line.split_whitespace().collect();
-    line.contains("#[ignore]") || (line.contains("cfg_attr(") && line.contains(",ignore)]"))
+/// Whether a line of code starts with `#[`.
+fn in_attribute(source: &Source, line: usize) -> bool {
+    let mut tokens = source.tokens.iter().filter(|token| token.line == line);
+    tokens.next().is_some_and(|token| token.is("#"))
 }
 
 fn undone(path: &str, text: &str, findings: &mut Vec<Finding>) {
@@ -78,7 +70,7 @@ mod tests {
 
     fn found(text: &str) -> usize {
         let mut findings = Vec::new();
-        rust("a.rs", text, &mut findings);
+        rust("a.rs", &Source::parse(text).unwrap(), &mut findings);
         undone("a.rs", text, &mut findings);
         findings.len()
     }
