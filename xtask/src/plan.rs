@@ -59,9 +59,13 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/*", "drivers/*",
     ]),
     room("apps/doctor",    &["types", "core/config", "runtime/sys"]),
-    room("apps/bench", &[
-        "types", "core/auth", "core/config", "core/metrics", "protocols/*", "client", "runtime/*",
+    room("apps/bench/plan",    &["types", "client", "core/config"]),
+    room("apps/bench/measure", &["types", "apps/bench/plan"]),
+    room("apps/bench/report",  &["types", "client", "apps/bench/plan", "apps/bench/measure"]),
+    room("apps/bench/worker", &[
+        "types", "client", "protocols/*", "runtime/*", "apps/bench/plan", "apps/bench/measure",
     ]),
+    room("apps/bench/fleet",   &["types", "client", "protocols/*", "runtime/*", "apps/bench/*"]),
     room("apps/cli", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/*", "drivers/*",
         "apps/*",
@@ -189,7 +193,10 @@ mod tests {
     fn the_plan_keeps_its_promises() {
         let may = |from: &str, to: &str| covers(row(from).unwrap().uses, to);
         for stranger in ["core/hub", "core/session", "core/broker", "apps/server"] {
-            assert!(!may("apps/bench", stranger), "bench uses {stranger}");
+            for part in ["plan", "measure", "worker", "report", "fleet"] {
+                let part = format!("apps/bench/{part}");
+                assert!(!may(&part, stranger), "{part} uses {stranger}");
+            }
             assert!(!may("runtime/engine", stranger), "engine uses {stranger}");
         }
         assert!(!may("protocols/ws", "protocols/http1"));

@@ -12,6 +12,7 @@ mod overflow;
 mod position;
 mod publication;
 mod reason;
+mod rng;
 mod slots;
 mod time;
 
@@ -23,5 +24,6 @@ pub use overflow::Overflow;
 pub use position::{Epoch, Position};
 pub use publication::{Payload, PayloadKind, Publication, Publisher};
 pub use reason::{Disconnect, Unsubscribe};
+pub use rng::Rng;
 pub use slots::Slots;
 pub use time::{Millis, Now};

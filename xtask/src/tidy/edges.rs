@@ -106,7 +106,7 @@ mod tests {
         forbidden("crates/core/hub", &["crates/core/session"]);
         forbidden("crates/protocols/ws", &["crates/protocols/http1"]);
         forbidden(
-            "crates/apps/bench",
+            "crates/apps/bench/worker",
             &["crates/core/hub", "crates/apps/server"],
         );
     }

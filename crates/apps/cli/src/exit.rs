@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     /// The server could not start.
     Start,
     /// A run of the load generator, whose library has codes of its own.
-    Bench(throng_bench::check::Exit),
+    Bench(throng_bench_plan::check::Exit),
 }
 
 /// Code and meaning of every way to end.

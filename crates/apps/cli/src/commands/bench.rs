@@ -18,11 +18,13 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 use signal_hook::consts::TERM_SIGNALS;
-use throng_bench::check::{self, Check};
-use throng_bench::measure::ConnectFailure;
-use throng_bench::plan::{Problem, Scenario, Target};
-use throng_bench::run::{ControllerTls, FleetError, Watch, run_on_agents};
-use throng_bench::{Finished, PrepareError, RunOptions, units};
+use throng_bench_fleet::{ControllerTls, FleetError, Watch, run_on_agents};
+use throng_bench_fleet::{Finished, RunOptions};
+use throng_bench_measure::ConnectFailure;
+use throng_bench_plan::check::{self, Check};
+use throng_bench_plan::units;
+use throng_bench_plan::{Problem, Scenario, Target};
+use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
 
 use crate::console;
@@ -192,7 +194,7 @@ fn execute(
     let mut show = show::Show::new(&scenario, common, &options)?;
     let finished = match (&common.agents[..], &common.agents_token) {
         ([], _) | (_, None) => {
-            throng_bench::run_observed(&scenario, &options, &mut show).map_err(cannot_run)
+            throng_bench_fleet::run_observed(&scenario, &options, &mut show).map_err(cannot_run)
         }
         (agents, Some(token)) => {
             run_on_agents(&scenario, agents, token, &options, &mut show).map_err(no_agents)
@@ -215,7 +217,7 @@ fn conclude(finished: &Finished, common: &Common) -> Result {
         })?;
         console::print(text + "\n")?;
     } else {
-        console::print(throng_bench::report::summary(results))?;
+        console::print(throng_bench_report::summary(results))?;
         if let Some(folder) = &common.out {
             console::print(format!(
                 "results      {}\n",
@@ -239,7 +241,7 @@ fn make_folder(folder: &std::path::Path) -> Result<()> {
 }
 
 fn write_files(folder: &std::path::Path, finished: &Finished) -> Result<()> {
-    let files = throng_bench::report::files(&finished.results, finished.log())
+    let files = throng_bench_report::files(&finished.results, finished.log())
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot write results: {error}")))?;
     for file in files {
         let path = folder.join(file.name);

@@ -157,7 +157,7 @@ fn other_tools_scenarios_run_here() {
     let server = Server::start();
     let xml = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../bench/fixtures/tsung-bench.xml"
+        "/../bench/plan/fixtures/tsung-bench.xml"
     );
     let target = format!("ws://{}/ws?channel=files", server.client);
     let arguments = [

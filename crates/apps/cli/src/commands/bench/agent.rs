@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
-use throng_bench::run::{AGENT_PORT, AgentOptions, AgentTls, serve_agent};
+use throng_bench_fleet::{AGENT_PORT, AgentOptions, AgentTls, serve_agent};
 
 use crate::console;
 use crate::exit::Exit;

@@ -2,11 +2,11 @@
 //! scenario.
 
 use clap::ValueEnum;
-use throng_bench::check::Check;
-use throng_bench::payload::MESSAGE_BYTES_MIN;
-use throng_bench::plan::{Choose, Dialect, Publish, Scenario, Target, Transport, Until, Via};
-use throng_bench::schedule::Growth;
-use throng_bench::units;
+use throng_bench_plan::check::Check;
+use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
+use throng_bench_plan::schedule::Growth;
+use throng_bench_plan::units;
+use throng_bench_plan::{Choose, Dialect, Publish, Scenario, Target, Transport, Until, Via};
 
 use crate::failure::{Failure, Result};
 

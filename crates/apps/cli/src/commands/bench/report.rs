@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use throng_bench::report::{Results, compare, comparison_page, report_page, summary};
+use throng_bench_report::{Results, compare, comparison_page, report_page, summary};
 
 use crate::console;
 use crate::exit::Exit;

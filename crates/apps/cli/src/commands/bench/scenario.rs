@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use throng_bench::import::{Imported, TsungOptions, read_tsung};
-use throng_bench::plan::{Scenario, Target, read_toml};
-use throng_bench::units;
+use throng_bench_plan::import::{Imported, TsungOptions, read_tsung};
+use throng_bench_plan::units;
+use throng_bench_plan::{Scenario, Target, read_toml};
 
 use super::Common;
 use crate::console;

@@ -3,10 +3,10 @@
 
 use std::io::IsTerminal as _;
 
-use throng_bench::RunOptions;
-use throng_bench::live::{Lines, Page, RunningStats, Screen, Statsd};
-use throng_bench::plan::{Scenario, StatsdExport};
-use throng_bench::run::{Observer, Snapshot};
+use throng_bench_fleet::RunOptions;
+use throng_bench_plan::{Scenario, StatsdExport};
+use throng_bench_report::live::{Lines, Page, RunningStats, Screen, Statsd};
+use throng_bench_report::{Observer, Snapshot};
 
 use super::Common;
 use crate::console;

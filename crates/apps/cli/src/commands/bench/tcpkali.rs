@@ -1,6 +1,6 @@
 //! `throng bench tcpkali`: the command line of TCPKali, carried out here.
 
-use throng_bench::import::{Imported, read_tcpkali};
+use throng_bench_plan::import::{Imported, read_tcpkali};
 
 use super::Common;
 use crate::console;

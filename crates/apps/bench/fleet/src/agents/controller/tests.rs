@@ -1,0 +1,388 @@
+//! Both sides against each other, over the wire form, with clocks that disagree and agents that
+//! die.
+
+use super::*;
+use crate::agents::{Action, AgentSide, decode, encode};
+use throng_bench_measure::Sums;
+use throng_bench_measure::{Latency, Sample};
+use throng_bench_plan::{Dialect, Kind, Target, Transport};
+
+fn scenario() -> Scenario {
+    let target = Target::parse("ws://h:1/").unwrap();
+    Scenario::new(
+        Kind::Hold,
+        vec![target],
+        Transport::websocket(Dialect::Plain),
+    )
+}
+
+fn progress(upgraded: u64) -> Box<Progress> {
+    let mut counters = Counters::default();
+    counters.attempted = upgraded;
+    counters.upgraded = upgraded;
+    let mut delivery = Latency::new();
+    delivery.record_us(1234);
+    Box::new(Progress {
+        sample: Sample::default(),
+        counters,
+        deliveries: DeliveryCounts::default(),
+        delivery,
+        connect: Latency::new(),
+        lag: Latency::new(),
+        sums: Sums::default(),
+    })
+}
+
+/// A controller and agents in one place: every message passes through its bytes, and takes 100 µs.
+struct World {
+    controller: Controller,
+    agents: Vec<(AgentSide, i64)>,
+    now_us: u64,
+    events: Vec<Event>,
+    actions: Vec<(usize, Action)>,
+}
+
+impl World {
+    fn new(tokens: &[&str], offsets: &[i64]) -> Self {
+        let names = (0..tokens.len()).map(|k| (format!("load-{k}"), 70 + k as Nonce));
+        let mut world = Self {
+            controller: Controller::new("secret", scenario(), names.collect(), 0),
+            agents: Vec::new(),
+            now_us: 50_000_000,
+            events: Vec::new(),
+            actions: Vec::new(),
+        };
+        let mut greetings = Vec::new();
+        for (k, token) in tokens.iter().enumerate() {
+            let (side, challenge) = AgentSide::new(token, Machine::default(), 900 + k as Nonce);
+            world.agents.push((side, offsets[k]));
+            greetings.push((k, challenge));
+        }
+        for (k, challenge) in greetings {
+            world.bring(k, &challenge);
+        }
+        world
+    }
+
+    fn bring(&mut self, agent: usize, message: &ToController) {
+        let mut wire = Vec::new();
+        encode(message, &mut wire).unwrap();
+        let (message, used) = decode(&wire).unwrap().unwrap();
+        assert_eq!(used, wire.len());
+        self.now_us += 100;
+        let mut out = Vec::new();
+        self.controller
+            .on_message(agent, message, self.now_us, &mut out, &mut self.events);
+        self.deliver(out);
+    }
+
+    fn deliver(&mut self, out: Vec<(usize, ToAgent)>) {
+        for (agent, message) in out {
+            let mut wire = Vec::new();
+            encode(&message, &mut wire).unwrap();
+            let (message, _) = decode(&wire).unwrap().unwrap();
+            self.now_us += 100;
+            let mut replies = Vec::new();
+            let (side, offset) = &mut self.agents[agent];
+            let local_us = self.now_us.checked_add_signed(*offset).unwrap();
+            if let Ok(Some(action)) = side.on_message(message, local_us, &mut replies) {
+                self.actions.push((agent, action));
+            }
+            for reply in replies {
+                self.bring(agent, &reply);
+            }
+        }
+    }
+
+    fn ready(&mut self, agent: usize) {
+        let message = self.agents[agent].0.ready().unwrap();
+        self.bring(agent, &message);
+    }
+
+    fn report(&mut self, agent: usize, upgraded: u64) {
+        let message = self.agents[agent].0.progress(progress(upgraded)).unwrap();
+        self.bring(agent, &message);
+    }
+
+    fn finish(&mut self, agent: usize) {
+        let message = self.agents[agent].0.done().unwrap();
+        self.bring(agent, &message);
+    }
+
+    fn disconnect(&mut self, agent: usize) {
+        let mut out = Vec::new();
+        self.controller.on_disconnect(
+            agent,
+            "connection reset",
+            self.now_us,
+            &mut out,
+            &mut self.events,
+        );
+        self.deliver(out);
+    }
+
+    fn finished(&self) -> bool {
+        self.events.contains(&Event::Finished)
+    }
+}
+
+#[test]
+fn a_run_goes_from_the_token_to_the_end() {
+    let offsets = [5_000_000, -3_000_000];
+    let mut world = World::new(&["secret", "secret"], &offsets);
+    assert_eq!(world.actions.len(), 2);
+    for (k, (agent, action)) in world.actions.clone().into_iter().enumerate() {
+        let Action::Prepare(assignment) = action else {
+            panic!("not an assignment: {action:?}");
+        };
+        assert_eq!(
+            (agent, assignment.index, assignment.agents),
+            (k, k as u32, 2)
+        );
+    }
+    world.actions.clear();
+    world.ready(0);
+    assert!(
+        world.actions.is_empty(),
+        "nobody starts before all are ready"
+    );
+    world.ready(1);
+    let Some(&Event::Started { at_us }) = world.events.last() else {
+        panic!("not started: {:?}", world.events);
+    };
+    for (agent, action) in world.actions.clone() {
+        let Action::Start { at_us: local, .. } = action else {
+            panic!("not a start: {action:?}");
+        };
+        let exact = at_us.checked_add_signed(offsets[agent]).unwrap();
+        assert!(
+            local.abs_diff(exact) <= 100,
+            "agent {agent}: {local}, {exact}"
+        );
+    }
+    world.report(0, 10);
+    world.report(1, 20);
+    world.report(0, 15);
+    assert_eq!(world.controller.totals().0.upgraded, 35);
+    world.finish(0);
+    assert!(!world.finished());
+    world.finish(1);
+    assert!(world.finished());
+    let summaries = world.controller.summaries();
+    assert!((summaries[0].offset_us - 5_000_000).abs() <= 100);
+    assert!(
+        summaries
+            .iter()
+            .all(|agent| !agent.lost && agent.offset_error_us <= 100)
+    );
+}
+
+#[test]
+fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
+    let mut world = World::new(&["secret", "secret"], &[0, 0]);
+    world.ready(0);
+    world.ready(1);
+    world.report(0, 10);
+    world.report(1, 20);
+    world.disconnect(0);
+    let (counters, _) = world.controller.totals();
+    assert_eq!((counters.alive(), counters.lost()), (20, 10));
+    assert_eq!(counters.lost_reasons(), [(LostReason::AgentLost, 10)]);
+    assert!(!world.finished());
+    world.finish(1);
+    assert!(world.finished());
+    assert!(world.controller.summaries()[0].lost);
+    world.disconnect(1);
+    assert!(
+        !world.controller.summaries()[1].lost,
+        "leaving after the end is no loss"
+    );
+}
+
+#[test]
+fn an_agent_that_dies_before_the_start_holds_nobody_up() {
+    let mut world = World::new(&["secret", "secret", "secret"], &[0, 0, 0]);
+    world.ready(0);
+    world.ready(2);
+    world.disconnect(1);
+    assert!(matches!(world.events.last(), Some(Event::Started { .. })));
+    assert_eq!(world.controller.state(0), Some(AgentState::Running));
+}
+
+#[test]
+fn silence_is_a_loss_while_there_is_something_to_say() {
+    let mut world = World::new(&["secret", "secret"], &[0, 0]);
+    world.ready(0);
+    let mut out = Vec::new();
+    let later = world.now_us + 11_000_000;
+    world.controller.on_tick(later, &mut out, &mut world.events);
+    assert_eq!(world.controller.state(0), Some(AgentState::Running));
+    assert_eq!(world.controller.state(1), Some(AgentState::Lost));
+    assert!(
+        out.iter()
+            .any(|(agent, message)| *agent == 0 && matches!(message, ToAgent::Start { .. }))
+    );
+}
+
+#[test]
+fn a_wrong_token_starts_nothing_on_either_side() {
+    let world = World::new(&["secret", "guess"], &[0, 0]);
+    assert_eq!(world.controller.state(1), Some(AgentState::Lost));
+    assert!(world.events.iter().any(
+        |event| matches!(event, Event::Lost { agent: 1, reason } if reason.contains("token"))
+    ));
+    // The other agent goes on with the whole load.
+    assert!(matches!(&world.actions[..], [(0, Action::Prepare(part))] if part.agents == 1));
+
+    // An agent that sends the controller's own proof back does not know the token.
+    let mut controller = Controller::new("secret", scenario(), vec![("x".into(), 5)], 0);
+    let (mut out, mut events) = (Vec::new(), Vec::new());
+    let challenge = ToController::Challenge {
+        protocol: PROTOCOL,
+        nonce: token::write_nonce(5),
+    };
+    controller.on_message(0, challenge, 1, &mut out, &mut events);
+    let Some((_, ToAgent::Hello { proof, .. })) = out.pop() else {
+        panic!("no hello");
+    };
+    let welcome = ToController::Welcome {
+        proof,
+        machine: Machine::default(),
+    };
+    controller.on_message(0, welcome, 2, &mut out, &mut events);
+    assert_eq!(controller.state(0), Some(AgentState::Lost));
+}
+
+#[test]
+fn messages_out_of_turn_are_refused_on_both_sides() {
+    let mut world = World::new(&["secret"], &[0]);
+    world.bring(0, &ToController::Done);
+    assert_eq!(world.controller.state(0), Some(AgentState::Lost));
+
+    let (mut side, _) = AgentSide::new("secret", Machine::default(), 1);
+    let mut out = Vec::new();
+    assert!(side.on_message(ToAgent::Stop, 0, &mut out).is_err());
+    assert!(side.ready().is_none() && side.done().is_none() && side.cannot("x").is_none());
+    let old = ToAgent::Hello {
+        protocol: PROTOCOL + 1,
+        nonce: String::new(),
+        proof: String::new(),
+    };
+    assert_eq!(
+        side.on_message(old, 0, &mut out),
+        Err(ProtocolError::Version {
+            theirs: PROTOCOL + 1
+        })
+    );
+    assert!(matches!(&out[..], [ToController::Refused { .. }]));
+}
+
+#[test]
+fn an_agent_that_cannot_says_why() {
+    let mut world = World::new(&["secret"], &[0]);
+    let message = world.agents[0].0.cannot("nofile binds at 20000").unwrap();
+    world.bring(0, &message);
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Lost { reason, .. } if reason.contains("nofile")))
+    );
+    assert!(world.finished());
+}
+
+#[test]
+fn a_storm_and_a_stop_reach_those_who_run() {
+    let mut world = World::new(&["secret", "secret"], &[0, 0]);
+    world.ready(0);
+    world.ready(1);
+    world.actions.clear();
+    let mut out = Vec::new();
+    world.controller.drop_all(&mut out);
+    world.controller.stop(&mut out);
+    world.deliver(out);
+    let kinds: Vec<_> = world
+        .actions
+        .iter()
+        .map(|(_, action)| action.clone())
+        .collect();
+    assert_eq!(
+        kinds,
+        [Action::DropAll, Action::DropAll, Action::Stop, Action::Stop]
+    );
+    world.report(0, 3);
+    world.finish(0);
+    world.finish(1);
+    assert!(world.finished());
+}
+
+#[test]
+fn a_step_is_done_when_all_who_are_left_have_done_it() {
+    let mut world = World::new(&["secret", "secret", "secret"], &[0, 0, 0]);
+    for agent in 0..3 {
+        world.ready(agent);
+    }
+    world.actions.clear();
+    let step = Step {
+        per_s: 100.0,
+        begin_us: 5,
+        end_us: 9,
+    };
+    let done = |world: &World| {
+        world
+            .events
+            .iter()
+            .filter(|e| **e == Event::StepDone)
+            .count()
+    };
+    for (rounds, lost) in [(1, false), (2, true)] {
+        let mut out = Vec::new();
+        world.controller.step(step, &mut out);
+        world.deliver(out);
+        let message = world.agents[0].0.step_done().unwrap();
+        world.bring(0, &message);
+        world.bring(1, &message);
+        assert_eq!(done(&world), rounds - 1, "one is still at it");
+        if lost {
+            world.disconnect(2);
+        } else {
+            world.bring(2, &message);
+        }
+        assert_eq!(done(&world), rounds);
+    }
+    assert_eq!(world.actions.len(), 6);
+    assert!(
+        world
+            .actions
+            .iter()
+            .all(|(_, action)| *action == Action::Step(step))
+    );
+    // Nobody asked for this one.
+    world.bring(0, &ToController::StepDone);
+    assert_eq!(world.controller.state(0), Some(AgentState::Lost));
+    world.actions.clear();
+    let mut out = Vec::new();
+    world.controller.end_search(&mut out);
+    world.deliver(out);
+    assert_eq!(world.actions, [(1, Action::SearchOver)]);
+}
+
+#[test]
+fn a_step_that_makes_no_sense_is_refused() {
+    let mut world = World::new(&["secret"], &[0]);
+    world.ready(0);
+    for (per_s, begin_us, end_us) in [
+        (0.0, 0, 1),
+        (-1.0, 0, 1),
+        (f64::INFINITY, 0, 1),
+        (1.0, 2, 1),
+    ] {
+        let step = ToAgent::Step(Step {
+            per_s,
+            begin_us,
+            end_us,
+        });
+        let outcome = world.agents[0].0.on_message(step, 0, &mut Vec::new());
+        assert!(outcome.is_err(), "{per_s} {begin_us} {end_us}");
+    }
+}

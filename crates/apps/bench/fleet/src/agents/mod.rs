@@ -1,0 +1,38 @@
+//! Many machines, one run: what a controller and its agents say to each other.
+//!
+//! Owns: the messages, their encoding, the proof of the token, the estimate of each agent's clock,
+//! and both sides as state machines. Never: a socket, a clock, a source of randomness; time and
+//! nonces are arguments.
+//!
+//! ```text
+//! agent       → Challenge (nonce)
+//! controller  → Hello (its nonce, proof of the token)
+//! agent       → Welcome (proof of the token, its machine)     or Refused
+//! controller  → Probe × 16                                    ← ProbeReply each
+//! controller  → Assign (scenario, its part)
+//! agent       → Ready                                         or Cannot
+//! controller  → Start (when, on the agent's own clock)        after all are ready
+//! agent       → Progress each interval
+//! controller  → Step, again and again, then SearchOver        where a rate is searched; ← StepDone each
+//! controller  → DropAll, Stop
+//! agent       → Done
+//! ```
+//!
+//! Invariants
+//! - Nobody who does not know the token learns it or starts a load: both sides prove it over both
+//!   nonces.
+//! - An agent that is lost is counted, and the run goes on with the others.
+
+mod agent;
+mod clock;
+mod codec;
+mod controller;
+mod messages;
+mod token;
+
+pub use agent::{Action, AgentSide};
+pub use clock::{ClockEstimate, ClockEstimator, PROBES};
+pub use codec::{MESSAGE_BYTES_MAX, ProtocolError, decode, encode};
+pub use controller::{AgentState, Controller, Event};
+pub use messages::{Assignment, Nonce, PROTOCOL, Progress, Step, ToAgent, ToController};
+pub use token::{Role, proof, verify};

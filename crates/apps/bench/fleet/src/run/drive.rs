@@ -1,0 +1,366 @@
+//! The course of a run: ramp, warm-up, hold, drain, end.
+//!
+//! Owns: when each phase begins and ends, what workers are told then, one row a second. A run ends
+//! early when its stop flag is set, and still finishes its counts.
+//!
+//! Publishing begins when every connection of the ramp is usable or has failed, so that what each
+//! publication is due is known.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use super::collect::{Collector, Footprint, own_memory};
+use super::search::Search;
+use super::server::ServerWatch;
+use crate::agents::Step;
+use throng_bench_plan::{Kind, Scenario};
+use throng_bench_report::{Observer, Phase};
+use throng_bench_worker::Workers;
+use throng_bench_worker::{Clock, NEVER, Order, Pace};
+
+/// How often flags and clocks are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often figures are asked for while something is waited for.
+const ASK_EVERY_US: u64 = 100_000;
+const ROW_EVERY_US: u64 = 1_000_000;
+/// Longer than its connect timeout nothing is pending; this is for timers and reports.
+pub(super) const SETTLE_GRACE_US: u64 = 2_000_000;
+/// Links of publishers are opened so long before the first publication is due.
+pub(super) const LEAD_US: u64 = 300_000;
+/// Whoever is dropped by an order from elsewhere comes back within this.
+const STORM_BACKOFF_US: (u64, u64) = (0, 1_000_000);
+/// Looking for what has not come takes a while with many connections; it may take this share of the
+/// time.
+const LOOK_SHARE: u64 = 10;
+/// Deliveries have drained when all that are due have come, and nothing else for so long.
+const QUIET_US: u64 = 500_000;
+/// The same where other machines publish too, and may be late.
+const QUIET_FLEET_US: u64 = 2_000_000;
+
+/// The steps of a search that somebody else makes.
+pub(crate) struct StepOrders {
+    /// Ends when no rate is left to try.
+    pub(crate) steps: Receiver<Step>,
+    /// Called after each step, when its row is told.
+    pub(crate) done: Box<dyn Fn() + Send>,
+}
+
+/// What a driver needs.
+pub(crate) struct Drive<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) local: &'a mut Workers,
+    pub(crate) collector: &'a mut Collector,
+    pub(crate) watch: &'a mut ServerWatch,
+    pub(crate) clock: Clock,
+    /// The run's zero, in µs.
+    pub(crate) begin_us: u64,
+    pub(crate) stop: &'a AtomicBool,
+    /// Set by somebody else who wants all connections dropped.
+    pub(crate) drop_all: &'a AtomicBool,
+    pub(crate) observer: &'a mut dyn Observer,
+    /// Whether the ramp ends when all connections are settled; otherwise by the clock, so that
+    /// several machines go on together.
+    pub(crate) settles: bool,
+    /// Where somebody else searches for a rate.
+    pub(crate) orders: Option<&'a StepOrders>,
+    pub(crate) next_row_us: u64,
+    pub(crate) next_ask_us: u64,
+    pub(crate) phase: Phase,
+    /// Nothing is published any more, and what is on its way is waited for.
+    pub(crate) draining: bool,
+}
+
+impl Drive<'_> {
+    /// Drives the run to its end. True if it was stopped.
+    pub(crate) fn run(&mut self) -> bool {
+        self.ramp();
+        let alive = self.collector.latest.tally.counters.alive();
+        self.collector.standing = Some(Footprint {
+            generator_bytes: own_memory(),
+            server: self.watch.sample(),
+            alive,
+        });
+        self.warm_up();
+        self.hold();
+        self.drain();
+        self.stopped()
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn at_ms(&self) -> u64 {
+        self.clock.now_us().saturating_sub(self.begin_us) / 1000
+    }
+
+    /// Waits until a moment or a stop, with a row each second; `done` is asked after each asking.
+    fn wait(&mut self, until_us: u64, asks: bool, mut done: impl FnMut(&Collector) -> bool) {
+        while !self.stopped() {
+            if self.drop_all.swap(false, Ordering::Relaxed) {
+                let backoff_us = STORM_BACKOFF_US;
+                self.local.order(|| Order::Storm {
+                    share: 1.0,
+                    backoff_us,
+                });
+            }
+            let now_us = self.clock.now_us();
+            if now_us >= self.next_row_us {
+                self.row();
+                self.next_row_us += ROW_EVERY_US;
+                self.next_ask_us = now_us + ASK_EVERY_US;
+                if done(self.collector) {
+                    return;
+                }
+            } else if asks && now_us >= self.next_ask_us {
+                self.ask();
+                let now_after_us = self.clock.now_us();
+                let took_us = now_after_us.saturating_sub(now_us);
+                self.next_ask_us = now_after_us + ASK_EVERY_US.max(took_us * LOOK_SHARE);
+                if done(self.collector) {
+                    return;
+                }
+            }
+            let now_us = self.clock.now_us();
+            if now_us >= until_us {
+                return;
+            }
+            let left_us = until_us.min(self.next_row_us).saturating_sub(now_us);
+            std::thread::sleep(LOOK_EVERY.min(Duration::from_micros(left_us)));
+        }
+    }
+
+    fn ask(&mut self) {
+        let interval = self.local.ask(self.draining);
+        self.collector.take(interval);
+    }
+
+    fn row(&mut self) {
+        self.ask();
+        let at_ms = self.at_ms();
+        let (server, memory) = (self.watch.sample(), own_memory());
+        let (scenario, phase) = (self.scenario, self.phase);
+        self.collector
+            .tell_row(scenario, phase, at_ms, (server, memory), self.observer);
+    }
+
+    fn ramp(&mut self) {
+        self.phase = Phase::Ramp;
+        let arrivals_end_us = self.begin_us + self.scenario.arrivals.duration_us();
+        if !self.settles {
+            // The same moment on all machines, whatever became of their connections.
+            return self.wait(self.ramp_end_us(), false, |_| false);
+        }
+        let until_us = arrivals_end_us + self.scenario.connect_timeout_us + SETTLE_GRACE_US;
+        // Connections that come and go are never settled.
+        let churns = matches!(self.scenario.kind, Kind::Churn);
+        let settled = move |collector: &Collector| {
+            collector.latest.arrivals_done && (churns || collector.latest.tally.pending == 0)
+        };
+        self.wait(until_us, true, settled);
+    }
+
+    /// When the ramp of every machine is over, by the clock alone.
+    fn ramp_end_us(&self) -> u64 {
+        self.begin_us + self.scenario.arrivals.duration_us() + SETTLE_GRACE_US
+    }
+
+    fn warm_up(&mut self) {
+        if self.scenario.warm_up_us == 0 || self.stopped() {
+            return;
+        }
+        self.phase = Phase::WarmUp;
+        let begin_us = if self.settles {
+            self.clock.now_us()
+        } else {
+            self.ramp_end_us()
+        };
+        let end_us = begin_us + self.scenario.warm_up_us;
+        self.local.order(|| Order::Measure {
+            from_us: NEVER,
+            to_us: NEVER,
+        });
+        if let Some(publish) = &self.scenario.publish {
+            let pace = Pace {
+                per_s: publish.per_s,
+                begin_us: begin_us + LEAD_US,
+                end_us,
+                warm_up: true,
+            };
+            self.local.order(|| Order::Publish(pace));
+        }
+        self.wait(end_us, false, |_| false);
+    }
+
+    fn hold(&mut self) {
+        if self.stopped() {
+            return;
+        }
+        self.phase = Phase::Hold;
+        let lead_us = if self.scenario.publish.is_some() {
+            LEAD_US
+        } else {
+            0
+        };
+        let from_us = if self.settles {
+            self.clock.now_us() + lead_us
+        } else {
+            // The same moment on all machines, so that they agree on what counts.
+            self.ramp_end_us() + self.scenario.warm_up_us + LEAD_US
+        };
+        let to_us = from_us + self.scenario.hold_us;
+        self.collector.measured_ms.0 = (from_us - self.begin_us.min(from_us)) / 1000;
+        let searches = self
+            .scenario
+            .publish
+            .as_ref()
+            .is_some_and(|p| p.until.is_some());
+        let measured_to_us = if searches { NEVER } else { to_us };
+        self.local.order(|| Order::Measure {
+            from_us,
+            to_us: measured_to_us,
+        });
+        if let Some(orders) = self.orders {
+            self.follow(orders);
+        } else if searches {
+            self.search();
+        } else {
+            if let Some(publish) = &self.scenario.publish {
+                let pace = Pace {
+                    per_s: publish.per_s,
+                    begin_us: from_us,
+                    end_us: to_us,
+                    warm_up: false,
+                };
+                self.local.order(|| Order::Publish(pace));
+            }
+            self.hold_until(from_us, to_us);
+        }
+        self.collector.measured_ms.1 = self.at_ms();
+    }
+
+    fn hold_until(&mut self, from_us: u64, to_us: u64) {
+        let Kind::ReconnectStorm {
+            at_us,
+            share,
+            backoff_us,
+            ..
+        } = self.scenario.kind
+        else {
+            return self.wait(to_us, false, |_| false);
+        };
+        self.wait(from_us + at_us, false, |_| false);
+        if !self.stopped() {
+            self.local.order(|| Order::Storm { share, backoff_us });
+            self.wait(to_us, false, |_| false);
+        }
+    }
+
+    /// One rate after another, until the promise breaks.
+    fn search(&mut self) {
+        let Some(mut search) = Search::new(self.scenario) else {
+            return;
+        };
+        while let Some(per_s) = search.next(self.collector) {
+            let begin_us = self.clock.now_us() + LEAD_US;
+            let end_us = begin_us + search.step_us();
+            self.step(Step {
+                per_s,
+                begin_us,
+                end_us,
+            });
+            if self.stopped() {
+                return;
+            }
+            search.judge(self.collector);
+        }
+        search.conclude(self.collector);
+    }
+
+    /// The rates that somebody else says, until nobody says one.
+    fn follow(&mut self, orders: &StepOrders) {
+        while !self.stopped() {
+            match orders.steps.try_recv() {
+                Ok(step) => {
+                    self.step(step);
+                    self.row();
+                    (orders.done)();
+                }
+                Err(TryRecvError::Empty) => {
+                    let soon_us = self.clock.now_us() + LOOK_EVERY.as_micros() as u64;
+                    self.wait(soon_us, false, |_| false);
+                }
+                Err(TryRecvError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Publishes at a rate, and waits for what is on its way.
+    fn step(&mut self, step: Step) {
+        let (from_us, to_us) = (step.begin_us, step.end_us);
+        self.local.order(|| Order::Measure { from_us, to_us });
+        self.local.order(|| {
+            Order::Publish(Pace {
+                per_s: step.per_s,
+                begin_us: from_us,
+                end_us: to_us,
+                warm_up: false,
+            })
+        });
+        self.wait(to_us, true, |_| false);
+        if !self.stopped() {
+            self.local.order(|| Order::Hush);
+            self.quiet();
+        }
+    }
+
+    /// Waits until everything that is due has come and nothing else comes, or the grace is over.
+    /// Nothing is published meanwhile, so what is still on its way is not missing.
+    fn quiet(&mut self) {
+        let away_us = match self.scenario.kind {
+            Kind::Resume { away_us, .. } => away_us,
+            _ => 0,
+        };
+        let until_us = self.clock.now_us() + self.scenario.grace_us + away_us;
+        let mut last = (0, 0, 0);
+        let mut since = Instant::now();
+        let quiet_us = if self.settles {
+            QUIET_US
+        } else {
+            QUIET_FLEET_US
+        };
+        self.draining = true;
+        self.wait(until_us, true, move |collector| {
+            let tally = &collector.latest.tally;
+            let now = (
+                tally.deliveries.received,
+                tally.counters.publish_acknowledged,
+                tally.counters.publish_failed,
+            );
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            tally.pending == 0
+                && tally.behind == 0
+                && since.elapsed() >= Duration::from_micros(quiet_us)
+        });
+        self.draining = false;
+    }
+
+    fn drain(&mut self) {
+        self.phase = Phase::Drain;
+        self.local.order(|| Order::NoMoreArrivals);
+        self.local.order(|| Order::Hush);
+        let says = self.scenario.say.is_some() || self.scenario.publish.is_some();
+        if says && !self.stopped() {
+            self.quiet();
+        }
+    }
+}
+
+/// A flag that somebody else may set.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(false))
+}

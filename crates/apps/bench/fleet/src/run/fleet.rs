@@ -1,0 +1,391 @@
+//! A run on several machines, from the controller's side: connections to agents, one row a second,
+//! one result.
+//!
+//! Owns: the sockets and the merging. The rules are in [`crate::agents::Controller`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use super::RunOptions;
+use super::agent::AGENT_PORT;
+use super::collect::{Collector, Finished};
+use super::drive::{LEAD_US, SETTLE_GRACE_US};
+use super::search::Search;
+use super::server::ServerWatch;
+use super::tls::{ControllerTls, Secured};
+use super::wire::{Arrived, Outgoing, nonce, split};
+use crate::agents::{Controller, Event, Progress, Step, ToAgent, ToController};
+use throng_bench_measure::Tally;
+use throng_bench_plan::Scenario;
+use throng_bench_report::{Observer, Phase};
+use throng_bench_worker::Clock;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const ROW_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a run on several machines did not take place.
+#[derive(Debug)]
+pub enum FleetError {
+    /// No agent took part: each by its name, and why.
+    NoAgents(Vec<(String, String)>),
+}
+
+impl fmt::Display for FleetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAgents(agents) => {
+                f.write_str("no agent took part")?;
+                for (name, why) in agents {
+                    write!(f, "; {name}: {why}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for FleetError {}
+
+/// Runs a scenario on agents, each of which takes its part of connections and publications.
+///
+/// # Errors
+/// If no agent takes part. An agent that is lost later is counted, and the run goes on.
+pub fn run_on_agents(
+    scenario: &Scenario,
+    agents: &[String],
+    token: &str,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<Finished, FleetError> {
+    let clock = Clock::start();
+    let named = agents.iter().map(|name| (name.clone(), nonce())).collect();
+    let controller = Controller::new(token, scenario.clone(), named, clock.now_us());
+    let (sender, arrived) = channel();
+    let mut fleet = Fleet {
+        scenario,
+        clock,
+        controller,
+        links: Vec::new(),
+        latest: BTreeMap::new(),
+        collector: Collector::new(None),
+        watch: None,
+        begin_us: None,
+        lost: Vec::new(),
+        search: Search::new(scenario),
+        steps: false,
+        first_step_us: None,
+        finished: false,
+        stopped: false,
+        names: agents.to_vec(),
+    };
+    fleet.collector.notes.clone_from(&options.notes);
+    fleet.collector.notes.push(
+        "with several machines, what never came after the last delivery of a publisher elsewhere is not known to be missing"
+            .to_owned(),
+    );
+    for (number, name) in agents.iter().enumerate() {
+        let sender = sender.clone();
+        let on = move |arrived| drop(sender.send((number, arrived)));
+        let tls = options.agents_tls.as_ref();
+        match dial(name, tls).and_then(|(stream, secured)| split(stream, secured, on)) {
+            Ok(link) => fleet.links.push(Some(link)),
+            Err(error) => {
+                fleet.links.push(None);
+                fleet.gone(number, &format!("cannot be reached: {error}"));
+            }
+        }
+    }
+    fleet.run(&arrived, options, observer);
+    fleet.conclude(options)
+}
+
+fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, Option<Secured>)> {
+    let (host, with_port) = match name.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, name.to_owned()),
+        _ => (name, format!("{name}:{AGENT_PORT}")),
+    };
+    let mut last = std::io::Error::other("the host has no address");
+    for address in with_port.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(mut stream) => {
+                let secured = tls.map(|tls| tls.connect(host, &mut stream)).transpose()?;
+                return Ok((stream, secured));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+struct Fleet<'a> {
+    scenario: &'a Scenario,
+    clock: Clock,
+    controller: Controller,
+    links: Vec<Option<Outgoing>>,
+    /// The last report of each agent, for figures that are not sums.
+    latest: BTreeMap<usize, Box<Progress>>,
+    collector: Collector,
+    watch: Option<ServerWatch>,
+    begin_us: Option<u64>,
+    lost: Vec<(String, String)>,
+    /// Until it is over.
+    search: Option<Search<'a>>,
+    /// A step of it is under way.
+    steps: bool,
+    first_step_us: Option<u64>,
+    finished: bool,
+    stopped: bool,
+    names: Vec<String>,
+}
+
+impl Fleet<'_> {
+    fn run(
+        &mut self,
+        arrived: &Receiver<(usize, Arrived<ToController>)>,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) {
+        let mut next_tick = Instant::now() + ROW_EVERY;
+        while !self.finished {
+            match arrived.recv_timeout(LOOK_EVERY) {
+                Ok((agent, Arrived::Message(message))) => self.message(agent, message),
+                Ok((agent, Arrived::End(why))) => self.gone(agent, &why),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if options.stop.load(Ordering::Relaxed) && !self.stopped {
+                self.stopped = true;
+                if self.begin_us.is_none() {
+                    return;
+                }
+                let mut out = Vec::new();
+                self.controller.stop(&mut out);
+                self.send(out);
+            }
+            self.search_on();
+            if Instant::now() >= next_tick {
+                next_tick += ROW_EVERY;
+                let (mut out, mut events) = (Vec::new(), Vec::new());
+                self.controller
+                    .on_tick(self.clock.now_us(), &mut out, &mut events);
+                self.send(out);
+                self.events(events);
+                self.row(options, observer);
+            }
+        }
+        self.row(options, observer);
+    }
+
+    fn message(&mut self, agent: usize, message: ToController) {
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        self.controller
+            .on_message(agent, message, self.clock.now_us(), &mut out, &mut events);
+        self.send(out);
+        self.events(events);
+    }
+
+    fn gone(&mut self, agent: usize, why: &str) {
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        self.controller
+            .on_disconnect(agent, why, self.clock.now_us(), &mut out, &mut events);
+        self.send(out);
+        self.events(events);
+    }
+
+    fn send(&mut self, out: Vec<(usize, ToAgent)>) {
+        for (agent, message) in out {
+            let Some(Some(link)) = self.links.get_mut(agent) else {
+                continue;
+            };
+            if link.send(&message).is_err() {
+                // The thread that reads it finds the end and says why.
+                link.close();
+            }
+        }
+    }
+
+    fn events(&mut self, events: Vec<Event>) {
+        for event in events {
+            match event {
+                Event::Clock { agent, estimate } => self.collector.notes.push(format!(
+                    "clock of {}: {} µs from the controller's, at most {} µs wrong",
+                    self.name(agent),
+                    estimate.offset_us,
+                    estimate.error_us
+                )),
+                Event::Started { at_us } => self.begin_us = Some(at_us),
+                Event::Progress { agent, progress } => {
+                    self.collector.take_histograms(
+                        &progress.delivery,
+                        &progress.connect,
+                        &progress.lag,
+                        progress.sample.generator_busy,
+                    );
+                    self.latest.insert(agent, progress);
+                }
+                Event::Lost { agent, reason } => {
+                    let name = self.name(agent);
+                    self.collector
+                        .notes
+                        .push(format!("{name} was lost: {reason}"));
+                    self.lost.push((name, reason));
+                    if let Some(Some(link)) = self.links.get(agent) {
+                        link.close();
+                    }
+                }
+                Event::StepDone => {
+                    self.take_totals();
+                    self.steps = false;
+                    if let Some(search) = &mut self.search {
+                        search.judge(&mut self.collector);
+                    }
+                }
+                Event::Finished => self.finished = true,
+            }
+        }
+    }
+
+    fn name(&self, agent: usize) -> String {
+        self.names.get(agent).cloned().unwrap_or_default()
+    }
+
+    /// Where a run stands that follows the clock alone.
+    fn phase(&self, since_begin_us: u64) -> Phase {
+        let ramp_us = self.scenario.arrivals.duration_us() + SETTLE_GRACE_US;
+        let warm_us = self.warm_us();
+        if since_begin_us < ramp_us {
+            Phase::Ramp
+        } else if since_begin_us < warm_us {
+            Phase::WarmUp
+        } else if self.search.is_some()
+            || (self.first_step_us.is_none()
+                && since_begin_us < warm_us + LEAD_US + self.scenario.hold_us)
+        {
+            Phase::Hold
+        } else {
+            Phase::Drain
+        }
+    }
+
+    fn take_totals(&mut self) {
+        let (counters, deliveries) = self.controller.totals();
+        let due_events = counters.attempted + counters.published + counters.missed_events;
+        let mut tally = Tally {
+            counters,
+            deliveries,
+            due_events,
+            ..Tally::default()
+        };
+        for progress in self.latest.values() {
+            tally.add_sums(&progress.sums);
+        }
+        self.collector.take_totals(tally);
+    }
+
+    /// Begins the next step of a search, or ends it.
+    fn search_on(&mut self) {
+        let now_us = self.clock.now_us();
+        let (Some(begin_us), false, false) = (self.begin_us, self.steps, self.stopped) else {
+            return;
+        };
+        if now_us < begin_us + self.warm_us() {
+            return;
+        }
+        let Some(search) = &mut self.search else {
+            return;
+        };
+        let mut out = Vec::new();
+        if let Some(per_s) = search.next(&mut self.collector) {
+            // The word has to get there, and then the publishers open their links.
+            let begin_us = now_us + 2 * LEAD_US;
+            let end_us = begin_us + search.step_us();
+            let step = Step {
+                per_s,
+                begin_us,
+                end_us,
+            };
+            self.first_step_us.get_or_insert(begin_us);
+            self.steps = true;
+            self.controller.step(step, &mut out);
+        } else {
+            search.conclude(&mut self.collector);
+            self.collector.measured_ms.1 = now_us.saturating_sub(begin_us) / 1000;
+            self.search = None;
+            self.controller.end_search(&mut out);
+        }
+        self.send(out);
+    }
+
+    /// From the start until nothing warms any more.
+    fn warm_us(&self) -> u64 {
+        self.scenario.arrivals.duration_us() + SETTLE_GRACE_US + self.scenario.warm_up_us
+    }
+
+    fn row(&mut self, options: &RunOptions, observer: &mut dyn Observer) {
+        let Some(begin_us) = self.begin_us else {
+            return;
+        };
+        let since_us = self.clock.now_us().saturating_sub(begin_us);
+        if since_us == 0 {
+            return;
+        }
+        self.take_totals();
+        let targets = || {
+            let hosts = self.scenario.targets.iter();
+            hosts
+                .filter_map(|target| (target.host.as_str(), target.port).to_socket_addrs().ok())
+                .flatten()
+                .collect::<Vec<_>>()
+        };
+        let watch = self.watch.get_or_insert_with(|| {
+            ServerWatch::new(&options.watch, options.metrics.clone(), &targets())
+        });
+        let server = watch.sample();
+        let memory = self
+            .latest
+            .values()
+            .map(|progress| progress.sample.generator_memory_bytes)
+            .sum();
+        let (phase, scenario) = (self.phase(since_us), self.scenario);
+        self.collector
+            .tell_row(scenario, phase, since_us / 1000, (server, memory), observer);
+    }
+
+    fn conclude(mut self, options: &RunOptions) -> Result<Finished, FleetError> {
+        for link in self.links.iter().flatten() {
+            link.close();
+        }
+        if self.begin_us.is_none() {
+            return Err(FleetError::NoAgents(self.lost));
+        }
+        self.collector.agents = self.controller.summaries();
+        let machines = self.controller.machines().cloned();
+        self.collector.machines.extend(machines);
+        let scenario = self.scenario;
+        if let (Some(first_us), Some(begin_us)) = (self.first_step_us, self.begin_us) {
+            let measured_ms = &mut self.collector.measured_ms;
+            measured_ms.0 = first_us.saturating_sub(begin_us) / 1000;
+            if self.search.is_some() {
+                // It was ended before its time.
+                measured_ms.1 = self.clock.now_us().saturating_sub(begin_us) / 1000;
+            }
+        } else {
+            let from_us = self.warm_us() + LEAD_US;
+            let to_us = from_us + scenario.hold_us;
+            self.collector.measured_ms = (from_us / 1000, to_us / 1000);
+        }
+        let title = options
+            .title
+            .clone()
+            .unwrap_or_else(|| scenario.name.clone());
+        let command = options.command.clone();
+        Ok(self
+            .collector
+            .finish(scenario, title, command, self.stopped))
+    }
+}

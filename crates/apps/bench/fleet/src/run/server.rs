@@ -1,0 +1,239 @@
+//! The server as it can be seen from outside: its processes on this machine, or its `/metrics`.
+//!
+//! Owns: finding the processes that listen at a target, reading their CPU and memory, reading one
+//! gauge from a metrics page. Never: asks the server anything else.
+
+use std::collections::HashSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+use throng_bench_measure::ServerSample;
+use throng_bench_plan::Target;
+
+/// How the server is watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// Whoever listens at the targets on this machine.
+    #[default]
+    Auto,
+    /// These processes.
+    Processes(Vec<u32>),
+    /// Not at all.
+    Off,
+}
+
+/// Metrics whose value is the number of connections, by the names that servers give them.
+const CONNECTION_METRICS: [&str; 4] = [
+    "throng_connections",
+    "centrifugo_node_num_clients",
+    "nchan_subscribers",
+    "connections",
+];
+const METRICS_WITHIN: Duration = Duration::from_millis(500);
+const METRICS_BYTES_MAX: u64 = 4 << 20;
+
+/// See the module's head.
+pub(crate) struct ServerWatch {
+    pids: Vec<u32>,
+    metrics: Option<Target>,
+    before: Option<(Instant, u64)>,
+}
+
+impl ServerWatch {
+    /// Finds the server; it may not be visible.
+    pub(crate) fn new(watch: &Watch, metrics: Option<Target>, targets: &[SocketAddr]) -> Self {
+        let pids = match watch {
+            Watch::Off => Vec::new(),
+            Watch::Processes(pids) => pids.clone(),
+            Watch::Auto => listeners_at(targets),
+        };
+        let mut watch = Self {
+            pids,
+            metrics,
+            before: None,
+        };
+        // The first reading of CPU is the zero of the next one.
+        watch.before = watch.cpu_us().map(|us| (Instant::now(), us));
+        watch
+    }
+
+    /// Whether anything can be seen.
+    pub(crate) fn sees(&self) -> bool {
+        !self.pids.is_empty() || self.metrics.is_some()
+    }
+
+    /// What the server says it is: the name of its program.
+    pub(crate) fn name(&self) -> Option<String> {
+        let pid = self.pids.first()?;
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        let count = self.pids.len();
+        let plural = if count == 1 { "process" } else { "processes" };
+        Some(format!("{} ({count} {plural})", name.trim()))
+    }
+
+    fn cpu_us(&self) -> Option<u64> {
+        if self.pids.is_empty() {
+            return None;
+        }
+        let times = self
+            .pids
+            .iter()
+            .filter_map(|&pid| throng_sys::cpu::process_time(Some(pid)).ok());
+        Some(times.map(|time| time.total_us()).sum())
+    }
+
+    /// How it stands now.
+    pub(crate) fn sample(&mut self) -> Option<ServerSample> {
+        if !self.sees() {
+            return None;
+        }
+        let now = Instant::now();
+        let cpu_us = self.cpu_us();
+        let cpu = match (cpu_us, self.before) {
+            (Some(us), Some((at, before_us))) => {
+                let wall_us = now.duration_since(at).as_micros().max(1) as f64;
+                Some(us.saturating_sub(before_us) as f64 / wall_us)
+            }
+            _ => None,
+        };
+        self.before = cpu_us.map(|us| (now, us));
+        let memory: Vec<u64> = self
+            .pids
+            .iter()
+            .filter_map(|&pid| throng_sys::memory::process(Some(pid)).ok())
+            .map(|memory| memory.pss_bytes)
+            .collect();
+        let system = throng_sys::memory::system();
+        Some(ServerSample {
+            cpu,
+            memory_bytes: (!memory.is_empty()).then(|| memory.iter().sum()),
+            slab_bytes: system.slab_bytes,
+            sockets: system.tcp_in_use,
+            connections: self.metrics.as_ref().and_then(connections_of),
+        })
+    }
+}
+
+/// Processes that hold a listening socket at one of these ports, by the kernel's own tables.
+fn listeners_at(targets: &[SocketAddr]) -> Vec<u32> {
+    let ports: HashSet<u16> = targets
+        .iter()
+        .filter(|target| is_here(target))
+        .map(SocketAddr::port)
+        .collect();
+    if ports.is_empty() {
+        return Vec::new();
+    }
+    let inodes: HashSet<String> = ["tcp", "tcp6"]
+        .iter()
+        .filter_map(|name| std::fs::read_to_string(format!("/proc/net/{name}")).ok())
+        .flat_map(|table| {
+            let found = listening(&table, &ports);
+            found.into_iter()
+        })
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let own = std::process::id();
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|&pid| pid != own && holds_any(pid, &inodes))
+        .collect()
+}
+
+/// Whether the address is one of this machine: it can be bound.
+fn is_here(address: &SocketAddr) -> bool {
+    std::net::UdpSocket::bind(SocketAddr::new(address.ip(), 0)).is_ok()
+}
+
+/// Inodes of the listening sockets of a table of the kernel's.
+fn listening(table: &str, ports: &HashSet<u16>) -> Vec<String> {
+    // State 0A is LISTEN; columns as in proc(5).
+    let inode = |line: &str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (_, port) = columns.get(1)?.rsplit_once(':')?;
+        let port = u16::from_str_radix(port, 16).ok()?;
+        (*columns.get(3)? == "0A" && ports.contains(&port))
+            .then(|| columns.get(9).map(|inode| (*inode).to_owned()))?
+    };
+    table.lines().skip(1).filter_map(inode).collect()
+}
+
+fn holds_any(pid: u32, inodes: &HashSet<String>) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        std::fs::read_link(entry.path())
+            .is_ok_and(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
+    })
+}
+
+/// The server's own count of its connections, from its metrics page.
+fn connections_of(metrics: &Target) -> Option<u64> {
+    let address = (metrics.host.as_str(), metrics.port)
+        .to_socket_addrs()
+        .ok()?
+        .next()?;
+    let mut stream = TcpStream::connect_timeout(&address, METRICS_WITHIN).ok()?;
+    stream.set_read_timeout(Some(METRICS_WITHIN)).ok()?;
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        metrics.path,
+        metrics.authority()
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    // An answer that is cut by the timeout still has its first lines.
+    let _ = stream.take(METRICS_BYTES_MAX).read_to_end(&mut answer);
+    connections_in(&String::from_utf8_lossy(&answer))
+}
+
+/// The sum over all labels of the first metric that is known to count connections.
+fn connections_in(page: &str) -> Option<u64> {
+    CONNECTION_METRICS.iter().find_map(|name| {
+        let values: Vec<f64> = page
+            .lines()
+            .filter_map(|line| {
+                let rest = line.strip_prefix(name)?;
+                let value = match rest.strip_prefix('{') {
+                    Some(labels) => labels.rsplit_once('}')?.1,
+                    None => rest.strip_prefix(' ')?,
+                };
+                value.split_whitespace().next()?.parse().ok()
+            })
+            .collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listening_sockets_are_found_by_port() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+             \x20  0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n\
+             \x20  1: 0100007F:1F41 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1 0\n\
+             \x20  2: 0100007F:1F40 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 4713 1 0\n";
+        assert_eq!(listening(table, &HashSet::from([8000])), ["4711"]);
+        assert!(listening(table, &HashSet::from([9000])).is_empty());
+        assert!(listening("", &HashSet::from([8000])).is_empty());
+    }
+
+    #[test]
+    fn the_servers_own_count_is_read_from_its_metrics() {
+        let page = "# HELP throng_connections now\nthrong_connections{shard=\"0\"} 5\nthrong_connections{shard=\"1\"} 7\nthrong_connections_total 99\n";
+        assert_eq!(connections_in(page), Some(12));
+        assert_eq!(connections_in("connections 3\n"), Some(3));
+        assert_eq!(connections_in("nothing 3\n"), None);
+    }
+}

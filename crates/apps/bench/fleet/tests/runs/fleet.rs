@@ -1,0 +1,262 @@
+//! Several agents and a controller, over loopback.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use throng_bench_fleet::{
+    AgentOptions, AgentTls, ControllerTls, FleetError, TlsError, run_on_agents, serve_agent,
+};
+use throng_bench_measure::LostReason;
+use throng_bench_plan::schedule::Growth;
+use throng_bench_plan::{Kind, Publish, Until};
+use throng_bench_report::Snapshot;
+
+use crate::server::Server;
+use crate::{options, publish, scenario};
+
+struct Agent {
+    name: String,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    fn start(token: &str) -> Self {
+        Self::start_with(token, None)
+    }
+
+    fn start_with(token: &str, tls: Option<AgentTls>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let name = listener.local_addr().unwrap().to_string();
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = AgentOptions {
+            token: token.to_owned(),
+            tls,
+            threads: Some(1),
+            stop: stop.clone(),
+        };
+        let thread = std::thread::spawn(move || {
+            serve_agent(&listener, &options, &mut |_| {}).unwrap();
+        });
+        Self {
+            name,
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn agents_share_connections_and_publications() {
+    let server = Server::start();
+    let agents = [
+        Agent::start("secret"),
+        Agent::start("secret"),
+        Agent::start("secret"),
+    ];
+    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(publish(&server, 50.0));
+    let mut observer = |_: &Snapshot<'_>| {};
+    let finished = run_on_agents(&scenario, &names, "secret", &options(), &mut observer).unwrap();
+    let results = &finished.results;
+    assert_eq!(results.totals.counters.alive(), 20);
+    assert_eq!(
+        results.totals.deliveries.distinct,
+        results.totals.counters.published * 20
+    );
+    assert_eq!(results.totals.deliveries.duplicates, 0);
+    let shares: Vec<u64> = results.agents.iter().map(|agent| agent.alive).collect();
+    assert_eq!(shares, [7, 7, 6]);
+    assert!(results.agents.iter().all(|agent| !agent.lost));
+    assert_eq!(results.manifest.machines.len(), 4);
+    assert!(
+        results
+            .notes
+            .iter()
+            .filter(|note| note.starts_with("clock of"))
+            .count()
+            == 3
+    );
+    assert_eq!(results.totals.connections_with_data, Some((20, 20)));
+    assert_eq!(results.totals.connections_with_loss, Some(0));
+    // One clock: what was published elsewhere did not arrive before it was sent.
+    let delivery = results.totals.delivery.as_ref().unwrap();
+    assert_eq!(delivery.count, results.totals.deliveries.distinct);
+}
+
+#[test]
+fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
+    let server = Server::start();
+    let agents = [Agent::start("secret"), Agent::start("secret")];
+    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let mut scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    scenario.hold_us = 2_000_000;
+    let victim = agents[1].stop.clone();
+    let mut observer = |snapshot: &Snapshot<'_>| {
+        if snapshot.counters.alive() == 20 {
+            victim.store(true, Ordering::Relaxed);
+        }
+    };
+    let finished = run_on_agents(&scenario, &names, "secret", &options(), &mut observer).unwrap();
+    let results = &finished.results;
+    let counters = &results.totals.counters;
+    assert_eq!(counters.lost_reasons(), [(LostReason::AgentLost, 10)]);
+    assert_eq!(counters.alive(), 10);
+    let lost: Vec<bool> = results.agents.iter().map(|agent| agent.lost).collect();
+    assert_eq!(lost, [false, true]);
+}
+
+#[test]
+fn who_does_not_know_the_token_starts_nothing() {
+    let server = Server::start();
+    let agent = Agent::start("secret");
+    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut observer = |_: &Snapshot<'_>| {};
+    let names = [agent.name.clone()];
+    let error = run_on_agents(&scenario, &names, "guess", &options(), &mut observer).unwrap_err();
+    let FleetError::NoAgents(why) = error;
+    assert!(why[0].1.contains("token"), "{why:?}");
+    assert!(server.peers().is_empty());
+}
+
+#[test]
+fn agents_search_for_a_rate_together() {
+    let server = Server::start();
+    let agents = [Agent::start("secret"), Agent::start("secret")];
+    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let mut scenario = scenario(Kind::FanOut, &server.ws("/ws?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(Publish {
+        until: Some(Until {
+            // Both together make 50 publications a step at 50/s.
+            check: "published<=50".parse().unwrap(),
+            growth: Growth::Add(50.0),
+            per_s_max: 1000.0,
+            step_us: 1_000_000,
+        }),
+        ..publish(&server, 50.0)
+    });
+    let mut observer = |_: &Snapshot<'_>| {};
+    let results = run_on_agents(&scenario, &names, "secret", &options(), &mut observer)
+        .unwrap()
+        .results;
+    let steps: Vec<(f64, bool)> = results
+        .steps
+        .iter()
+        .map(|step| (step.per_s, step.held))
+        .collect();
+    assert_eq!(steps, [(50.0, true), (100.0, false)]);
+    assert!(
+        results.notes.iter().any(|note| note.contains("50/s")),
+        "{:?}",
+        results.notes
+    );
+    let totals = &results.totals;
+    assert_eq!(
+        totals.deliveries.distinct,
+        totals.counters.published * 20,
+        "each step waits for what is on its way"
+    );
+    let heard: u64 = results
+        .steps
+        .iter()
+        .filter_map(|step| step.delivery.as_ref())
+        .map(|delivery| delivery.count)
+        .sum();
+    assert_eq!(heard, totals.deliveries.distinct);
+    assert!(totals.measured_ms.0 < totals.measured_ms.1);
+}
+
+#[test]
+fn a_storm_is_timed_over_all_agents() {
+    let server = Server::start();
+    let agents = [Agent::start("secret"), Agent::start("secret")];
+    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let kind = Kind::ReconnectStorm {
+        at_us: 100_000,
+        share: 1.0,
+        backoff_us: (0, 100_000),
+        back_share: 1.0,
+    };
+    let mut scenario = scenario(kind, &server.http("/sse?channel={channel}"));
+    scenario.channels = vec!["a".into()];
+    scenario.publish = Some(publish(&server, 50.0));
+    let mut observer = |_: &Snapshot<'_>| {};
+    let totals = run_on_agents(&scenario, &names, "secret", &options(), &mut observer)
+        .unwrap()
+        .results
+        .totals;
+    assert_eq!(totals.counters.reconnected, 20);
+    assert!(totals.reconnected_us.unwrap() <= totals.back_us.unwrap());
+    assert_eq!(totals.deliveries.distinct, totals.counters.published * 20);
+}
+
+fn pem(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls")).join(name)
+}
+
+#[test]
+fn agents_are_believed_by_their_certificate() {
+    let server = Server::start();
+    let shown = AgentTls::read(&pem("agent.pem"), &pem("agent.key")).unwrap();
+    let agent = Agent::start_with("secret", Some(shown));
+    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut observer = |_: &Snapshot<'_>| {};
+    let mut run = |authorities: &str| {
+        let mut options = options();
+        options.agents_tls = Some(ControllerTls::read(&pem(authorities)).unwrap());
+        let names = [agent.name.clone()];
+        run_on_agents(&scenario, &names, "secret", &options, &mut observer)
+    };
+    let FleetError::NoAgents(why) = run("other.pem").unwrap_err();
+    assert!(why[0].1.contains("certificate"), "{why:?}");
+    assert!(server.peers().is_empty());
+    let results = run("agent.pem").unwrap().results;
+    assert_eq!(results.totals.counters.alive(), 20);
+}
+
+#[test]
+fn tls_is_not_left_out_by_one_side() {
+    let server = Server::start();
+    let agent = Agent::start("secret");
+    let scenario = scenario(Kind::Hold, &server.ws("/ws?channel=a"));
+    let mut options = options();
+    options.agents_tls = Some(ControllerTls::read(&pem("agent.pem")).unwrap());
+    let names = [agent.name.clone()];
+    let mut observer = |_: &Snapshot<'_>| {};
+    let error = run_on_agents(&scenario, &names, "secret", &options, &mut observer).unwrap_err();
+    let FleetError::NoAgents(why) = error;
+    assert!(why[0].1.contains("--tls-cert"), "{why:?}");
+    assert!(server.peers().is_empty());
+}
+
+#[test]
+fn files_without_what_they_should_have_are_named() {
+    let said = |error: TlsError| error.to_string();
+    for (cert, key, names) in [
+        ("absent.pem", "agent.key", "absent.pem"),
+        ("agent.pem", "absent.key", "absent.key"),
+        ("agent.key", "agent.key", "no certificate"),
+        ("agent.pem", "agent.pem", "agent.pem"),
+        ("other.pem", "agent.key", "other.pem"),
+    ] {
+        let text = said(AgentTls::read(&pem(cert), &pem(key)).unwrap_err());
+        assert!(text.contains(names), "{text}");
+    }
+    let text = said(ControllerTls::read(&pem("agent.key")).unwrap_err());
+    assert!(text.contains("no certificate"), "{text}");
+}

@@ -1,0 +1,61 @@
+//! Whole runs against a small server: every connection and message is accounted for.
+
+mod fleet;
+mod scenarios;
+mod server;
+mod stages;
+
+use std::path::Path;
+
+use throng_bench_fleet::Watch;
+use throng_bench_fleet::{Finished, RunOptions, run_scenario};
+use throng_bench_plan::{Dialect, Kind, Publish, Scenario, Target, Transport, Via};
+
+/// Runs of a test binary are not the server's processes.
+pub(crate) fn options() -> RunOptions {
+    RunOptions {
+        watch: Watch::Off,
+        threads: Some(1),
+        ..RunOptions::default()
+    }
+}
+
+pub(crate) fn run(scenario: &Scenario) -> Finished {
+    run_scenario(scenario, &options()).unwrap()
+}
+
+/// Twenty connections, held for a short while.
+pub(crate) fn scenario(kind: Kind, url: &str) -> Scenario {
+    let transport = if url.starts_with("ws") {
+        Transport::websocket(Dialect::Plain)
+    } else {
+        Transport::Sse {
+            headers: Vec::new(),
+        }
+    };
+    let mut scenario = Scenario::new(kind, vec![Target::parse(url).unwrap()], transport);
+    scenario.set_clients(20, 1000.0);
+    scenario.hold_us = 500_000;
+    scenario
+}
+
+/// Publishes through the server.
+pub(crate) fn publish(server: &server::Server, per_s: f64) -> Publish {
+    Publish {
+        via: Via::plain(&Target::parse(&server.http("/")).unwrap()),
+        per_s,
+        publishers: 2,
+        size_bytes: 100,
+        choose: throng_bench_plan::Choose::RoundRobin,
+        until: None,
+    }
+}
+
+/// The file of a results folder by its name.
+pub(crate) fn file_of(finished: &Finished, name: &str) -> String {
+    let files = throng_bench_report::files(&finished.results, finished.log()).unwrap();
+    let file = files
+        .into_iter()
+        .find(|file| Path::new(file.name) == Path::new(name));
+    String::from_utf8(file.unwrap().bytes).unwrap()
+}

@@ -1,0 +1,21 @@
+//! What a run counts: deliveries, connections, latency, and the generator's own health.
+//!
+//! Owns: the counting. Never: reads a clock or a socket, prints. Everything here merges: a worker
+//! owns its numbers without a lock, and what is shown is their sum. Percentiles are never averaged;
+//! histograms are added up.
+
+mod counters;
+mod generator;
+mod latency;
+mod running;
+mod sequence;
+mod series;
+mod tally;
+
+pub use counters::{ConnectFailure, Counters, LostReason};
+pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
+pub use latency::{Latency, LatencyError, LatencySummary, LogWriter, PERCENTILES, as_base64};
+pub use running::{Running, grouped};
+pub use sequence::{DeliveryCounts, Heard, TRACKS_MAX, Tracker, Tracks};
+pub use series::{Sample, ServerSample};
+pub use tally::{Histograms, Sums, Tally};

@@ -1,0 +1,447 @@
+//! Tsung's XML: the part of its vocabulary that realtime benchmarks use.
+//!
+//! Owns: from `<tsung>` to a [`Scenario`], and what Tsung itself would have made of the file.
+//! Facts: Tsung's DTD (`tsung-1.0.dtd`) and manual, sections on clients, servers, load, options and
+//! sessions.
+
+use super::Imported;
+use super::xml::{self, Element};
+use crate::schedule::{Phase, Schedule, Spread};
+use crate::template::escape;
+use crate::{Dialect, Kind, Problem, Say, Scenario, Target, Transport};
+
+mod session;
+#[cfg(test)]
+mod tests;
+
+/// How an import is bent to the machine at hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TsungOptions {
+    /// Instead of the file's servers. Its path replaces the file's, unless it is `/`.
+    pub target: Option<Target>,
+    /// Multiplies numbers of users and rates.
+    pub scale: f64,
+    /// An upper bound of the whole run.
+    pub duration_us: Option<u64>,
+}
+
+impl Default for TsungOptions {
+    fn default() -> Self {
+        Self {
+            target: None,
+            scale: 1.0,
+            duration_us: None,
+        }
+    }
+}
+
+/// Reads a Tsung file. The first thing that is not supported ends it, with its line.
+pub fn read_tsung(text: &str, options: &TsungOptions) -> Result<Imported, Problem> {
+    let root = xml::parse(text)?;
+    if root.name != "tsung" {
+        return Err(root.problem(format!("the root element is <{}>, not <tsung>", root.name)));
+    }
+    root.only_attributes(&["loglevel", "dumptraffic", "backend", "version"])?;
+    let mut file = File::default();
+    for child in &root.children {
+        match child.name.as_str() {
+            "information" => {}
+            "clients" => file.clients(child)?,
+            "servers" => file.servers(child)?,
+            "monitoring" => file
+                .notes
+                .push("<monitoring> is left out: the server is watched by its /metrics".into()),
+            "load" => file.load(child)?,
+            "options" => file.options(child)?,
+            "sessions" => file.sessions(child)?,
+            _ => return Err(unsupported(child)),
+        }
+    }
+    file.finish(&root, options)
+}
+
+fn unsupported(element: &Element) -> Problem {
+    element.problem(format!("<{}> is not supported", element.name))
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct File {
+    machines: u64,
+    virtual_machines: u64,
+    /// Host, port, TLS; in the order of the file.
+    servers: Vec<Target>,
+    phases: Vec<(u64, Phase)>,
+    load_duration_us: Option<u64>,
+    ports: Option<(u16, u16)>,
+    path: Option<String>,
+    subprotocol: Option<String>,
+    connect_timeout_us: Option<u64>,
+    session: Option<session::Session>,
+    notes: Vec<String>,
+}
+
+impl File {
+    fn clients(&mut self, clients: &Element) -> Result<(), Problem> {
+        for client in &clients.children {
+            if client.name != "client" {
+                return Err(unsupported(client));
+            }
+            client.only_attributes(&[
+                "host",
+                "cpu",
+                "weight",
+                "maxusers",
+                "use_controller_vm",
+                "type",
+            ])?;
+            if client
+                .attribute("type")
+                .is_some_and(|kind| kind != "machine")
+            {
+                return Err(client.problem("clients of a batch system are not supported"));
+            }
+            self.machines += 1;
+            self.virtual_machines += number::<u64>(client, "cpu")?.unwrap_or(1);
+            for address in &client.children {
+                if !matches!(address.name.as_str(), "ip" | "iprange") {
+                    return Err(unsupported(address));
+                }
+                self.notes.push(format!(
+                    "line {}: source addresses belong to the load machine; give yours with --source",
+                    address.line
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn servers(&mut self, servers: &Element) -> Result<(), Problem> {
+        let mut weights = Vec::new();
+        for server in &servers.children {
+            if server.name != "server" {
+                return Err(unsupported(server));
+            }
+            server.only_attributes(&["host", "port", "type", "weight"])?;
+            let tls = match server.attribute("type").unwrap_or("tcp") {
+                "tcp" | "tcp6" => false,
+                "ssl" | "ssl6" => true,
+                other => {
+                    return Err(server.problem(format!(
+                        "servers of type `{other}` are not supported; supported are tcp and ssl"
+                    )));
+                }
+            };
+            let port = number::<u16>(server, "port")?
+                .ok_or_else(|| server.problem("<server> needs the attribute `port`"))?;
+            weights.push(number::<u64>(server, "weight")?.unwrap_or(1));
+            if weights.first() != weights.last() {
+                return Err(server.problem("servers of different weight are not supported"));
+            }
+            self.servers.push(Target {
+                tls,
+                host: server.required("host")?.to_owned(),
+                port,
+                path: "/".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, load: &Element) -> Result<(), Problem> {
+        load.only_attributes(&["duration", "unit"])?;
+        if load.attribute("duration").is_some() {
+            self.load_duration_us = Some(duration(load)?);
+        }
+        for child in &load.children {
+            if child.name != "arrivalphase" {
+                return Err(unsupported(child));
+            }
+            child.only_attributes(&["phase", "duration", "unit", "wait_all_sessions_end"])?;
+            if child
+                .attribute("wait_all_sessions_end")
+                .is_some_and(|v| v != "false")
+            {
+                return Err(child.problem("`wait_all_sessions_end` is not supported"));
+            }
+            let order = number::<u64>(child, "phase")?
+                .ok_or_else(|| child.problem("<arrivalphase> needs the attribute `phase`"))?;
+            let duration_us = duration(child)?;
+            let mut users = child.children.iter();
+            let (Some(only), None) = (users.next(), users.next()) else {
+                return Err(child.problem("a phase with other than one <users> is not supported"));
+            };
+            self.phases.push((order, users_of(only, duration_us)?));
+        }
+        self.phases.sort_by_key(|(order, _)| *order);
+        Ok(())
+    }
+
+    fn options(&mut self, options: &Element) -> Result<(), Problem> {
+        for option in &options.children {
+            if option.name != "option" {
+                return Err(unsupported(option));
+            }
+            let name = option.required("name")?;
+            let value = || option.required("value");
+            match name {
+                "ports_range" => {
+                    option.only_attributes(&["name", "min", "max"])?;
+                    let min = number::<u16>(option, "min")?.unwrap_or(1025);
+                    let max = number::<u16>(option, "max")?.unwrap_or(65_534);
+                    if min > max {
+                        return Err(option.problem("the range of ports is empty"));
+                    }
+                    self.ports = Some((min, max));
+                }
+                "websocket_path" => self.path = Some(value()?.to_owned()),
+                "websocket_subprotocols" => self.subprotocol = Some(value()?.to_owned()),
+                "connect_timeout" => {
+                    self.connect_timeout_us =
+                        number::<u64>(option, "value")?.map(|ms| ms.saturating_mul(1000));
+                }
+                "hibernate"
+                | "seed"
+                | "max_ssh_startup_per_core"
+                | "tcp_reuseaddr"
+                | "ip_bind_address_no_port"
+                | "idle_timeout"
+                | "global_ack_timeout" => self.notes.push(format!(
+                    "line {}: the option `{name}` has no meaning here",
+                    option.line
+                )),
+                _ => {
+                    return Err(option.problem(format!("the option `{name}` is not supported")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sessions(&mut self, sessions: &Element) -> Result<(), Problem> {
+        for element in &sessions.children {
+            if element.name != "session" {
+                return Err(unsupported(element));
+            }
+            if element.attribute("probability") == Some("0") {
+                continue;
+            }
+            if self.session.is_some() {
+                return Err(element.problem("a mix of several sessions is not supported"));
+            }
+            self.session = Some(session::read(element)?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, root: &Element, options: &TsungOptions) -> Result<Imported, Problem> {
+        let Some(session) = self.session.take() else {
+            return Err(root.problem("there is no <session>"));
+        };
+        if self.phases.is_empty() {
+            return Err(root.problem("there is no <arrivalphase>"));
+        }
+        let phases: Vec<Phase> = self.phases.iter().map(|(_, phase)| *phase).collect();
+        let arrivals = match self.load_duration_us {
+            Some(bound_us) => Schedule::new(phases).truncated(bound_us),
+            None => Schedule::new(phases),
+        }
+        .trimmed();
+        let users = arrivals.count();
+        self.note_original(users, arrivals.duration_us());
+
+        let targets = self.targets(&session, root, options)?;
+        let mut scenario = Scenario::new(
+            Kind::Hold,
+            targets,
+            transport(&session, self.subprotocol.take()),
+        );
+        scenario.name = session.name;
+        scenario.clients = users;
+        scenario.spread = Spread::Poisson;
+        scenario.lifetime_us = (session.lifetime_us > 0).then_some(session.lifetime_us);
+        scenario.hold_us = match self.load_duration_us {
+            Some(bound_us) => bound_us
+                .saturating_sub(arrivals.duration_us())
+                .max(1_000_000),
+            None => session.lifetime_us.max(1_000_000),
+        };
+        scenario.arrivals = arrivals;
+        scenario.say = session.say.map(|say| Say {
+            text: escape(&say.text),
+            every_us: say.every_us,
+            count: Some(say.count),
+            size_bytes: crate::payload::MESSAGE_BYTES_MIN,
+            binary: say.binary,
+        });
+        if let Some(timeout_us) = self.connect_timeout_us {
+            scenario.connect_timeout_us = timeout_us;
+        }
+        self.bend(&mut scenario, options);
+        if let Some(problem) = scenario.problems().into_iter().next() {
+            return Err(problem);
+        }
+        Ok(Imported {
+            scenario,
+            notes: self.notes,
+        })
+    }
+
+    fn targets(
+        &self,
+        session: &session::Session,
+        root: &Element,
+        options: &TsungOptions,
+    ) -> Result<Vec<Target>, Problem> {
+        let path = session
+            .path
+            .clone()
+            .or_else(|| self.path.clone())
+            .unwrap_or_else(|| "/".into());
+        let path = escape(&path);
+        if let Some(target) = &options.target {
+            let path = if target.path == "/" {
+                path
+            } else {
+                target.path.clone()
+            };
+            return Ok(vec![target.with_path(&path)]);
+        }
+        if self.servers.is_empty() {
+            return Err(root.problem("there is no <server>, and no --target"));
+        }
+        Ok(self
+            .servers
+            .iter()
+            .map(|server| server.with_path(&path))
+            .collect())
+    }
+
+    /// Says what Tsung would have made of the file: its limits are part of what it measured.
+    fn note_original(&mut self, users: u64, ramp_us: u64) {
+        let machines = self.machines.max(1);
+        let per_machine = users.div_ceil(machines);
+        self.notes.push(format!(
+            "written for {machines} machines with {} Erlang virtual machines: {users} users in {:.0} s, {per_machine} on each machine",
+            self.virtual_machines.max(1),
+            ramp_us as f64 / 1e6,
+        ));
+        if let Some((min, max)) = self.ports {
+            // Tsung leaves out 4369, where Erlang's port mapper listens.
+            let skipped = u64::from((min..=max).contains(&4369));
+            let ports = u64::from(max - min) + 1 - skipped;
+            let tuples = ports * self.servers.len().max(1) as u64;
+            if per_machine > tuples {
+                self.notes.push(format!(
+                    "with one source address a machine has {tuples} ports: that test could not pass {} connections, whatever the server does; here ports are planned for each source address and target",
+                    tuples * machines
+                ));
+            }
+        }
+        self.notes
+            .push("pings are answered here, which Tsung does not do".into());
+    }
+
+    fn bend(&mut self, scenario: &mut Scenario, options: &TsungOptions) {
+        if (options.scale - 1.0).abs() > f64::EPSILON {
+            scenario.scale(options.scale);
+            self.notes.push(format!(
+                "scaled by {}: {} users instead of {}",
+                options.scale,
+                scenario.clients,
+                (scenario.clients as f64 / options.scale).round()
+            ));
+        }
+        if let Some(bound_us) = options.duration_us {
+            scenario.bound_duration(bound_us);
+            self.notes.push(format!(
+                "bounded to {:.0} s: {} users arrive in the first {:.1} s, then a hold of {:.1} s",
+                bound_us as f64 / 1e6,
+                scenario.clients,
+                scenario.arrivals.duration_us() as f64 / 1e6,
+                scenario.hold_us as f64 / 1e6
+            ));
+        }
+    }
+}
+
+fn transport(session: &session::Session, subprotocol: Option<String>) -> Transport {
+    Transport::WebSocket {
+        dialect: Dialect::Plain,
+        first_frames: session
+            .first_frames
+            .iter()
+            .map(|text| escape(text))
+            .collect(),
+        headers: session
+            .origin
+            .iter()
+            .map(|origin| ("Origin".to_owned(), escape(origin)))
+            .collect(),
+        subprotocol: session.subprotocol.clone().or(subprotocol),
+        ping_interval_us: None,
+    }
+}
+
+fn users_of(users: &Element, duration_us: u64) -> Result<Phase, Problem> {
+    if users.name != "users" {
+        return Err(unsupported(users));
+    }
+    users.only_attributes(&["arrivalrate", "interarrival", "unit", "maxnumber"])?;
+    let unit_s = unit_us(users)? as f64 / 1e6;
+    let per_s = match (
+        number::<f64>(users, "arrivalrate")?,
+        number::<f64>(users, "interarrival")?,
+    ) {
+        (Some(rate), None) => rate / unit_s,
+        (None, Some(gap)) if gap > 0.0 => 1.0 / (gap * unit_s),
+        _ => {
+            return Err(
+                users.problem("<users> needs either `arrivalrate` or `interarrival`, above zero")
+            );
+        }
+    };
+    if !per_s.is_finite() || per_s < 0.0 {
+        return Err(users.problem("the arrival rate is not a rate"));
+    }
+    Ok(Phase {
+        events_max: number(users, "maxnumber")?,
+        ..Phase::constant(per_s, duration_us)
+    })
+}
+
+/// An attribute as a number.
+fn number<T: std::str::FromStr>(element: &Element, name: &str) -> Result<Option<T>, Problem> {
+    element
+        .attribute(name)
+        .map(|text| {
+            text.trim().parse().map_err(|_| {
+                element.problem(format!(
+                    "`{name}=\"{text}\"` of <{}> is not a number that fits",
+                    element.name
+                ))
+            })
+        })
+        .transpose()
+}
+
+fn unit_us(element: &Element) -> Result<u64, Problem> {
+    match element.attribute("unit").unwrap_or("second") {
+        "hour" => Ok(3_600_000_000),
+        "minute" => Ok(60_000_000),
+        "second" => Ok(1_000_000),
+        "millisecond" => Ok(1000),
+        other => Err(element.problem(format!(
+            "the unit `{other}` is unknown; known are hour, minute, second, millisecond"
+        ))),
+    }
+}
+
+fn duration(element: &Element) -> Result<u64, Problem> {
+    let value = number::<f64>(element, "duration")?
+        .filter(|value| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| {
+            element.problem(format!("<{}> needs the attribute `duration`", element.name))
+        })?;
+    Ok((value * unit_us(element)? as f64) as u64)
+}

@@ -1,0 +1,250 @@
+//! XML as a tree of elements that know their line.
+//!
+//! No external entity is ever loaded and no entity of a DTD is expanded. Depth and number of
+//! elements are bounded.
+
+use quick_xml::XmlVersion;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use crate::Problem;
+
+const DEPTH_MAX: usize = 64;
+const ELEMENTS_MAX: usize = 100_000;
+
+/// An element, its attributes and what it contains.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Element {
+    pub(super) name: String,
+    pub(super) line: usize,
+    pub(super) attributes: Vec<(String, String)>,
+    pub(super) children: Vec<Self>,
+    /// All text directly within, without leading and trailing white space.
+    pub(super) text: String,
+}
+
+impl Element {
+    /// A problem on the element's line.
+    pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem {
+            line: Some(self.line),
+            message: message.into(),
+        }
+    }
+
+    /// An attribute's value.
+    pub(super) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// An attribute that must be there.
+    pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
+        self.attribute(name)
+            .ok_or_else(|| self.problem(format!("<{}> needs the attribute `{name}`", self.name)))
+    }
+
+    /// Refuses attributes that are not among these.
+    pub(super) fn only_attributes(&self, known: &[&str]) -> Result<(), Problem> {
+        match self
+            .attributes
+            .iter()
+            .find(|(name, _)| !known.contains(&name.as_str()))
+        {
+            None => Ok(()),
+            Some((name, _)) => Err(self.problem(format!(
+                "the attribute `{name}` of <{}> is not supported{}",
+                self.name,
+                known_list(known)
+            ))),
+        }
+    }
+}
+
+fn known_list(known: &[&str]) -> String {
+    if known.is_empty() {
+        String::new()
+    } else {
+        format!("; supported are {}", known.join(", "))
+    }
+}
+
+/// Reads a whole document and returns its root.
+pub(super) fn parse(text: &str) -> Result<Element, Problem> {
+    let mut reader = Reader::from_str(text);
+    let mut stack: Vec<Element> = Vec::new();
+    let mut root: Option<Element> = None;
+    let mut elements = 0;
+    loop {
+        let at = usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX);
+        let event = reader.read_event().map_err(|error| {
+            let at = usize::try_from(reader.error_position()).unwrap_or(at);
+            problem(text, at, format!("not well-formed XML: {error}"))
+        })?;
+        match event {
+            Event::Start(start) => {
+                elements += 1;
+                if stack.len() >= DEPTH_MAX || elements > ELEMENTS_MAX {
+                    return Err(problem(text, at, "too many elements".into()));
+                }
+                stack.push(open(&start, text, at)?);
+            }
+            Event::Empty(start) => {
+                elements += 1;
+                if elements > ELEMENTS_MAX {
+                    return Err(problem(text, at, "too many elements".into()));
+                }
+                let element = open(&start, text, at)?;
+                close(element, &mut stack, &mut root, text)?;
+            }
+            Event::End(_) => {
+                if let Some(element) = stack.pop() {
+                    close(element, &mut stack, &mut root, text)?;
+                }
+            }
+            Event::Text(raw) => append(&mut stack, &raw, text, at)?,
+            Event::CData(raw) => append(&mut stack, &raw, text, at)?,
+            Event::GeneralRef(name) => {
+                let resolved = resolve(&name).ok_or_else(|| {
+                    problem(
+                        text,
+                        at,
+                        "only the five entities of XML itself and character references are known"
+                            .into(),
+                    )
+                })?;
+                if let Some(element) = stack.last_mut() {
+                    element.text.push(resolved);
+                }
+            }
+            Event::Eof => break,
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
+        }
+    }
+    if let Some(open) = stack.last() {
+        return Err(open.problem(format!(
+            "<{}> is never closed; was the file copied from a web page that lost its tags?",
+            open.name
+        )));
+    }
+    root.ok_or_else(|| problem(text, 0, "there is no element in it".into()))
+}
+
+fn problem(text: &str, at: usize, message: String) -> Problem {
+    let curly = text.contains(['\u{201c}', '\u{201d}', '\u{2033}']);
+    let hint = if curly && message.starts_with("not well-formed") {
+        "; the file has typographic quotes, as web pages make of \" — replace them"
+    } else {
+        ""
+    };
+    Problem {
+        line: Some(crate::line_of(text, at)),
+        message: format!("{message}{hint}"),
+    }
+}
+
+fn open(start: &BytesStart<'_>, text: &str, at: usize) -> Result<Element, Problem> {
+    let mut element = Element {
+        name: start.name().as_ref().to_owned(),
+        line: crate::line_of(text, at),
+        ..Element::default()
+    };
+    for attribute in start.attributes() {
+        let attribute = attribute
+            .map_err(|error| problem(text, at, format!("not well-formed XML: {error}")))?;
+        let value = attribute
+            .normalized_value(XmlVersion::Implicit1_0)
+            .map_err(|error| problem(text, at, format!("not well-formed XML: {error}")))?;
+        element
+            .attributes
+            .push((attribute.key.as_ref().to_owned(), value.into_owned()));
+    }
+    Ok(element)
+}
+
+fn close(
+    mut element: Element,
+    stack: &mut [Element],
+    root: &mut Option<Element>,
+    text: &str,
+) -> Result<(), Problem> {
+    element.text = element.text.trim().to_owned();
+    match stack.last_mut() {
+        Some(parent) => parent.children.push(element),
+        None if root.is_some() => {
+            let at = text.len();
+            return Err(problem(
+                text,
+                at,
+                "there is more than one root element".into(),
+            ));
+        }
+        None => *root = Some(element),
+    }
+    Ok(())
+}
+
+fn append(stack: &mut [Element], piece: &str, text: &str, at: usize) -> Result<(), Problem> {
+    match stack.last_mut() {
+        Some(element) => element.text.push_str(piece),
+        None if piece.trim_matches('\u{feff}').trim().is_empty() => {}
+        None => return Err(problem(text, at, "text outside of the root element".into())),
+    }
+    Ok(())
+}
+
+fn resolve(name: &str) -> Option<char> {
+    match name {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => {
+            let digits = name.strip_prefix('#')?;
+            let code = match digits.strip_prefix('x') {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => digits.parse().ok()?,
+            };
+            char::from_u32(code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_know_their_line_and_content() {
+        let root = parse("<?xml version=\"1.0\"?>\n<!DOCTYPE a SYSTEM \"a.dtd\" []>\n<a x='1 &amp; 2'>\n <b/>\n <c>t &lt;&#65; <![CDATA[<z>]]></c>\n</a>\n").unwrap();
+        assert_eq!((root.name.as_str(), root.line), ("a", 3));
+        assert_eq!(root.attribute("x"), Some("1 & 2"));
+        assert_eq!(
+            (root.children[0].name.as_str(), root.children[0].line),
+            ("b", 4)
+        );
+        assert_eq!(root.children[1].text, "t <A <z>");
+    }
+
+    #[test]
+    fn broken_documents_are_refused_with_their_line() {
+        for (text, line, part) in [
+            ("", 1, "no element"),
+            ("<a>\n<b>\n</a>", 3, "not well-formed"),
+            ("<a>\n<b>", 2, "never closed"),
+            ("<a/>\n<b/>", 2, "more than one root"),
+            ("x<a/>", 1, "outside of the root"),
+            ("<a>\n&x;</a>", 2, "only the five entities"),
+            ("<a x=\u{201c}1\u{201d}/>", 1, "typographic quotes"),
+        ] {
+            let problem = parse(text).unwrap_err();
+            assert!(problem.message.contains(part), "{text}: {problem}");
+            assert_eq!(problem.line, Some(line), "{text}: {problem}");
+        }
+        let deep = "<a>".repeat(1000);
+        assert!(parse(&deep).unwrap_err().message.contains("too many"));
+    }
+}

@@ -1,0 +1,33 @@
+//! What a run of the load generator is: one model, whatever it was written in.
+//!
+//! Owns: the scenario with its defaults, validation and TOML form ([`read_toml`]); the readers of
+//! other tools' files ([`import`]); when each event is due ([`schedule`]); from which address and
+//! port each connection comes ([`ports`]); what a measured message carries ([`payload`]); texts
+//! with placeholders ([`template`]); and what a result must be to pass ([`check`]).
+//!
+//! Never: opens a file or a socket, resolves a name, reads a clock. Randomness comes from the
+//! scenario's seed.
+
+mod channels;
+pub mod check;
+pub mod import;
+pub mod payload;
+pub mod ports;
+mod read;
+mod scenario;
+pub mod schedule;
+mod section;
+mod suggest;
+mod target;
+pub mod template;
+pub mod units;
+mod validate;
+
+pub use channels::Channels;
+pub use read::read_toml;
+pub use scenario::{
+    Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
+};
+pub use section::Problem;
+pub(crate) use section::line_of;
+pub use target::{Target, TargetError};

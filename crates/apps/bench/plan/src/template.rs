@@ -1,0 +1,509 @@
+//! Texts with holes: channel names, URLs, first frames, publish bodies.
+//!
+//! Owns: compiling a text once and rendering it into a caller's buffer. Never: chooses a random
+//! number by itself, allocates while rendering.
+//!
+//! | hole | becomes |
+//! |---|---|
+//! | `{n}` | the number of the connection (or of the publication, in a publish template), from 0 |
+//! | `{n%1000}`, `{n/4}`, `{n+1}`, `{n*2}`, `{n/4%10+1}` | arithmetic on it, from left to right, no precedence |
+//! | `{rand}` | a random number of up to 32 bits |
+//! | `{rand:10-99}` | a random number within these bounds, both included |
+//! | `{channel}` | the name of the channel |
+//! | `{channel:url}` | the same, percent-encoded for a query |
+//! | `{payload}` | the measured message |
+//! | `{payload:base64}` | the same in base64 |
+//! | `{worker}` | the number of the worker |
+//!
+//! Only a `{` that a letter follows opens a hole, so JSON needs no escaping:
+//! `{"channel":"{channel}","data":"{payload}"}` is what it looks like. Where a literal `{n}` is
+//! meant, write `{{n}`.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use throng_types::Rng;
+
+/// What a template may speak about in the place where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A channel name: `n`, `rand`.
+    Channel,
+    /// Something one connection sends when it opens (URL, header, first frame): also `channel`,
+    /// `worker`.
+    Connection,
+    /// A publish request: everything.
+    Publish,
+}
+
+impl Place {
+    const fn knows(self, name: Name) -> bool {
+        match name {
+            Name::N | Name::Rand => true,
+            // A channel's name must be the same whoever renders it.
+            Name::Channel | Name::Worker => !matches!(self, Self::Channel),
+            Name::Payload => matches!(self, Self::Publish),
+        }
+    }
+
+    fn names(self) -> impl Iterator<Item = Name> {
+        Name::ALL.into_iter().filter(move |&name| self.knows(name))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Channel => "a channel name",
+            Self::Connection => "what a connection sends when it opens",
+            Self::Publish => "a publish request",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    N,
+    Rand,
+    Channel,
+    Payload,
+    Worker,
+}
+
+impl Name {
+    const ALL: [Self; 5] = [
+        Self::N,
+        Self::Rand,
+        Self::Channel,
+        Self::Payload,
+        Self::Worker,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::N => "n",
+            Self::Rand => "rand",
+            Self::Channel => "channel",
+            Self::Payload => "payload",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// Why a text is not a template. `at` counts bytes from the start of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    /// Where the hole begins.
+    pub at: usize,
+    /// What is wrong with it.
+    pub kind: TemplateErrorKind,
+}
+
+/// What is wrong with a hole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TemplateErrorKind {
+    /// No `}` follows.
+    NotClosed,
+    /// No hole has this name.
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// The nearest name that exists, and how holes of this place are called.
+        help: String,
+    },
+    /// The hole exists, but means nothing in this place.
+    OutOfPlace {
+        /// The name as written.
+        name: String,
+        /// Where the template stands.
+        place: Place,
+    },
+    /// After the name stands something that the hole does not take.
+    BadArgument {
+        /// The hole as written.
+        hole: String,
+        /// What it takes.
+        takes: &'static str,
+    },
+    /// `%0` or `/0`.
+    ByZero,
+    /// `{rand:9-1}`.
+    EmptyRange,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: ", self.at)?;
+        match &self.kind {
+            TemplateErrorKind::NotClosed => f.write_str(
+                "`{` opens a hole that no `}` closes (a literal `{` before a letter is written `{{`)",
+            ),
+            TemplateErrorKind::Unknown { name, help } => write!(f, "`{{{name}}}` is unknown; {help}"),
+            TemplateErrorKind::OutOfPlace { name, place } => {
+                write!(f, "`{{{name}}}` has no meaning in {place}")
+            }
+            TemplateErrorKind::BadArgument { hole, takes } => {
+                write!(f, "`{{{hole}}}`: {takes}")
+            }
+            TemplateErrorKind::ByZero => f.write_str("a division by zero"),
+            TemplateErrorKind::EmptyRange => {
+                f.write_str("the range is empty: its first number is above its last")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// What one rendering is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Values<'a> {
+    /// The number of the connection or publication.
+    pub n: u64,
+    /// The number of the worker.
+    pub worker: u64,
+    /// The channel's name.
+    pub channel: &'a str,
+    /// The measured message.
+    pub payload: &'a [u8],
+}
+
+/// A text compiled once, rendered as often as needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    parts: Box<[Part]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(Box<str>),
+    Number(Source, Box<[Step]>),
+    Rand { low: u64, high: u64 },
+    Channel { url: bool },
+    Payload { base64: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    N,
+    Worker,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Modulo(u64),
+    Divide(u64),
+    Add(u64),
+    Multiply(u64),
+}
+
+impl Step {
+    const fn apply(self, value: u64) -> u64 {
+        match self {
+            // The parser refuses zero.
+            Self::Modulo(by) => value % by,
+            Self::Divide(by) => value / by,
+            Self::Add(by) => value.wrapping_add(by),
+            Self::Multiply(by) => value.wrapping_mul(by),
+        }
+    }
+}
+
+impl Template {
+    /// Compiles a text for the place where it will be used.
+    pub fn compile(text: &str, place: Place) -> Result<Self, TemplateError> {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut at = 0;
+        while let Some(offset) = text.get(at..).and_then(|rest| rest.find('{')) {
+            let open = at + offset;
+            literal.push_str(&text[at..open]);
+            let after = &text[open + 1..];
+            if after.starts_with('{') && after[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
+                literal.push('{');
+                at = open + 2;
+                continue;
+            }
+            if !after.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                literal.push('{');
+                at = open + 1;
+                continue;
+            }
+            let fail = |kind| TemplateError { at: open, kind };
+            let Some(close) = after.find('}') else {
+                return Err(fail(TemplateErrorKind::NotClosed));
+            };
+            if !literal.is_empty() {
+                parts.push(Part::Literal(std::mem::take(&mut literal).into()));
+            }
+            parts.push(parse_hole(&after[..close], place).map_err(fail)?);
+            at = open + 1 + close + 1;
+        }
+        literal.push_str(text.get(at..).unwrap_or_default());
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal.into()));
+        }
+        Ok(Self {
+            parts: parts.into(),
+        })
+    }
+
+    /// Appends the text for these values.
+    pub fn render(&self, values: &Values<'_>, rng: &mut Rng, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Number(source, steps) => {
+                    let start = match source {
+                        Source::N => values.n,
+                        Source::Worker => values.worker,
+                    };
+                    push_decimal(
+                        steps.iter().fold(start, |value, step| step.apply(value)),
+                        out,
+                    );
+                }
+                Part::Rand { low, high } => {
+                    let width = high.wrapping_sub(*low).wrapping_add(1);
+                    let drawn = if width == 0 {
+                        rng.next_u64()
+                    } else {
+                        rng.below(width)
+                    };
+                    push_decimal(low + drawn, out);
+                }
+                Part::Channel { url: false } => out.extend_from_slice(values.channel.as_bytes()),
+                Part::Channel { url: true } => push_percent_encoded(values.channel, out),
+                Part::Payload { base64: false } => out.extend_from_slice(values.payload),
+                Part::Payload { base64: true } => push_base64(values.payload, out),
+            }
+        }
+    }
+
+    /// The text for these values as a `String`, for places where a copy does not matter.
+    #[must_use]
+    pub fn render_to_string(&self, values: &Values<'_>, rng: &mut Rng) -> String {
+        let mut out = Vec::new();
+        self.render(values, rng, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// Where the text depends on `n` alone and in one place: the number that stands there for this
+    /// `n`.
+    ///
+    /// Two connections have the same text exactly if they have the same number.
+    #[must_use]
+    pub fn number_of(&self, n: u64) -> Option<u64> {
+        let mut variable = self
+            .parts
+            .iter()
+            .filter(|part| !matches!(part, Part::Literal(_)));
+        match (variable.next(), variable.next()) {
+            (Some(Part::Number(Source::N, steps)), None) => {
+                Some(steps.iter().fold(n, |value, step| step.apply(value)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends the text that has this number (see [`Template::number_of`]) in its only hole.
+    pub fn render_number(&self, number: u64, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                _ => push_decimal(number, out),
+            }
+        }
+    }
+
+    /// Whether two renderings can differ at all.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        self.parts
+            .iter()
+            .all(|part| matches!(part, Part::Literal(_)))
+    }
+
+    /// Whether the measured message has a place in it.
+    #[must_use]
+    pub fn has_payload(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::Payload { .. }))
+    }
+
+    /// Whether the channel's name has a place in it.
+    #[must_use]
+    pub fn has_channel(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::Channel { .. }))
+    }
+
+    /// Whether renderings with the same values can differ.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::Rand { .. }))
+    }
+}
+
+/// Escapes a text so that it compiles to itself.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        out.push(c);
+        if c == '{' && characters.peek().is_some_and(char::is_ascii_alphabetic) {
+            out.push('{');
+        }
+    }
+    out
+}
+
+fn parse_hole(hole: &str, place: Place) -> Result<Part, TemplateErrorKind> {
+    let end = hole
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(hole.len());
+    let (word, argument) = hole.split_at(end);
+    let Some(name) = Name::ALL.into_iter().find(|name| name.as_str() == word) else {
+        return Err(unknown(word, place));
+    };
+    if !place.knows(name) {
+        return Err(TemplateErrorKind::OutOfPlace {
+            name: word.to_owned(),
+            place,
+        });
+    }
+    let bad = |takes| TemplateErrorKind::BadArgument {
+        hole: hole.to_owned(),
+        takes,
+    };
+    match name {
+        Name::N => Ok(Part::Number(Source::N, parse_steps(argument, hole)?)),
+        Name::Worker => Ok(Part::Number(Source::Worker, parse_steps(argument, hole)?)),
+        Name::Rand => parse_rand(argument, hole),
+        Name::Channel => match argument {
+            "" => Ok(Part::Channel { url: false }),
+            ":url" => Ok(Part::Channel { url: true }),
+            _ => Err(bad("takes nothing, or `:url` for percent-encoding")),
+        },
+        Name::Payload => match argument {
+            "" => Ok(Part::Payload { base64: false }),
+            ":base64" => Ok(Part::Payload { base64: true }),
+            _ => Err(bad("takes nothing, or `:base64`")),
+        },
+    }
+}
+
+fn unknown(word: &str, place: Place) -> TemplateErrorKind {
+    let names: Vec<&str> = place.names().map(Name::as_str).collect();
+    let nearest = crate::suggest::nearest(word, names.iter().copied());
+    let list = names
+        .iter()
+        .map(|name| format!("`{{{name}}}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let help = nearest.map_or_else(
+        || format!("{place} can have {list}"),
+        |nearest| format!("did you mean `{{{nearest}}}`? {place} can have {list}"),
+    );
+    TemplateErrorKind::Unknown {
+        name: word.to_owned(),
+        help,
+    }
+}
+
+fn parse_steps(mut rest: &str, hole: &str) -> Result<Box<[Step]>, TemplateErrorKind> {
+    let bad = || TemplateErrorKind::BadArgument {
+        hole: hole.to_owned(),
+        takes: "takes `%`, `/`, `+` or `*` and a whole number, as in `{n%1000}` or `{n/4%10+1}`",
+    };
+    let mut steps = Vec::new();
+    while let Some(operator) = rest.chars().next() {
+        let digits = rest.get(operator.len_utf8()..).unwrap_or_default();
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let by: u64 = digits[..end].parse().map_err(|_| bad())?;
+        steps.push(match (operator, by) {
+            ('%' | '/', 0) => return Err(TemplateErrorKind::ByZero),
+            ('%', by) => Step::Modulo(by),
+            ('/', by) => Step::Divide(by),
+            ('+', by) => Step::Add(by),
+            ('*', by) => Step::Multiply(by),
+            _ => return Err(bad()),
+        });
+        rest = &digits[end..];
+    }
+    Ok(steps.into())
+}
+
+fn parse_rand(argument: &str, hole: &str) -> Result<Part, TemplateErrorKind> {
+    if argument.is_empty() {
+        let high = u64::from(u32::MAX);
+        return Ok(Part::Rand { low: 0, high });
+    }
+    let range = argument
+        .strip_prefix(':')
+        .and_then(|range| range.split_once('-'))
+        .and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    let Some((low, high)) = range else {
+        return Err(TemplateErrorKind::BadArgument {
+            hole: hole.to_owned(),
+            takes: "takes nothing, or two whole numbers, as in `{rand:10-99}`",
+        });
+    };
+    if low > high {
+        return Err(TemplateErrorKind::EmptyRange);
+    }
+    Ok(Part::Rand { low, high })
+}
+
+fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
+    // u64::MAX has 20 digits.
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Percent-encoding of everything but the unreserved characters (RFC 3986 section 2.3).
+pub(crate) fn push_percent_encoded(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
+        }
+    }
+}
+
+fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    // The room is exact, so encoding cannot run out of it.
+    let written = STANDARD
+        .encode_slice(bytes, out.get_mut(start..).unwrap_or_default())
+        .unwrap_or(0);
+    out.truncate(start + written);
+}
+
+#[cfg(test)]
+mod tests;

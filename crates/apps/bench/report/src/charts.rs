@@ -1,0 +1,336 @@
+//! Which charts a run has, as data: the page's script draws whatever it is given.
+//!
+//! Invariant: a chart without data is not there, and what is unknown is a gap, never zero.
+
+use serde::Serialize;
+
+use super::Results;
+use throng_bench_measure::Sample;
+
+/// A chart for the page's script.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Chart {
+    pub(super) title: &'static str,
+    /// One sentence on what is seen.
+    pub(super) hint: &'static str,
+    /// How the script writes values: `count`, `us`, `bytes`, `share`, `per_s`, `bits`.
+    pub(super) unit: &'static str,
+    /// `time` (seconds) or `percentile`.
+    pub(super) axis: &'static str,
+    /// Whether the values' axis is logarithmic.
+    pub(super) log: bool,
+    pub(super) series: Vec<Series>,
+    /// Begin and end of the measured part, in seconds.
+    pub(super) measured: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Series {
+    pub(super) name: String,
+    /// A place in the page's colours: `c1` … for kinds, `r1` … for a rising order.
+    pub(super) color: &'static str,
+    pub(super) dashed: bool,
+    pub(super) points: Vec<(f64, Option<f64>)>,
+}
+
+/// More points than this are thinned: a chart is some hundred pixels wide.
+const POINTS_MAX: usize = 720;
+
+type Pick = fn(&Row<'_>) -> Option<f64>;
+
+/// A sample and the one before it.
+struct Row<'a> {
+    now: &'a Sample,
+    before: Option<&'a Sample>,
+}
+
+impl Row<'_> {
+    fn per_s(&self, count: f64) -> Option<f64> {
+        (self.now.length_ms > 0).then(|| count * 1000.0 / self.now.length_ms as f64)
+    }
+
+    fn risen(&self, of: fn(&Sample) -> u64) -> Option<f64> {
+        let before = self.before.map_or(0, of);
+        self.per_s(of(self.now).saturating_sub(before) as f64)
+    }
+}
+
+struct Plan {
+    title: &'static str,
+    hint: &'static str,
+    unit: &'static str,
+    log: bool,
+    lines: &'static [(&'static str, &'static str, Pick)],
+    /// The line that a comparison shows.
+    main: usize,
+}
+
+const PLANS: &[Plan] = &[
+    Plan {
+        title: "Connections",
+        hint: "Opened so far, and usable at each moment.",
+        unit: "count",
+        log: false,
+        lines: &[
+            ("attempted", "c5", |row| Some(row.now.attempted as f64)),
+            ("server's own count", "c3", |row| {
+                row.now.server?.connections.map(|n| n as f64)
+            }),
+            ("subscribed", "c2", |row| Some(row.now.subscribed as f64)),
+            ("alive", "c1", |row| Some(row.now.alive as f64)),
+        ],
+        main: 3,
+    },
+    Plan {
+        title: "Connects and losses",
+        hint: "Per second.",
+        unit: "per_s",
+        log: false,
+        lines: &[
+            ("became usable", "c1", |row| row.risen(|s| s.upgraded)),
+            ("failed", "c4", |row| row.risen(|s| s.failed)),
+            ("lost", "c3", |row| row.risen(|s| s.lost)),
+        ],
+        main: 0,
+    },
+    Plan {
+        title: "Delivery latency",
+        hint: "From the moment each publication was due. Logarithmic.",
+        unit: "us",
+        log: true,
+        lines: &[
+            ("p50", "r1", |row| row.now.latency_us.map(|f| f[0] as f64)),
+            ("p90", "r2", |row| row.now.latency_us.map(|f| f[1] as f64)),
+            ("p99", "r3", |row| row.now.latency_us.map(|f| f[2] as f64)),
+            ("max", "r4", |row| row.now.latency_us.map(|f| f[4] as f64)),
+        ],
+        main: 2,
+    },
+    Plan {
+        title: "Messages",
+        hint: "Per second.",
+        unit: "per_s",
+        log: false,
+        lines: &[
+            ("published", "c2", |row| {
+                (row.now.published > 0 || row.now.received > 0)
+                    .then(|| row.per_s(row.now.published as f64))?
+            }),
+            ("received", "c1", |row| {
+                (row.now.published > 0 || row.now.received > 0)
+                    .then(|| row.per_s(row.now.received as f64))?
+            }),
+        ],
+        main: 1,
+    },
+    Plan {
+        title: "Time to be usable",
+        hint: "From the moment each connect was due: TCP, handshake, subscription. Logarithmic.",
+        unit: "us",
+        log: true,
+        lines: &[
+            ("p50", "r1", |row| row.now.connect_us.map(|f| f[0] as f64)),
+            ("p90", "r2", |row| row.now.connect_us.map(|f| f[1] as f64)),
+            ("p99", "r3", |row| row.now.connect_us.map(|f| f[2] as f64)),
+            ("max", "r4", |row| row.now.connect_us.map(|f| f[4] as f64)),
+        ],
+        main: 2,
+    },
+    Plan {
+        title: "Traffic",
+        hint: "As the generator sees it, without TCP and TLS.",
+        unit: "bits",
+        log: false,
+        lines: &[
+            ("to the server", "c2", |row| {
+                row.per_s(row.now.sent_bytes as f64 * 8.0)
+            }),
+            ("from the server", "c1", |row| {
+                row.per_s(row.now.received_bytes as f64 * 8.0)
+            }),
+        ],
+        main: 1,
+    },
+    Plan {
+        title: "Server memory",
+        hint: "Its processes (PSS), and the kernel's slab of its machine.",
+        unit: "bytes",
+        log: false,
+        lines: &[
+            ("processes", "c1", |row| {
+                row.now.server?.memory_bytes.map(|n| n as f64)
+            }),
+            ("kernel slab", "c5", |row| {
+                row.now.server?.slab_bytes.map(|n| n as f64)
+            }),
+        ],
+        main: 0,
+    },
+    Plan {
+        title: "Processors",
+        hint: "As a share of one CPU.",
+        unit: "share",
+        log: false,
+        lines: &[
+            ("server", "c1", |row| row.now.server?.cpu),
+            ("generator's busiest thread", "c3", |row| {
+                Some(row.now.generator_busy)
+            }),
+        ],
+        main: 0,
+    },
+    Plan {
+        title: "Generator lag",
+        hint: "How late the generator itself was. It must stay far below the latency that it measures.",
+        unit: "us",
+        log: true,
+        lines: &[
+            ("p99", "r3", |row| row.now.lag_us.map(|f| f[2] as f64)),
+            ("max", "r4", |row| row.now.lag_us.map(|f| f[4] as f64)),
+        ],
+        main: 0,
+    },
+];
+
+/// The charts of one run.
+pub(super) fn of_run(results: &Results) -> Vec<Chart> {
+    let measured = measured(results);
+    let mut charts: Vec<Chart> = PLANS
+        .iter()
+        .filter_map(|plan| {
+            let lines = plan.lines.iter();
+            let series =
+                lines.filter_map(|line| series(results, line.0.to_owned(), line.1, false, line.2));
+            chart(plan, series.collect(), measured)
+        })
+        .collect();
+    let curve = curve(results, "delivery".into(), "c1", false);
+    charts.extend(percentile_chart(curve.into_iter().collect()));
+    charts
+}
+
+/// The charts of two runs over each other: one line of each.
+pub(super) fn of_two(a: &Results, b: &Results, names: (&str, &str)) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = PLANS
+        .iter()
+        .filter_map(|plan| {
+            let (line, _, pick) = plan.lines.get(plan.main)?;
+            let both = [
+                series(a, format!("{} · {line}", names.0), "c1", false, *pick),
+                series(b, format!("{} · {line}", names.1), "c3", true, *pick),
+            ];
+            chart(plan, both.into_iter().flatten().collect(), None)
+        })
+        .collect();
+    let both = [
+        curve(a, names.0.to_owned(), "c1", false),
+        curve(b, names.1.to_owned(), "c3", true),
+    ];
+    charts.extend(percentile_chart(both.into_iter().flatten().collect()));
+    charts
+}
+
+fn measured(results: &Results) -> Option<(f64, f64)> {
+    let (begin, end) = results.totals.measured_ms;
+    (end > begin).then(|| (begin as f64 / 1000.0, end as f64 / 1000.0))
+}
+
+fn chart(plan: &Plan, series: Vec<Series>, measured: Option<(f64, f64)>) -> Option<Chart> {
+    (!series.is_empty()).then_some(Chart {
+        title: plan.title,
+        hint: plan.hint,
+        unit: plan.unit,
+        axis: "time",
+        log: plan.log,
+        series,
+        measured,
+    })
+}
+
+fn percentile_chart(series: Vec<Series>) -> Option<Chart> {
+    (!series.is_empty()).then_some(Chart {
+        title: "Latency by percentile",
+        hint: "All deliveries of the measured part. Each step to the right is ten times rarer.",
+        unit: "us",
+        axis: "percentile",
+        log: true,
+        series,
+        measured: None,
+    })
+}
+
+fn series(
+    results: &Results,
+    name: String,
+    color: &'static str,
+    dashed: bool,
+    pick: Pick,
+) -> Option<Series> {
+    let mut before = None;
+    let mut points = Vec::with_capacity(results.series.len());
+    for now in &results.series {
+        points.push((now.at_ms as f64 / 1000.0, pick(&Row { now, before })));
+        before = Some(now);
+    }
+    points.iter().any(|(_, y)| y.is_some()).then(|| Series {
+        name,
+        color,
+        dashed,
+        points: thin(points),
+    })
+}
+
+fn curve(results: &Results, name: String, color: &'static str, dashed: bool) -> Option<Series> {
+    let points: Vec<_> = results
+        .totals
+        .delivery_curve
+        .iter()
+        .map(|&(percentile, us)| (percentile, Some(us as f64)))
+        .collect();
+    (!points.is_empty()).then_some(Series {
+        name,
+        color,
+        dashed,
+        points,
+    })
+}
+
+/// Keeps the highest point of each group, so that no peak is lost, and the very last point.
+fn thin(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
+    if points.len() <= POINTS_MAX {
+        return points;
+    }
+    let group = points.len().div_ceil(POINTS_MAX - 1);
+    let last = points.last().copied();
+    let mut kept: Vec<_> = points
+        .chunks(group)
+        .filter_map(|group| {
+            group
+                .iter()
+                .copied()
+                .max_by(|a, b| a.1.unwrap_or(-1.0).total_cmp(&b.1.unwrap_or(-1.0)))
+        })
+        .collect();
+    if kept.last() != last.as_ref() {
+        kept.extend(last);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_peaks_and_the_end() {
+        let points: Vec<_> = (0..10_000)
+            .map(|k| (f64::from(k), Some(if k == 4321 { 99.0 } else { 1.0 })))
+            .collect();
+        let thinned = thin(points);
+        assert!(thinned.len() <= POINTS_MAX);
+        assert!(thinned.contains(&(4321.0, Some(99.0))));
+        assert_eq!(thinned.last(), Some(&(9999.0, Some(1.0))));
+        assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
+        assert_eq!(thin(vec![(0.0, None)]), [(0.0, None)]);
+    }
+}

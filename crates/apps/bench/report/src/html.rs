@@ -1,0 +1,378 @@
+//! The pages: one HTML file with everything in it, which opens from disk and needs no network.
+//!
+//! Owns: the tables and tiles (readable without a script), escaping, and handing the charts to
+//! `page.js`.
+//!
+//! Invariant: no text of a run reaches the page unescaped.
+
+mod date;
+mod tables;
+
+use std::fmt::{self, Write as _};
+
+use date::utc;
+use tables::{
+    write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
+    write_reasons, write_steps,
+};
+
+use super::charts::{self, Chart};
+use super::compare::{Comparison, percent, show};
+use super::{Results, compare};
+use throng_bench_measure::{Verdict, grouped};
+use throng_bench_plan::check::{Facts, Figure, Metric, Outcome};
+use throng_bench_plan::units::{format_bytes, format_us};
+
+const CSS: &str = include_str!("page.css");
+const JS: &str = include_str!("page.js");
+
+/// The report of one run.
+#[must_use]
+pub fn report_page(results: &Results) -> String {
+    let mut body = String::new();
+    // Writing to a String does not fail.
+    let _ = write_report(results, &mut body);
+    page(&results.manifest.title, &body, &charts::of_run(results))
+}
+
+/// The comparison of two runs.
+#[must_use]
+pub fn comparison_page(a: &Results, b: &Results, names: (&str, &str)) -> String {
+    let mut body = String::new();
+    // Writing to a String does not fail.
+    let _ = write_comparison(a, b, names, &compare(a, b), &mut body);
+    page(
+        &format!("{} against {}", names.0, names.1),
+        &body,
+        &charts::of_two(a, b, names),
+    )
+}
+
+fn page(title: &str, body: &str, charts: &[Chart]) -> String {
+    // A chart is made of numbers and short texts, which always become JSON. Within a script element
+    // only `<` can do harm.
+    let data = serde_json::to_string(charts)
+        .unwrap_or_else(|_| "[]".into())
+        .replace('<', "\\u003c");
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+<title>{}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+<script type=\"application/json\" id=\"charts-data\">{data}</script>\n<script>\n{JS}</script>\n</body>\n</html>\n",
+        Escaped(title)
+    )
+}
+
+/// Text that cannot become markup.
+struct Escaped<T>(T);
+
+impl<T: fmt::Display> fmt::Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.to_string().chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_report(results: &Results, out: &mut String) -> fmt::Result {
+    write_header(results, out)?;
+    write_tiles(results, out)?;
+    write_checks(results, out)?;
+    out.push_str("<h2>Over time</h2>\n<section class=\"charts\" id=\"charts\"></section>\n<noscript><p class=\"meta\">The charts need a script; the figures below do not.</p></noscript>\n");
+    out.push_str("<h2>Figures</h2>\n<section class=\"panels\">\n");
+    write_funnel(results, out)?;
+    write_latencies(results, out)?;
+    write_deliveries(results, out)?;
+    write_reasons(results, out)?;
+    write_steps(results, out)?;
+    write_agents(results, out)?;
+    out.push_str("</section>\n");
+    write_environment(results, out)
+}
+
+fn write_header(results: &Results, out: &mut String) -> fmt::Result {
+    let manifest = &results.manifest;
+    let scenario = &results.scenario;
+    writeln!(
+        out,
+        "<header>\n<p class=\"eyebrow\">throng bench</p>\n<h1>{}</h1>",
+        Escaped(&manifest.title)
+    )?;
+    let length_s = manifest
+        .finished_unix_ms
+        .saturating_sub(manifest.started_unix_ms) as f64
+        / 1000.0;
+    let mut facts = vec![
+        scenario.kind.as_str().to_owned(),
+        scenario.transport.as_str().to_owned(),
+        format!("{} clients", grouped(scenario.clients)),
+    ];
+    if let Some(publish) = &scenario.publish {
+        facts.push(format!(
+            "{}/s of {}",
+            grouped(publish.per_s.round() as u64),
+            format_bytes(publish.size_bytes as f64)
+        ));
+    }
+    facts.extend(manifest.server.clone());
+    facts.push(utc(manifest.started_unix_ms));
+    facts.push(format!("{length_s:.0} s"));
+    out.push_str("<p class=\"meta\">");
+    for fact in facts {
+        write!(out, "<span>{}</span>", Escaped(fact))?;
+    }
+    out.push_str("</p>\n");
+    if let Verdict::Invalid { reasons } = &results.verdict {
+        out.push_str("<div class=\"banner\"><strong>Invalid: the generator was the bottleneck. The figures are not the server’s.</strong>");
+        list(reasons, out)?;
+        out.push_str("</div>\n");
+    }
+    let notes: Vec<String> = results
+        .totals
+        .counters
+        .limits_hit()
+        .into_iter()
+        .chain(results.notes.iter().cloned())
+        .collect();
+    if !notes.is_empty() {
+        out.push_str("<div class=\"banner note\"><strong>To know when reading this</strong>");
+        list(&notes, out)?;
+        out.push_str("</div>\n");
+    }
+    out.push_str("</header>\n");
+    Ok(())
+}
+
+fn list(items: &[String], out: &mut String) -> fmt::Result {
+    out.push_str("<ul>");
+    for item in items {
+        write!(out, "<li>{}</li>", Escaped(item))?;
+    }
+    out.push_str("</ul>");
+    Ok(())
+}
+
+fn tile(name: &str, value: &str, detail: &str, out: &mut String) -> fmt::Result {
+    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+    writeln!(
+        out,
+        "<div class=\"tile\"><div class=\"name\">{}</div><div class=\"value\">{}<span class=\"unit\">{}</span></div><div class=\"detail\">{}</div></div>",
+        Escaped(name),
+        Escaped(number),
+        Escaped(unit),
+        Escaped(detail)
+    )
+}
+
+fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
+    let counters = &results.totals.counters;
+    out.push_str("<section class=\"tiles\">\n");
+    let highest = results.series.iter().map(|sample| sample.alive).max();
+    tile(
+        "connections at once",
+        &grouped(highest.unwrap_or_default().max(counters.alive())),
+        &format!(
+            "{} lost, {} failed",
+            grouped(counters.lost()),
+            grouped(counters.failed())
+        ),
+        out,
+    )?;
+    let metric = |figure| results.get(Metric::Figure(figure));
+    if let Some(reach) = metric(Figure::Reach) {
+        let deliveries = &results.totals.deliveries;
+        tile(
+            "deliveries that arrived",
+            &format!(
+                "{} %",
+                trim_zeros(&format!("{:.4}", floor_share(reach) * 100.0))
+            ),
+            &format!(
+                "{} of {}",
+                grouped(deliveries.distinct),
+                grouped(deliveries.expected())
+            ),
+            out,
+        )?;
+    }
+    if let Some(delivery) = &results.totals.delivery {
+        let at = |p| {
+            delivery
+                .percentile_us(p)
+                .map_or_else(String::new, |us| format_us(us as f64))
+        };
+        tile(
+            "delivery latency, p99",
+            &at(99.0),
+            &format!(
+                "p50 {}, max {}",
+                at(50.0),
+                format_us(delivery.max_us as f64)
+            ),
+            out,
+        )?;
+    }
+    if let Some(rate) = metric(Figure::DeliveryRate) {
+        tile(
+            "deliveries a second",
+            &grouped(rate.round() as u64),
+            "mean over the measured part",
+            out,
+        )?;
+    }
+    if let Some(connect) = &results.totals.connect {
+        let at = |p| {
+            connect
+                .percentile_us(p)
+                .map_or_else(String::new, |us| format_us(us as f64))
+        };
+        tile(
+            "time to be usable, p99",
+            &at(99.0),
+            &format!("p50 {}", at(50.0)),
+            out,
+        )?;
+    }
+    if let Some(reconnected_us) = results.totals.reconnected_us {
+        let back = results.totals.back_us;
+        tile(
+            "back after the storm",
+            &back.map_or_else(|| "never".into(), |us| format_us(us as f64)),
+            &format!(
+                "with what was missed; usable after {}",
+                format_us(reconnected_us as f64)
+            ),
+            out,
+        )?;
+    }
+    if let Some(server) = &results.server {
+        if let Some(bytes) = server.process_bytes_per_connection {
+            let kernel = server.kernel_bytes_per_connection.map_or_else(
+                || "its processes".into(),
+                |kernel| format!("and {} in the kernel", format_bytes(kernel)),
+            );
+            tile(
+                "server memory per connection",
+                &format_bytes(bytes),
+                &kernel,
+                out,
+            )?;
+        }
+        if let Some(cpu) = server.cpu_mean {
+            tile(
+                "server CPU",
+                &format!("{:.0} %", cpu * 100.0),
+                "of one CPU, mean",
+                out,
+            )?;
+        }
+    }
+    if let Some(bytes) = results.totals.generator_bytes_per_connection {
+        tile(
+            "generator memory per connection",
+            &format_bytes(bytes),
+            &format!(
+                "busiest thread {:.0} % of a CPU",
+                results.totals.generator_busiest * 100.0
+            ),
+            out,
+        )?;
+    }
+    out.push_str("</section>\n");
+    Ok(())
+}
+
+/// Rounded down, so that 99.99996 % never reads 100 %.
+fn floor_share(share: f64) -> f64 {
+    (share * 1e6).floor() / 1e6
+}
+
+fn trim_zeros(text: &str) -> &str {
+    text.trim_end_matches('0').trim_end_matches('.')
+}
+
+fn write_checks(results: &Results, out: &mut String) -> fmt::Result {
+    if results.checks.is_empty() && !results.verdict.is_valid() {
+        return Ok(());
+    }
+    out.push_str("<ul class=\"checks\">\n");
+    if results.verdict.is_valid() {
+        out.push_str("<li class=\"ok\">✓ the generator kept up</li>\n");
+    }
+    for result in &results.checks {
+        let (class, mark, actual) = match result.outcome {
+            Outcome::Passed { actual } => ("ok", "✓", Some(actual)),
+            Outcome::Failed { actual } => ("no", "✗", Some(actual)),
+            Outcome::NoData => ("no", "✗", None),
+        };
+        let actual = actual.map_or_else(
+            || "no data".into(),
+            |value| show(result.check.metric(), value),
+        );
+        writeln!(
+            out,
+            "<li class=\"{class}\">{mark} <code>{}</code> · {}</li>",
+            Escaped(&result.check),
+            Escaped(actual)
+        )?;
+    }
+    out.push_str("</ul>\n");
+    Ok(())
+}
+
+fn write_comparison(
+    a: &Results,
+    b: &Results,
+    names: (&str, &str),
+    comparison: &Comparison,
+    out: &mut String,
+) -> fmt::Result {
+    writeln!(
+        out,
+        "<header>\n<p class=\"eyebrow\">throng bench · comparison</p>\n<h1>{} against {}</h1>\n<p class=\"meta\"><span>A: {}, {}</span><span>B: {}, {}</span></p>",
+        Escaped(names.0),
+        Escaped(names.1),
+        Escaped(&a.manifest.title),
+        utc(a.manifest.started_unix_ms),
+        Escaped(&b.manifest.title),
+        utc(b.manifest.started_unix_ms),
+    )?;
+    if !comparison.warnings.is_empty() {
+        out.push_str("<div class=\"banner note\"><strong>The two runs differ in more than their figures</strong>");
+        list(&comparison.warnings, out)?;
+        out.push_str("</div>\n");
+    }
+    writeln!(
+        out,
+        "</header>\n<div class=\"panel\"><table><tr><th>figure</th><th class=\"n\">{}</th><th class=\"n\">{}</th><th class=\"n\">change</th><th class=\"n\">reading</th></tr>",
+        Escaped(names.0),
+        Escaped(names.1)
+    )?;
+    for row in &comparison.rows {
+        let word = row.reading.as_str();
+        writeln!(
+            out,
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n {}\">{word}</td></tr>",
+            row.name,
+            Escaped(&row.a),
+            Escaped(&row.b),
+            percent(row.change),
+            word.replace(' ', "-")
+        )?;
+    }
+    out.push_str(
+        "</table></div>\n<h2>Over time</h2>\n<section class=\"charts\" id=\"charts\"></section>\n",
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Results written, read, shown and compared.
+
+use super::*;
+use crate::{
+    AgentSummary, LimitSetting, Machine, Manifest, Reading, ResultsError, SCHEMA, ServerTotals,
+    StepResult, Totals, files, summary,
+};
+use throng_bench_measure::{
+    ConnectFailure, Counters, DeliveryCounts, Latency, LogWriter, LostReason, Sample, ServerSample,
+};
+use throng_bench_plan::{Choose, Dialect, Kind, Publish, Scenario, Target, Transport, Via};
+use throng_types::Rng;
+
+/// A run of ten minutes, made up from a seed: a ramp, a hold with publications, one bad moment.
+fn sample_run(seed: u64) -> Results {
+    let api = Target::parse("http://127.0.0.1:8001").unwrap();
+    let target = Target::parse("ws://127.0.0.1:8000/ws?channel={channel}").unwrap();
+    let mut scenario = Scenario::new(
+        Kind::FanOut,
+        vec![target],
+        Transport::websocket(Dialect::Plain),
+    );
+    scenario.set_clients(100_000, 500.0);
+    scenario.channels = vec!["group-{n%1000}".into()];
+    scenario.warm_up_us = 20_000_000;
+    scenario.hold_us = 380_000_000;
+    scenario.publish = Some(Publish {
+        via: Via::plain(&api),
+        per_s: 200.0,
+        publishers: 1,
+        size_bytes: 512,
+        choose: Choose::RoundRobin,
+        until: None,
+    });
+    for check in ["p99<50ms", "missing==0", "lag_p99<1ms", "back_time<5s"] {
+        scenario.checks.push(check.parse().unwrap());
+    }
+    let mut rng = Rng::new(seed);
+    let mut whole = Latency::new();
+    let mut connect = Latency::new();
+    let mut series = Vec::new();
+    for second in 1..=600_u64 {
+        let (mut interval, mut usable, mut lag) = (Latency::new(), Latency::new(), Latency::new());
+        let opened = (second * 500).min(100_000);
+        let bad = (400..408).contains(&second);
+        for _ in 0..200 {
+            let tail = rng.exponential() * rng.exponential() * if bad { 30_000.0 } else { 1800.0 };
+            lag.record_us(20 + rng.below(60));
+            if second > 200 {
+                interval.record_us(900 + seed * 150 + tail as u64);
+            } else {
+                usable.record_us(400 + (rng.exponential() * 700.0) as u64 + opened / 200);
+            }
+        }
+        if second > 220 {
+            whole.merge(&interval);
+        }
+        connect.merge(&usable);
+        let publishes = second > 200;
+        series.push(Sample {
+            at_ms: second * 1000,
+            length_ms: 1000,
+            attempted: opened,
+            tcp_connected: opened,
+            upgraded: opened - opened / 5000,
+            subscribed: opened - opened / 5000,
+            alive: opened - opened / 5000 - if second > 401 { 37 } else { 0 },
+            lost: if second > 401 { 37 } else { 0 },
+            failed: opened / 5000,
+            published: if publishes { 198 + rng.below(5) } else { 0 },
+            received: if publishes {
+                19_800 + rng.below(400)
+            } else {
+                0
+            },
+            sent_bytes: 40_000 + rng.below(9000),
+            received_bytes: if publishes {
+                10_400_000 + rng.below(400_000)
+            } else {
+                210_000
+            },
+            latency_us: Sample::figures(&interval),
+            connect_us: Sample::figures(&usable),
+            lag_us: Sample::figures(&lag),
+            generator_busy: if publishes { 0.42 } else { 0.2 } + rng.unit() * 0.08,
+            generator_memory_bytes: Some(opened * 380),
+            server: Some(ServerSample {
+                cpu: Some(if publishes { 0.55 } else { 0.25 } + rng.unit() * 0.1),
+                memory_bytes: Some(6_000_000 + opened * 290),
+                slab_bytes: Some(90_000_000 + opened * 3970),
+                sockets: Some(opened),
+                connections: Some(opened - opened / 5000),
+            }),
+        });
+    }
+    let mut counters = Counters::default();
+    counters.attempted = 100_000;
+    counters.tcp_connected = 99_990;
+    counters.upgraded = 99_980;
+    counters.subscribed = 99_980;
+    counters.published = 79_800;
+    counters.publish_acknowledged = 79_800;
+    (0..10).for_each(|_| counters.on_connect_failure(ConnectFailure::ConnectTimeout));
+    (0..10).for_each(|_| counters.on_connect_failure(ConnectFailure::Status));
+    counters.on_lost(LostReason::ClosedByServer, 37);
+    let mut results = Results {
+        schema: SCHEMA,
+        manifest: Manifest {
+            title: "100,000 WebSockets, 1,000 groups".into(),
+            started_unix_ms: 1_795_190_400_000,
+            finished_unix_ms: 1_795_191_000_000,
+            command: vec![
+                "throng".into(),
+                "bench".into(),
+                "run".into(),
+                "groups.toml".into(),
+            ],
+            version: "0.1.0".into(),
+            server: Some("Throng/0.1.0".into()),
+            machines: vec![Machine {
+                name: "load-1".into(),
+                role: "controller".into(),
+                kernel: "Linux 6.18.0".into(),
+                cpu_model: "x86-64".into(),
+                cpus: 8,
+                memory_bytes: 32 << 30,
+                limits: vec![
+                    LimitSetting {
+                        name: "nofile".into(),
+                        value: "1048576".into(),
+                    },
+                    LimitSetting {
+                        name: "ip_local_port_range".into(),
+                        value: "1024 65535".into(),
+                    },
+                ],
+            }],
+        },
+        scenario,
+        totals: Totals {
+            measured_ms: (220_000, 600_000),
+            counters,
+            deliveries: DeliveryCounts {
+                received: 7_600_100,
+                distinct: 7_600_100 - 4,
+                missing: 12,
+                duplicates: 4,
+                out_of_order: 0,
+                ..DeliveryCounts::default()
+            },
+            connections_with_data: Some((99_943, 99_943)),
+            connections_with_loss: Some(12),
+            delivery: whole.summary(),
+            connect: connect.summary(),
+            lag: None,
+            delivery_curve: whole.curve(),
+            generator_bytes_per_connection: Some(380.0),
+            generator_busiest: 0.5,
+            reconnected_us: None,
+            back_us: None,
+        },
+        server: Some(ServerTotals {
+            process_bytes_per_connection: Some(290.0),
+            kernel_bytes_per_connection: Some(3970.0),
+            cpu_mean: Some(0.6),
+            memory_bytes_max: Some(35_000_000),
+        }),
+        verdict: Verdict::Valid,
+        checks: Vec::new(),
+        steps: Vec::new(),
+        agents: Vec::new(),
+        notes: Vec::new(),
+        series,
+    };
+    results.judge();
+    results
+}
+
+#[test]
+fn the_page_is_whole_and_needs_nothing_else() {
+    let page = report_page(&sample_run(1));
+    for part in ["src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(part), "{part}");
+    }
+    for part in [
+        "99,943",
+        "somaxconn: 10 connects failed",
+        "p99&lt;50ms",
+        "no data",
+        "2026-11-20 16:00 UTC",
+        "Delivery latency",
+        "Latency by percentile",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.len() < 600_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_run_without_deliveries_has_a_page_too() {
+    let mut results = sample_run(1);
+    results.totals = Totals::default();
+    results.server = None;
+    results.series.clear();
+    results.judge();
+    let page = report_page(&results);
+    assert!(!page.contains("Delivery latency"));
+    assert!(!page.contains("deliveries that arrived"));
+    assert!(!summary(&results).contains("latency"));
+}
+
+#[test]
+fn no_text_of_a_run_becomes_markup() {
+    let mut results = sample_run(1);
+    let evil = "</script><script>alert(1)</script>\"'&";
+    results.manifest.title = evil.into();
+    results.manifest.command = vec![evil.into()];
+    results.notes = vec![evil.into()];
+    results.scenario.name = evil.into();
+    results.agents = vec![AgentSummary {
+        name: evil.into(),
+        alive: 1,
+        offset_us: -5,
+        offset_error_us: 3,
+        lost: true,
+    }];
+    results.verdict = Verdict::Invalid {
+        reasons: vec![evil.into()],
+    };
+    assert!(!report_page(&results).contains("<script>alert"));
+    let comparison = comparison_page(&results, &results, (evil, evil));
+    assert!(!comparison.contains("<script>alert"));
+}
+
+#[test]
+fn results_come_back_from_their_files() {
+    let mut results = sample_run(1);
+    results.steps = vec![StepResult {
+        per_s: 1000.0,
+        held: true,
+        delivery: None,
+    }];
+    let files = files(&results, &LogWriter::new(0)).unwrap();
+    let text = |name: &str| {
+        let file = files.iter().find(|file| file.name == name).unwrap();
+        String::from_utf8(file.bytes.clone()).unwrap()
+    };
+    let read = Results::read(&text("results.json"), Some(&text("series.json"))).unwrap();
+    // Fractions may lose their last bit in a JSON file; everything else comes back as it was.
+    assert!(read.scenario == results.scenario && read.manifest == results.manifest);
+    assert_eq!(read.totals.counters, results.totals.counters);
+    assert_eq!(read.totals.deliveries, results.totals.deliveries);
+    assert_eq!(read.checks, results.checks);
+    assert_eq!(read.steps, results.steps);
+    assert_eq!(read.series.len(), 600);
+    assert_eq!(read.series[599].latency_us, results.series[599].latency_us);
+    assert_eq!(text("series.csv").lines().count(), 601);
+    assert!(Results::read("{}", None).is_err());
+    assert_eq!(
+        Results::read("{\"schema\": 99, \"more\": 1}", None),
+        Err(ResultsError::TooNew(99))
+    );
+}
+
+#[test]
+fn checks_are_judged_by_what_was_found() {
+    let results = sample_run(1);
+    let passed: Vec<bool> = results
+        .checks
+        .iter()
+        .map(|result| result.outcome.passed())
+        .collect();
+    assert_eq!(passed, [true, false, false, false]);
+    assert_eq!(results.checks[2].outcome, Outcome::NoData);
+    let text = summary(&results);
+    for part in [
+        "check        pass  p99<50ms",
+        "check        FAIL  missing==0  (12)",
+        "check        FAIL  lag_p99<1ms  (no data)",
+        "37 lost, 20 failed",
+        "290 B per connection",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let (a, mut b) = (sample_run(1), sample_run(9));
+    b.scenario.clients = 5;
+    b.totals.deliveries.missing = 13;
+    b.totals.connect = None;
+    let comparison = compare(&a, &b);
+    let reading = |name| {
+        comparison
+            .rows
+            .iter()
+            .find(|row| row.name == name)
+            .map(|row| row.reading)
+    };
+    assert_eq!(reading("delivery latency, p50"), Some(Reading::Worse));
+    assert_eq!(reading("deliveries missing"), Some(Reading::Worse));
+    assert_eq!(reading("connections alive"), Some(Reading::Same));
+    assert_eq!(reading("time to be usable, p99"), Some(Reading::NoData));
+    assert_eq!(reading("generator lag, p99"), None);
+    assert!(
+        comparison
+            .warnings
+            .iter()
+            .any(|warning| warning.starts_with("clients: 100,000 in A, 5 in B"))
+    );
+    assert!(comparison.to_text().contains("deliveries missing"));
+    assert!(comparison_page(&a, &b, ("a", "b")).contains("worse"));
+    assert!(
+        compare(&a, &a)
+            .rows
+            .iter()
+            .all(|row| row.reading == Reading::Same)
+    );
+}
+
+#[test]
+fn dates_are_right() {
+    for (unix_ms, text) in [
+        (0, "1970-01-01 00:00 UTC"),
+        (951_782_400_000, "2000-02-29 00:00 UTC"),
+        (1_709_251_199_000, "2024-02-29 23:59 UTC"),
+        (4_107_542_400_000, "2100-03-01 00:00 UTC"),
+    ] {
+        assert_eq!(utc(unix_ms), text);
+    }
+}

@@ -1,0 +1,24 @@
+//! How a run is shown: while it goes on and when it is over.
+//!
+//! Owns: the schema of results, the text summary, the HTML report, the comparison of two runs; the
+//! views of a run that goes on ([`live`]) and the formats that other tools read ([`export`]).
+//! Never: writes a file; it makes their bytes. The schema is described in `schema.md` beside this
+//! file.
+
+mod charts;
+mod compare;
+pub mod export;
+mod html;
+pub mod live;
+mod results;
+mod snapshot;
+mod text;
+
+pub use compare::{Comparison, Reading, Row, compare};
+pub use html::{comparison_page, report_page};
+pub use results::{
+    AgentSummary, CheckResult, LimitSetting, Machine, Manifest, ResultFile, Results, ResultsError,
+    SCHEMA, ServerTotals, StepResult, Totals, files,
+};
+pub use snapshot::{Observer, Phase, Snapshot};
+pub use text::summary;

@@ -1,0 +1,300 @@
+//! The live page: rows are pushed to browsers over an event stream as they end.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/` | the page, which needs nothing from elsewhere |
+//! | `/events` | every row so far, then each as it ends |
+//! | `/metrics` | Prometheus |
+//!
+//! Owns: a listener and its threads, one for each viewer, at most [`VIEWERS_MAX`]. It ends with the
+//! process or when dropped. A viewer that stops reading loses its stream and nothing else.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::Snapshot;
+use crate::export::{Live, write_prometheus};
+use throng_bench_measure::Sample;
+
+/// Viewers at a time.
+const VIEWERS_MAX: usize = 64;
+const REQUEST_BYTES_MAX: u64 = 16 << 10;
+/// How long a viewer may take to send its request, or to take a row.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long viewers may take to hear of the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// A comment keeps a quiet stream alive.
+const COMMENT_EVERY: Duration = Duration::from_secs(15);
+
+const PAGE: &str = include_str!("page.html");
+
+#[derive(Default)]
+struct State {
+    rows: Vec<String>,
+    metrics: String,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    viewers: AtomicUsize,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Rows are pushed whole, so a thread that panicked left none in half.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module's head.
+pub struct Page {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    phase: &'a str,
+    clients: u64,
+    sample: &'a Sample,
+    failures: Vec<(&'static str, u64)>,
+    lost: Vec<(&'static str, u64)>,
+    missing: u64,
+    duplicates: u64,
+    out_of_order: u64,
+    publish_failed: u64,
+}
+
+impl Page {
+    /// Listens.
+    ///
+    /// # Errors
+    /// If the address is taken or not of this machine.
+    pub fn listen(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::default());
+        let serving = shared.clone();
+        std::thread::Builder::new()
+            .name("live-page".into())
+            .spawn(move || serve(&listener, &serving))?;
+        Ok(Self { shared, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Pushes a row to everybody.
+    pub fn on_row(&mut self, snapshot: &Snapshot<'_>) {
+        let counters = snapshot.counters;
+        let row = Row {
+            name: &snapshot.scenario.name,
+            phase: snapshot.phase.as_str(),
+            clients: snapshot.scenario.clients,
+            sample: snapshot.sample,
+            failures: named(&counters.connect_failures(), |reason| reason.as_str()),
+            lost: named(&counters.lost_reasons(), |reason| reason.as_str()),
+            missing: snapshot.deliveries.missing,
+            duplicates: snapshot.deliveries.duplicates,
+            out_of_order: snapshot.deliveries.out_of_order,
+            publish_failed: counters.publish_failed,
+        };
+        let mut metrics = String::new();
+        let live = Live {
+            counters,
+            deliveries: snapshot.deliveries,
+            delivery: snapshot.delivery,
+            connect: snapshot.connect,
+            lag: snapshot.row_lag,
+            busiest: snapshot.sample.generator_busy,
+        };
+        write_prometheus(&live, &mut metrics);
+        let mut state = self.shared.lock();
+        // A row of plain numbers and texts becomes JSON without fail.
+        state.rows.extend(serde_json::to_string(&row));
+        state.metrics = metrics;
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+fn named<T: Copy>(
+    counts: &[(T, u64)],
+    name: impl Fn(T) -> &'static str,
+) -> Vec<(&'static str, u64)> {
+    counts
+        .iter()
+        .map(|&(reason, count)| (name(reason), count))
+        .collect()
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_all();
+        // Wakes the thread that accepts; if that fails, it ends with the process.
+        let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
+        // The process may end next, and viewers are to hear of it first.
+        let state = self.shared.lock();
+        let watched = |_: &mut State| self.shared.viewers.load(Ordering::Acquire) > 0;
+        drop(
+            self.shared
+                .changed
+                .wait_timeout_while(state, FAREWELL, watched),
+        );
+    }
+}
+
+fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        if shared.lock().ended {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        if shared.viewers.fetch_add(1, Ordering::AcqRel) >= VIEWERS_MAX {
+            shared.viewers.fetch_sub(1, Ordering::AcqRel);
+            continue;
+        }
+        let viewed = shared.clone();
+        let spawned = std::thread::Builder::new()
+            .name("live-viewer".into())
+            .spawn(move || {
+                // A viewer that goes away is not news.
+                let _ = answer(stream, &viewed);
+                viewed.viewers.fetch_sub(1, Ordering::AcqRel);
+                // Whoever has just counted the viewers is asleep by the time that this has the
+                // lock.
+                drop(viewed.lock());
+                viewed.changed.notify_all();
+            });
+        if spawned.is_err() {
+            shared.viewers.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_BYTES_MAX));
+    let mut first = String::new();
+    request.read_line(&mut first)?;
+    let mut line = String::new();
+    while request.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let mut words = first.split_ascii_whitespace();
+    match (words.next(), words.next()) {
+        (Some("GET"), Some("/")) => whole(&mut stream, "200 OK", "text/html; charset=utf-8", PAGE),
+        (Some("GET"), Some("/events")) => events(&mut stream, shared),
+        (Some("GET"), Some("/metrics")) => {
+            let metrics = shared.lock().metrics.clone();
+            whole(&mut stream, "200 OK", "text/plain; version=0.0.4", &metrics)
+        }
+        _ => whole(
+            &mut stream,
+            "404 Not Found",
+            "text/plain",
+            "There are /, /events and /metrics.\n",
+        ),
+    }
+}
+
+fn whole(stream: &mut TcpStream, status: &str, media: &str, body: &str) -> std::io::Result<()> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+fn events(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
+    stream.write_all(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
+    )?;
+    let mut seen = 0;
+    loop {
+        let mut out = String::new();
+        let mut state = shared.lock();
+        if state.rows.len() == seen && !state.ended {
+            let (waited, timeout) = shared
+                .changed
+                .wait_timeout(state, COMMENT_EVERY)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = waited;
+            if timeout.timed_out() {
+                out.push_str(": quiet\n\n");
+            }
+        }
+        for row in state.rows.get(seen..).unwrap_or_default() {
+            out.push_str("data: ");
+            out.push_str(row);
+            out.push_str("\n\n");
+        }
+        seen = state.rows.len();
+        let ended = state.ended;
+        drop(state);
+        if ended {
+            out.push_str("event: end\ndata: end\n\n");
+        }
+        stream.write_all(out.as_bytes())?;
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::testing::with_snapshot;
+
+    fn ask(address: SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes())
+            .unwrap();
+        stream
+    }
+
+    fn read(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        read(ask(address, path))
+    }
+
+    #[test]
+    fn rows_are_pushed_and_the_end_is_told() {
+        let mut page = Page::listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = page.address();
+        with_snapshot(|snapshot| page.on_row(snapshot));
+        // It comes before the others, so it is there when they have been answered.
+        let viewer = ask(address, "/events");
+        assert!(get(address, "/").contains("EventSource"));
+        assert!(get(address, "/metrics").contains("throng_bench_connections"));
+        assert!(get(address, "/other").starts_with("HTTP/1.1 404"));
+        with_snapshot(|snapshot| page.on_row(snapshot));
+        drop(page);
+        let text = read(viewer);
+        assert_eq!(text.matches("data: {\"name\"").count(), 2, "{text}");
+        assert!(text.contains(r#"["refused",3]"#), "{text}");
+        assert!(text.ends_with("event: end\ndata: end\n\n"), "{text}");
+    }
+}

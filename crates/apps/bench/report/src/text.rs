@@ -1,0 +1,168 @@
+//! The summary that ends a run on a terminal.
+
+use std::fmt::Write as _;
+
+use super::Results;
+use super::compare::show;
+use throng_bench_measure::{LatencySummary, Verdict, grouped};
+use throng_bench_plan::check::Outcome;
+use throng_bench_plan::units::{format_bytes, format_us};
+
+/// The summary of a run: what a person can decide from in ten seconds.
+#[must_use]
+pub fn summary(results: &Results) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = write_summary(results, &mut out);
+    out
+}
+
+fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
+    let counters = &results.totals.counters;
+    let deliveries = &results.totals.deliveries;
+    writeln!(out, "{}", results.manifest.title)?;
+    writeln!(
+        out,
+        "connections  {} attempted, {} connected, {} upgraded, {} subscribed, {} alive, {} lost, {} failed",
+        grouped(counters.attempted),
+        grouped(counters.tcp_connected),
+        grouped(counters.upgraded),
+        grouped(counters.subscribed),
+        grouped(counters.alive()),
+        grouped(counters.lost()),
+        grouped(counters.failed()),
+    )?;
+    for (reason, count) in counters.connect_failures() {
+        writeln!(
+            out,
+            "  failed     {:>10}  {}",
+            grouped(count),
+            reason.as_str()
+        )?;
+    }
+    for (reason, count) in counters.lost_reasons() {
+        writeln!(
+            out,
+            "  lost       {:>10}  {}",
+            grouped(count),
+            reason.as_str()
+        )?;
+    }
+    for line in counters.limits_hit() {
+        writeln!(out, "  limit      {line}")?;
+    }
+    if deliveries.expected() + deliveries.received > 0 {
+        writeln!(
+            out,
+            "deliveries   {} of {} received, {} missing, {} duplicates, {} out of order",
+            grouped(deliveries.distinct),
+            grouped(deliveries.expected()),
+            grouped(deliveries.missing),
+            grouped(deliveries.duplicates),
+            grouped(deliveries.out_of_order),
+        )?;
+    }
+    if let Some(reconnected_us) = results.totals.reconnected_us {
+        let back = results.totals.back_us.map_or_else(
+            || "not all got what they had missed".into(),
+            |us| format!("{} with all that was missed", format_us(us as f64)),
+        );
+        writeln!(
+            out,
+            "after storm  {} until usable again, {back}",
+            format_us(reconnected_us as f64)
+        )?;
+    }
+    for (name, latency) in [
+        ("latency     ", &results.totals.delivery),
+        ("usable after", &results.totals.connect),
+        ("lag         ", &results.totals.lag),
+    ] {
+        if let Some(latency) = latency {
+            writeln!(out, "{name} {}", percentiles(latency))?;
+        }
+    }
+    if let Some(server) = &results.server {
+        write_server(server, out)?;
+    }
+    for step in &results.steps {
+        let held = if step.held { "held" } else { "broke" };
+        let latency = step.delivery.as_ref().map_or_else(String::new, percentiles);
+        writeln!(
+            out,
+            "step         {:>10}/s  {held}  {latency}",
+            grouped(step.per_s as u64)
+        )?;
+    }
+    for agent in &results.agents {
+        writeln!(
+            out,
+            "agent        {}: {} alive, clock {:+.3} ms ± {:.3} ms{}",
+            agent.name,
+            grouped(agent.alive),
+            agent.offset_us as f64 / 1000.0,
+            agent.offset_error_us as f64 / 1000.0,
+            if agent.lost {
+                ", LOST during the run"
+            } else {
+                ""
+            },
+        )?;
+    }
+    for result in &results.checks {
+        let (word, actual) = match result.outcome {
+            Outcome::Passed { actual } => ("pass", Some(actual)),
+            Outcome::Failed { actual } => ("FAIL", Some(actual)),
+            Outcome::NoData => ("FAIL", None),
+        };
+        let actual = actual.map_or_else(
+            || "no data".into(),
+            |actual| show(result.check.metric(), actual),
+        );
+        writeln!(out, "check        {word}  {}  ({actual})", result.check)?;
+    }
+    if let Verdict::Invalid { reasons } = &results.verdict {
+        writeln!(
+            out,
+            "INVALID      the generator was the bottleneck; the figures are not the server's"
+        )?;
+        for reason in reasons {
+            writeln!(out, "  because    {reason}")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Result {
+    let mut parts = Vec::new();
+    if let Some(bytes) = server.process_bytes_per_connection {
+        parts.push(format!("{} per connection", format_bytes(bytes)));
+    }
+    if let Some(bytes) = server.kernel_bytes_per_connection {
+        parts.push(format!(
+            "{} per connection in the kernel",
+            format_bytes(bytes)
+        ));
+    }
+    if let Some(cpu) = server.cpu_mean {
+        parts.push(format!("{:.0} % of a CPU", cpu * 100.0));
+    }
+    if let Some(bytes) = server.memory_bytes_max {
+        parts.push(format!("{} at most", format_bytes(bytes as f64)));
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "server       {}", parts.join(", "))
+}
+
+fn percentiles(latency: &LatencySummary) -> String {
+    let mut parts: Vec<String> = latency
+        .percentiles_us
+        .iter()
+        .filter(|(p, _)| [50.0, 90.0, 99.0, 99.9].contains(p))
+        .map(|(p, us)| format!("p{p} {}", format_us(*us as f64)))
+        .collect();
+    parts.push(format!("max {}", format_us(latency.max_us as f64)));
+    parts.join("  ")
+}

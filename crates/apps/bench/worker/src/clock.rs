@@ -1,0 +1,173 @@
+//! The run's clock, and the thread that wakes workers on time.
+//!
+//! Owns: the one clock that due times, stamps and arrivals are read from, in µs. It shows Unix time
+//! at the start of the process and goes on monotonically, so that processes on one machine agree,
+//! and agents agree once the controller has told each its offset.
+//!
+//! The engine sleeps in whole milliseconds, which would make every event up to one late. The
+//! metronome sleeps to the µs that a worker has asked for, and rings.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use throng_engine::Door;
+use throng_types::Millis;
+
+/// The one clock of a run, in µs.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: Instant,
+    base_us: u64,
+}
+
+impl Clock {
+    /// A clock that shows Unix time.
+    #[must_use]
+    pub fn start() -> Self {
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            base_us: unix.as_micros() as u64,
+        }
+    }
+
+    /// The same clock as somebody else shows it, whose offset is now known.
+    #[must_use]
+    pub const fn shifted(self, offset_us: i64) -> Self {
+        Self {
+            base_us: self.base_us.saturating_add_signed(-offset_us),
+            ..self
+        }
+    }
+
+    /// When the clock was started: what the engine counts from.
+    #[must_use]
+    pub const fn started(self) -> Instant {
+        self.started
+    }
+
+    /// Now, in µs.
+    #[must_use]
+    pub fn now_us(self) -> u64 {
+        self.base_us + self.started.elapsed().as_micros() as u64
+    }
+
+    /// A moment as the engine counts, rounded up: never before the moment.
+    pub(crate) const fn to_millis(self, at_us: u64) -> Millis {
+        Millis(at_us.saturating_sub(self.base_us).div_ceil(1000))
+    }
+}
+
+/// Nothing is due.
+pub const NEVER: u64 = u64::MAX;
+
+/// When each worker has something to do next.
+#[derive(Debug)]
+pub(crate) struct Wakes {
+    due_us: Box<[AtomicU64]>,
+    /// Until when the metronome sleeps.
+    asleep_until_us: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Wakes {
+    pub(crate) fn new(workers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            due_us: (0..workers).map(|_| AtomicU64::new(NEVER)).collect(),
+            asleep_until_us: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// A worker says when it has something to do; the metronome is woken if it would oversleep.
+    pub(crate) fn set(&self, worker: usize, due_us: u64, metronome: &Thread) {
+        let Some(slot) = self.due_us.get(worker) else {
+            return;
+        };
+        let before = slot.swap(due_us, Ordering::SeqCst);
+        if due_us < before && due_us < self.asleep_until_us.load(Ordering::SeqCst) {
+            metronome.unpark();
+        }
+    }
+}
+
+/// The thread; it ends when this is dropped.
+pub(crate) struct Metronome {
+    wakes: Arc<Wakes>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Metronome {
+    /// Starts ringing these doors, one for each worker.
+    pub(crate) fn start<M: Send + 'static>(
+        wakes: Arc<Wakes>,
+        clock: Clock,
+        doors: Vec<Door<M>>,
+    ) -> std::io::Result<Self> {
+        let shared = wakes.clone();
+        let thread = std::thread::Builder::new()
+            .name("metronome".into())
+            .spawn(move || beat(&shared, clock, &doors))?;
+        Ok(Self {
+            wakes,
+            thread: Some(thread),
+        })
+    }
+
+    /// The thread to wake.
+    pub(crate) fn thread(&self) -> Option<Thread> {
+        self.thread.as_ref().map(|thread| thread.thread().clone())
+    }
+}
+
+impl Drop for Metronome {
+    fn drop(&mut self) {
+        self.wakes.ended.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has nothing to say; a panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The longest sleep: an hour is as good as forever, since whoever wants less wakes the thread.
+const SLEEP_US_MAX: u64 = 3_600_000_000;
+
+fn beat<M>(wakes: &Wakes, clock: Clock, doors: &[Door<M>]) {
+    while !wakes.ended.load(Ordering::SeqCst) {
+        let now_us = clock.now_us();
+        let mut next_us = now_us + SLEEP_US_MAX;
+        for (slot, door) in wakes.due_us.iter().zip(doors) {
+            let due_us = slot.load(Ordering::SeqCst);
+            if due_us <= now_us {
+                // Whoever is woken says anew when it wants to be woken.
+                if slot
+                    .compare_exchange(due_us, NEVER, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+                {
+                    door.ring();
+                }
+            } else {
+                next_us = next_us.min(due_us);
+            }
+        }
+        wakes.asleep_until_us.store(next_us, Ordering::SeqCst);
+        // Looked at once more: somebody may have asked before the line above, and not have woken
+        // us.
+        let sooner = wakes
+            .due_us
+            .iter()
+            .any(|slot| slot.load(Ordering::SeqCst) < next_us);
+        if !sooner {
+            std::thread::park_timeout(Duration::from_micros(
+                next_us.saturating_sub(clock.now_us()),
+            ));
+        }
+        wakes.asleep_until_us.store(0, Ordering::SeqCst);
+    }
+}

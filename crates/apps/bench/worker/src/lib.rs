@@ -1,0 +1,22 @@
+//! A worker of the load generator: one engine shard that opens connections on time, keeps them,
+//! counts what comes, and publishes.
+//!
+//! Owns: its share of the run's connections (the k-th belongs to worker k modulo their number), or
+//! the publishers; the threads of all workers of a machine, and their figures added up. Workers share nothing but the script and the numbers of the last publications.
+//! Never: decides how the run goes on; orders come by mail, figures go back over a channel.
+
+mod centrifugo;
+mod clock;
+mod core;
+mod pool;
+mod publish;
+mod script;
+mod session;
+mod subscriber;
+mod worker;
+
+pub use self::clock::{Clock, NEVER};
+pub use self::pool::{Interval, Start, Workers};
+pub use self::publish::Pace;
+pub use self::script::{Part, PrepareError, Script};
+pub use self::worker::Order;

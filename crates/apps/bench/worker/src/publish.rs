@@ -1,0 +1,432 @@
+//! Publishers: kept connections, an open loop of publications, and what the server answers.
+//!
+//! Owns: when each publication is due, to which channel it goes, on which link it is written, what
+//! became of it.
+//!
+//! Requests are pipelined: a publication leaves when it is due, whatever the answers before it are
+//! doing. When the server says that it ends a connection (`Connection: close`), it has not taken
+//! what came behind (RFC 9112 section 9.6), so that goes out again on the next one; when the
+//! connection just ends, nobody knows, and what was unanswered counts as failed.
+
+mod link;
+
+use std::collections::VecDeque;
+
+use throng_engine::{Accepted, Conns};
+use throng_http1::BodyDecoder;
+use throng_types::ConnId;
+use throng_ws::{Decoder, Opcode};
+
+use crate::clock::NEVER;
+use crate::core::Core;
+use crate::script::{PublishForm, PublishScript, Script, WARM_UP_PUBLISHER};
+use crate::session::Session;
+use throng_bench_plan::Choose;
+use throng_bench_plan::payload::Message;
+use throng_bench_plan::template::{Template, Values};
+use throng_types::Rng;
+
+/// Publications that one turn begins.
+const BEGUN_PER_TURN: usize = 512;
+/// Publications that may wait for a link that is down; what comes after them has failed.
+const BACKLOG_MAX: usize = 65_536;
+/// The first wait before a link that was lost is opened again; it doubles up to a hundred times as
+/// much.
+const REOPEN_AFTER_US: u64 = 20_000;
+
+/// What is to be published from now on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Publications a second, of all machines together.
+    pub per_s: f64,
+    /// When the first is due, in µs.
+    pub begin_us: u64,
+    /// None is due from here on, in µs.
+    pub end_us: u64,
+    /// Its messages warm, and are not counted.
+    pub warm_up: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    channel: u32,
+    sequence: u64,
+    due_us: u64,
+    warm_up: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LinkState {
+    Down,
+    Connecting,
+    /// A WebSocket's handshake is under way.
+    Handshake,
+    Up,
+}
+
+struct Link {
+    state: LinkState,
+    id: Option<ConnId>,
+    /// An answer as far as it has come.
+    partial: Vec<u8>,
+    /// The body of the answer at hand.
+    body: Option<BodyDecoder>,
+    status: u16,
+    /// The server ends this connection after the answer at hand.
+    closes: bool,
+    frames: Option<Decoder>,
+    unanswered: VecDeque<Sent>,
+    backlog: VecDeque<Sent>,
+    reopen_at_us: u64,
+    failures: u32,
+}
+
+impl Link {
+    fn new() -> Self {
+        Self {
+            state: LinkState::Down,
+            id: None,
+            partial: Vec::new(),
+            body: None,
+            status: 0,
+            closes: false,
+            frames: None,
+            unanswered: VecDeque::new(),
+            backlog: VecDeque::new(),
+            reopen_at_us: 0,
+            failures: 0,
+        }
+    }
+}
+
+/// See the module's head.
+pub(crate) struct Publishers<'s> {
+    script: &'s Script,
+    form: &'s PublishScript,
+    links: Vec<Link>,
+    pace: Option<Pace>,
+    /// The number of the next event of the pace, over all machines.
+    next: u64,
+    /// Publications so far: the round of channels goes on when the pace changes.
+    round: u64,
+    rng: Rng,
+    /// Header values, where they are always the same.
+    fixed_headers: Option<Vec<String>>,
+    payload: Vec<u8>,
+    name: Vec<u8>,
+    warm_up_sequence: u64,
+}
+
+impl<'s> Publishers<'s> {
+    /// None where nothing is published.
+    pub(crate) fn new(script: &'s Script) -> Option<Self> {
+        let form = script.publish.as_ref()?;
+        let publish = script.scenario.publish.as_ref()?;
+        let fixed_headers = match &form.form {
+            PublishForm::Http { headers, .. }
+                if headers.iter().all(|(_, value)| value.is_constant()) =>
+            {
+                let mut rng = Rng::new(0);
+                let render =
+                    |value: &Template| value.render_to_string(&Values::default(), &mut rng);
+                let mut render = render;
+                Some(headers.iter().map(|(_, value)| render(value)).collect())
+            }
+            _ => None,
+        };
+        Some(Self {
+            script,
+            form,
+            links: (0..publish.publishers).map(|_| Link::new()).collect(),
+            pace: None,
+            next: 0,
+            round: u64::from(script.part.index),
+            rng: Rng::for_member(
+                script.scenario.seed ^ 0x7075_6273,
+                u64::from(script.part.index),
+            ),
+            fixed_headers,
+            payload: Vec::new(),
+            name: Vec::new(),
+            warm_up_sequence: 0,
+        })
+    }
+
+    /// Begins a new pace. What was due under the one before and was not begun is missed.
+    pub(crate) fn set_pace(&mut self, pace: Pace, core: &mut Core<'_>) {
+        self.end_pace(core);
+        self.next = u64::from(self.script.part.index);
+        self.pace = Some(pace);
+    }
+
+    /// Ends the pace.
+    pub(crate) fn end_pace(&mut self, core: &mut Core<'_>) {
+        let Some(pace) = self.pace.take() else {
+            return;
+        };
+        let now_us = core.clock.now_us();
+        let until_us = pace.end_us.min(now_us);
+        let of = u64::from(self.script.part.of);
+        let due = due_until(&pace, until_us);
+        let missed = due.saturating_sub(self.next).div_ceil(of);
+        core.tally.counters.missed_events += missed;
+        core.tally.due_events += missed;
+    }
+
+    /// When there is something to do next.
+    pub(crate) fn next_us(&self) -> u64 {
+        let event = self
+            .pace
+            .as_ref()
+            .and_then(|pace| due_at(pace, self.next))
+            .unwrap_or(NEVER);
+        let reopen = self
+            .links
+            .iter()
+            .filter(|link| link.state == LinkState::Down && self.wants(link))
+            .map(|link| link.reopen_at_us)
+            .min()
+            .unwrap_or(NEVER);
+        event.min(reopen)
+    }
+
+    /// Begins what is due, and opens links that are down. True if more is due.
+    pub(crate) fn turn(&mut self, core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+        let now_us = core.clock.now_us();
+        self.open_links(now_us, core, conns);
+        for _ in 0..BEGUN_PER_TURN {
+            let Some(pace) = self.pace else { return false };
+            let Some(due_us) = due_at(&pace, self.next) else {
+                return false;
+            };
+            let now_us = core.clock.now_us();
+            if due_us > now_us {
+                return false;
+            }
+            self.next += u64::from(self.script.part.of);
+            core.tally.due_events += 1;
+            core.tally.lag.record_between(due_us, now_us);
+            self.begin(due_us, pace.warm_up, core, conns);
+        }
+        true
+    }
+
+    /// Whether a link has something to carry, now or soon.
+    fn wants(&self, link: &Link) -> bool {
+        self.pace.is_some() || !link.backlog.is_empty()
+    }
+
+    fn open_links(&mut self, now_us: u64, core: &mut Core<'_>, conns: &mut Conns<Session>) {
+        for number in 0..self.links.len() {
+            let link = &self.links[number];
+            let rests = link.state != LinkState::Down || link.reopen_at_us > now_us;
+            if rests || !self.wants(link) {
+                continue;
+            }
+            let link = &mut self.links[number];
+            let accepted = Accepted {
+                session: Session::Publisher(number as u32),
+                tag: 0,
+                deadline: None,
+            };
+            match conns.connect(None, self.form.goal.address, accepted) {
+                Ok(()) => link.state = LinkState::Connecting,
+                Err(error) => {
+                    core.tally
+                        .remark(format!("a publisher cannot connect: {error}"));
+                    link.back_off(now_us);
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        due_us: u64,
+        warm_up: bool,
+        core: &mut Core<'_>,
+        conns: &mut Conns<Session>,
+    ) {
+        let channels = &self.script.channels;
+        let count = u64::from(channels.len());
+        if count == 0 {
+            return;
+        }
+        let choose = self
+            .script
+            .scenario
+            .publish
+            .as_ref()
+            .map(|publish| publish.choose);
+        let rank = match choose {
+            Some(Choose::Random) => self.rng.below(count),
+            _ => self.round % count,
+        };
+        self.round += u64::from(self.script.part.of);
+        let Some(channel) = channels.nth(rank as u32) else {
+            return;
+        };
+        let number = channel as usize % self.links.len();
+        let link = &mut self.links[number];
+        if link.backlog.len() >= BACKLOG_MAX {
+            core.tally.counters.publish_failed += 1;
+            core.tally
+                .remark("a publisher's link was down for too long".to_owned());
+            return;
+        }
+        let sequence = if warm_up {
+            self.warm_up_sequence += 1;
+            self.warm_up_sequence
+        } else {
+            self.script.next_sequence(channel)
+        };
+        core.tally.counters.published += 1;
+        let sent = Sent {
+            channel,
+            sequence,
+            due_us,
+            warm_up,
+        };
+        match (link.state, link.id) {
+            (LinkState::Up, Some(id)) if !link.closes => self.write(number, id, sent, core, conns),
+            _ => link.backlog.push_back(sent),
+        }
+    }
+
+    fn write(
+        &mut self,
+        number: usize,
+        id: ConnId,
+        sent: Sent,
+        core: &mut Core<'_>,
+        conns: &mut Conns<Session>,
+    ) {
+        let mut out = std::mem::take(&mut core.scratch);
+        out.clear();
+        self.encode(sent, core, &mut out);
+        core.tally.counters.sent_bytes += out.len() as u64;
+        conns.with(id, |_, fx| fx.out.extend_from_slice(&out));
+        core.scratch = out;
+        self.after_write(number, sent, core);
+    }
+
+    fn after_write(&mut self, number: usize, sent: Sent, core: &mut Core<'_>) {
+        match self.form.form {
+            PublishForm::Http { .. } => self.links[number].unanswered.push_back(sent),
+            // Nobody answers on a WebSocket: written is as good as it gets.
+            PublishForm::WebSocket { .. } => core.tally.counters.publish_acknowledged += 1,
+        }
+    }
+
+    fn encode(&mut self, sent: Sent, core: &mut Core<'_>, out: &mut Vec<u8>) {
+        let script = self.script;
+        let Some(publish) = &script.scenario.publish else {
+            return;
+        };
+        let publisher = if sent.warm_up {
+            WARM_UP_PUBLISHER
+        } else {
+            script.publisher_of(sent.channel).unwrap_or(0)
+        };
+        let message = Message {
+            publisher,
+            channel: sent.channel,
+            sequence: sent.sequence,
+            due_us: sent.due_us,
+        };
+        self.payload.clear();
+        // The size was checked with the scenario, and 2^48 messages are more than a run has.
+        let _ = message.encode(publish.size_bytes, &mut self.payload);
+        self.name.clear();
+        script.channels.write_name(sent.channel, &mut self.name);
+        let values = Values {
+            n: sent.sequence,
+            worker: u64::from(script.part.index),
+            channel: str::from_utf8(&self.name).unwrap_or_default(),
+            payload: &self.payload,
+        };
+        match &self.form.form {
+            PublishForm::Http {
+                method,
+                headers,
+                body,
+            } => {
+                let mut text = Vec::with_capacity(self.payload.len() + 64);
+                body.render(&values, &mut self.rng, &mut text);
+                let path = self.form.goal.path.render_to_string(&values, &mut self.rng);
+                let rendered: Vec<String>;
+                let fixed = match &self.fixed_headers {
+                    Some(fixed) => fixed,
+                    None => {
+                        let rng = &mut self.rng;
+                        rendered = headers
+                            .iter()
+                            .map(|(_, value)| value.render_to_string(&values, rng))
+                            .collect();
+                        &rendered
+                    }
+                };
+                let all: Vec<(&str, &str)> = headers
+                    .iter()
+                    .zip(fixed)
+                    .map(|((name, _), value)| (name.as_str(), value.as_str()))
+                    .collect();
+                let host = &self.form.goal.authority;
+                throng_http1::encode_request(method, &path, host, &all, Some(&text), out);
+            }
+            PublishForm::WebSocket { frame, .. } => {
+                let mut text = Vec::with_capacity(self.payload.len() + 64);
+                frame.render(&values, &mut self.rng, &mut text);
+                throng_ws::encode_message(core.mask(), Opcode::Text, &text, out);
+            }
+        }
+    }
+
+    /// Publications that are written and not answered, or wait for a link.
+    pub(crate) fn outstanding(&self) -> u64 {
+        let of = |link: &Link| link.unanswered.len() + link.backlog.len();
+        self.links.iter().map(of).sum::<usize>() as u64
+    }
+
+    /// What is outstanding at the end has failed.
+    pub(crate) fn give_up(&mut self, core: &mut Core<'_>) {
+        core.tally.counters.publish_failed += self.outstanding();
+        for link in &mut self.links {
+            link.unanswered.clear();
+            link.backlog.clear();
+        }
+    }
+}
+
+/// When the k-th event of a pace is due; none after its end.
+fn due_at(pace: &Pace, k: u64) -> Option<u64> {
+    let due_us = pace.begin_us + (k as f64 / pace.per_s * 1e6) as u64;
+    (due_us < pace.end_us).then_some(due_us)
+}
+
+/// How many events of a pace are due before a moment.
+fn due_until(pace: &Pace, until_us: u64) -> u64 {
+    let span_us = until_us.saturating_sub(pace.begin_us);
+    (span_us as f64 / 1e6 * pace.per_s).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_has_its_events_and_no_more() {
+        let pace = Pace {
+            per_s: 1000.0,
+            begin_us: 5_000_000,
+            end_us: 6_000_000,
+            warm_up: false,
+        };
+        assert_eq!(due_at(&pace, 0), Some(5_000_000));
+        assert_eq!(due_at(&pace, 999), Some(5_999_000));
+        assert_eq!(due_at(&pace, 1000), None);
+        assert_eq!(due_until(&pace, 6_000_000), 1000);
+        assert_eq!(due_until(&pace, 5_500_000), 500);
+        assert_eq!(due_until(&pace, 1), 0);
+    }
+}

@@ -1,0 +1,511 @@
+//! The engine's app: which connection is opened when, and to whom each event goes.
+//!
+//! Owns: one shard's arrivals and its publishers, and the orders that come by mail. Never: keeps
+//! what a connection needs (`session`), or counts (`core`).
+
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::Thread;
+use std::time::Instant;
+
+use throng_engine::{Accepted, App, Closed, Conns, Effects, Ending};
+use throng_sys::errno::{EADDRINUSE, EADDRNOTAVAIL};
+use throng_types::{ConnId, Millis, Now};
+
+use crate::clock::{Clock, NEVER, Wakes};
+use crate::core::Core;
+use crate::publish::{Pace, Publishers};
+use crate::script::Script;
+use crate::session::{Left, Session, Stage, Subscriber};
+use throng_bench_measure::{ConnectFailure, Running, Tally};
+use throng_bench_plan::schedule::Pacer;
+use throng_types::Rng;
+
+/// Connections that one turn opens.
+const OPENED_PER_TURN: usize = 256;
+/// How often another planned port is tried when one is taken.
+const SPARES_TRIED: usize = 16;
+
+/// From the controller.
+#[derive(Debug)]
+pub enum Order {
+    /// Tell what was counted.
+    Report {
+        /// Also how many deliveries are due and have not come, for which every connection is looked
+        /// at.
+        behind: bool,
+    },
+    /// Publish like this from now on.
+    Publish(Pace),
+    /// Publish no more.
+    Hush,
+    /// Only messages that are due within this span count for latency, in µs.
+    Measure {
+        /// The first moment that counts.
+        from_us: u64,
+        /// The first that no longer does.
+        to_us: u64,
+    },
+    /// Open no more connections; only those that resume where they were come back.
+    NoMoreArrivals,
+    /// Drop this share of the connections, and have them come back after their backoff.
+    Storm {
+        /// From 0 to 1.
+        share: f64,
+        /// Each waits for a time between these, in µs.
+        backoff_us: (u64, u64),
+    },
+    /// Finish the counts, report for the last time, and end.
+    Finish,
+}
+
+/// What a worker tells the controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) worker: usize,
+    pub(crate) tally: Tally,
+    pub(crate) arrivals_done: bool,
+    /// CPU since the last report, as a share of one.
+    pub(crate) busy: f64,
+    /// The worker has ended.
+    pub(crate) last: bool,
+}
+
+/// What a worker is made of.
+pub(crate) struct WorkerParts<'s> {
+    pub(crate) script: &'s Script,
+    pub(crate) clock: Clock,
+    /// Which worker this is, and how many open connections.
+    pub(crate) number: usize,
+    pub(crate) openers: usize,
+    /// The run's zero, in µs.
+    pub(crate) begin_us: u64,
+    pub(crate) reports: Sender<Report>,
+    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) metronome: Thread,
+    /// Whether mean and spread are wanted too.
+    pub(crate) running: bool,
+}
+
+/// A worker; the engine runs it as its app.
+pub(crate) struct Worker<'s> {
+    core: Core<'s>,
+    publishers: Option<Publishers<'s>>,
+    arrivals: Option<Arrivals<'s>>,
+    number: usize,
+    openers: usize,
+    /// The next spare of the port plan that is this worker's.
+    next_spare: u64,
+    reports: Sender<Report>,
+    wakes: Arc<Wakes>,
+    metronome: Thread,
+    wake_us: u64,
+    looked_at: (Instant, u64),
+    finished: bool,
+}
+
+/// The connections that are still to be opened.
+struct Arrivals<'s> {
+    pacer: Pacer<'s>,
+    begin_us: u64,
+    /// The number of the pacer's next event.
+    k: u64,
+    /// Take those whose number modulo `of` is `rank`.
+    rank: u64,
+    of: u64,
+    clients: u64,
+    next: Option<(u64, u64)>,
+}
+
+impl Arrivals<'_> {
+    fn advance(&mut self) {
+        self.next = None;
+        while self.k < self.clients {
+            let Some(at_us) = self.pacer.next() else {
+                break;
+            };
+            let k = self.k;
+            self.k += 1;
+            if k % self.of == self.rank {
+                self.next = Some((k, self.begin_us + at_us));
+                return;
+            }
+        }
+    }
+}
+
+impl<'s> Worker<'s> {
+    /// A worker that opens its share of the connections; the one after the openers publishes.
+    pub(crate) fn new(parts: WorkerParts<'s>) -> Self {
+        let script = parts.script;
+        let mut core = Core::new(script, parts.clock, parts.number);
+        core.tally.running = parts.running.then(Running::default);
+        let opens = parts.number < parts.openers;
+        let arrivals = opens.then(|| {
+            let scenario = &script.scenario;
+            let mut arrivals = Arrivals {
+                pacer: Pacer::new(&scenario.arrivals, scenario.spread, scenario.seed),
+                begin_us: parts.begin_us,
+                k: 0,
+                rank: u64::from(script.part.index)
+                    + u64::from(script.part.of) * parts.number as u64,
+                of: u64::from(script.part.of) * parts.openers as u64,
+                clients: scenario.clients,
+                next: None,
+            };
+            arrivals.advance();
+            arrivals
+        });
+        Self {
+            core,
+            publishers: if opens { None } else { Publishers::new(script) },
+            arrivals,
+            number: parts.number,
+            openers: parts.openers,
+            next_spare: script.clients() + parts.number as u64,
+            reports: parts.reports,
+            wakes: parts.wakes,
+            metronome: parts.metronome,
+            wake_us: NEVER,
+            looked_at: (Instant::now(), cpu_us()),
+            finished: false,
+        }
+    }
+
+    /// Opens what is due. True if more is.
+    fn open_due(&mut self, conns: &mut Conns<Session>) -> bool {
+        for _ in 0..OPENED_PER_TURN {
+            let now_us = self.core.clock.now_us();
+            if let Some((due_us, n, left)) = self.core.take_return(now_us) {
+                self.open(n, due_us, &left, conns);
+                continue;
+            }
+            let Some(arrivals) = &mut self.arrivals else {
+                return false;
+            };
+            match arrivals.next {
+                Some((n, due_us)) if due_us <= now_us => {
+                    arrivals.advance();
+                    self.core.tally.due_events += 1;
+                    self.core.tally.lag.record_between(due_us, now_us);
+                    self.open(n as u32, due_us, &Left::default(), conns);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn open(&mut self, n: u32, due_us: u64, left: &Left, conns: &mut Conns<Session>) {
+        let script = self.core.script;
+        let own = u64::from(n) / u64::from(script.part.of);
+        let mut tuple = script.ports.as_ref().and_then(|plan| plan.tuple(own));
+        let target = match (script.goals.get(self.core.goal_of(n)), &script.goals[..]) {
+            (Some(goal), _) | (None, [goal, ..]) => goal.address,
+            (None, []) => return,
+        };
+        self.core.tally.counters.attempted += 1;
+        self.core.tally.pending += 1;
+        let timeout_ms = script.scenario.connect_timeout_us.div_ceil(1000);
+        let deadline = self.core.clock.to_millis(self.core.clock.now_us()) + timeout_ms;
+        for _ in 0..SPARES_TRIED {
+            let source: Option<SocketAddr> = tuple.map(|tuple| tuple.source);
+            let accepted = Accepted {
+                session: Session::Subscriber(Subscriber::new(n, due_us, left.clone())),
+                tag: 0,
+                deadline: Some(deadline),
+            };
+            let error = match conns.connect(source, target, accepted) {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            let errno = error.raw_os_error().unwrap_or(0);
+            let taken = matches!(errno, EADDRINUSE | EADDRNOTAVAIL);
+            // A spare must go to the same target: its path is what was planned for this connection.
+            tuple = if taken { self.spare(target) } else { None };
+            if tuple.is_none() {
+                self.core.tally.failed(ConnectFailure::from_errno(errno));
+                return;
+            }
+        }
+        self.core.tally.failed(ConnectFailure::AddressInUse);
+    }
+
+    /// A planned port that no connection has, towards this target.
+    fn spare(&mut self, target: SocketAddr) -> Option<throng_bench_plan::ports::Tuple> {
+        let plan = self.core.script.ports.as_ref()?;
+        loop {
+            let k = self.next_spare;
+            if k >= plan.capacity() {
+                return None;
+            }
+            self.next_spare += self.openers as u64;
+            let tuple = plan.tuple(k)?;
+            if self.core.script.goals.get(tuple.target_index)?.address == target {
+                return Some(tuple);
+            }
+        }
+    }
+
+    /// Says what is due. True if more is.
+    fn say_due(&mut self, conns: &mut Conns<Session>) -> bool {
+        for _ in 0..OPENED_PER_TURN {
+            let now_us = self.core.clock.now_us();
+            let Some(&Reverse((due_us, bits))) = self.core.says.peek() else {
+                return false;
+            };
+            if due_us > now_us {
+                return false;
+            }
+            self.core.says.pop();
+            let id = ConnId::from_bits(bits);
+            let core = &mut self.core;
+            let mut goes_on = false;
+            conns.with(id, |session, fx| {
+                if let Session::Subscriber(subscriber) = session {
+                    goes_on = core.say(subscriber, due_us, fx);
+                }
+            });
+            if let (true, Some(say)) = (goes_on, &self.core.script.scenario.say) {
+                let next_us = due_us + say.every_us;
+                self.core.says.push(Reverse((next_us, bits)));
+            }
+        }
+        true
+    }
+
+    /// Lets slow readers that have waited long enough read on. True if more may.
+    fn read_due(&mut self, conns: &mut Conns<Session>) -> bool {
+        for _ in 0..OPENED_PER_TURN {
+            let now_us = self.core.clock.now_us();
+            match self.core.reads.peek() {
+                Some(&Reverse((due_us, bits))) if due_us <= now_us => {
+                    self.core.reads.pop();
+                    conns.with(ConnId::from_bits(bits), |_, fx| fx.pause(false));
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn storm(&mut self, share: f64, backoff_us: (u64, u64), conns: &mut Conns<Session>) {
+        self.core.storm_at_us = self.core.clock.now_us();
+        let seed = self.core.script.scenario.seed ^ 0x7374_6f72;
+        let hit: Vec<ConnId> = conns
+            .sessions()
+            .filter(|(_, session)| match session {
+                Session::Subscriber(subscriber) => {
+                    subscriber.stage == Stage::Usable
+                        && Rng::for_member(seed, u64::from(subscriber.n)).unit() < share
+                }
+                Session::Publisher(_) => false,
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in hit {
+            let core = &mut self.core;
+            conns.with(id, |session, fx| {
+                if let Session::Subscriber(subscriber) = session {
+                    core.drop_in_storm(subscriber, backoff_us, fx);
+                }
+            });
+        }
+    }
+
+    fn finish(&mut self, conns: &mut Conns<Session>) {
+        self.core.ended = true;
+        if let Some(publishers) = &mut self.publishers {
+            publishers.end_pace(&mut self.core);
+            publishers.give_up(&mut self.core);
+        }
+        let ids: Vec<ConnId> = conns.sessions().map(|(id, _)| id).collect();
+        for id in ids {
+            let core = &mut self.core;
+            conns.with(id, |session, _| {
+                if let Session::Subscriber(subscriber) = session {
+                    let usable = subscriber.stage == Stage::Usable;
+                    let reads = !core.is_slow(subscriber.n);
+                    core.finish_tracks(subscriber, usable && reads);
+                }
+            });
+        }
+        self.core.forget_away();
+        self.send_report(true, 0);
+        self.finished = true;
+    }
+
+    fn behind(&self, conns: &Conns<Session>) -> u64 {
+        conns
+            .sessions()
+            .map(|(_, session)| match session {
+                Session::Subscriber(subscriber) => self.core.behind(subscriber),
+                Session::Publisher(_) => 0,
+            })
+            .sum()
+    }
+
+    fn send_report(&mut self, last: bool, behind: u64) {
+        let (now, cpu_us) = (Instant::now(), cpu_us());
+        let wall_us = now.duration_since(self.looked_at.0).as_micros().max(1) as f64;
+        let busy = cpu_us.saturating_sub(self.looked_at.1) as f64 / wall_us;
+        self.looked_at = (now, cpu_us);
+        let arrivals_done = self
+            .arrivals
+            .as_ref()
+            .is_none_or(|arrivals| arrivals.next.is_none());
+        let mut tally = self.core.tally.so_far();
+        tally.behind = behind;
+        if self.core.stays {
+            tally.pending += self.core.away();
+        }
+        if let Some(publishers) = &self.publishers {
+            tally.pending += publishers.outstanding();
+        }
+        let report = Report {
+            worker: self.number,
+            tally,
+            arrivals_done,
+            busy,
+            last,
+        };
+        // A controller that has gone wants no more reports.
+        let _ = self.reports.send(report);
+    }
+
+    fn next_us(&self) -> u64 {
+        let arrival = self
+            .arrivals
+            .as_ref()
+            .and_then(|arrivals| arrivals.next)
+            .map(|(_, due_us)| due_us);
+        let say = self.core.says.peek().map(|entry| entry.0.0);
+        let read = self.core.reads.peek().map(|entry| entry.0.0);
+        let publish = self.publishers.as_ref().map(Publishers::next_us);
+        [arrival, say, read, publish, self.core.next_return_us()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(NEVER)
+    }
+}
+
+fn cpu_us() -> u64 {
+    throng_sys::cpu::thread_time().map_or(0, |time| time.total_us())
+}
+
+impl App for Worker<'_> {
+    type Session = Session;
+    type Mail = Order;
+
+    fn accept(&mut self, _: u8, _: SocketAddr, _: Now) -> Option<Accepted<Session>> {
+        // A worker has no listeners.
+        None
+    }
+
+    fn connected(&mut self, id: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
+        match (session, &mut self.publishers) {
+            (Session::Subscriber(subscriber), _) => self.core.connected(id, subscriber, fx),
+            (Session::Publisher(number), Some(publishers)) => {
+                publishers.connected(*number, id, &mut self.core, fx);
+            }
+            (Session::Publisher(_), None) => fx.end(Ending::Now),
+        }
+    }
+
+    fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {
+        match (session, &mut self.publishers) {
+            (Session::Subscriber(subscriber), _) => self.core.bytes(id, subscriber, input, fx),
+            (Session::Publisher(number), Some(publishers)) => {
+                publishers.bytes(*number, input, &mut self.core, fx);
+            }
+            (Session::Publisher(_), None) => fx.end(Ending::Now),
+        }
+    }
+
+    fn timeout(&mut self, _: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
+        if let Session::Subscriber(subscriber) = session {
+            self.core.timeout(subscriber, fx);
+        }
+    }
+
+    fn closed(&mut self, _: ConnId, session: Session, _: u32, why: Closed, _: Now) {
+        if self.finished {
+            return;
+        }
+        match (session, &mut self.publishers) {
+            (Session::Subscriber(subscriber), _) => self.core.closed(subscriber, why),
+            (Session::Publisher(number), Some(publishers)) => {
+                publishers.closed(number, why, &mut self.core);
+            }
+            (Session::Publisher(_), None) => {}
+        }
+    }
+
+    fn mail(&mut self, _: Option<usize>, order: Order, conns: &mut Conns<Session>, _: Now) {
+        match order {
+            Order::Report { behind } => {
+                let behind = if behind { self.behind(conns) } else { 0 };
+                self.send_report(false, behind);
+            }
+            Order::Publish(pace) => {
+                if let Some(publishers) = &mut self.publishers {
+                    publishers.set_pace(pace, &mut self.core);
+                }
+            }
+            Order::Hush => {
+                self.core.says.clear();
+                if let Some(publishers) = &mut self.publishers {
+                    publishers.end_pace(&mut self.core);
+                }
+            }
+            Order::Measure { from_us, to_us } => self.core.measured_us = (from_us, to_us),
+            Order::NoMoreArrivals => {
+                self.core.stays = true;
+                if !self.core.resumes() {
+                    self.core.ended = true;
+                    self.core.forget_away();
+                }
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.k = arrivals.clients;
+                    arrivals.next = None;
+                }
+            }
+            Order::Storm { share, backoff_us } => self.storm(share, backoff_us, conns),
+            Order::Finish => self.finish(conns),
+        }
+    }
+
+    fn take_mail(&mut self, _: usize) -> Option<Order> {
+        None
+    }
+
+    fn turn(&mut self, conns: &mut Conns<Session>, _: Now) -> bool {
+        if self.finished {
+            return false;
+        }
+        let mut more = self.open_due(conns);
+        more |= self.say_due(conns);
+        more |= self.read_due(conns);
+        if let Some(publishers) = &mut self.publishers {
+            more |= publishers.turn(&mut self.core, conns);
+        }
+        if !more {
+            self.wake_us = self.next_us();
+            self.wakes.set(self.number, self.wake_us, &self.metronome);
+        }
+        more
+    }
+
+    fn deadline(&self) -> Option<Millis> {
+        // The metronome rings before; this is for the case that it is late itself.
+        let next_us = self.next_us();
+        (next_us != NEVER).then(|| self.core.clock.to_millis(next_us) + 1)
+    }
+
+    fn finished(&self, _: &Conns<Session>) -> bool {
+        self.finished
+    }
+}
