@@ -7,10 +7,13 @@ use std::net::SocketAddr;
 
 use throng_types::{Actions, ConnId, End, Millis, Now};
 
-use crate::Conns;
+use crate::{Conns, Kernel, Linux};
 
 /// What runs on a shard. One value per shard, owned by its thread.
-pub trait App: Sized {
+///
+/// An app that does not care what it runs on implements it for every [`Kernel`]; the simulator can
+/// then run it too.
+pub trait App<K: Kernel = Linux>: Sized {
     /// What the app keeps for a connection. Its size is paid by every idle connection.
     type Session;
     /// What apps of different shards send each other.
@@ -58,7 +61,7 @@ pub trait App: Sized {
         &mut self,
         from: Option<usize>,
         mail: Self::Mail,
-        conns: &mut Conns<Self::Session>,
+        conns: &mut Conns<Self::Session, K>,
         now: Now,
     );
 
@@ -71,7 +74,7 @@ pub trait App: Sized {
     fn take_mail(&mut self, to: usize) -> Option<Self::Mail>;
 
     /// Once per turn, after input and before output; true if more work waits.
-    fn turn(&mut self, conns: &mut Conns<Self::Session>, now: Now) -> bool;
+    fn turn(&mut self, conns: &mut Conns<Self::Session, K>, now: Now) -> bool;
 
     /// When [`App::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis> {
@@ -79,7 +82,7 @@ pub trait App: Sized {
     }
 
     /// Whether the shard may end; asked once per turn.
-    fn finished(&self, _conns: &Conns<Self::Session>) -> bool {
+    fn finished(&self, _conns: &Conns<Self::Session, K>) -> bool {
         false
     }
 

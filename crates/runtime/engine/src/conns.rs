@@ -10,8 +10,8 @@
 //! - A slot that is marked dirty is in `dirty` once; an entry without the mark is stale.
 //!   The shard's list of input to come follows the same rule.
 //! - A queue that is blocked is not written to until the kernel says that there is room.
-//! - A connection that failed during a turn stays in its slot, marked and listed in
-//!   `doomed`, until the turn is over: nothing disappears under the app's hands.
+//! - A connection that is gone stays in its slot, marked and listed in
+//!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
 mod deliver;
 mod serve;
@@ -21,15 +21,13 @@ mod tests;
 mod watch;
 
 use std::io;
-use std::os::fd::OwnedFd;
 
-use throng_sys::socket;
 use throng_types::{ConnId, Frame, Now, ShardId, Slots};
 
 pub use stats::ConnStats;
 
 use crate::outbound::Outbound;
-use crate::{Accepted, Closed, Effects, Overflow, Wheel};
+use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
 
 const NO_QUEUE: u32 = u32::MAX;
 /// Queues kept for reuse; each keeps little enough for all of them to be below 2 MiB.
@@ -48,8 +46,8 @@ mod flag {
     pub(super) const ENDING: u16 = 2;
     /// Its sending side is shut; it waits for the peer.
     pub(super) const LINGERING: u16 = 4;
-    /// Listed in `doomed`.
-    pub(super) const DOOMED: u16 = 8;
+    /// Listed in `closed`.
+    pub(super) const CLOSED: u16 = 8;
     /// An outgoing connection that is not established yet.
     pub(super) const CONNECTING: u16 = 16;
     /// Input waits until the queue is shorter.
@@ -63,11 +61,11 @@ mod flag {
     /// The app does not want its input now.
     pub(super) const PAUSED: u16 = 512;
     /// Nothing new is taken for it or from it.
-    pub(super) const LEAVING: u16 = ENDING | LINGERING | DOOMED | READ_END;
+    pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END;
 }
 
-pub(crate) struct Slot<S> {
-    fd: OwnedFd,
+pub(crate) struct Slot<S, F> {
+    socket: F,
     generation: u32,
     out: u32,
     tag: u32,
@@ -75,7 +73,7 @@ pub(crate) struct Slot<S> {
     session: S,
 }
 
-impl<S> Slot<S> {
+impl<S, F> Slot<S, F> {
     const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
@@ -125,43 +123,43 @@ pub struct Delivery<'a> {
 }
 
 /// See the module's head.
-pub struct Conns<S> {
+pub struct Conns<S, K: Kernel = Linux> {
     shard: ShardId,
     limits: ConnLimits,
-    slots: Slots<Slot<S>>,
+    pub(crate) kernel: K,
+    slots: Slots<Slot<S, K::Socket>>,
     generation: u32,
     queues: Slots<Outbound>,
     pool: Vec<Outbound>,
     wheel: Wheel,
     dirty: Vec<u32>,
-    doomed: Vec<(u32, Closed)>,
+    closed: Vec<(u32, Closed)>,
     /// Those whose input is wanted again.
     resumed: Vec<u32>,
-    opening: Vec<(OwnedFd, Accepted<S>)>,
-    pub(crate) deaf_to: Vec<u8>,
-    /// The reactor's, to be asked for writability; none in tests of the table alone.
-    registry: Option<mio::Registry>,
+    opening: Vec<(K::Socket, Accepted<S>)>,
+    /// Listeners to close at the end of the turn.
+    pub(crate) closing_listeners: Vec<u8>,
     scratch: Vec<u8>,
     now: Now,
     stats: ConnStats,
 }
 
-impl<S> Conns<S> {
-    pub(crate) fn new(shard: ShardId, limits: ConnLimits) -> Self {
+impl<S, K: Kernel> Conns<S, K> {
+    pub(crate) fn new(shard: ShardId, limits: ConnLimits, kernel: K) -> Self {
         Self {
             shard,
             limits,
+            kernel,
             slots: Slots::default(),
             generation: 0,
             queues: Slots::default(),
             pool: Vec::new(),
             wheel: Wheel::default(),
             dirty: Vec::new(),
-            doomed: Vec::new(),
+            closed: Vec::new(),
             resumed: Vec::new(),
             opening: Vec::new(),
-            deaf_to: Vec::new(),
-            registry: None,
+            closing_listeners: Vec::new(),
             scratch: Vec::new(),
             now: Now::default(),
             stats: ConnStats::default(),
@@ -190,7 +188,7 @@ impl<S> Conns<S> {
     /// elsewhere.
     #[must_use]
     pub const fn slot_bytes() -> usize {
-        size_of::<Slot<S>>()
+        size_of::<Slot<S, K::Socket>>()
     }
 
     /// The id of the connection in a slot.
@@ -252,15 +250,15 @@ impl<S> Conns<S> {
         target: std::net::SocketAddr,
         accepted: Accepted<S>,
     ) -> io::Result<()> {
-        let fd = socket::connect(source, target)?;
-        self.opening.push((fd, accepted));
+        let socket = self.kernel.connect(source, target)?;
+        self.opening.push((socket, accepted));
         Ok(())
     }
 
     /// Closes a listener at the end of the turn, by its number. Connections that wait in its
     /// backlog are refused by the kernel; another process on the same port gets the next ones.
     pub fn stop_listening(&mut self, listener: u8) {
-        self.deaf_to.push(listener);
+        self.closing_listeners.push(listener);
     }
 
     /// The connection's queue, from the pool if it has none. The slot exists.
@@ -288,29 +286,29 @@ impl<S> Conns<S> {
         }
     }
 
-    /// Marks a connection as failed; it leaves its slot at the end of the turn.
-    pub(crate) fn doom(&mut self, index: u32, why: Closed) {
+    /// Marks a connection as gone, failed or ended; it leaves its slot at the end of the turn.
+    pub(crate) fn close(&mut self, index: u32, why: Closed) {
         if let Some(slot) = self
             .slots
             .get_mut(index)
-            .filter(|slot| !slot.has(flag::DOOMED))
+            .filter(|slot| !slot.has(flag::CLOSED))
         {
-            slot.flags |= flag::DOOMED;
-            self.doomed.push((index, why));
+            slot.flags |= flag::CLOSED;
+            self.closed.push((index, why));
         }
     }
 
     /// Marks a connection as failed by an error of the kernel's. It is not the news if the
     /// peer had ended its side, or everything had left and only its end was awaited.
     pub(crate) fn fail(&mut self, index: u32, error: &io::Error) {
-        let expected = |slot: &Slot<S>| {
+        let expected = |slot: &Slot<S, K::Socket>| {
             slot.has(flag::LINGERING) || slot.has(flag::READ_END) && !slot.has(flag::ENDING)
         };
         let why = match self.slots.get(index) {
             Some(slot) if expected(slot) => slot.ended_by(),
             _ => Closed::Error(error.raw_os_error().unwrap_or(0)),
         };
-        self.doom(index, why);
+        self.close(index, why);
     }
 }
 

@@ -5,63 +5,52 @@
 //! turn; its app decides what to refuse meanwhile. From outside the shards comes a
 //! bounded channel; there "full" is an error to the caller.
 
+mod wake;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Messages that a ring between two shards holds.
-const RING: usize = 4096;
+pub(crate) use wake::{Waker, post};
+
+use crate::Kernel;
+
 /// Messages from outside that may wait for a shard.
 const OUTSIDE: usize = 4096;
 
-/// Wakes a shard from its sleep, once however often it is asked.
-pub(crate) struct Bell {
-    waker: mio::Waker,
-    rung: AtomicBool,
-}
+/// A shard's way to another: the ring, and what wakes its reader.
+pub(crate) type Outgoing<M, K> = (<K as Kernel>::Sender<M>, Arc<Waker<<K as Kernel>::Wake>>);
 
-impl Bell {
-    pub(crate) const fn new(waker: mio::Waker) -> Self {
-        Self {
-            waker,
-            rung: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            // It fails only if the descriptor is invalid, which it is not while `self` lives,
-            // or its counter is full, and then the shard is awake anyway.
-            let _ = self.waker.wake();
-        }
-    }
-
-    /// To be called before the mailboxes are read: whoever writes after it rings again,
-    /// and what was written before it is visible to the reads that follow (both are swaps
-    /// of one flag, so they are ordered).
-    pub(crate) fn heard(&self) {
-        self.rung.swap(false, Ordering::AcqRel);
-    }
-}
-
-/// One shard's ends of all its mailboxes.
-pub(crate) struct Mailboxes<M> {
-    pub(crate) to: Vec<Option<(rtrb::Producer<M>, Arc<Bell>)>>,
-    pub(crate) from: Vec<Option<rtrb::Consumer<M>>>,
+/// One shard's ends of all its mailboxes. The entry for itself is empty.
+pub(crate) struct Mailboxes<M, K: Kernel> {
+    pub(crate) to: Vec<Option<Outgoing<M, K>>>,
+    pub(crate) from: Vec<Option<K::Receiver<M>>>,
     pub(crate) outside: Receiver<M>,
+    /// What others wake this shard with.
+    pub(crate) waker: Arc<Waker<K::Wake>>,
 }
 
 /// The way into a shard from outside the shards.
 pub struct Door<M> {
     sender: SyncSender<M>,
-    bell: Arc<Bell>,
+    waker: Arc<dyn WakeShard>,
+}
+
+/// A [`Waker`] of any kernel.
+trait WakeShard: Send + Sync {
+    fn wake(&self);
+}
+
+impl<W: crate::Wake> WakeShard for Waker<W> {
+    fn wake(&self) {
+        self.wake();
+    }
 }
 
 impl<M> Clone for Door<M> {
     fn clone(&self) -> Self {
         Self {
             sender: self.sender.clone(),
-            bell: self.bell.clone(),
+            waker: self.waker.clone(),
         }
     }
 }
@@ -71,7 +60,7 @@ impl<M> Door<M> {
     pub fn send(&self, mail: M) -> Result<(), M> {
         match self.sender.try_send(mail) {
             Ok(()) => {
-                self.bell.ring();
+                self.waker.wake();
                 Ok(())
             }
             Err(TrySendError::Full(mail) | TrySendError::Disconnected(mail)) => Err(mail),
@@ -80,34 +69,39 @@ impl<M> Door<M> {
 
     /// Wakes the shard, so that it looks around.
     pub fn ring(&self) {
-        self.bell.ring();
+        self.waker.wake();
     }
 }
 
-/// Mailboxes for shards that are woken by these bells, and the doors to them.
-pub(crate) fn connect<M>(bells: &[Arc<Bell>]) -> (Vec<Mailboxes<M>>, Vec<Door<M>>) {
-    let shards = bells.len();
+/// Mailboxes between shards on these kernels, which are woken by these wakers, and the doors to
+/// them.
+pub(crate) fn connect<M: Send + 'static, K: Kernel>(
+    kernels: &mut [&mut K],
+    wakers: &[Arc<Waker<K::Wake>>],
+) -> (Vec<Mailboxes<M, K>>, Vec<Door<M>>) {
+    let shards = wakers.len();
     let mut doors = Vec::new();
-    let mut boxes: Vec<Mailboxes<M>> = bells
+    let mut boxes: Vec<Mailboxes<M, K>> = wakers
         .iter()
-        .map(|bell| {
+        .map(|waker| {
             let (sender, outside) = sync_channel(OUTSIDE);
             doors.push(Door {
                 sender,
-                bell: bell.clone(),
+                waker: waker.clone(),
             });
             Mailboxes {
                 to: (0..shards).map(|_| None).collect(),
                 from: (0..shards).map(|_| None).collect(),
                 outside,
+                waker: waker.clone(),
             }
         })
         .collect();
-    for from in 0..shards {
+    for (from, kernel) in kernels.iter_mut().enumerate() {
         for to in (0..shards).filter(|&to| to != from) {
-            let (producer, consumer) = rtrb::RingBuffer::new(RING);
-            boxes[from].to[to] = Some((producer, bells[to].clone()));
-            boxes[to].from[from] = Some(consumer);
+            let (sender, receiver) = kernel.make_mailbox();
+            boxes[from].to[to] = Some((sender, wakers[to].clone()));
+            boxes[to].from[from] = Some(receiver);
         }
     }
     (boxes, doors)

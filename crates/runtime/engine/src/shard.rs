@@ -7,18 +7,14 @@
 mod arrivals;
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use mio::{Events, Poll, Token};
-use throng_sys::socket;
 use throng_types::{Millis, Now};
 
+use crate::builder::Seat;
 use crate::conns::Flushed;
-use crate::mailbox::{Bell, Mailboxes};
-use crate::seat::{BELL, LISTENER_FIRST, LISTENERS_MAX, Seat};
-use crate::{App, Closed, Conns};
+use crate::mailbox::{self, Mailboxes};
+use crate::{App, Closed, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source};
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
@@ -26,8 +22,6 @@ const READ_BYTES: usize = 64 << 10;
 const READS_PER_TURN: usize = 4;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
-/// Readiness events that one turn handles.
-const EVENTS: usize = 1024;
 
 /// What a shard's loop has done, for metrics. Only ever rises.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,96 +41,92 @@ pub struct LoopStats {
     pub last_turn_us: u64,
 }
 
-struct Listener {
+struct Listener<L> {
     /// None once the app has stopped listening.
-    fd: Option<OwnedFd>,
+    socket: Option<L>,
     /// Connections wait and are not taken yet: readiness is told once only.
     waiting: bool,
 }
 
 /// A shard at work, on its thread.
-pub(crate) struct Running<A: App> {
+pub struct Running<A: App<K>, K: Kernel = Linux> {
     app: A,
-    conns: Conns<A::Session>,
-    mail: Mailboxes<A::Mail>,
-    poll: Poll,
-    bell: Arc<Bell>,
-    listeners: Vec<Listener>,
+    conns: Conns<A::Session, K>,
+    mail: Mailboxes<A::Mail, K>,
+    listeners: Vec<Listener<K::Listener>>,
     /// Accepting is paused, and this is when it is tried again.
     accept_again_at: Option<Millis>,
     /// Connections with more input than their share of the last turn.
     unread: Vec<u32>,
+    /// The last turn left work for the next.
+    more: bool,
     /// A ring to another shard is full, or the app does not want mail: look again soon.
     mail_waits: bool,
     /// Mail from other shards was not taken in this turn.
     mail_left: bool,
     buffer: Box<[u8]>,
-    started: Instant,
+    ready: Vec<Ready>,
     stats: LoopStats,
 }
 
-impl<A: App> Running<A> {
-    pub(crate) fn new(seat: Seat<A::Mail>, app: A) -> Self {
-        let listener = |fd| Listener {
-            fd: Some(fd),
+impl<A: App<K>, K: Kernel> Running<A, K> {
+    pub(crate) fn new(seat: Seat<A::Mail, K>, app: A) -> Self {
+        let listener = |socket| Listener {
+            socket: Some(socket),
             waiting: true,
         };
+        let parts = seat.parts;
         Self {
             app,
-            conns: Conns::new(seat.shard, seat.limits),
+            conns: Conns::new(parts.shard, parts.limits, parts.kernel),
             mail: seat.mail,
-            poll: seat.poll,
-            bell: seat.bell,
-            listeners: seat.listeners.into_iter().map(listener).collect(),
+            listeners: parts.listeners.into_iter().map(listener).collect(),
             accept_again_at: None,
             unread: Vec::new(),
+            more: true,
             mail_waits: false,
             mail_left: false,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            started: seat.started,
+            ready: Vec::new(),
             stats: LoopStats::default(),
         }
     }
 
-    pub(crate) fn run(
-        mut self,
-        mut observe: impl FnMut(&A, &Conns<A::Session>, LoopStats),
-    ) -> io::Result<A> {
-        self.conns.set_registry(self.poll.registry().try_clone()?);
-        let mut events = Events::with_capacity(EVENTS);
-        let mut more = true;
-        loop {
-            let timeout = if more {
-                Some(Duration::ZERO)
-            } else {
-                self.sleep_time()
-            };
-            match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
-            let begun = Instant::now();
-            more = self.turn(&events);
-            self.stats.last_turn_us = begun.elapsed().as_micros() as u64;
-            observe(&self.app, &self.conns, self.stats);
-            if self.app.finished(&self.conns) {
-                return Ok(self.app);
-            }
-        }
+    /// The app.
+    pub const fn app(&self) -> &A {
+        &self.app
     }
 
-    fn now(&self) -> Now {
-        let mono = Millis(self.started.elapsed().as_millis() as u64);
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Now {
-            mono,
-            unix_ms: unix.as_millis() as u64,
-        }
+    /// The app, to be changed between two turns.
+    pub const fn app_mut(&mut self) -> &mut A {
+        &mut self.app
     }
 
-    fn sleep_time(&self) -> Option<Duration> {
+    /// The connections.
+    pub const fn conns(&self) -> &Conns<A::Session, K> {
+        &self.conns
+    }
+
+    /// What the loop has done.
+    pub const fn stats(&self) -> LoopStats {
+        self.stats
+    }
+
+    /// Whether the app says that it is finished.
+    pub fn finished(&self) -> bool {
+        self.app.finished(&self.conns)
+    }
+
+    /// Ends the shard; connections that are still open are closed as they are.
+    pub fn into_app(self) -> A {
+        self.app
+    }
+
+    /// How long the next turn waits if nothing is ready; without end if `None`.
+    pub fn wait_max(&self) -> Option<Duration> {
+        if self.more {
+            return Some(Duration::ZERO);
+        }
         if self.mail_waits {
             return Some(Duration::from_millis(1));
         }
@@ -147,15 +137,33 @@ impl<A: App> Running<A> {
         ];
         let next = deadlines.into_iter().flatten().min()?;
         // A fresh look at the clock: the turn that set the deadline may have been long.
-        let now_us = self.started.elapsed().as_micros() as u64;
+        let now_us = self.conns.kernel.mono_us();
         // Rounded up to the next millisecond, so that a wake-up finds the deadline passed.
         let wait_ms = (next.0 * 1000).saturating_sub(now_us).div_ceil(1000);
         Some(Duration::from_millis(wait_ms))
     }
 
-    /// One turn; true if work is left for the next.
-    fn turn(&mut self, events: &Events) -> bool {
-        let now = self.now();
+    /// Waits until there is something to do, and does it.
+    ///
+    /// # Errors
+    /// If the kernel cannot wait, which leaves nothing to run on.
+    pub fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.wait_max();
+        let mut ready = std::mem::take(&mut self.ready);
+        self.conns.kernel.wait(timeout, &mut ready)?;
+        let begun_us = self.conns.kernel.mono_us();
+        let now = Now {
+            mono: Millis(begun_us / 1000),
+            unix_ms: self.conns.kernel.unix_ms(),
+        };
+        self.more = self.work(&ready, now);
+        self.ready = ready;
+        self.stats.last_turn_us = self.conns.kernel.mono_us().saturating_sub(begun_us);
+        Ok(())
+    }
+
+    /// Handles what is ready; true if work is left for the next turn.
+    fn work(&mut self, ready: &[Ready], now: Now) -> bool {
         self.conns.set_now(now);
         self.stats.turns += 1;
         let mut flushed = Flushed::default();
@@ -165,15 +173,15 @@ impl<A: App> Running<A> {
                 self.read(index, true);
             }
         }
-        for event in events {
-            match event.token() {
-                BELL => {}
-                Token(token) if token > LISTENER_FIRST - LISTENERS_MAX => {
-                    if let Some(listener) = self.listeners.get_mut(LISTENER_FIRST - token) {
+        for event in ready {
+            match event.source {
+                Source::Mailbox => {}
+                Source::Listener(number) => {
+                    if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
                         listener.waiting = true;
                     }
                 }
-                Token(index) => self.ready(index as u32, event, &mut flushed),
+                Source::Connection(index) => self.ready(index, event, &mut flushed),
             }
         }
         let mut more = self.take_mail(now);
@@ -200,36 +208,29 @@ impl<A: App> Running<A> {
             more = true;
         }
         self.unread.extend(flushed.unread);
-        more |= self.bury(now);
+        more |= self.remove_closed(now);
         self.mail_waits = self.post_mail() || self.mail_left;
         // If the app does not want it yet, another look soon will do.
         more |= self.mail_left && self.app.wants_mail();
         more || !self.unread.is_empty()
     }
 
-    fn ready(&mut self, index: u32, event: &mio::event::Event, flushed: &mut Flushed) {
-        if self.conns.is_connecting(index) && (event.is_writable() || event.is_error()) {
+    fn ready(&mut self, index: u32, event: &Ready, flushed: &mut Flushed) {
+        if self.conns.is_connecting(index) && (event.writable || event.error) {
             self.connected(index);
         }
-        if event.is_writable() {
+        if event.writable {
             self.conns.write(index, flushed);
         }
-        if event.is_readable() || event.is_error() {
-            self.read(index, event.is_read_closed() || event.is_error());
+        if event.readable || event.error {
+            self.read(index, event.read_closed || event.error);
         }
     }
 
     fn connected(&mut self, index: u32) {
-        let error = self
-            .conns
-            .fd(index)
-            .and_then(|fd| match socket::take_error(fd) {
-                Ok(error) => error,
-                Err(error) => Some(error),
-            });
-        if let Some(error) = error {
-            self.conns
-                .doom(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
+        if let Some(error) = self.conns.connect_error(index) {
+            let number = error.raw_os_error().unwrap_or(0);
+            self.conns.close(index, Closed::Error(number));
         } else if self.conns.take_connecting(index) {
             let app = &mut self.app;
             self.conns
@@ -244,10 +245,7 @@ impl<A: App> Running<A> {
             if !self.conns.may_read(index) {
                 return;
             }
-            let Some(fd) = self.conns.fd(index) else {
-                return;
-            };
-            let count = match socket::recv(fd, &mut self.buffer) {
+            let count = match self.conns.recv(index, &mut self.buffer) {
                 Ok(0) => return self.conns.read_ended(index),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -269,9 +267,9 @@ impl<A: App> Running<A> {
     }
 
     fn take_mail(&mut self, now: Now) -> bool {
-        self.bell.heard();
+        self.mail.waker.reset();
         self.mail_left = false;
-        // The bell was heard for all of it: what is left over has nobody else to tell of it.
+        // Nobody wakes this shard again for what was there: it must look after the rest itself.
         let mut more = true;
         for _ in 0..MAIL_PER_TURN {
             let Ok(mail) = self.mail.outside.try_recv() else {
@@ -288,7 +286,7 @@ impl<A: App> Running<A> {
                 if !self.app.wants_mail() {
                     break;
                 }
-                let Ok(mail) = mailbox.pop() else { break };
+                let Some(mail) = mailbox.pop() else { break };
                 self.app.mail(Some(from), mail, &mut self.conns, now);
             }
             self.mail_left |= !mailbox.is_empty();
@@ -299,32 +297,21 @@ impl<A: App> Running<A> {
     /// Hands mail to the rings; true if some found no room and must be offered again.
     fn post_mail(&mut self) -> bool {
         let mut full = false;
-        for (to, road) in self.mail.to.iter_mut().enumerate() {
-            let Some((ring, bell)) = road else { continue };
+        for (to, outgoing) in self.mail.to.iter_mut().enumerate() {
+            let Some((ring, waker)) = outgoing else {
+                continue;
+            };
+            let app = &mut self.app;
             if ring.is_abandoned() {
                 // That shard has ended: nobody will ever make room.
-                while self.app.take_mail(to).is_some() {}
+                while app.take_mail(to).is_some() {}
                 continue;
             }
-            let mut posted = false;
-            loop {
-                // Asked once: room that the reader makes meanwhile must not hide that mail was
-                // left.
-                if ring.slots() == 0 {
-                    full = true;
-                    break;
-                }
-                let Some(mail) = self.app.take_mail(to) else {
-                    break;
-                };
-                // There is room: this thread is the only writer.
-                let pushed = ring.push(mail);
-                debug_assert!(pushed.is_ok(), "room was checked");
-                posted = true;
+            let posted = mailbox::post(ring, || app.take_mail(to));
+            if posted.any {
+                waker.wake();
             }
-            if posted {
-                bell.ring();
-            }
+            full |= posted.full;
         }
         full
     }

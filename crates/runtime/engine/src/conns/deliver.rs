@@ -1,16 +1,14 @@
 //! Deliveries on their way out: written at once where nothing waits, queued where something does.
 
 use std::io;
-use std::os::fd::AsFd;
 
-use throng_sys::socket;
 use throng_types::Frame;
 
 use super::{Conns, Delivery, NO_QUEUE, flag};
-use crate::Closed;
 use crate::outbound::Pushed;
+use crate::{Closed, Kernel};
 
-impl<S> Conns<S> {
+impl<S, K: Kernel> Conns<S, K> {
     /// Hands deliveries to the connection in a slot.
     ///
     /// If nothing waits for it, they are written at once from the shared bytes; what the
@@ -24,7 +22,7 @@ impl<S> Conns<S> {
         }
         if slot.out == NO_QUEUE && !delivery.gather {
             self.stats.writes += 1;
-            match socket::send(slot.fd.as_fd(), delivery.joined) {
+            match self.kernel.send(&slot.socket, delivery.joined) {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     if sent < delivery.joined.len() {
@@ -97,7 +95,7 @@ impl<S> Conns<S> {
         }
         if full {
             self.stats.slow += 1;
-            self.doom(index, Closed::Slow);
+            self.close(index, Closed::Slow);
         }
     }
 }

@@ -1,31 +1,30 @@
-//! What the shard's loop does with the table: inserts, reads' bookkeeping, writes, burials.
+//! What the shard's loop does with the table: inserts, reads, writes, removes.
 //!
 //! Never: decides what bytes mean; the app does, in [`Conns::act`].
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
 
-use throng_sys::socket;
 use throng_types::{Actions, ConnId, End, Millis, Now};
 
 use super::{Conns, Flushed, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
 use crate::outbound::Outbound;
-use crate::{Accepted, Closed, Effects};
+use crate::{Accepted, Closed, Effects, Kernel};
 
-impl<S> Conns<S> {
+impl<S, K: Kernel> Conns<S, K> {
     pub(crate) const fn set_now(&mut self, now: Now) {
         self.now = now;
     }
 
     pub(crate) fn insert(
         &mut self,
-        fd: OwnedFd,
+        socket: K::Socket,
         accepted: Accepted<S>,
         connecting: bool,
     ) -> ConnId {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         let index = self.slots.insert(Slot {
-            fd,
+            socket,
             generation,
             out: NO_QUEUE,
             tag: accepted.tag,
@@ -36,12 +35,22 @@ impl<S> Conns<S> {
         ConnId::new(self.shard, index, generation)
     }
 
-    pub(crate) fn take_opening(&mut self) -> Vec<(OwnedFd, Accepted<S>)> {
+    pub(crate) fn take_opening(&mut self) -> Vec<(K::Socket, Accepted<S>)> {
         std::mem::take(&mut self.opening)
     }
 
-    pub(crate) fn fd(&self, index: u32) -> Option<BorrowedFd<'_>> {
-        self.slots.get(index).map(|slot| slot.fd.as_fd())
+    /// Reads from a connection that is in the table.
+    pub(crate) fn recv(&mut self, index: u32, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.slots.get(index) {
+            Some(slot) => self.kernel.recv(&slot.socket, buffer),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// How an outgoing connection failed, if it did.
+    pub(crate) fn connect_error(&mut self, index: u32) -> Option<io::Error> {
+        let slot = self.slots.get(index)?;
+        self.kernel.take_error(&slot.socket).unwrap_or_else(Some)
     }
 
     /// Whether an outgoing connection has just been established (asked at its first writability).
@@ -65,7 +74,7 @@ impl<S> Conns<S> {
         let Some(slot) = self.slots.get_mut(index) else {
             return false;
         };
-        if slot.has(flag::DOOMED | flag::LISTED | flag::READ_END) {
+        if slot.has(flag::CLOSED | flag::LISTED | flag::READ_END) {
             return false;
         }
         if slot.has(flag::PAUSED) && !slot.has(flag::LEAVING) {
@@ -116,7 +125,7 @@ impl<S> Conns<S> {
         slot.flags |= flag::READ_END;
         let Some(queue) = self.queues.get_mut(slot.out) else {
             let why = slot.ended_by();
-            return self.doom(index, why);
+            return self.close(index, why);
         };
         queue.forget_held();
         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
@@ -149,7 +158,7 @@ impl<S> Conns<S> {
         if slot.has(flag::LEAVING) {
             // Too late for everything but haste.
             if end == Some(End::Now) {
-                self.doom(index, Closed::ByApp);
+                self.close(index, Closed::ByApp);
             }
         } else {
             if let Some(deadline) = deadline {
@@ -163,7 +172,7 @@ impl<S> Conns<S> {
             }
             match end {
                 None => {}
-                Some(End::Now) => self.doom(index, Closed::ByApp),
+                Some(End::Now) => self.close(index, Closed::ByApp),
                 Some(End::Flush) => self.end_after_flush(index),
             }
         }
@@ -180,7 +189,7 @@ impl<S> Conns<S> {
         let queue = self.queue_mut(index);
         if bytes_max < queue.bytes() {
             self.stats.slow += 1;
-            return self.doom(index, Closed::Slow);
+            return self.close(index, Closed::Slow);
         }
         queue.push_own(bytes);
         if !queue.blocked {
@@ -189,7 +198,8 @@ impl<S> Conns<S> {
     }
 
     fn hold(&mut self, index: u32, hold: bool) {
-        let held = |slot: &Slot<S>| self.queues.get(slot.out).is_some_and(Outbound::is_held);
+        let held =
+            |slot: &Slot<S, K::Socket>| self.queues.get(slot.out).is_some_and(Outbound::is_held);
         if hold || self.slots.get(index).is_some_and(held) {
             self.queue_mut(index).hold(hold);
             self.mark_dirty(index);
@@ -214,7 +224,7 @@ impl<S> Conns<S> {
         due.retain(|&index| {
             let ending = self.is_ending(index);
             if ending && let Some(why) = self.slots.get(index).map(Slot::ended_by) {
-                self.doom(index, why);
+                self.close(index, why);
             }
             !ending
         });
@@ -257,7 +267,7 @@ impl<S> Conns<S> {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::DOOMED | flag::CONNECTING) {
+        if slot.has(flag::CLOSED | flag::CONNECTING) {
             return;
         }
         let Some(queue) = self.queues.get_mut(slot.out) else {
@@ -271,8 +281,8 @@ impl<S> Conns<S> {
         while queue.may_leave() {
             self.stats.writes += 1;
             let result = queue.with_slices(|slices| match slices {
-                [one] => socket::send(slot.fd.as_fd(), one),
-                many => socket::send_vectored(slot.fd.as_fd(), many),
+                [one] => self.kernel.send(&slot.socket, one),
+                many => self.kernel.send_vectored(&slot.socket, many),
             });
             match result {
                 Ok(sent) => {
@@ -282,7 +292,7 @@ impl<S> Conns<S> {
                         self.wheel.set(index, Some(self.now.mono + LINGER_MS));
                     }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // The kernel tells once there is room: readiness is edge-triggered.
                     full = true;
                     break;
@@ -333,22 +343,22 @@ impl<S> Conns<S> {
         };
         if slot.has(flag::READ_END) {
             let why = slot.ended_by();
-            self.doom(index, why);
+            self.close(index, why);
         } else if slot.has(flag::ENDING) {
             slot.flags = (slot.flags & !flag::ENDING) | flag::LINGERING;
             self.wheel.set(index, Some(self.now.mono + LINGER_MS));
-            if socket::shutdown_write(slot.fd.as_fd()).is_err() {
-                self.doom(index, Closed::ByApp);
+            if self.kernel.shutdown_write(&slot.socket).is_err() {
+                self.close(index, Closed::ByApp);
             }
         }
     }
 
     /// Takes the connections that failed or ended out of the table.
-    pub(crate) fn take_doomed(&mut self) -> Option<(ConnId, S, u32, Closed)> {
+    pub(crate) fn take_closed(&mut self) -> Option<(ConnId, S, u32, Closed)> {
         loop {
-            let Some((index, why)) = self.doomed.pop() else {
-                if self.doomed.capacity() > LIST_KEPT {
-                    self.doomed = Vec::new();
+            let Some((index, why)) = self.closed.pop() else {
+                if self.closed.capacity() > LIST_KEPT {
+                    self.closed = Vec::new();
                 }
                 return None;
             };
@@ -359,6 +369,7 @@ impl<S> Conns<S> {
             if slot.out != NO_QUEUE {
                 self.recycle(slot.out);
             }
+            self.kernel.close(slot.socket);
             let id = ConnId::new(self.shard, index, slot.generation);
             return Some((id, slot.session, slot.tag, why));
         }

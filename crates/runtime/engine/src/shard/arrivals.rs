@@ -1,16 +1,15 @@
-//! Connections that come and go: accepting, opening, burying.
+//! Connections that come and go: accepting, opening, removing.
 //!
 //! Rule for "no descriptors": accepting pauses, says so once, is tried again twice a
-//! second and whenever a connection was buried, and never spins.
+//! second and whenever a connection was removed, and never spins.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::SocketAddr;
 
-use throng_sys::socket;
 use throng_types::Now;
 
 use super::Running;
-use crate::App;
+use crate::{App, Kernel};
 
 /// Connections that one turn accepts, all listeners together.
 const ACCEPTS_PER_TURN: usize = 256;
@@ -18,12 +17,14 @@ const ACCEPTS_PER_TURN: usize = 256;
 /// milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 500;
 
-impl<A: App> Running<A> {
+impl<A: App<K>, K: Kernel> Running<A, K> {
     pub(super) fn stop_listening(&mut self) {
-        for number in std::mem::take(&mut self.conns.deaf_to) {
+        for number in std::mem::take(&mut self.conns.closing_listeners) {
             if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
-                listener.fd = None;
                 listener.waiting = false;
+                if let Some(socket) = listener.socket.take() {
+                    self.conns.kernel.close_listener(socket);
+                }
             }
         }
     }
@@ -40,12 +41,12 @@ impl<A: App> Running<A> {
                 if !self.listeners[number].waiting {
                     break;
                 }
-                let Some(fd) = &self.listeners[number].fd else {
+                let Some(listener) = &self.listeners[number].socket else {
                     self.listeners[number].waiting = false;
                     break;
                 };
-                match socket::accept(fd.as_fd()) {
-                    Ok((fd, peer)) => self.accepted(number as u8, fd, peer, now),
+                match self.conns.kernel.accept(listener) {
+                    Ok((socket, peer)) => self.accepted(number as u8, socket, peer, now),
                     Err(error) if is_exhausted(&error) => {
                         self.accept_again_at = Some(now.mono + ACCEPT_PAUSE_MS);
                         if !paused {
@@ -66,13 +67,13 @@ impl<A: App> Running<A> {
         self.listeners.iter().any(|listener| listener.waiting)
     }
 
-    fn accepted(&mut self, listener: u8, fd: OwnedFd, peer: std::net::SocketAddr, now: Now) {
+    fn accepted(&mut self, listener: u8, socket: K::Socket, peer: SocketAddr, now: Now) {
         let Some(accepted) = self.app.accept(listener, peer, now) else {
             self.stats.refused += 1;
-            return;
+            return self.conns.kernel.close(socket);
         };
         self.stats.accepted += 1;
-        let id = self.conns.insert(fd, accepted, false);
+        let id = self.conns.insert(socket, accepted, false);
         // Its request is most likely there already: then it is served within this turn, and
         // the reactor has nothing to tell.
         self.read(id.index(), false);
@@ -80,16 +81,16 @@ impl<A: App> Running<A> {
     }
 
     pub(super) fn open_outgoing(&mut self) {
-        for (fd, accepted) in self.conns.take_opening() {
-            let id = self.conns.insert(fd, accepted, true);
+        for (socket, accepted) in self.conns.take_opening() {
+            let id = self.conns.insert(socket, accepted, true);
             self.conns.watch(id.index());
         }
     }
 
-    /// Buries connections that ended; true if accepting may go on because of it.
-    pub(super) fn bury(&mut self, now: Now) -> bool {
+    /// Takes connections that ended out of the table; true if accepting may go on because of it.
+    pub(super) fn remove_closed(&mut self, now: Now) -> bool {
         let mut freed = false;
-        while let Some((id, session, tag, why)) = self.conns.take_doomed() {
+        while let Some((id, session, tag, why)) = self.conns.take_closed() {
             self.app.closed(id, session, tag, why, now);
             freed = true;
         }

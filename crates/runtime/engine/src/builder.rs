@@ -1,0 +1,171 @@
+//! Where a shard will run: all of it that may still move between threads.
+//!
+//! Owns the kernel, the listeners and the ends of the mailboxes until the shard starts.
+//! Connections, queues and frames come into being on the shard's own thread, because
+//! they are shared there without locks and may not leave it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use throng_types::ShardId;
+
+use crate::mailbox::{self, Door, Mailboxes, Waker};
+use crate::{App, ConnLimits, Conns, Kernel, Linux, LoopStats, Running};
+
+/// The most listeners of one shard.
+const LISTENERS_MAX: usize = 16;
+
+/// What a shard on Linux is made of.
+pub struct ShardOptions {
+    /// Which shard this is.
+    pub shard: ShardId,
+    /// What it listens on, at most 16; the place in this list is the number that the app is told.
+    pub listeners: Vec<OwnedFd>,
+    /// Bounds of its connections.
+    pub limits: ConnLimits,
+    /// The start of the process, from which monotonic time counts; the same for all shards.
+    pub started: Instant,
+}
+
+/// What a shard on any kernel is made of.
+pub struct ShardParts<K: Kernel> {
+    /// Which shard this is.
+    pub shard: ShardId,
+    /// What it runs on.
+    pub kernel: K,
+    /// What it listens on, at most 16; the place in this list is the number that the app is told.
+    pub listeners: Vec<K::Listener>,
+    /// Bounds of its connections.
+    pub limits: ConnLimits,
+}
+
+/// Shards ready to run, and the doors into them, in the same order.
+pub type Made<A> = (Vec<Shard<A>>, Vec<Door<<A as App>::Mail>>);
+
+/// Makes shards that can send each other mail, and the doors into them from outside.
+///
+/// `app` is called once for each shard, in order. Apps that cannot move between threads
+/// are made where they run: see [`seats`].
+///
+/// # Errors
+/// If the kernel gives no reactor (descriptors) or a listener cannot be watched.
+pub fn shards<A: App>(
+    options: Vec<ShardOptions>,
+    mut app: impl FnMut(ShardId) -> A,
+) -> io::Result<Made<A>> {
+    let (seats, doors) = seats(options)?;
+    let shards = seats.into_iter().map(|seat| {
+        let app = app(seat.shard());
+        seat.with(app)
+    });
+    Ok((shards.collect(), doors))
+}
+
+/// Seats to put apps on, and the doors into them, in the same order.
+pub type Seats<M, K = Linux> = (Vec<Seat<M, K>>, Vec<Door<M>>);
+
+/// Makes shards on Linux without their apps, and the doors into them, in the same order.
+///
+/// A [`Seat`] can be sent to its thread, where [`Seat::with`] puts an app on it.
+///
+/// # Errors
+/// If the kernel gives no reactor (descriptors) or a listener cannot be watched;
+/// `InvalidInput` for more than 16 listeners.
+pub fn seats<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<Seats<M>> {
+    let parts = options.into_iter().map(|options| {
+        Ok(ShardParts {
+            shard: options.shard,
+            kernel: Linux::new(options.started)?,
+            listeners: options.listeners,
+            limits: options.limits,
+        })
+    });
+    seats_on(parts.collect::<io::Result<_>>()?)
+}
+
+/// Makes shards on any kernel, as [`seats`] does.
+///
+/// # Errors
+/// As [`seats`].
+pub fn seats_on<M: Send + 'static, K: Kernel>(
+    mut parts: Vec<ShardParts<K>>,
+) -> io::Result<Seats<M, K>> {
+    let wakers = parts
+        .iter_mut()
+        .map(|parts| Ok(Arc::new(Waker::new(parts.kernel.make_wake()?))))
+        .collect::<io::Result<Vec<_>>>()?;
+    let mut kernels: Vec<&mut K> = parts.iter_mut().map(|parts| &mut parts.kernel).collect();
+    let (mailboxes, doors) = mailbox::connect(&mut kernels, &wakers);
+    let seats = parts
+        .into_iter()
+        .zip(mailboxes)
+        .map(|(parts, mail)| Seat::new(parts, mail))
+        .collect::<io::Result<_>>()?;
+    Ok((seats, doors))
+}
+
+/// A shard without its app: make it anywhere, send it to the thread that shall run it.
+pub struct Seat<M, K: Kernel = Linux> {
+    pub(crate) parts: ShardParts<K>,
+    pub(crate) mail: Mailboxes<M, K>,
+}
+
+impl<M, K: Kernel> Seat<M, K> {
+    fn new(mut parts: ShardParts<K>, mail: Mailboxes<M, K>) -> io::Result<Self> {
+        if LISTENERS_MAX < parts.listeners.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        for (number, listener) in parts.listeners.iter().enumerate() {
+            parts.kernel.watch_listener(listener, number as u8)?;
+        }
+        Ok(Self { parts, mail })
+    }
+
+    /// Which shard it will be.
+    #[must_use]
+    pub const fn shard(&self) -> ShardId {
+        self.parts.shard
+    }
+
+    /// Puts an app on the seat. Call it on the shard's thread if the app cannot move between
+    /// threads.
+    pub const fn with<A: App<K, Mail = M>>(self, app: A) -> Shard<A, K> {
+        Shard { seat: self, app }
+    }
+}
+
+/// A shard that is ready to run. It may move to another thread if its app may.
+pub struct Shard<A: App<K>, K: Kernel = Linux> {
+    seat: Seat<A::Mail, K>,
+    app: A,
+}
+
+impl<A: App<K>, K: Kernel> Shard<A, K> {
+    /// Runs until the app says that it is finished; gives the app back.
+    ///
+    /// `observe` is called at the end of each turn. Connections that are still open
+    /// when it ends are closed as they are.
+    ///
+    /// # Errors
+    /// If the reactor itself fails, which leaves nothing to run on.
+    pub fn run(
+        self,
+        mut observe: impl FnMut(&A, &Conns<A::Session, K>, LoopStats),
+    ) -> io::Result<A> {
+        let mut running = self.start();
+        loop {
+            running.turn()?;
+            observe(running.app(), running.conns(), running.stats());
+            if running.finished() {
+                return Ok(running.into_app());
+            }
+        }
+    }
+
+    /// Starts it without running it: the caller takes one turn after the other.
+    pub fn start(self) -> Running<A, K> {
+        Running::new(self.seat, self.app)
+    }
+}

@@ -1,0 +1,213 @@
+//! The kernel of production: epoll by way of mio, sockets by way of `throng-sys`, mail by way of
+//! lock-free rings.
+//!
+//! Owns the shard's epoll instance. Never: decides anything; each call is one system call.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mio::unix::SourceFd;
+use mio::{Events, Poll, Token};
+use throng_sys::socket;
+
+use super::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
+
+/// Events that one wait gives.
+const EVENTS: usize = 1024;
+/// Messages that a ring between two shards holds.
+const RING: usize = 4096;
+
+const MAILBOX: Token = Token(usize::MAX);
+/// Listeners count downwards from here.
+const LISTENER_FIRST: usize = usize::MAX - 1;
+/// The last token of a listener; every smaller one is a connection's.
+const LISTENER_LAST: usize = LISTENER_FIRST - u8::MAX as usize;
+
+/// See the module's head.
+pub struct Linux {
+    poll: Poll,
+    events: Events,
+    started: Instant,
+}
+
+impl Linux {
+    /// A new epoll instance; `started` is the start of the process.
+    ///
+    /// # Errors
+    /// If there is no descriptor left.
+    pub fn new(started: Instant) -> io::Result<Self> {
+        Ok(Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(EVENTS),
+            started,
+        })
+    }
+}
+
+const fn token(source: Source) -> Token {
+    match source {
+        Source::Mailbox => MAILBOX,
+        Source::Listener(number) => Token(LISTENER_FIRST - number as usize),
+        Source::Connection(index) => Token(index as usize),
+    }
+}
+
+const fn source(token: Token) -> Source {
+    match token {
+        MAILBOX => Source::Mailbox,
+        Token(listener @ LISTENER_LAST..) => Source::Listener((LISTENER_FIRST - listener) as u8),
+        Token(index) => Source::Connection(index as u32),
+    }
+}
+
+const fn interest(interest: Interest) -> mio::Interest {
+    match interest {
+        Interest::Input => mio::Interest::READABLE,
+        Interest::InputAndRoom => mio::Interest::READABLE.add(mio::Interest::WRITABLE),
+    }
+}
+
+impl Kernel for Linux {
+    type Socket = OwnedFd;
+    type Listener = OwnedFd;
+    type Wake = mio::Waker;
+    type Sender<M> = rtrb::Producer<M>;
+    type Receiver<M> = rtrb::Consumer<M>;
+
+    fn mono_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.unwrap_or_default().as_millis() as u64
+    }
+
+    fn make_wake(&mut self) -> io::Result<mio::Waker> {
+        mio::Waker::new(self.poll.registry(), MAILBOX)
+    }
+
+    fn make_mailbox<M>(&mut self) -> (rtrb::Producer<M>, rtrb::Consumer<M>) {
+        rtrb::RingBuffer::new(RING)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        ready.clear();
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            other => other?,
+        }
+        ready.extend(self.events.iter().map(|event| Ready {
+            source: source(event.token()),
+            readable: event.is_readable(),
+            writable: event.is_writable(),
+            read_closed: event.is_read_closed(),
+            error: event.is_error(),
+        }));
+        Ok(())
+    }
+
+    fn watch_listener(&mut self, listener: &OwnedFd, number: u8) -> io::Result<()> {
+        self.poll.registry().register(
+            &mut SourceFd(&listener.as_raw_fd()),
+            token(Source::Listener(number)),
+            mio::Interest::READABLE,
+        )
+    }
+
+    fn accept(&mut self, listener: &OwnedFd) -> io::Result<(OwnedFd, SocketAddr)> {
+        socket::accept(listener.as_fd())
+    }
+
+    fn connect(&mut self, source: Option<SocketAddr>, target: SocketAddr) -> io::Result<OwnedFd> {
+        socket::connect(source, target)
+    }
+
+    fn take_error(&mut self, socket: &OwnedFd) -> io::Result<Option<io::Error>> {
+        socket::take_error(socket.as_fd())
+    }
+
+    fn watch(&mut self, socket: &OwnedFd, index: u32, wanted: Interest) -> io::Result<()> {
+        self.poll.registry().register(
+            &mut SourceFd(&socket.as_raw_fd()),
+            token(Source::Connection(index)),
+            interest(wanted),
+        )
+    }
+
+    fn watch_room(&mut self, socket: &OwnedFd, index: u32) -> io::Result<()> {
+        self.poll.registry().reregister(
+            &mut SourceFd(&socket.as_raw_fd()),
+            token(Source::Connection(index)),
+            interest(Interest::InputAndRoom),
+        )
+    }
+
+    fn recv(&mut self, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::recv(socket.as_fd(), buffer)
+    }
+
+    fn send(&mut self, socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+        socket::send(socket.as_fd(), bytes)
+    }
+
+    fn send_vectored(&mut self, socket: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(socket.as_fd(), slices)
+    }
+
+    fn shutdown_write(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        socket::shutdown_write(socket.as_fd())
+    }
+}
+
+impl Wake for mio::Waker {
+    fn wake(&self) {
+        // It fails only if the descriptor is invalid, which it is not while `self` lives, or if
+        // its counter is full, and then the shard is awake anyway.
+        let _ = Self::wake(self);
+    }
+}
+
+impl<M> MailSender<M> for rtrb::Producer<M> {
+    fn slots(&self) -> usize {
+        Self::slots(self)
+    }
+
+    fn push(&mut self, mail: M) -> Result<(), M> {
+        Self::push(self, mail).map_err(|rtrb::PushError::Full(mail)| mail)
+    }
+
+    fn is_abandoned(&self) -> bool {
+        Self::is_abandoned(self)
+    }
+}
+
+impl<M> MailReceiver<M> for rtrb::Consumer<M> {
+    fn pop(&mut self) -> Option<M> {
+        Self::pop(self).ok()
+    }
+
+    fn is_empty(&self) -> bool {
+        Self::is_empty(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_says_what_it_is_about() {
+        for of in [
+            Source::Mailbox,
+            Source::Listener(0),
+            Source::Listener(255),
+            Source::Connection(0),
+            Source::Connection(u32::MAX),
+        ] {
+            assert_eq!(source(token(of)), of);
+        }
+    }
+}
