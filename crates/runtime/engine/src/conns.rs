@@ -122,7 +122,7 @@ pub struct Delivery<'a> {
     pub gather: bool,
 }
 
-/// See the module's head.
+/// A shard's connections: their slots, deadlines and queues.
 pub struct Conns<S, K: Kernel = Linux> {
     shard: ShardId,
     limits: ConnLimits,

@@ -54,9 +54,9 @@ pub struct Ready {
 /// What to tell of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Input.
+    /// Bytes, and the end of them.
     Input,
-    /// Input, and room to write.
+    /// The same, and room to write after there was none.
     InputAndRoom,
 }
 

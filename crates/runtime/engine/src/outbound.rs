@@ -57,7 +57,7 @@ const OWN_BYTES_KEPT: usize = 1024;
 /// Slices offered to one gathered write.
 const SLICES: usize = 64;
 
-/// See the module's head.
+/// What waits for one connection, in the order in which it leaves.
 #[derive(Default)]
 pub(crate) struct Outbound {
     items: VecDeque<Item>,

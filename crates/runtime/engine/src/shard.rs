@@ -26,7 +26,7 @@ const MAIL_PER_TURN: usize = 1024;
 /// What a shard's loop has done, for metrics. Only ever rises.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoopStats {
-    /// Turns.
+    /// Turns that the loop has taken.
     pub turns: u64,
     /// Connections accepted.
     pub accepted: u64,

@@ -38,7 +38,7 @@ const UNSET: Link = Link {
 /// The furthest a deadline may be away; further ones fire there. About a year.
 const REACH_TICKS: u64 = 1 << 30;
 
-/// See the module's head.
+/// Deadlines by index, in four levels of buckets.
 pub struct Wheel {
     links: Vec<Link>,
     heads: [[u32; BUCKETS]; LEVELS],

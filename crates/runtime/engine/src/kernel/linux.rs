@@ -25,7 +25,7 @@ const LISTENER_FIRST: usize = usize::MAX - 1;
 /// The last token of a listener; every smaller one is a connection's.
 const LISTENER_LAST: usize = LISTENER_FIRST - u8::MAX as usize;
 
-/// See the module's head.
+/// Linux, as one shard sees it.
 pub struct Linux {
     poll: Poll,
     events: Events,
