@@ -31,6 +31,16 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// The next `N` bytes, at most 8 of each number: a masking key, or a handshake's.
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        for chunk in bytes.chunks_mut(8) {
+            let next = self.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&next[..chunk.len()]);
+        }
+        bytes
+    }
+
     /// A number from 0 to `bound - 1`; 0 when `bound` is 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         // Multiply and shift: the bias is below bound / 2^64, far under what a run could notice.
@@ -58,6 +68,25 @@ mod tests {
         let take = |mut rng: Rng| [rng.next_u64(), rng.next_u64()];
         assert_eq!(take(Rng::new(7)), take(Rng::new(7)));
         assert_ne!(take(Rng::for_member(7, 0)), take(Rng::for_member(7, 1)));
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_numbers() {
+        let mut rng = Rng::new(7);
+        let numbers = [rng.next_u64(), rng.next_u64()].map(u64::to_le_bytes);
+        assert_eq!(Rng::new(7).bytes::<12>(), numbers.as_flattened()[..12]);
+        assert_eq!(Rng::new(7).bytes::<0>(), [0; 0]);
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_splitmix64() {
+        // The reference implementation's first numbers for the seed 1234567.
+        let mut rng = Rng::new(1_234_567);
+        let numbers = [rng.next_u64(), rng.next_u64()];
+        assert_eq!(
+            numbers,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]
+        );
     }
 
     #[test]

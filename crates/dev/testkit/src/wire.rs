@@ -1,4 +1,7 @@
 //! HTTP by hand, so that a test can also say what no client would.
+//!
+//! It shares no code with `throng_http1` and `throng_client` on purpose: a fault in how the server
+//! writes a response must not be hidden by the same fault in what reads it.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -18,7 +18,6 @@ mod scenario;
 pub mod schedule;
 mod section;
 mod suggest;
-mod target;
 pub mod template;
 pub mod units;
 mod validate;
@@ -30,4 +29,4 @@ pub use scenario::{
 };
 pub use section::Problem;
 pub(crate) use section::line_of;
-pub use target::{Target, TargetError};
+pub use throng_client::{Target, TargetError};

@@ -26,11 +26,11 @@
 
 use toml::de::DeTable;
 
+use super::Target;
 use super::scenario::{
     Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
 };
 use super::section::{Complaints, Problem, Section};
-use super::target::Target;
 use super::validate;
 use crate::check::Check;
 use crate::ports::parse_sources;

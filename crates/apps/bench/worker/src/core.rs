@@ -70,8 +70,13 @@ impl<'s> Core<'s> {
     }
 
     /// A fresh mask for a frame of ours.
-    pub(crate) const fn mask(&mut self) -> Masking {
-        Masking::Client((self.rng.next_u64() as u32).to_ne_bytes())
+    pub(crate) fn mask(&mut self) -> Masking {
+        Masking::Client(self.mask_key())
+    }
+
+    /// A fresh key for a mask.
+    pub(crate) fn mask_key(&mut self) -> [u8; 4] {
+        self.rng.bytes()
     }
 
     /// Whether connections of this run keep their place in a stream when they leave.

@@ -5,7 +5,6 @@
 //! the publishers; the threads of all workers of a machine, and their figures added up. Workers share nothing but the script and the numbers of the last publications.
 //! Never: decides how the run goes on; orders come by mail, figures go back over a channel.
 
-mod centrifugo;
 mod clock;
 mod core;
 mod pool;

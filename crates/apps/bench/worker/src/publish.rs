@@ -12,10 +12,10 @@ mod link;
 
 use std::collections::VecDeque;
 
+use throng_client::{ResponseReader, WebSocket};
 use throng_engine::{Accepted, Conns};
-use throng_http1::BodyDecoder;
 use throng_types::ConnId;
-use throng_ws::{Decoder, Opcode};
+use throng_ws::Opcode;
 
 use crate::clock::NEVER;
 use crate::core::Core;
@@ -64,17 +64,21 @@ enum LinkState {
     Up,
 }
 
+/// How the server's bytes are understood.
+enum Reader {
+    Answers(ResponseReader),
+    Socket(WebSocket),
+}
+
 struct Link {
     state: LinkState,
     id: Option<ConnId>,
-    /// An answer as far as it has come.
-    partial: Vec<u8>,
-    /// The body of the answer at hand.
-    body: Option<BodyDecoder>,
+    /// What reads the server's bytes; there from the moment that TCP stands.
+    reader: Option<Reader>,
+    /// Of the answer at hand.
     status: u16,
     /// The server ends this connection after the answer at hand.
     closes: bool,
-    frames: Option<Decoder>,
     unanswered: VecDeque<Sent>,
     backlog: VecDeque<Sent>,
     reopen_at_us: u64,
@@ -86,11 +90,9 @@ impl Link {
         Self {
             state: LinkState::Down,
             id: None,
-            partial: Vec::new(),
-            body: None,
+            reader: None,
             status: 0,
             closes: false,
-            frames: None,
             unanswered: VecDeque::new(),
             backlog: VecDeque::new(),
             reopen_at_us: 0,

@@ -3,6 +3,8 @@
 //! Invariant: an idle connection owns nothing on the heap but its tracks, and these only when
 //! something is published. Heads and messages that arrive in part are held while they do.
 
+use throng_client::HeadReader;
+use throng_client::centrifugo::Position;
 use throng_http1::BodyDecoder;
 use throng_ws::Decoder;
 
@@ -38,7 +40,7 @@ pub(crate) enum Stage {
 /// What arrives.
 pub(crate) enum Wire {
     /// A response head, as far as it has come.
-    Head(Vec<u8>),
+    Head(HeadReader),
     /// WebSocket frames.
     Frames(Decoder),
     /// A response body, and its last bytes if they may begin a message.
@@ -100,13 +102,6 @@ impl Resume {
     }
 }
 
-/// A position in a Centrifugo channel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) epoch: String,
-    pub(crate) offset: u64,
-}
-
 /// What comes back with a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Left {
@@ -133,7 +128,7 @@ impl Subscriber {
             returning: left.returning,
             in_storm: left.in_storm,
             slow: false,
-            wire: Wire::Head(Vec::new()),
+            wire: Wire::Head(HeadReader::default()),
             tracks: left.tracks,
             resume: left.resume,
         }

@@ -16,11 +16,11 @@ mod opening;
 
 use std::ops::ControlFlow;
 
+use throng_client::centrifugo;
 use throng_engine::{Effects, Ending};
 use throng_types::ConnId;
 use throng_ws::{Event, Opcode};
 
-use crate::centrifugo;
 use crate::core::{Core, moment};
 use crate::session::{Resume, Stage, Subscriber, Wire};
 use throng_bench_measure::ConnectFailure;
@@ -264,7 +264,7 @@ impl Core<'_> {
                 subscriber.wire = Wire::Bytes(carry);
             }
             // Bytes before the request was sent are nobody's answer.
-            Wire::Head(kept) => subscriber.wire = Wire::Head(kept),
+            Wire::Head(head) => subscriber.wire = Wire::Head(head),
         }
     }
 

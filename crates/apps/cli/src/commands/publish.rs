@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
+use throng_client::BadAnswer;
 use throng_types::ChannelName;
 
 use crate::console;
@@ -119,10 +120,10 @@ fn lost(api: &Endpoint, fault: &Fault) -> Failure {
             .advise("is the server running? start it with `throng serve`")
             .advise("if its API is elsewhere, say where: --api http://HOST:PORT"),
         Fault::Resolve(_) => failure.advise("check the name behind --api"),
-        Fault::Response(_) => {
+        Fault::Answer(BadAnswer::Head(_)) => {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
-        Fault::Io(_) | Fault::Ended | Fault::Body(_) | Fault::Upgrade(_) => {
+        Fault::Io(_) | Fault::Answer(_) | Fault::Upgrade(_) => {
             failure.advise("whether the message was published is unknown")
         }
     }

@@ -2,8 +2,6 @@
 
 mod backoff;
 mod follow;
-mod frames;
-mod wire;
 
 use throng_types::ChannelName;
 
@@ -48,11 +46,8 @@ fn websocket(url: &str) -> std::result::Result<Endpoint, String> {
     let Some(rest) = url.strip_prefix("ws://") else {
         return Err("expected an address such as ws://127.0.0.1:8000/ws".to_owned());
     };
-    let mut endpoint: Endpoint = format!("http://{rest}").parse()?;
-    if endpoint.base.is_empty() {
-        "/ws".clone_into(&mut endpoint.base);
-    }
-    Ok(endpoint)
+    let endpoint: Endpoint = format!("http://{rest}").parse()?;
+    Ok(endpoint.or_path("/ws"))
 }
 
 /// Prints until the count is reached, the server says no, or nobody reads.

@@ -1,17 +1,17 @@
 //! One request and its answer, whose body may never end.
 //!
-//! Owns: the socket and the bytes between it and the decoder. Never: retries, follows redirects, or
+//! Owns: the socket, and what of the body came with the head. Never: retries, follows redirects, or
 //! judges a status.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use throng_http1::{
-    BadBody, BadResponse, BodyDecoder, Limits, ResponseBody, encode_request, parse_response,
-};
+use throng_client::{BadAnswer, ResponseEvent, ResponseReader};
+use throng_http1::{Limits, encode_request};
 use throng_ws::handshake::ResponseFault;
 
 use super::Endpoint;
@@ -46,12 +46,8 @@ pub(crate) enum Fault {
     Connect(io::Error),
     /// The connection broke.
     Io(io::Error),
-    /// It ended in the middle.
-    Ended,
-    /// The answer is not HTTP as we know it.
-    Response(BadResponse),
-    /// The answer's body is not.
-    Body(BadBody),
+    /// The answer is not HTTP as we know it, or it ended in the middle.
+    Answer(BadAnswer),
     /// It does not open the WebSocket that was asked for.
     Upgrade(ResponseFault),
 }
@@ -69,10 +65,8 @@ impl fmt::Display for Fault {
                 write!(f, "no answer within {} s", ANSWER_TIMEOUT.as_secs())
             }
             Self::Io(error) => write!(f, "the connection broke: {error}"),
-            Self::Ended => f.write_str("the server closed the connection"),
-            Self::Response(fault) => write!(f, "the answer is not HTTP as expected: {fault}"),
+            Self::Answer(fault) => fault.fmt(f),
             Self::Upgrade(fault) => write!(f, "this is no WebSocket: {fault}"),
-            Self::Body(fault) => write!(f, "the answer's body is damaged: {fault}"),
         }
     }
 }
@@ -88,8 +82,11 @@ pub(crate) struct Exchange {
     /// The field lines; a value that is not UTF-8 is empty.
     headers: Vec<(String, String)>,
     stream: TcpStream,
-    input: Vec<u8>,
-    body: BodyDecoder,
+    reader: ResponseReader,
+    /// The part of the body that came with the head.
+    early: Vec<u8>,
+    /// The body is whole.
+    done: bool,
 }
 
 impl Exchange {
@@ -99,20 +96,14 @@ impl Exchange {
     /// A [`Fault`].
     pub(crate) fn open(endpoint: &Endpoint, request: Request<'_>) -> Result<Self, Fault> {
         let mut wire = Vec::new();
+        let host = endpoint.authority();
         let Request {
             method,
             target,
             headers,
             body,
         } = request;
-        encode_request(
-            method,
-            target,
-            &endpoint.authority(),
-            headers,
-            body,
-            &mut wire,
-        );
+        encode_request(method, target, &host, headers, body, &mut wire);
         Self::send(endpoint, &wire)
     }
 
@@ -125,11 +116,11 @@ impl Exchange {
         // A server that refuses a large body may answer and close before it has read all of it,
         // so the answer counts for more than the error.
         let sent = stream.write_all(wire);
-        match Self::read_head(stream) {
-            Err(Fault::Io(_) | Fault::Ended) if sent.is_err() => Err(Fault::Io(
-                sent.err().unwrap_or_else(|| ErrorKind::Other.into()),
-            )),
-            answer => answer,
+        match (Self::read_head(stream), sent) {
+            (Err(Fault::Io(_) | Fault::Answer(BadAnswer::Ended)), Err(error)) => {
+                Err(Fault::Io(error))
+            }
+            (answer, _) => answer,
         }
     }
 
@@ -137,42 +128,43 @@ impl Exchange {
         stream
             .set_read_timeout(Some(ANSWER_TIMEOUT))
             .map_err(Fault::Io)?;
-        let mut input = Vec::new();
-        loop {
-            if let Some((response, end)) =
-                parse_response(&input, &LIMITS, false).map_err(Fault::Response)?
-            {
-                let status = response.status;
-                // The real answer follows (RFC 9110 section 15.2).
-                if (100..200).contains(&status) && status != 101 {
-                    input.drain(..end);
-                    continue;
+        let mut reader = ResponseReader::new(LIMITS);
+        let mut head = None;
+        let (mut early, mut done) = (Vec::new(), false);
+        while head.is_none() {
+            let mut bytes = [0; READ_BYTES];
+            let count = read(&mut stream, &mut bytes)?;
+            if count == 0 {
+                return Err(Fault::Answer(BadAnswer::Ended));
+            }
+            let fed = reader.feed(&bytes[..count], |event| {
+                match event {
+                    ResponseEvent::Head(response) => {
+                        let text = |value| std::str::from_utf8(value).unwrap_or_default();
+                        let fields = response
+                            .headers()
+                            .map(|(name, value)| (name.to_owned(), text(value).to_owned()));
+                        head = Some((response.status, fields.collect()));
+                    }
+                    ResponseEvent::Data(data) => early.extend_from_slice(data),
+                    ResponseEvent::End => {
+                        done = true;
+                        return ControlFlow::Break(());
+                    }
                 }
-                let text = |value| std::str::from_utf8(value).unwrap_or_default().to_owned();
-                let headers = response
-                    .headers()
-                    .map(|(name, value)| (name.to_owned(), text(value)));
-                let headers = headers.collect();
-                // What follows an upgrade is no body, but bytes until the end all the same.
-                let framing = if status == 101 {
-                    ResponseBody::UntilClose
-                } else {
-                    response.body
-                };
-                let body = BodyDecoder::for_response(framing, &LIMITS);
-                input.drain(..end);
-                return Ok(Self {
-                    status,
-                    headers,
-                    stream,
-                    input,
-                    body,
-                });
-            }
-            if read_more(&mut stream, &mut input)? == 0 {
-                return Err(Fault::Ended);
-            }
+                ControlFlow::Continue(())
+            });
+            fed.map_err(Fault::Answer)?;
         }
+        let (status, headers) = head.unwrap_or_default();
+        Ok(Self {
+            status,
+            headers,
+            stream,
+            reader,
+            early,
+            done,
+        })
     }
 
     /// The first value of a field, by its name in any case.
@@ -210,26 +202,34 @@ impl Exchange {
     /// Reads once and hands over the data of the body that came; false at its end.
     ///
     /// # Errors
-    /// A [`Fault`]; [`Fault::Ended`] if the connection ended before the body did.
+    /// A [`Fault`]; [`BadAnswer::Ended`] if the connection ended before the body did.
     pub(crate) fn read_some(&mut self, mut on_data: impl FnMut(&[u8])) -> Result<bool, Fault> {
-        if self.input.is_empty()
-            && !self.body.is_done()
-            && read_more(&mut self.stream, &mut self.input)? == 0
-        {
-            return if self.body.may_end_here() {
-                Ok(false)
-            } else {
-                Err(Fault::Ended)
-            };
+        if !self.early.is_empty() {
+            on_data(&std::mem::take(&mut self.early));
+            return Ok(!self.done);
         }
-        let mut at = 0;
-        while at < self.input.len() && !self.body.is_done() {
-            let step = self.body.feed(&self.input[at..]).map_err(Fault::Body)?;
-            on_data(step.data);
-            at += step.consumed;
+        if self.done {
+            return Ok(false);
         }
-        self.input.clear();
-        Ok(!self.body.is_done())
+        let mut bytes = [0; READ_BYTES];
+        let count = read(&mut self.stream, &mut bytes)?;
+        if count == 0 {
+            self.done = true;
+            return self.reader.end().map(|_| false).map_err(Fault::Answer);
+        }
+        let fed = self.reader.feed(&bytes[..count], |event| {
+            match event {
+                ResponseEvent::Data(data) => on_data(data),
+                ResponseEvent::End => {
+                    self.done = true;
+                    return ControlFlow::Break(());
+                }
+                ResponseEvent::Head(_) => {}
+            }
+            ControlFlow::Continue(())
+        });
+        fed.map_err(Fault::Answer)?;
+        Ok(!self.done)
     }
 
     /// The body, or its first `bytes_max` bytes.
@@ -245,7 +245,7 @@ impl Exchange {
 }
 
 fn connect(endpoint: &Endpoint) -> Result<TcpStream, Fault> {
-    let addresses = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    let addresses = endpoint.host_and_port().to_socket_addrs();
     let mut last = io::Error::from(ErrorKind::NotFound);
     for address in addresses.map_err(Fault::Resolve)? {
         match TcpStream::connect_timeout(&address, ANSWER_TIMEOUT) {
@@ -276,16 +276,11 @@ fn notice_dead_peers(stream: &TcpStream) {
 }
 
 /// How many bytes came; 0 at the end.
-fn read_more(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<usize, Fault> {
-    let mut bytes = [0; READ_BYTES];
+fn read(stream: &mut TcpStream, bytes: &mut [u8]) -> Result<usize, Fault> {
     loop {
-        match stream.read(&mut bytes) {
-            Ok(count) => {
-                input.extend_from_slice(bytes.get(..count).unwrap_or_default());
-                return Ok(count);
-            }
+        match stream.read(bytes) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(Fault::Io(error)),
+            read => return read.map_err(Fault::Io),
         }
     }
 }

@@ -3,32 +3,36 @@
 use std::fmt;
 use std::str::FromStr;
 
+use throng_client::Target;
 use throng_http1::query::encode;
 
-/// The address of a server.
+/// The address of a server. The path is what stands before our own paths: empty, or
+/// `/behind/a/proxy` without a slash at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Endpoint {
-    /// A name or an IP address, without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// What stands before our own paths: empty, or `/behind/a/proxy` without a slash at its end.
-    pub(crate) base: String,
-}
+pub(crate) struct Endpoint(Target);
 
 impl Endpoint {
     /// The value of the header `Host`.
     pub(crate) fn authority(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') {
-            format!("[{host}]:{port}")
-        } else {
-            format!("{host}:{port}")
-        }
+        self.0.authority()
+    }
+
+    /// The name or the IP address, without brackets, and the port.
+    pub(crate) fn host_and_port(&self) -> (&str, u16) {
+        (&self.0.host, self.0.port)
     }
 
     /// The target of a request for one of our paths.
     pub(crate) fn target(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
+        format!("{}{path}", self.0.path)
+    }
+
+    /// The same with this path, if it has none.
+    pub(crate) fn or_path(mut self, path: &str) -> Self {
+        if self.0.path.is_empty() {
+            path.clone_into(&mut self.0.path);
+        }
+        self
     }
 }
 
@@ -39,53 +43,30 @@ impl FromStr for Endpoint {
         let rest = match url.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err("this command does not speak TLS: use http://, inside your network or through a tunnel".to_owned());
+                return Err(
+                    "this command does not speak TLS: use http://, inside your network \
+                            or through a tunnel"
+                        .to_owned(),
+                );
             }
             Some((scheme, _)) => {
                 return Err(format!("{scheme}:// is not understood, expected http://"));
             }
             None => url,
         };
-        if rest.contains(['?', '#', '@'])
-            || rest.contains(|c: char| c.is_whitespace() || c.is_control())
-        {
-            return Err(wanted());
-        }
-        let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        let (host, port) = split_authority(authority).ok_or_else(wanted)?;
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-            base: path.trim_end_matches('/').to_owned(),
-        })
+        let target = Target::parse(&format!("http://{rest}")).ok();
+        let mut target = target
+            .filter(|_| !rest.contains('?'))
+            .ok_or("expected an address such as http://127.0.0.1:8000")?;
+        let base_bytes = target.path.trim_end_matches('/').len();
+        target.path.truncate(base_bytes);
+        Ok(Self(target))
     }
-}
-
-fn wanted() -> String {
-    "expected an address such as http://127.0.0.1:8000".to_owned()
-}
-
-/// Host and port; 80 is HTTP's (RFC 9110 section 4.2.1).
-fn split_authority(authority: &str) -> Option<(&str, u16)> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']')?;
-            (host, after)
-        }
-        None => authority
-            .find(':')
-            .map_or((authority, ""), |at| authority.split_at(at)),
-    };
-    let port = match port {
-        "" => 80,
-        port => port.strip_prefix(':')?.parse().ok()?,
-    };
-    (!host.is_empty() && port != 0).then_some((host, port))
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.base)
+        self.0.fmt(f)
     }
 }
 
@@ -110,7 +91,7 @@ mod tests {
         let got = url.parse::<Endpoint>().ok();
         let got = got
             .as_ref()
-            .map(|at| (at.host.as_str(), at.port, at.base.as_str()));
+            .map(|Endpoint(at)| (at.host.as_str(), at.port, at.path.as_str()));
         assert_eq!(got, expect, "{url}");
     }
 
@@ -143,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_address_reads_as_it_is_written() {
-        for url in ["http://127.0.0.1:8001", "http://[::1]:80/x"] {
+        for url in ["http://127.0.0.1:8001", "http://[::1]/x"] {
             assert_eq!(url.parse::<Endpoint>().unwrap().to_string(), url);
         }
     }

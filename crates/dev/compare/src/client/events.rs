@@ -1,8 +1,10 @@
 //! The body of an event stream: chunks, lines, payloads.
 //!
-//! Owns: the line that has not ended. Never: keeps more of it than a payload is long.
+//! Owns: how lines become payloads. Stricter than an event stream has to be: whatever is longer
+//! than what was published is a fault. Never: keeps more of a line than a payload is long.
 
 use anyhow::{Result, ensure};
+use throng_client::Lines;
 use throng_http1::{BodyDecoder, Limits, ResponseBody};
 
 use super::payload::PAYLOAD_BYTES;
@@ -16,7 +18,7 @@ const LINE_BYTES_MAX: usize = FIELD.len() + PAYLOAD_BYTES;
 #[derive(Debug)]
 pub(super) struct Events {
     body: BodyDecoder,
-    line: Vec<u8>,
+    lines: Lines,
 }
 
 impl Events {
@@ -27,7 +29,7 @@ impl Events {
         };
         Self {
             body: BodyDecoder::for_response(body, &endless),
-            line: Vec::new(),
+            lines: Lines::default(),
         }
     }
 
@@ -40,24 +42,12 @@ impl Events {
         while at < input.len() {
             let step = self.body.feed(&input[at..])?;
             at += step.consumed;
-            for piece in step.data.split_inclusive(|&byte| byte == b'\n') {
-                self.line.extend_from_slice(piece);
-                if let Some(line) = self.line.strip_suffix(b"\n") {
-                    if let Some(payload) = line.strip_prefix(FIELD) {
-                        take(payload);
-                    }
-                    self.line.clear();
+            self.lines.feed(step.data, LINE_BYTES_MAX, |line| {
+                if let Some(payload) = line.strip_prefix(FIELD) {
+                    take(payload);
                 }
-                ensure!(
-                    self.line.len() <= LINE_BYTES_MAX,
-                    "the server sent a line that nobody published"
-                );
-            }
+            })?;
             ensure!(!self.body.is_done(), "the server ended the stream");
-        }
-        // Thousands of streams keep a buffer only while a line is on its way.
-        if self.line.is_empty() {
-            self.line = Vec::new();
         }
         Ok(())
     }

@@ -6,11 +6,13 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use throng_http1::{BodyDecoder, Limits, parse_response};
+use throng_client::{ResponseEvent, ResponseReader};
+use throng_http1::Limits;
 
 use super::dialect::Dialect;
 
@@ -22,7 +24,7 @@ pub(super) struct Publisher {
     token: Token,
     stream: TcpStream,
     request: Vec<u8>,
-    answer: Vec<u8>,
+    answer: Answer,
     state: State,
 }
 
@@ -49,7 +51,7 @@ impl Publisher {
             token,
             stream: connect(address, registry, token)?,
             request: Vec::new(),
-            answer: Vec::new(),
+            answer: Answer::default(),
             state: State::Connecting,
         })
     }
@@ -115,21 +117,21 @@ impl Publisher {
                     ended = true;
                     break;
                 }
-                Ok(bytes) => self.answer.extend_from_slice(&buffer[..bytes]),
+                Ok(bytes) => self.answer.feed(&buffer[..bytes])?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("a publishing connection broke"),
             }
         }
-        let Some(answer) = Answer::read(&self.answer)? else {
+        if self.answer.whole == 0 {
             ensure!(!ended, "the server closed a publishing connection");
             return Ok(());
-        };
+        }
+        let mut answer = std::mem::take(&mut self.answer);
         ensure!(
-            self.state == State::Waiting && answer.bytes == self.answer.len(),
+            self.state == State::Waiting && answer.is_alone(),
             "the server answered more than it was asked"
         );
-        self.answer.clear();
         self.state = if answer.keeps_connection && !ended {
             State::Idle
         } else {
@@ -146,43 +148,54 @@ fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<Tcp
     Ok(stream)
 }
 
-/// What the server said to a publication that it took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the server says to a publication.
+#[derive(Debug)]
 struct Answer {
-    bytes: usize,
+    reader: ResponseReader,
+    /// Responses that came to their end.
+    whole: u32,
     keeps_connection: bool,
 }
 
+impl Default for Answer {
+    fn default() -> Self {
+        Self {
+            reader: ResponseReader::new(Limits::default()),
+            whole: 0,
+            keeps_connection: false,
+        }
+    }
+}
+
 impl Answer {
-    /// None until it is whole.
+    /// Takes what came.
     ///
     /// # Errors
     /// If the publication was refused.
-    fn read(answer: &[u8]) -> Result<Option<Self>> {
-        let limits = Limits::default();
-        let Some((response, head_bytes)) = parse_response(answer, &limits, false)? else {
-            return Ok(None);
-        };
-        ensure!(
-            (200..300).contains(&response.status),
-            "the server answered {} to a publication",
-            response.status
-        );
-        let keeps_connection = response.keep_alive();
-        let mut body = BodyDecoder::for_response(response.body, &limits);
-        let mut at = head_bytes;
-        while !body.is_done() {
-            let step = body.feed(&answer[at..])?;
-            if step.consumed == 0 {
-                return Ok(None);
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut refused = None;
+        self.reader.feed(bytes, |event| {
+            match event {
+                ResponseEvent::Head(response) => {
+                    self.keeps_connection = response.keep_alive();
+                    if !matches!(response.status, 200..=299) {
+                        refused = Some(response.status);
+                    }
+                }
+                ResponseEvent::Data(_) => {}
+                ResponseEvent::End => self.whole += 1,
             }
-            at += step.consumed;
+            ControlFlow::Continue(())
+        })?;
+        match refused {
+            Some(status) => bail!("the server answered {status} to a publication"),
+            None => Ok(()),
         }
-        let answer = Self {
-            bytes: at,
-            keeps_connection,
-        };
-        Ok(Some(answer))
+    }
+
+    /// Whether one response came, and nothing behind it.
+    fn is_alone(&mut self) -> bool {
+        self.whole == 1 && self.reader.end() == Ok(false)
     }
 }
 
@@ -206,20 +219,28 @@ mod tests {
         ];
         for (answer, keeps_connection) in answers {
             for cut in 0..answer.len() {
-                assert_eq!(Answer::read(&answer[..cut]).unwrap(), None, "{cut}");
+                let (head, tail) = answer.split_at(cut);
+                let mut read = Answer::default();
+                read.feed(head).unwrap();
+                assert_eq!(read.whole, 0, "{cut}");
+                read.feed(tail).unwrap();
+                assert_eq!(read.keeps_connection, keeps_connection, "{cut}");
+                assert!(read.is_alone(), "{cut}");
             }
-            let whole = Answer {
-                bytes: answer.len(),
-                keeps_connection,
-            };
-            assert_eq!(Answer::read(answer).unwrap(), Some(whole));
+            let mut more = Answer::default();
+            more.feed(answer).unwrap();
+            more.feed(b"HTTP").unwrap();
+            assert!(!more.is_alone());
         }
     }
 
     #[test]
     fn a_refusal_ends_the_measurement() {
         for answer in ["HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "SMTP"] {
-            assert!(Answer::read(answer.as_bytes()).is_err(), "{answer}");
+            assert!(
+                Answer::default().feed(answer.as_bytes()).is_err(),
+                "{answer}"
+            );
         }
     }
 }

@@ -4,13 +4,13 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use throng_client::{HeadReader, WebSocket};
 use throng_http1::encode_request;
-use throng_ws::{Decoder, Event, Limits, Role, handshake};
+use throng_ws::{Event, Limits};
 
 use super::dialect::Dialect;
 use super::events::Events;
@@ -29,23 +29,23 @@ const LIMITS: Limits = Limits {
 #[derive(Debug)]
 pub(super) struct Subscriber {
     stream: TcpStream,
-    dialect: Dialect,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// What will be sent once the socket is connected.
-    Connecting(Vec<u8>),
-    /// What has come of the answer.
-    Shaking(Vec<u8>),
+    /// What will be sent once the socket is connected, and what reads the answer.
+    Connecting(Vec<u8>, Reader),
+    /// The request is sent.
     Open(Reader),
 }
 
-/// What comes after the answer's head.
+/// What reads the server's bytes.
 #[derive(Debug)]
 enum Reader {
-    Frames(Decoder),
+    Socket(WebSocket),
+    /// An event stream whose head has not come.
+    Head(HeadReader),
     Events(Events),
 }
 
@@ -71,20 +71,19 @@ impl Subscriber {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let mut request = Vec::new();
         let host = address.to_string();
-        match dialect {
+        let reader = match dialect {
             Dialect::WebSocket => {
-                handshake::encode_request(&host, target, KEY, &[], &mut request);
+                let socket = WebSocket::open(&host, target, KEY, &[], LIMITS, &mut request);
+                Reader::Socket(socket)
             }
             Dialect::Grip => {
                 let headers = [("Accept", "text/event-stream")];
                 encode_request("GET", target, &host, &headers, None, &mut request);
+                Reader::Head(HeadReader::default())
             }
-        }
-        Ok(Self {
-            stream,
-            dialect,
-            state: State::Connecting(request),
-        })
+        };
+        let state = State::Connecting(request, reader);
+        Ok(Self { stream, state })
     }
 
     /// Reads what there is. Answers whether the handshake came to its end in this call.
@@ -92,11 +91,12 @@ impl Subscriber {
     /// # Errors
     /// If the connection is of no use any more.
     pub(super) fn on_ready(&mut self, desk: &mut Desk<'_>) -> Result<bool> {
-        if let State::Connecting(request) = &self.state {
+        if let State::Connecting(request, reader) = &mut self.state {
             if !send_request(&mut self.stream, request)? {
                 return Ok(false);
             }
-            self.state = State::Shaking(Vec::new());
+            let reader = std::mem::replace(reader, Reader::Head(HeadReader::default()));
+            self.state = State::Open(reader);
         }
         let was_open = self.is_open();
         loop {
@@ -117,7 +117,11 @@ impl Subscriber {
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        match &self.state {
+            State::Open(Reader::Socket(socket)) => socket.is_open(),
+            State::Open(Reader::Events(_)) => true,
+            State::Open(Reader::Head(_)) | State::Connecting(..) => false,
+        }
     }
 
     /// Takes the first `bytes` of the buffer.
@@ -126,48 +130,28 @@ impl Subscriber {
         let now_ns = (desk.now_ns)();
         match &mut self.state {
             State::Open(reader) => reader.take(input, desk.tally, now_ns),
-            State::Connecting(head) | State::Shaking(head) => {
-                head.extend_from_slice(input);
-                let Some((mut reader, end)) = Reader::begin(self.dialect, head)? else {
-                    return Ok(());
-                };
-                let mut rest = head.split_off(end);
-                reader.take(&mut rest, desk.tally, now_ns)?;
-                self.state = State::Open(reader);
-                Ok(())
-            }
+            State::Connecting(..) => Ok(()),
         }
     }
 }
 
 impl Reader {
-    /// Reads the answer's head, and says how long it is. None while it is not whole.
-    ///
-    /// # Errors
-    /// If it opens nothing.
-    fn begin(dialect: Dialect, head: &[u8]) -> Result<Option<(Self, usize)>> {
-        let limits = throng_http1::Limits::default();
-        let Some((response, end)) = throng_http1::parse_response(head, &limits, false)? else {
-            return Ok(None);
-        };
-        let reader = match dialect {
-            Dialect::WebSocket => {
-                handshake::check_response(response.status, |name| response.header(name), KEY)?;
-                Self::Frames(Decoder::new(Role::Client))
-            }
-            Dialect::Grip => {
-                let status = response.status;
-                ensure!(status == 200, "the stream was answered with {status}");
-                Self::Events(Events::new(response.body))
-            }
-        };
-        Ok(Some((reader, end)))
-    }
-
     fn take(&mut self, input: &mut [u8], tally: &mut Tally, now_ns: u64) -> Result<()> {
         match self {
-            Self::Frames(decoder) => take_frames(decoder, input, tally, now_ns),
+            Self::Socket(socket) => take_frames(socket, input, tally, now_ns),
             Self::Events(events) => events.feed(input, |data| tally.on_message(data, now_ns)),
+            Self::Head(head) => {
+                let limits = throng_http1::Limits::default();
+                let found = head.feed(input, &limits, |head| (head.status, head.body))?;
+                let Some(((status, body), mut rest)) = found else {
+                    return Ok(());
+                };
+                ensure!(status == 200, "the stream was answered with {status}");
+                let mut events = Events::new(body);
+                events.feed(rest.as_mut(), |data| tally.on_message(data, now_ns))?;
+                *self = Self::Events(events);
+                Ok(())
+            }
         }
     }
 }
@@ -193,21 +177,24 @@ fn send_request(stream: &mut TcpStream, request: &[u8]) -> Result<bool> {
 }
 
 fn take_frames(
-    decoder: &mut Decoder,
+    socket: &mut WebSocket,
     input: &mut [u8],
     tally: &mut Tally,
     now_ns: u64,
 ) -> Result<()> {
     let mut closed = None;
-    decoder.feed(input, &LIMITS, |event| {
-        match event {
+    // Servers are told to ping rarely enough not to need an answer.
+    let mut answers = Vec::new();
+    socket.feed(
+        input,
+        || [0; 4],
+        &mut answers,
+        |event| match event {
             Event::Message { data, .. } => tally.on_message(data, now_ns),
             Event::Close(frame) => closed = Some(frame.map(|frame| frame.code)),
-            // Servers are told to ping rarely enough not to need an answer.
             Event::Ping(_) | Event::Pong(_) => {}
-        }
-        ControlFlow::Continue(())
-    })?;
+        },
+    )?;
     match closed {
         None => Ok(()),
         Some(Some(code)) => bail!("the server closed the WebSocket with code {code}"),

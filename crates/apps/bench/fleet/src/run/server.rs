@@ -6,7 +6,11 @@
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+
+use throng_client::{ResponseEvent, ResponseReader};
+use throng_http1::Limits;
 
 use throng_bench_measure::ServerSample;
 use throng_bench_plan::Target;
@@ -31,7 +35,11 @@ const CONNECTION_METRICS: [&str; 4] = [
     "connections",
 ];
 const METRICS_WITHIN: Duration = Duration::from_millis(500);
-const METRICS_BYTES_MAX: u64 = 4 << 20;
+const METRICS_LIMITS: Limits = Limits {
+    head_bytes_max: 32 << 10,
+    headers_max: 100,
+    body_bytes_max: 4 << 20,
+};
 
 /// See the module's head.
 pub(crate) struct ServerWatch {
@@ -184,16 +192,26 @@ fn connections_of(metrics: &Target) -> Option<u64> {
         .next()?;
     let mut stream = TcpStream::connect_timeout(&address, METRICS_WITHIN).ok()?;
     stream.set_read_timeout(Some(METRICS_WITHIN)).ok()?;
-    let request = format!(
-        "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-        metrics.path,
-        metrics.authority()
-    );
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = Vec::new();
-    // An answer that is cut by the timeout still has its first lines.
-    let _ = stream.take(METRICS_BYTES_MAX).read_to_end(&mut answer);
-    connections_in(&String::from_utf8_lossy(&answer))
+    let mut request = Vec::new();
+    let (host, close) = (metrics.authority(), [("Connection", "close")]);
+    throng_http1::encode_request("GET", &metrics.path, &host, &close, None, &mut request);
+    stream.write_all(&request).ok()?;
+    let mut reader = ResponseReader::new(METRICS_LIMITS);
+    let (mut page, mut ended) = (Vec::new(), false);
+    let mut bytes = [0; 16 << 10];
+    while !ended && let Ok(count @ 1..) = stream.read(&mut bytes) {
+        let fed = reader.feed(&bytes[..count], |event| {
+            match event {
+                ResponseEvent::Head(_) => {}
+                ResponseEvent::Data(data) => page.extend_from_slice(data),
+                ResponseEvent::End => ended = true,
+            }
+            ControlFlow::Continue(())
+        });
+        fed.ok()?;
+    }
+    // A page that is cut by the timeout still has its first lines.
+    connections_in(&String::from_utf8_lossy(&page))
 }
 
 /// The sum over all labels of the first metric that is known to count connections.

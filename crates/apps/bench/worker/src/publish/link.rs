@@ -1,11 +1,14 @@
 //! A publisher's kept connection: how it is opened, what the server answers on it, how it ends.
 
-use throng_engine::{Closed, Effects, Ending};
-use throng_http1::{BodyDecoder, Limits, parse_response};
-use throng_types::ConnId;
-use throng_ws::{Decoder, Opcode, Role, handshake};
+use std::ops::ControlFlow;
 
-use super::{Link, LinkState, Publishers, REOPEN_AFTER_US};
+use throng_client::{ResponseEvent, ResponseReader, WebSocket};
+use throng_engine::{Closed, Effects, Ending};
+use throng_http1::Limits;
+use throng_types::ConnId;
+use throng_ws::{Event, Opcode};
+
+use super::{Link, LinkState, Publishers, REOPEN_AFTER_US, Reader};
 use crate::core::Core;
 use crate::script::PublishForm;
 use throng_bench_plan::template::Values;
@@ -32,8 +35,6 @@ impl Publishers<'_> {
             return fx.end(Ending::Now);
         };
         link.id = Some(id);
-        link.partial.clear();
-        link.body = None;
         link.closes = false;
         if matches!(self.form.form, PublishForm::WebSocket { .. }) {
             link.state = LinkState::Handshake;
@@ -44,8 +45,12 @@ impl Publishers<'_> {
             };
             let path = self.form.goal.path.render_to_string(&values, &mut rng);
             let host = &self.form.goal.authority;
-            handshake::encode_request(host, &path, key_of(number), &[], fx.out);
+            // Nobody but us reads these handshakes, so the key need not be a secret.
+            let key = Rng::new(u64::from(number) ^ 0x6b65_7973).bytes();
+            let socket = WebSocket::open(host, &path, key, &[], WS_LIMITS, fx.out);
+            link.reader = Some(Reader::Socket(socket));
         } else {
+            link.reader = Some(Reader::Answers(ResponseReader::new(HTTP_LIMITS)));
             self.up(number as usize, core, fx);
         }
     }
@@ -85,151 +90,30 @@ impl Publishers<'_> {
         let Some(link) = self.links.get_mut(number) else {
             return fx.end(Ending::Now);
         };
-        match link.state {
-            LinkState::Handshake => self.handshake_bytes(number, input, core, fx),
-            _ if link.frames.is_some() => self.frame_bytes(number, input, core, fx),
-            _ => {
-                if let Err(why) = self.answer_bytes(number, input, core, fx) {
-                    core.tally
-                        .remark(format!("the answer to a publication: {why}"));
+        let fed = match &mut link.reader {
+            None => return fx.end(Ending::Now),
+            Some(Reader::Answers(_)) => link.answers(input, core, fx),
+            Some(Reader::Socket(socket)) => {
+                let mut closed = false;
+                let mask = || core.mask_key();
+                let fed = socket.feed(input, mask, fx.out, |event| {
+                    closed |= matches!(event, Event::Close(_));
+                });
+                if closed {
                     fx.end(Ending::Now);
                 }
+                fed.map_err(|fault| format!("a publisher: {fault}"))
             }
+        };
+        if let Err(why) = fed {
+            core.tally.remark(why);
+            return fx.end(Ending::Now);
         }
-    }
-
-    fn answer_bytes(
-        &mut self,
-        number: usize,
-        input: &[u8],
-        core: &mut Core<'_>,
-        fx: &mut Effects<'_>,
-    ) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(number) else {
-            return Ok(());
-        };
-        let mut joined = std::mem::take(&mut link.partial);
-        let mut rest = if joined.is_empty() {
-            input
-        } else {
-            joined.extend_from_slice(input);
-            &joined
-        };
-        loop {
-            if let Some(body) = &mut link.body {
-                let step = body.feed(rest).map_err(|fault| fault.to_string())?;
-                rest = rest.get(step.consumed..).unwrap_or_default();
-                if !body.is_done() {
-                    if rest.is_empty() {
-                        return Ok(());
-                    }
-                    continue;
-                }
-                link.body = None;
-                link.unanswered.pop_front();
-                if matches!(link.status, 200..=299) {
-                    core.tally.counters.publish_acknowledged += 1;
-                } else {
-                    core.tally.counters.publish_failed += 1;
-                    core.tally.remark(format!(
-                        "the server answered {} to a publication",
-                        link.status
-                    ));
-                }
-                if link.closes {
-                    fx.end(Ending::Now);
-                    return Ok(());
-                }
-            }
-            if rest.is_empty() {
-                return Ok(());
-            }
-            match parse_response(rest, &HTTP_LIMITS, false) {
-                Ok(None) => {
-                    link.partial = rest.to_vec();
-                    return Ok(());
-                }
-                Ok(Some((response, length))) => {
-                    rest = rest.get(length..).unwrap_or_default();
-                    if matches!(response.status, 100..=199) {
-                        continue;
-                    }
-                    link.status = response.status;
-                    link.closes = !response.keep_alive();
-                    link.body = Some(BodyDecoder::for_response(response.body, &HTTP_LIMITS));
-                }
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-    }
-
-    fn handshake_bytes(
-        &mut self,
-        number: usize,
-        input: &mut [u8],
-        core: &mut Core<'_>,
-        fx: &mut Effects<'_>,
-    ) {
-        let link = &mut self.links[number];
-        link.partial.extend_from_slice(input);
-        let mut partial = std::mem::take(&mut link.partial);
-        let length = match parse_response(&partial, &HTTP_LIMITS, false) {
-            Ok(None) => {
-                link.partial = partial;
-                return;
-            }
-            Ok(Some((response, length))) => {
-                let header = |name: &str| response.header(name);
-                match handshake::check_response(response.status, header, key_of(number as u32)) {
-                    Ok(()) => length,
-                    Err(fault) => {
-                        core.tally.remark(format!("a publisher: {fault}"));
-                        return fx.end(Ending::Now);
-                    }
-                }
-            }
-            Err(error) => {
-                core.tally
-                    .remark(format!("a publisher's handshake: {error}"));
-                return fx.end(Ending::Now);
-            }
-        };
-        link.frames = Some(Decoder::new(Role::Client));
-        self.up(number, core, fx);
-        self.frame_bytes(
-            number,
-            partial.get_mut(length..).unwrap_or_default(),
-            core,
-            fx,
-        );
-    }
-
-    fn frame_bytes(
-        &mut self,
-        number: usize,
-        input: &mut [u8],
-        core: &mut Core<'_>,
-        fx: &mut Effects<'_>,
-    ) {
-        let Some(frames) = self
-            .links
-            .get_mut(number)
-            .and_then(|link| link.frames.as_mut())
-        else {
-            return;
-        };
-        let fed = frames.feed(input, &WS_LIMITS, |event| {
-            match event {
-                throng_ws::Event::Ping(payload) => {
-                    throng_ws::encode_pong(core.mask(), payload, fx.out);
-                }
-                throng_ws::Event::Close(_) => fx.end(Ending::Now),
-                _ => {}
-            }
-            std::ops::ControlFlow::Continue(())
-        });
-        if fed.is_err() {
-            fx.end(Ending::Now);
+        let link = &self.links[number];
+        if link.state == LinkState::Handshake
+            && matches!(&link.reader, Some(Reader::Socket(socket)) if socket.is_open())
+        {
+            self.up(number, core, fx);
         }
     }
 
@@ -240,9 +124,10 @@ impl Publishers<'_> {
             return;
         };
         link.id = None;
-        link.frames = None;
         link.state = LinkState::Down;
-        if link.body.take().is_some_and(|body| body.may_end_here()) {
+        if let Some(Reader::Answers(mut reader)) = link.reader.take()
+            && reader.end() == Ok(true)
+        {
             // An answer without a length ends with its connection.
             link.unanswered.pop_front();
             core.tally.counters.publish_acknowledged += 1;
@@ -273,18 +158,48 @@ impl Publishers<'_> {
 }
 
 impl Link {
+    /// Counts what the server answers.
+    fn answers(
+        &mut self,
+        input: &[u8],
+        core: &mut Core<'_>,
+        fx: &mut Effects<'_>,
+    ) -> Result<(), String> {
+        let Some(Reader::Answers(reader)) = &mut self.reader else {
+            return Ok(());
+        };
+        let fed = reader.feed(input, |event| {
+            match event {
+                ResponseEvent::Head(response) => {
+                    self.status = response.status;
+                    self.closes = !response.keep_alive();
+                }
+                ResponseEvent::Data(_) => {}
+                ResponseEvent::End => {
+                    self.unanswered.pop_front();
+                    if matches!(self.status, 200..=299) {
+                        core.tally.counters.publish_acknowledged += 1;
+                    } else {
+                        core.tally.counters.publish_failed += 1;
+                        core.tally.remark(format!(
+                            "the server answered {} to a publication",
+                            self.status
+                        ));
+                    }
+                    if self.closes {
+                        fx.end(Ending::Now);
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        fed.map_err(|fault| format!("the answer to a publication: {fault}"))
+    }
+
     pub(super) fn back_off(&mut self, now_us: u64) {
         self.failures += 1;
         let factor = 1_u64 << self.failures.min(7).saturating_sub(1);
         self.reopen_at_us = now_us + REOPEN_AFTER_US * factor.min(100);
     }
-}
-
-/// Nobody but us reads these handshakes, so the key need not be a secret.
-fn key_of(number: u32) -> [u8; 16] {
-    let mut rng = Rng::new(u64::from(number) ^ 0x6b65_7973);
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&rng.next_u64().to_ne_bytes());
-    key[8..].copy_from_slice(&rng.next_u64().to_ne_bytes());
-    key
 }

@@ -1,13 +1,13 @@
 //! What a WebSocket's messages mean, by dialect: acknowledgements, pings, positions; and measured
 //! messages in all.
 
+use throng_client::centrifugo::{self, Position};
 use throng_engine::Effects;
 use throng_types::ConnId;
 use throng_ws::Opcode;
 
-use crate::centrifugo;
 use crate::core::Core;
-use crate::session::{Position, Stage, Subscriber};
+use crate::session::{Stage, Subscriber};
 use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::{Dialect, Transport};
 

@@ -3,7 +3,7 @@
 //! Owns: what is asked for, and under which reason an answer is refused.
 
 use throng_engine::Effects;
-use throng_http1::{BodyDecoder, Limits, Response, ResponseBody, parse_response};
+use throng_http1::{BodyDecoder, Limits, Response, ResponseBody};
 use throng_types::ConnId;
 use throng_ws::{Decoder, Role, handshake};
 
@@ -26,17 +26,6 @@ struct Request<'a> {
     host: &'a str,
     path: String,
     headers: Vec<(&'a str, String)>,
-}
-
-/// Told by a head that is whole.
-enum Head {
-    /// Not yet.
-    Partial,
-    /// A 1xx of this length, before the real answer.
-    Interim(usize),
-    /// What follows the head of this length.
-    Accepted(usize, Wire),
-    Refused(ConnectFailure),
 }
 
 impl Core<'_> {
@@ -134,14 +123,8 @@ impl Core<'_> {
     /// The key of a connection's handshake: made anew when the answer is checked, so that nobody
     /// keeps it.
     fn key_of(&self, subscriber: &Subscriber) -> [u8; 16] {
-        let mut rng = Rng::for_member(
-            self.script.scenario.seed ^ subscriber.due_us,
-            u64::from(subscriber.n),
-        );
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&rng.next_u64().to_ne_bytes());
-        key[8..].copy_from_slice(&rng.next_u64().to_ne_bytes());
-        key
+        let seed = self.script.scenario.seed ^ subscriber.due_us;
+        Rng::for_member(seed, u64::from(subscriber.n)).bytes()
     }
 
     pub(super) fn render_first(
@@ -166,56 +149,29 @@ impl Core<'_> {
         input: &mut [u8],
         fx: &mut Effects<'_>,
     ) {
-        let Wire::Head(mut kept) = std::mem::replace(&mut subscriber.wire, Wire::Bytes(None))
+        let Wire::Head(mut head) = std::mem::replace(&mut subscriber.wire, Wire::Bytes(None))
         else {
             return;
         };
-        // A head that comes in one read is parsed where it is.
-        let mut joined;
-        let mut rest: &mut [u8] = if kept.is_empty() {
-            input
-        } else {
-            kept.extend_from_slice(input);
-            joined = std::mem::take(&mut kept);
-            &mut joined
-        };
-        loop {
-            match self.judge_head(subscriber, rest) {
-                Head::Partial => {
-                    subscriber.wire = Wire::Head(rest.to_vec());
-                    return;
-                }
-                Head::Interim(length) => rest = rest.get_mut(length..).unwrap_or_default(),
-                Head::Refused(reason) => return self.fail(subscriber, reason, fx),
-                Head::Accepted(length, wire) => {
-                    subscriber.wire = wire;
-                    self.upgraded(id, subscriber, fx);
-                    let body = rest.get_mut(length..).unwrap_or_default();
-                    if !body.is_empty() {
-                        self.stream_bytes(id, subscriber, body, fx);
-                    }
-                    return;
-                }
-            }
-        }
-    }
-
-    fn judge_head(&mut self, subscriber: &Subscriber, bytes: &[u8]) -> Head {
-        let (response, length) = match parse_response(bytes, &HTTP_LIMITS, false) {
-            Ok(None) => return Head::Partial,
-            Ok(Some(found)) => found,
+        let judged = head.feed(input, &HTTP_LIMITS, |response| {
+            self.judge_response(subscriber, response)
+        });
+        match judged {
+            Ok(None) => subscriber.wire = Wire::Head(head),
             Err(error) => {
                 self.tally
                     .remark(format!("the handshake's answer: {error}"));
-                return Head::Refused(ConnectFailure::BadResponse);
+                self.fail(subscriber, ConnectFailure::BadResponse, fx);
             }
-        };
-        if matches!(response.status, 100..=199) && response.status != 101 {
-            return Head::Interim(length);
-        }
-        match self.judge_response(subscriber, &response) {
-            Ok(wire) => Head::Accepted(length, wire),
-            Err(reason) => Head::Refused(reason),
+            Ok(Some((Err(reason), _))) => self.fail(subscriber, reason, fx),
+            Ok(Some((Ok(wire), mut rest))) => {
+                subscriber.wire = wire;
+                self.upgraded(id, subscriber, fx);
+                let body = rest.as_mut();
+                if !body.is_empty() {
+                    self.stream_bytes(id, subscriber, body, fx);
+                }
+            }
         }
     }
 

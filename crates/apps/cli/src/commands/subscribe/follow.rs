@@ -6,12 +6,12 @@
 use std::io;
 use std::thread;
 
+use throng_client::{BadAnswer, Notice, Subscription, SubscriptionEvent, Transport};
 use throng_types::ChannelName;
 use throng_ws::handshake::{self, ResponseFault};
 
 use super::Args;
 use super::backoff::Backoff;
-use super::wire::{Found, Kind, News, Wire};
 use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
@@ -31,7 +31,7 @@ enum End {
 /// The state that outlives a connection.
 pub(super) struct Follower {
     args: Args,
-    wire: Wire,
+    subscription: Subscription,
     /// Publications still to print; none for no end.
     left: Option<u64>,
     connected_once: bool,
@@ -41,10 +41,10 @@ pub(super) struct Follower {
 impl Follower {
     pub(super) fn new(args: Args) -> Self {
         Self {
-            wire: Wire::new(match (&args.url, args.json) {
-                (Some(_), _) => Kind::Frames,
-                (None, true) => Kind::Lines,
-                (None, false) => Kind::Events,
+            subscription: Subscription::new(match (&args.url, args.json) {
+                (Some(_), _) => Transport::WebSocket,
+                (None, true) => Transport::Stream,
+                (None, false) => Transport::Sse,
             }),
             left: args.count,
             args,
@@ -60,7 +60,7 @@ impl Follower {
                 End::Lost(why) => {
                     let wait = self
                         .backoff
-                        .next(self.wire.retry_ms(), throng_sys::random::seed());
+                        .next(self.subscription.retry_ms(), throng_sys::random::seed());
                     console::note(&format!(
                         "{}: {why}; coming back in {:.1} s",
                         self.server(),
@@ -85,9 +85,9 @@ impl Follower {
         let resuming = self.connected_once;
         self.connected_once = true;
         self.backoff.reset();
-        if resuming && self.wire.last_event_id().is_empty() {
-            console::note(match self.wire {
-                Wire::Frames(_) => {
+        if resuming && self.subscription.last_event_id().is_empty() {
+            console::note(match self.subscription.transport() {
+                Transport::WebSocket => {
                     "connected again; what was published in between is missed, since this WebSocket does not resume"
                 }
                 _ => {
@@ -95,7 +95,7 @@ impl Follower {
                 }
             });
         }
-        self.wire.restart();
+        self.subscription.restart();
         if let Err(error) = exchange.wait_forever() {
             return Ok(End::Lost(error.to_string()));
         }
@@ -106,23 +106,23 @@ impl Follower {
     fn read(&mut self, exchange: &mut Exchange) -> Result<End> {
         loop {
             let mut turn = Turn::default();
-            let more = exchange.read_some(|data| turn.take(data, &mut self.wire, &mut self.left));
+            let (subscription, left) = (&mut self.subscription, &mut self.left);
+            let more = exchange.read_some(|data| turn.take(data, subscription, left));
             turn.printed?;
-            let answers = self.wire.answers(mask_key);
             // Whether it arrives does not matter: the next read finds out whether the connection
             // lives.
-            let _ = exchange.write(&answers);
+            let _ = exchange.write(&turn.answers);
             if self.left == Some(0) {
                 return Ok(End::Counted);
             }
             let mut end = None;
-            for news in turn.news {
-                end = self.heed(news)?.or(end);
+            for notice in turn.notices {
+                end = self.heed(notice)?.or(end);
             }
             let lost = match (turn.damage, more) {
                 (Some(damage), _) => damage,
                 (None, Ok(true)) if end.is_none() => continue,
-                (None, Ok(_)) => Fault::Ended.to_string(),
+                (None, Ok(_)) => BadAnswer::Ended.to_string(),
                 (None, Err(fault)) => fault.to_string(),
             };
             return Ok(end.unwrap_or(End::Lost(lost)));
@@ -130,25 +130,25 @@ impl Follower {
     }
 
     /// What follows from what the server said about the stream itself.
-    fn heed(&mut self, news: News) -> Result<Option<End>> {
-        let is_final = news.is_final();
-        match news {
-            News::Subscribed { .. } | News::Dropped(_) => Ok(None),
-            News::Unsubscribed(channel) => {
+    fn heed(&mut self, notice: Notice) -> Result<Option<End>> {
+        let is_final = notice.is_final();
+        match notice {
+            Notice::Subscribed { .. } | Notice::Dropped(_) => Ok(None),
+            Notice::Unsubscribed(channel) => {
                 self.args.channels.retain(|name| name.as_str() != channel);
                 if self.args.channels.is_empty() {
                     return Err(Failure::new(Exit::Refused, "no subscription is left"));
                 }
                 Ok(None)
             }
-            News::Disconnect { code, reason } if is_final => Err(Failure::new(
+            Notice::Disconnect { code, reason } if is_final => Err(Failure::new(
                 Exit::Refused,
                 format!(
                     "{} ended the connection for good: {reason} ({code})",
                     self.server()
                 ),
             )),
-            News::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
+            Notice::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
                 "the server ended the connection: {reason} ({code})"
             )))),
         }
@@ -160,24 +160,24 @@ impl Follower {
 
     fn open(&self) -> std::result::Result<Exchange, Fault> {
         let channels = self.args.channels.iter().map(ChannelName::as_str);
-        let target =
-            self.server().target(self.wire.path()) + &query(channels.map(|name| ("channel", name)));
+        let target = self.server().target(path(self.subscription.transport()))
+            + &query(channels.map(|name| ("channel", name)));
         let token = self
             .args
             .token
             .as_ref()
             .map(|token| format!("Bearer {token}"));
         let mut headers = vec![
-            ("Accept", self.wire.accept()),
+            ("Accept", accept(self.subscription.transport())),
             ("Cache-Control", "no-store"),
         ];
         if let Some(token) = &token {
             headers.push(("Authorization", token));
         }
-        if !self.wire.last_event_id().is_empty() {
-            headers.push(("Last-Event-ID", self.wire.last_event_id()));
+        if !self.subscription.last_event_id().is_empty() {
+            headers.push(("Last-Event-ID", self.subscription.last_event_id()));
         }
-        if matches!(self.wire, Wire::Frames(_)) {
+        if self.subscription.transport() == Transport::WebSocket {
             return upgraded(self.server(), &target, &headers);
         }
         Exchange::open(
@@ -194,7 +194,11 @@ impl Follower {
     /// Nothing if the answer is what was asked for.
     fn judge(&self, exchange: &mut Exchange) -> Result<Option<End>> {
         let status = exchange.status;
-        if status == self.wire.status() && self.wire.is_spoken(&exchange.media_type()) {
+        if is_stream(
+            self.subscription.transport(),
+            status,
+            &exchange.media_type(),
+        ) {
             return Ok(None);
         }
         let body = exchange.read_all(REFUSAL_BYTES_MAX).unwrap_or_default();
@@ -245,27 +249,56 @@ impl Follower {
     }
 }
 
+const fn path(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Sse => "/sse",
+        Transport::Stream => "/stream",
+        // The address has it: WebSockets are addressed by whole URLs.
+        Transport::WebSocket => "",
+    }
+}
+
+/// What the header Accept says.
+const fn accept(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Sse => "text/event-stream",
+        Transport::Stream => "application/x-ndjson, application/json",
+        Transport::WebSocket => "*/*",
+    }
+}
+
+/// Whether an answer is the stream that was asked for.
+fn is_stream(transport: Transport, status: u16, media_type: &str) -> bool {
+    match transport {
+        Transport::Sse => status == 200 && media_type == "text/event-stream",
+        Transport::Stream => {
+            status == 200 && media_type.starts_with("application/") && media_type.ends_with("json")
+        }
+        Transport::WebSocket => status == 101,
+    }
+}
+
 /// Tells on standard error what matters beside the publications.
-fn tell(news: &News) {
-    match news {
-        News::Subscribed {
+fn tell(notice: &Notice) {
+    match notice {
+        Notice::Subscribed {
             recovered: Some(true),
         } => {
             console::note("connected again, and nothing was missed");
         }
-        News::Subscribed {
+        Notice::Subscribed {
             recovered: Some(false),
         } => console::note(
             "connected again; publications were missed, since the history does not reach back so far",
         ),
-        News::Dropped(count) => console::note(&format!(
+        Notice::Dropped(count) => console::note(&format!(
             "too slow: the server dropped {count} publications on the way here"
         )),
-        News::Unsubscribed(channel) => {
+        Notice::Unsubscribed(channel) => {
             console::note(&format!("the server ended the subscription to {channel:?}"));
         }
         // The end of a connection is told with what is done about it.
-        News::Subscribed { recovered: None } | News::Disconnect { .. } => {}
+        Notice::Subscribed { recovered: None } | Notice::Disconnect { .. } => {}
     }
 }
 
@@ -295,7 +328,9 @@ fn mask_key() -> [u8; 4] {
 /// What one read brought.
 struct Turn {
     printed: io::Result<()>,
-    news: Vec<News>,
+    notices: Vec<Notice>,
+    /// What the server must be told in return.
+    answers: Vec<u8>,
     damage: Option<String>,
 }
 
@@ -303,26 +338,29 @@ impl Default for Turn {
     fn default() -> Self {
         Self {
             printed: Ok(()),
-            news: Vec::new(),
+            notices: Vec::new(),
+            answers: Vec::new(),
             damage: None,
         }
     }
 }
 
 impl Turn {
-    /// Prints publications as long as somebody reads them and more are wanted, and keeps the news.
-    fn take(&mut self, data: &[u8], wire: &mut Wire, left: &mut Option<u64>) {
-        let fed = wire.feed(data, |found| match found {
-            Found::Publication(line) if self.printed.is_ok() && *left != Some(0) => {
-                self.printed = console::print([line, b"\n"].concat());
+    /// Prints publications as long as somebody reads them and more are wanted, and keeps the
+    /// notices.
+    fn take(&mut self, data: &[u8], subscription: &mut Subscription, left: &mut Option<u64>) {
+        let (printed, notices) = (&mut self.printed, &mut self.notices);
+        let fed = subscription.feed(data, mask_key, &mut self.answers, |event| match event {
+            SubscriptionEvent::Publication(line) if printed.is_ok() && *left != Some(0) => {
+                *printed = console::print([line, b"\n"].concat());
                 if let Some(left) = left {
                     *left -= 1;
                 }
             }
-            Found::Publication(_) => {}
-            Found::News(news) => {
-                tell(&news);
-                self.news.push(news);
+            SubscriptionEvent::Publication(_) => {}
+            SubscriptionEvent::Notice(notice) => {
+                tell(&notice);
+                notices.push(notice);
             }
         });
         if let Err(damage) = fed {

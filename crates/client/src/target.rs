@@ -31,13 +31,16 @@ impl std::error::Error for TargetError {}
 
 impl Target {
     /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port`.
+    ///
+    /// # Errors
+    /// A [`TargetError`], which quotes the text.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         let refuse = |why: &str| Err(TargetError(format!("`{text}` is not a target: {why}")));
         let (scheme, rest) = match text.split_once("://") {
-            Some((scheme, rest)) => (Some(scheme), rest),
+            Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
             None => (None, text),
         };
-        let (tls, default_port) = match scheme {
+        let (tls, default_port) = match scheme.as_deref() {
             Some("ws" | "http") => (false, Some(80)),
             Some("wss" | "https") => (true, Some(443)),
             None => (false, None),
@@ -58,7 +61,9 @@ impl Target {
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return refuse("the path has a space or a control character; percent-encode it");
         }
-        let (host, port) = split_authority(authority);
+        let Some((host, port)) = split_authority(authority) else {
+            return refuse("something stands between the host's bracket and the port");
+        };
         let port = match port {
             Some(digits) => match digits.parse() {
                 Ok(port) if port > 0 => port,
@@ -111,17 +116,18 @@ impl Target {
     }
 }
 
-fn split_authority(authority: &str) -> (&str, Option<&str>) {
-    if let Some((host, after)) = authority
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    {
-        return (host, after.strip_prefix(':'));
+fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
+    let bracketed = authority.strip_prefix('[');
+    if let Some((host, after)) = bracketed.and_then(|rest| rest.split_once(']')) {
+        return match after {
+            "" => Some((host, None)),
+            after => Some((host, Some(after.strip_prefix(':')?))),
+        };
     }
-    match authority.rsplit_once(':') {
+    Some(match authority.rsplit_once(':') {
         Some((host, port)) => (host, Some(port)),
         None => (authority, None),
-    }
+    })
 }
 
 impl fmt::Display for Target {
@@ -156,7 +162,7 @@ mod tests {
             8000,
             "/ws?channel={channel}",
         );
-        check("wss://example.org", true, "example.org", 443, "/");
+        check("WSS://example.org", true, "example.org", 443, "/");
         check("http://example.org?x=1", false, "example.org", 80, "/?x=1");
         check("https://[::1]:8443/a", true, "::1", 8443, "/a");
         check("server:8007", false, "server", 8007, "/");
@@ -181,6 +187,7 @@ mod tests {
             ("ws://u@x/", "user name"),
             ("ws://x/a b", "space"),
             ("ws://x/#a", "fragment"),
+            ("ws://[::1]8001/", "bracket"),
         ] {
             let error = Target::parse(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

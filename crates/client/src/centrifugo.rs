@@ -1,23 +1,30 @@
-//! Centrifugo's client protocol as a generator needs it: the first commands, and what their replies
-//! say.
+//! Centrifugo's client protocol v2 in its JSON form: the first commands, and what replies and
+//! pushes say.
 //!
-//! Pure. Source: Centrifugo's client protocol v2 in its JSON form: objects apart by line ends, `{}`
-//! is a ping.
+//! Objects stand on lines of their own, in one frame or in several; `{}` is a ping. Never: keeps
+//! state; ids and positions are the caller's.
 
 use std::io::Write as _;
 
 use serde::Deserialize;
 
-use crate::session::Position;
+/// A place in a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Which stream; another one has other offsets.
+    pub epoch: String,
+    /// The number of the last publication.
+    pub offset: u64,
+}
 
 /// The id of the connect command; subscriptions follow from the next one on.
-pub(crate) const CONNECT_ID: u32 = 1;
+pub const CONNECT_ID: u32 = 1;
 
 /// A server's ping, and the answer to it.
-pub(crate) const PING: &[u8] = b"{}";
+pub const PING: &[u8] = b"{}";
 
 /// Appends the connect command.
-pub(crate) fn encode_connect(token: Option<&str>, out: &mut Vec<u8>) {
+pub fn encode_connect(token: Option<&str>, out: &mut Vec<u8>) {
     // Writing to a Vec does not fail.
     let _ = match token {
         Some(token) => {
@@ -32,7 +39,7 @@ pub(crate) fn encode_connect(token: Option<&str>, out: &mut Vec<u8>) {
 }
 
 /// Appends a subscribe command, which recovers from a position if there is one.
-pub(crate) fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, out: &mut Vec<u8>) {
+pub fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, out: &mut Vec<u8>) {
     let channel = serde_json::Value::from(channel);
     let _ = match from {
         Some(Position { epoch, offset }) => {
@@ -46,52 +53,65 @@ pub(crate) fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, 
     };
 }
 
-/// What a line says, as far as a generator listens.
+/// What a line says, as far as we listen.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Line {
-    pub(crate) id: u32,
-    pub(crate) error: Option<Refusal>,
-    pub(crate) connect: Option<serde::de::IgnoredAny>,
-    pub(crate) subscribe: Option<Subscribed>,
-    pub(crate) push: Option<Push>,
+pub struct Line {
+    /// The command that this answers; 0 for a push.
+    pub id: u32,
+    /// The command failed.
+    pub error: Option<Refusal>,
+    /// The connect command succeeded.
+    pub connect: Option<serde::de::IgnoredAny>,
+    /// The subscribe command succeeded.
+    pub subscribe: Option<Subscribed>,
+    /// What the server sends of its own accord.
+    pub push: Option<Push>,
 }
 
 /// An error in a reply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Refusal {
-    pub(crate) code: u32,
-    pub(crate) message: String,
+pub struct Refusal {
+    /// The kind of error.
+    pub code: u32,
+    /// In words.
+    pub message: String,
 }
 
 /// The result of a subscribe command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Subscribed {
-    pub(crate) epoch: String,
-    pub(crate) offset: u64,
-    pub(crate) recovered: bool,
+pub struct Subscribed {
+    /// The stream that the offset is of.
+    pub epoch: String,
+    /// The number of the newest publication.
+    pub offset: u64,
+    /// Whether everything that was missed follows or has come.
+    pub recovered: bool,
 }
 
 /// What the server sends by itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Push {
-    pub(crate) channel: String,
+pub struct Push {
+    /// The channel.
+    pub channel: String,
+    /// A publication.
     #[serde(rename = "pub")]
-    pub(crate) publication: Option<Publication>,
+    pub publication: Option<Publication>,
 }
 
 /// A publication, as far as its place matters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Publication {
-    pub(crate) offset: u64,
+pub struct Publication {
+    /// Its number in the stream.
+    pub offset: u64,
 }
 
 /// The lines of a frame; none for one that is not JSON.
-pub(crate) fn lines(frame: &[u8]) -> impl Iterator<Item = Option<Line>> {
+pub fn lines(frame: &[u8]) -> impl Iterator<Item = Option<Line>> {
     frame
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.is_empty())

@@ -1,0 +1,25 @@
+//! What a client does on a connection, as bytes in and events out.
+//!
+//! Owns: the address that a person writes ([`Target`]), the response to a request ([`HeadReader`],
+//! [`ResponseReader`]), the client's side of a WebSocket ([`WebSocket`]), a subscription over
+//! `/sse`, `/stream` or `/ws` ([`Subscription`]), and Centrifugo's commands and replies
+//! ([`centrifugo`]). The command line, the load generator and the comparison use it; a simulator
+//! can, since nothing here knows where bytes come from.
+//!
+//! Never: opens a socket, reads a clock, draws a number. Whoever calls hands in masking keys and
+//! handshake keys. Requests are encoded by `throng_http1::encode_request`.
+//!
+//! Invariant: what is reported does not depend on how the bytes were cut.
+
+pub mod centrifugo;
+mod lines;
+mod response;
+mod subscription;
+mod target;
+mod websocket;
+
+pub use lines::{LineTooLong, Lines};
+pub use response::{BadAnswer, Head, HeadReader, ResponseEvent, ResponseReader, Rest};
+pub use subscription::{Notice, Subscription, SubscriptionEvent, Transport};
+pub use target::{Target, TargetError};
+pub use websocket::{WebSocket, WebSocketError};

@@ -1,0 +1,314 @@
+//! The response to a request: its head, and its body as it comes.
+//!
+//! Owns: the bytes of a head that came in part. Never: keeps a byte of a body, or judges a status.
+//! Responses before the final one (1xx, RFC 9110 section 15.2) are skipped; 101 is final, since
+//! another protocol follows it.
+
+use std::ops::ControlFlow;
+
+use throng_http1::{
+    BadBody, BadResponse, BodyDecoder, Limits, Response, ResponseBody, parse_response,
+};
+
+/// What the first bytes of a response say.
+pub enum Head<'b> {
+    /// The final response, and the length of everything up to the end of its head.
+    Whole(Response<'b>, usize),
+    /// It is not whole. So many bytes belong to responses before it, and are done with.
+    Partial(usize),
+}
+
+impl<'b> Head<'b> {
+    /// Reads the head at the start of `input`.
+    ///
+    /// # Errors
+    /// A [`BadResponse`]
+    pub fn read(input: &'b [u8], limits: &Limits) -> Result<Self, BadResponse> {
+        let mut skipped = 0;
+        loop {
+            let rest = input.get(skipped..).unwrap_or_default();
+            let Some((response, length)) = parse_response(rest, limits, false)? else {
+                return Ok(Self::Partial(skipped));
+            };
+            skipped += length;
+            if !matches!(response.status, 100..=199) || response.status == 101 {
+                return Ok(Self::Whole(response, skipped));
+            }
+        }
+    }
+}
+
+/// Collects one head. Holds no memory unless a head comes in pieces.
+#[derive(Debug, Default)]
+pub struct HeadReader {
+    kept: Vec<u8>,
+}
+
+/// The bytes that came behind a head.
+#[derive(Debug)]
+pub enum Rest<'a> {
+    /// The end of what was handed in.
+    Input(&'a mut [u8]),
+    /// The end of what was kept; the number of bytes in front of it that are the head's.
+    Kept(Vec<u8>, usize),
+}
+
+impl Rest<'_> {
+    /// The bytes.
+    pub fn as_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Input(bytes) => bytes,
+            Self::Kept(bytes, head) => bytes.get_mut(*head..).unwrap_or_default(),
+        }
+    }
+}
+
+impl HeadReader {
+    /// Takes bytes. When the head is whole, hands it to `read`, and returns what that made of it
+    /// and the bytes behind it. A head that came in one piece is not copied.
+    ///
+    /// # Errors
+    /// A [`BadResponse`]; nothing more can be read then.
+    pub fn feed<'a, T>(
+        &mut self,
+        input: &'a mut [u8],
+        limits: &Limits,
+        read: impl FnOnce(&Response<'_>) -> T,
+    ) -> Result<Option<(T, Rest<'a>)>, BadResponse> {
+        if self.kept.is_empty() {
+            return Ok(match Head::read(input, limits)? {
+                Head::Whole(response, end) => {
+                    let found = read(&response);
+                    let rest = input.get_mut(end..).unwrap_or_default();
+                    Some((found, Rest::Input(rest)))
+                }
+                Head::Partial(skipped) => {
+                    let partial = input.get(skipped..).unwrap_or_default();
+                    self.kept.extend_from_slice(partial);
+                    None
+                }
+            });
+        }
+        self.kept.extend_from_slice(input);
+        let (found, end) = match Head::read(&self.kept, limits)? {
+            Head::Whole(response, end) => (read(&response), end),
+            Head::Partial(skipped) => {
+                self.kept.drain(..skipped);
+                return Ok(None);
+            }
+        };
+        Ok(Some((
+            found,
+            Rest::Kept(std::mem::take(&mut self.kept), end),
+        )))
+    }
+}
+
+/// What [`ResponseReader::feed`] found.
+#[derive(Debug)]
+pub enum ResponseEvent<'a> {
+    /// The head of a response.
+    Head(&'a Response<'a>),
+    /// The next bytes of its body, without its transfer coding; after 101 the other protocol's.
+    Data(&'a [u8]),
+    /// The response is whole.
+    End,
+}
+
+/// Why what a server sent is no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAnswer {
+    /// The head.
+    #[error("the answer is not HTTP as expected: {0}")]
+    Head(BadResponse),
+    /// The body.
+    #[error("the answer's body is damaged: {0}")]
+    Body(BadBody),
+    /// The connection ended before the response did.
+    #[error("the server closed the connection")]
+    Ended,
+}
+
+/// Reads the responses on one connection, one after the other.
+#[derive(Debug)]
+pub struct ResponseReader {
+    limits: Limits,
+    kept: Vec<u8>,
+    body: Option<BodyDecoder>,
+}
+
+impl ResponseReader {
+    /// A reader that refuses larger heads and bodies than these.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            kept: Vec::new(),
+            body: None,
+        }
+    }
+
+    /// Takes bytes. After a break, the bytes that follow are dropped; so the connection must end.
+    ///
+    /// # Errors
+    /// A [`BadAnswer`]; nothing more can be read then.
+    pub fn feed(
+        &mut self,
+        input: &[u8],
+        mut on_event: impl FnMut(ResponseEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<(), BadAnswer> {
+        let mut joined = std::mem::take(&mut self.kept);
+        let mut rest = if joined.is_empty() {
+            input
+        } else {
+            joined.extend_from_slice(input);
+            &joined
+        };
+        loop {
+            let body = if let Some(body) = &mut self.body {
+                body
+            } else if rest.is_empty() {
+                return Ok(());
+            } else {
+                match Head::read(rest, &self.limits).map_err(BadAnswer::Head)? {
+                    Head::Partial(skipped) => {
+                        let partial = rest.get(skipped..).unwrap_or_default();
+                        self.kept.extend_from_slice(partial);
+                        return Ok(());
+                    }
+                    Head::Whole(response, end) => {
+                        let flow = on_event(ResponseEvent::Head(&response));
+                        let framing = match response.status {
+                            101 => ResponseBody::UntilClose,
+                            _ => response.body,
+                        };
+                        rest = rest.get(end..).unwrap_or_default();
+                        let body = BodyDecoder::for_response(framing, &self.limits);
+                        let body = self.body.insert(body);
+                        if flow.is_break() {
+                            return Ok(());
+                        }
+                        body
+                    }
+                }
+            };
+            while !rest.is_empty() && !body.is_done() {
+                let step = body.feed(rest).map_err(BadAnswer::Body)?;
+                rest = rest.get(step.consumed..).unwrap_or_default();
+                if !step.data.is_empty() && on_event(ResponseEvent::Data(step.data)).is_break() {
+                    return Ok(());
+                }
+            }
+            if !body.is_done() {
+                return Ok(());
+            }
+            self.body = None;
+            if on_event(ResponseEvent::End).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The connection has ended. True if that ends a response whose body had no other end.
+    ///
+    /// # Errors
+    /// [`BadAnswer::Ended`] in the middle of a response.
+    pub fn end(&mut self) -> Result<bool, BadAnswer> {
+        match self.body.take() {
+            Some(body) if body.may_end_here() => Ok(true),
+            None if self.kept.is_empty() => Ok(false),
+            _ => Err(BadAnswer::Ended),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(reader: &mut ResponseReader, parts: &[&[u8]]) -> String {
+        let mut all = String::new();
+        for part in parts {
+            let fed = reader.feed(part, |event| {
+                match event {
+                    ResponseEvent::Head(response) => all += &format!("<{}>", response.status),
+                    ResponseEvent::Data(data) => all += &String::from_utf8_lossy(data),
+                    ResponseEvent::End => all.push('.'),
+                }
+                ControlFlow::Continue(())
+            });
+            if let Err(error) = fed {
+                return error.to_string();
+            }
+        }
+        all
+    }
+
+    #[track_caller]
+    fn check(wire: &str, expect: &str, end: Result<bool, BadAnswer>) {
+        for cut in 0..=wire.len() {
+            let mut reader = ResponseReader::new(Limits::default());
+            let (head, tail) = wire.as_bytes().split_at(cut);
+            assert_eq!(told(&mut reader, &[head, tail]), expect, "cut at {cut}");
+            assert_eq!(reader.end(), end, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn responses_follow_each_other() {
+        check(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi\
+             HTTP/1.1 204 No Content\r\n\r\n\
+             HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n",
+            "<200>hi.<204>.<200>abc.",
+            Ok(false),
+        );
+    }
+
+    #[test]
+    fn some_bodies_end_with_the_connection() {
+        check("HTTP/1.1 200 OK\r\n\r\nhi", "<200>hi", Ok(true));
+        let switched = "HTTP/1.1 101 Switching Protocols\r\n\r\nframes";
+        check(switched, "<101>frames", Ok(true));
+        let short = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi";
+        check(short, "<200>hi", Err(BadAnswer::Ended));
+        check("HTTP/1.1 200 O", "", Err(BadAnswer::Ended));
+        check("", "", Ok(false));
+    }
+
+    #[test]
+    fn what_is_not_http_is_refused() {
+        for wire in [
+            "SMTP ready\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nBad Name: x\r\n\r\n",
+        ] {
+            let mut reader = ResponseReader::new(Limits::default());
+            let text = told(&mut reader, &[wire.as_bytes()]);
+            assert!(text.starts_with("the answer is not HTTP"), "{wire}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_found_wherever_it_is_cut() {
+        let wire = b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\nrest";
+        for cut in 0..wire.len() - b"rest".len() {
+            let mut reader = HeadReader::default();
+            let mut bytes = wire.to_vec();
+            let (head, tail) = bytes.split_at_mut(cut);
+            let limits = Limits::default();
+            assert!(
+                reader.feed(head, &limits, |_| ()).unwrap().is_none(),
+                "cut at {cut}"
+            );
+            let (status, mut rest) = reader
+                .feed(tail, &limits, |response| response.status)
+                .unwrap()
+                .expect("the head is whole");
+            assert_eq!(
+                (status, &*rest.as_mut()),
+                (101, &b"rest"[..]),
+                "cut at {cut}"
+            );
+        }
+    }
+}
