@@ -4,9 +4,9 @@
 //! time of a check tells nothing about a key, not even its length.
 
 use std::fmt;
-use std::hint::black_box;
 
-use sha2::{Digest as _, Sha256};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN};
 
 /// What a request brought along to prove itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Credentials<'a> {
 
 /// The keys that are good. Without any, no request is.
 #[derive(Clone, Default)]
-pub struct ApiKeys(Vec<[u8; 32]>);
+pub struct ApiKeys(Vec<[u8; SHA256_OUTPUT_LEN]>);
 
 /// An empty key would let in whoever sends an empty header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,11 +56,7 @@ impl ApiKeys {
         let presented = digest(key);
         let mut found = false;
         for known in &self.0 {
-            let difference = known
-                .iter()
-                .zip(&presented)
-                .fold(0, |difference, (a, b)| black_box(difference | (a ^ b)));
-            found |= difference == 0;
+            found |= verify_slices_are_equal(known, &presented).is_ok();
         }
         found
     }
@@ -84,8 +80,11 @@ impl fmt::Debug for ApiKeys {
     }
 }
 
-fn digest(key: &str) -> [u8; 32] {
-    Sha256::digest(key).into()
+fn digest(key: &str) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut digest = [0; SHA256_OUTPUT_LEN];
+    let found = aws_lc_rs::digest::digest(&SHA256, key.as_bytes());
+    digest.copy_from_slice(found.as_ref());
+    digest
 }
 
 /// The key in `apikey KEY`; schemes are case-insensitive (RFC 9110 section 11.1).

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jsonwebtoken::DecodingKey;
-use jsonwebtoken::crypto::rust_crypto::DEFAULT_PROVIDER;
+use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
 /// The smallest RSA modulus that is accepted, in bits (RFC 7518 section 3.3).
 pub(crate) const RSA_BITS_MIN: usize = 2048;

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+    CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
@@ -46,7 +46,7 @@ impl Connectors {
 
 fn builder()
 -> tokio_rustls::rustls::ConfigBuilder<ClientConfig, tokio_rustls::rustls::WantsVerifier> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider knows the default versions")
@@ -63,7 +63,7 @@ fn checking() -> TlsConnector {
 }
 
 fn trusting() -> TlsConnector {
-    let verifier = Arc::new(Trust(ring::default_provider()));
+    let verifier = Arc::new(Trust(aws_lc_rs::default_provider()));
     let config = builder()
         .dangerous()
         .with_custom_certificate_verifier(verifier);

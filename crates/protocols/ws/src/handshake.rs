@@ -7,9 +7,9 @@
 //! without regard to case. A field that was sent several times is to be returned joined
 //! with commas (RFC 9110 section 5.3), or else its further lines are not seen.
 
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use sha1::{Digest, Sha1};
 
 /// Concatenated to the client's key (section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -258,8 +258,10 @@ pub fn check_response<'a>(
 
 /// The answer to a key (section 4.2.2, item 5.4).
 fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
-    let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX);
-    to_base64(&digest.finalize())
+    let mut digest = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    digest.update(key);
+    digest.update(KEY_SUFFIX);
+    to_base64(digest.finish().as_ref())
 }
 
 fn encode_key(key: [u8; 16]) -> [u8; 24] {
