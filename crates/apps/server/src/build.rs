@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_auth::{ApiKeys, EmptyKey, KeyConfig, KeyError, OriginError, Origins, Verifier};
-use throng_broker::{ChannelOptions, HomeOptions, Namespaces, Overflow, Retention};
+use throng_broker::{ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Overflow, Retention};
 use throng_config::{Config, SlowConsumer};
 use throng_engine::{ConnLimits, Seat, ShardOptions};
 use throng_hub::{Hub, HubOptions};
@@ -16,6 +16,7 @@ use throng_sys::{cpu, memory, random};
 use throng_types::ShardId;
 
 use crate::appwrite::{Part, Plan};
+use crate::broker::home_options;
 use crate::drain::DrainOptions;
 use crate::grip::{GripPlan, Listener};
 use crate::handle::Handle;
@@ -176,9 +177,7 @@ struct Shared {
     observatory: Arc<Observatory>,
     peers: Arc<Peers>,
     node: NodeKey,
-    nonce: u32,
-    hash_seed: u64,
-    history_bytes_max: usize,
+    home: HomeOptions,
     connections_max: usize,
     api_listener: u8,
     appwrite: Option<Plan>,
@@ -205,10 +204,12 @@ impl Shared {
             pushpin: config.grip.as_ref().map(crate::grip::metrics),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
         };
+        let namespaces = Arc::new(namespaces(config));
         Ok(Self {
             shards: shards as u8,
             limits: limits(config),
-            namespaces: Arc::new(namespaces(config)),
+            home: home_options(config, namespaces.clone(), shards),
+            namespaces,
             verifier: verifier(config)?.map(Arc::new),
             anonymous: config.anonymous_allowed(),
             origins: Arc::new(origins(config)?),
@@ -216,10 +217,6 @@ impl Shared {
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
             node: NodeKey(random::seed()),
-            // Never zero, so that no epoch of ours is the one that stands for "unknown".
-            nonce: (random::seed() as u32).max(1),
-            hash_seed: random::seed(),
-            history_bytes_max: config.limits.history_bytes_max as usize / shards,
             connections_max: per_shard(config.engine.connections_max as usize, shards),
             api_listener: config.listen.client.len() as u8,
             grip: GripPlan::new(config)?,
@@ -232,18 +229,13 @@ impl Shared {
     }
 
     fn parts(&self, shard: ShardId, room: Option<Part>) -> ShardParts {
-        let home = HomeOptions {
-            nonce: self.nonce,
-            hash_seed: self.hash_seed,
-            history_bytes_max: self.history_bytes_max,
+        let options = HubOptions {
+            subscriptions_max: GripPlan::channels_max(&self.grip, self.limits.channels_max),
+            hash_seed: self.home.hash_seed,
             namespaces: self.namespaces.clone(),
         };
-        let hub = Hub::new(HubOptions {
-            shard,
-            shards: self.shards,
-            subscriptions_max: GripPlan::channels_max(&self.grip, self.limits.channels_max),
-            home,
-        });
+        let broker = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let hub = Hub::new(options, broker);
         let desk = Desk {
             limits: self.limits.clone(),
             namespaces: self.namespaces.clone(),

@@ -6,6 +6,7 @@
 //! engine. Shards meet only through mailboxes. Nothing here parses a byte.
 
 mod appwrite;
+mod broker;
 mod build;
 mod drain;
 mod gather;

@@ -160,11 +160,7 @@ impl ShardApp {
 
     fn command(&mut self, command: Command, conns: &mut Conns<Session>, now: Now) {
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
-        let mut outlet = Outlet {
-            conns,
-            desk,
-            orders,
-        };
+        let mut outlet = Outlet::new(conns, desk, orders);
         self.parts.hub.handle(command, now, &mut outlet);
     }
 
@@ -305,11 +301,7 @@ impl App for ShardApp {
             Mail::Hub(mail) => {
                 let Some(from) = from else { return };
                 let (desk, orders) = (&self.parts.desk, &mut self.orders);
-                let mut outlet = Outlet {
-                    conns,
-                    desk,
-                    orders,
-                };
+                let mut outlet = Outlet::new(conns, desk, orders);
                 self.parts
                     .hub
                     .mail(ShardId(from as u8), mail, now, &mut outlet);
@@ -348,7 +340,10 @@ impl App for ShardApp {
         let mut more = self.grip_turn(conns, now);
         if now.mono >= self.housekeeping_at {
             self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
-            more |= self.parts.hub.expire(now, EXPIRIES_PER_TURN);
+            let (desk, orders) = (&self.parts.desk, &mut self.orders);
+            let mut outlet = Outlet::new(conns, desk, orders);
+            let hub = &mut self.parts.hub;
+            more |= hub.expire(now, EXPIRIES_PER_TURN, &mut outlet);
             self.give_memory_back(conns.len());
             self.grip_minutes(now);
             self.appwrite_tick(conns, now);
@@ -363,11 +358,7 @@ impl App for ShardApp {
         }
         more |= self.appwrite_turn(VISITS_PER_TURN, conns, now);
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
-        let mut outlet = Outlet {
-            conns,
-            desk,
-            orders,
-        };
+        let mut outlet = Outlet::new(conns, desk, orders);
         more |= self.parts.hub.fan_out(VISITS_PER_TURN, now, &mut outlet);
         more || !self.orders.is_empty()
     }

@@ -76,7 +76,19 @@ impl Sink for Outlet<'_> {
     }
 }
 
-impl Outlet<'_> {
+impl<'a> Outlet<'a> {
+    pub(crate) const fn new(
+        conns: &'a mut Conns<Session>,
+        desk: &'a Desk,
+        orders: &'a mut Vec<Order>,
+    ) -> Self {
+        Self {
+            conns,
+            desk,
+            orders,
+        }
+    }
+
     /// Delivers, and notes who takes publications whose publisher wants to know.
     fn deliver_counted(
         &mut self,

@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use throng_types::{ChannelName, Slots};
 
-/// See the module's head.
+/// Values by channel name, or by a key that is good until the channel is removed.
 pub struct ChannelMap<T> {
     values: Slots<(ChannelName, T)>,
     keys: HashTable<u32>,
@@ -83,6 +83,14 @@ impl<T> ChannelMap<T> {
     #[must_use]
     pub fn at_mut(&mut self, key: u32) -> Option<&mut T> {
         self.values.get_mut(key).map(|(_, value)| value)
+    }
+
+    /// A channel's name and value, by its key, to change the value.
+    #[must_use]
+    pub fn entry_mut(&mut self, key: u32) -> Option<(&ChannelName, &mut T)> {
+        self.values
+            .get_mut(key)
+            .map(|(name, value)| (&*name, value))
     }
 
     /// A channel's value.

@@ -1,15 +1,13 @@
-//! What a shard asks of a channel's home, and what the home answers.
+//! What a hub asks of its broker, and what the broker replies.
 //!
-//! Invariants that every carrier of these messages must keep, because recovery
-//! without gap or duplicate rests on them:
-//! - between two shards messages arrive in the order in which they were sent;
-//! - a reply and the deliveries of its channel travel on the same road.
+//! Plain values: they own what they carry, so that they can wait in a mailbox or cross a network.
+//! The rules about their order stand at the head of [`crate::Broker`]'s module.
 
 use std::sync::Arc;
 
 use throng_types::{ChannelName, Payload, Position, Publication, Publisher};
 
-/// Names a question, so that the asker knows its answer. The home only echoes it.
+/// Names a request, so that its hub knows the reply. The broker only echoes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
@@ -31,10 +29,26 @@ pub struct Draft {
     pub idempotency_key: Option<Box<str>>,
 }
 
+impl Draft {
+    /// What the publication will cost to keep, in bytes; see [`Publication::cost_bytes`].
+    #[must_use]
+    pub fn cost_bytes(&self) -> usize {
+        let publisher = self.publisher.as_deref().map_or(0, publisher_bytes);
+        let tags = self.tags.as_ref().map_or(0, |tags| tags.len());
+        size_of::<Publication>() + self.payload.bytes.len() + publisher + tags
+    }
+}
+
+fn publisher_bytes(publisher: &Publisher) -> usize {
+    let info = publisher.conn_info.as_ref().map_or(0, |info| info.len());
+    size_of::<Publisher>() + publisher.client.len() + publisher.user.len() + info
+}
+
 /// Which part of a channel's history is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryQuery {
-    /// Publications at most; `None` for all, `Some(0)` for the position alone.
+    /// Publications at most; `None` for as many as one reply may have, `Some(0)` for the position
+    /// alone. The broker has a limit of its own, so a page may be shorter.
     pub limit: Option<u32>,
     /// Only what comes after this position (before it, when reversed).
     pub since: Option<Position>,
@@ -42,49 +56,83 @@ pub struct HistoryQuery {
     pub reverse: bool,
 }
 
-/// A shard's message to a channel's home.
+/// What a hub asks of its broker.
 #[derive(Debug)]
 pub enum Request {
-    /// From now on the shard has subscribers; answer with where the stream stands.
+    /// From now on this shard has subscribers: send it what is published, and say where the
+    /// stream stands.
     Subscribe {
-        /// Echoed in the answer.
+        /// Echoed in the reply.
         ticket: Ticket,
-        /// Of which channel.
+        /// The channel.
         channel: ChannelName,
         /// Where the subscriber was, if it wants what it missed.
         since: Option<Position>,
     },
-    /// The shard's last subscriber has left. Not answered.
+    /// This shard's last subscriber has left. Has no reply.
     Leave {
-        /// Of which channel.
+        /// The channel.
         channel: ChannelName,
     },
     /// Give this a position, keep it, deliver it.
     Publish {
-        /// Echoed in the answer.
+        /// Echoed in the reply.
         ticket: Ticket,
         /// What to publish.
         draft: Draft,
     },
-    /// Read the past.
+    /// Read what was published.
     History {
-        /// Echoed in the answer.
+        /// Echoed in the reply.
         ticket: Ticket,
-        /// Of which channel.
+        /// The channel.
         channel: ChannelName,
         /// Which part.
         query: HistoryQuery,
     },
 }
 
-/// What became of a wish to resume.
+impl Request {
+    /// The channel that it is about.
+    #[must_use]
+    pub const fn channel(&self) -> &ChannelName {
+        match self {
+            Self::Subscribe { channel, .. }
+            | Self::Leave { channel }
+            | Self::History { channel, .. } => channel,
+            Self::Publish { draft, .. } => &draft.channel,
+        }
+    }
+
+    /// The reply that refuses it; none for a request without a reply.
+    #[must_use]
+    pub fn refused(self, refusal: Refusal) -> Option<Reply> {
+        Some(match self {
+            Self::Subscribe { ticket, .. } => Reply::Subscribed {
+                ticket,
+                result: Err(refusal),
+            },
+            Self::Leave { .. } => return None,
+            Self::Publish { ticket, .. } => Reply::Published {
+                ticket,
+                result: Err(refusal),
+            },
+            Self::History { ticket, .. } => Reply::History {
+                ticket,
+                result: Err(refusal),
+            },
+        })
+    }
+}
+
+/// What became of a request to recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Nobody asked.
     NotAsked,
     /// Everything after the given position, oldest first; empty when nothing was missed.
     Whole(Vec<Arc<Publication>>),
-    /// The gap could not be filled whole, so nothing of it is given.
+    /// Something is missing, or it is too much for one reply, so nothing is given.
     Lost,
 }
 
@@ -106,6 +154,17 @@ pub struct HistoryPage {
     pub publications: Vec<Arc<Publication>>,
 }
 
+/// What became of a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The position it got, in channels that keep history; for a repeated idempotency key, the
+    /// first one's.
+    pub position: Option<Position>,
+    /// How many shards it is delivered to; none for a repeated idempotency key. `None` where the
+    /// broker does not know.
+    pub shards: Option<u32>,
+}
+
 /// Why a request was not carried out. Nothing of it took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -117,7 +176,7 @@ pub enum Refusal {
     AlreadySubscribed,
     /// The connection has as many subscriptions as it may.
     ChannelLimit,
-    /// The subscription was ended before it began.
+    /// The connection unsubscribed before the reply came.
     TakenBack,
     /// The channel keeps no history.
     NotAvailable,
@@ -125,26 +184,26 @@ pub enum Refusal {
     UnrecoverablePosition,
 }
 
-/// The home's message to a shard.
+/// What a broker says to a hub.
 #[derive(Debug)]
 pub enum Reply {
     /// To [`Request::Subscribe`].
     Subscribed {
-        /// Whose answer this is.
+        /// Of the request.
         ticket: Ticket,
         /// Where the stream stands.
-        result: Subscribed,
+        result: Result<Subscribed, Refusal>,
     },
     /// To [`Request::Publish`].
     Published {
-        /// Whose answer this is.
+        /// Of the request.
         ticket: Ticket,
-        /// The position it got, in channels that keep history.
-        result: Result<Option<Position>, Refusal>,
+        /// Its position, and where it goes.
+        result: Result<Published, Refusal>,
     },
     /// To [`Request::History`].
     History {
-        /// Whose answer this is.
+        /// Of the request.
         ticket: Ticket,
         /// What was found.
         result: Result<HistoryPage, Refusal>,

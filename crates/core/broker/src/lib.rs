@@ -1,22 +1,27 @@
-//! A channel's home: who holds its stream, and how shards speak with it.
+//! Where channels live: the contract between a hub and its broker, and the broker in memory.
 //!
-//! Every channel has one home, the shard that its name hashes to. A publication
-//! from anywhere goes to the home, gets its position there and goes out to each
-//! shard that has a subscriber. This crate holds the contract ([`Request`],
-//! [`Reply`]) and the broker that needs nothing installed: [`Home`], in memory.
+//! A broker gives publications their positions, keeps history and carries publications to
+//! every shard that has a subscriber. [`Broker`] says what any broker must do, and holds the
+//! rules that recovery rests on. [`MemoryBroker`] needs nothing installed: every channel has a
+//! home, the shard that its name hashes to.
 //!
-//! Never: subscribers (they are the hub's), wire formats, mailboxes.
+//! Never: subscribers (the hub has them), wire formats, sockets, threads, the clock.
 
+mod broker;
 mod channel_map;
 mod contract;
-mod home;
+mod memory;
 mod options;
-mod stream;
 
+pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Draft, HistoryPage, HistoryQuery, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
+    Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal, Reply, Request, Subscribed,
+    Ticket,
 };
-pub use home::{Home, HomeOptions, HomeStats, Published, home_of};
+pub use memory::{
+    Budget, DELIVERIES_MAX, HomeOptions, HomeStats, Mail, MemoryBroker, REQUESTS_MAX, ReplyLimit,
+    home_of,
+};
 pub use options::{ChannelOptions, Namespaces, Retention};
 pub use throng_types::Overflow;

@@ -73,6 +73,15 @@ section! {
         "keepalive_timeout" keepalive_timeout_ms: u64, Duration, 60 * SECOND, Rule::ANY.range(SECOND, HOUR);
         /// The memory for the history of all channels together, in bytes; the oldest goes first.
         "history_bytes_max" history_bytes_max: u64, Size, 256 * MIB, Rule::ANY.range(MIB, 1024 * GIB);
+        /// The most publications in one answer with history. A longer page is cut; a client that
+        /// missed more is told `recovered: false`.
+        "history_reply_max" history_reply_max: u32, Count, 1000, Rule::ANY.range(1, 1_000_000);
+        /// The most bytes in one answer with history, unless it is a single publication.
+        "history_reply_bytes_max" history_reply_bytes_max:
+            u64, Size, MIB, Rule::ANY.range(4 * KIB, GIB);
+        /// How many channels without subscribers and history have their position remembered, so
+        /// that a client that comes back is told that it missed nothing. The oldest goes first.
+        "streams_max" streams_max: u32, Count, 2_000_000, Rule::ANY.range(1, 1_000_000_000);
         /// The largest request body on the server API, in bytes.
         "publish_bytes_max" publish_bytes_max: u64, Size, MIB, Rule::ANY.range(KIB, GIB);
     }

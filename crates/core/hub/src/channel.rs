@@ -1,10 +1,10 @@
 //! A channel as one shard sees it: its members here, and where its stream was last seen.
 //!
 //! Invariants
-//! - A channel exists while it has a member, a newcomer in its sweep, or a subscribe
-//!   that its home has not answered.
+//! - A channel exists while it has a member, somebody who is joining, or a subscribe
+//!   without a reply.
 //! - `position` is that of the last delivery taken, so a member who joins now without
-//!   asking the home misses nothing that came before and gets all that comes after.
+//!   asking the broker misses nothing that came before and gets all that comes after.
 
 use throng_types::{Epoch, Position};
 
@@ -93,8 +93,8 @@ impl Members {
     }
 }
 
-/// No sweep.
-pub(crate) const NO_SWEEP: u32 = u32::MAX;
+/// No fan-out.
+pub(crate) const NO_FANOUT: u32 = u32::MAX;
 
 /// A position or none, in the bytes of a position: no stream ever reaches the last offset.
 #[derive(Clone, Copy)]
@@ -125,11 +125,11 @@ impl LastSeen {
 pub(crate) struct Channel {
     pub(crate) members: Members,
     pub(crate) position: LastSeen,
-    /// Its place among the sweeps, or [`NO_SWEEP`].
-    pub(crate) sweep: u32,
-    /// Subscribes that its home has not answered yet.
+    /// Its place among the fan-outs, or [`NO_FANOUT`].
+    pub(crate) fanout: u32,
+    /// Subscribes without a reply.
     pub(crate) asked: u32,
-    /// Whether the home has answered one, so that deliveries reach this shard.
+    /// Whether the broker has accepted one, so that deliveries reach this shard.
     pub(crate) live: bool,
 }
 
@@ -137,7 +137,7 @@ impl Channel {
     pub(crate) const NEW: Self = Self {
         members: Members::None,
         position: LastSeen::NOTHING,
-        sweep: NO_SWEEP,
+        fanout: NO_FANOUT,
         asked: 0,
         live: false,
     };

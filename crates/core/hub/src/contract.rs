@@ -1,11 +1,20 @@
-//! What the hub is told and what it says: the words between it and sessions.
+//! What sessions tell the hub, and what the hub tells them.
 
 use std::sync::Arc;
 
-use throng_broker::{
-    Draft, HistoryPage, HistoryQuery, Overflow, Refusal, Reply, Request, Subscribed,
-};
+use throng_broker::{Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Refusal, Subscribed};
 use throng_types::{ChannelName, ConnId, Frame, Position, Publication};
+
+/// What a hub is made of.
+#[derive(Clone)]
+pub struct HubOptions {
+    /// Subscriptions that one connection may have.
+    pub subscriptions_max: usize,
+    /// Seeds the hash of channel names, which come from strangers.
+    pub hash_seed: u64,
+    /// The options of channels.
+    pub namespaces: Arc<Namespaces>,
+}
 
 /// A wire form of deliveries. Connections of one form share encoded frames.
 ///
@@ -65,9 +74,9 @@ pub enum Command {
     },
     /// Stop receiving. Not answered; what is already queued still leaves.
     Unsubscribe {
-        /// Who.
+        /// Whose subscription.
         conn: ConnId,
-        /// What.
+        /// The channel.
         channel: ChannelName,
     },
     /// Publish. Answered.
@@ -110,15 +119,6 @@ pub enum Answer {
     },
 }
 
-/// A message between two hubs. See [`throng_broker`] for the order that must hold.
-#[derive(Debug)]
-pub enum Mail {
-    /// To a channel's home.
-    Request(Request),
-    /// From a channel's home.
-    Reply(Reply),
-}
-
 /// Publications in one wire form.
 #[derive(Debug)]
 pub struct Encoded {
@@ -143,7 +143,7 @@ pub struct Batch<'a> {
     pub gather: bool,
 }
 
-/// Where the hub's words go: to whoever holds the connections.
+/// Where answers and deliveries go: to whoever holds the connections.
 pub trait Sink {
     /// Hands an answer to a connection, which may have gone.
     fn answer(&mut self, asker: Asker, answer: Answer);

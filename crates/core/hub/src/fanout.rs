@@ -1,115 +1,301 @@
-//! The hub's carrying: sweeps go over members, a bounded number of visits a turn.
+//! One channel's publications on their way to its members.
+//!
+//! A fan-out goes round and round over the members: a member that is visited gets everything
+//! that was published since its last visit. So a publication reaches everybody within one
+//! round of its arrival, wherever the fan-out stands then, and the busier the channel, the
+//! more each visit carries.
+//!
+//! Owns the publications that some member still has to get. Never: the members' list.
+//!
+//! Publications are numbered as they arrive. A member's *mark* says that it has
+//! everything below that number. Members with one mark stand side by side, so marks
+//! are kept as runs: `behind` for the members that were visited in this round (they
+//! stand first), `ahead` for those that were not.
+//!
+//! Invariants
+//! - The counts of all runs add up to the members, in their order; the next visit is to
+//!   the first member of `ahead`.
+//! - Marks do not fall along `behind`, nor along `ahead`.
+//! - Who is joining has everything below its mark and is not a member yet. At the end of a
+//!   round it gets the rest and becomes the last member.
+//! - `bytes` is the cost of all of `publications`.
+//! - So whoever joins gets exactly what was published after it joined, in order, once.
 
-use throng_types::Now;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
 
-use crate::channel::{Member, NO_SWEEP};
-use crate::subscriptions::Place;
-use crate::sweep::Sweep;
-use crate::{Batch, Hub, Sink};
+use throng_broker::Overflow;
+use throng_types::{Frame, Publication};
 
-impl Hub {
-    /// Delivers to at most `visits` members; true if more wait.
-    ///
-    /// A member whose connection has other channels is asked to gather, so that it is
-    /// written to once even when several of its channels were published to in one turn.
-    pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
-        let more = self.go_round(visits, now, sink);
-        for publication in self.carried.drain(..) {
-            sink.carried(&publication);
-        }
-        more
-    }
+use crate::channel::Member;
+use crate::{Encoded, Format, Sink};
 
-    fn go_round(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
-        let mut left = visits;
-        while left > 0 {
-            let Some(key) = self.turn_order.pop_front() else {
-                return false;
-            };
-            let Some(mut sweep) = self.sweeps.remove(key) else {
-                continue;
-            };
-            let several = !self.turn_order.is_empty();
-            self.carry(&mut sweep, several, &mut left, sink);
-            self.waiting -= sweep.forget(&mut self.carried);
-            let channel = sweep.channel;
-            if sweep.is_over() {
-                if let Some(channel) = self.channels.at_mut(channel) {
-                    channel.sweep = NO_SWEEP;
-                }
-                self.release_if_unused(channel, now);
-            } else {
-                let key = self.sweeps.insert(sweep);
-                if let Some(channel) = self.channels.at_mut(channel) {
-                    channel.sweep = key;
-                }
-                self.turn_order.push_back(key);
-            }
-        }
-        !self.turn_order.is_empty()
-    }
+/// Publications that one visit carries.
+const VISIT_MAX: u64 = 256;
+/// Bytes of data that one visit carries, unless a single publication has more.
+const VISIT_BYTES_MAX: usize = 256 << 10;
 
-    /// Carries one sweep on while visits are left and somebody lacks something.
-    fn carry(&mut self, sweep: &mut Sweep, several: bool, left: &mut usize, sink: &mut impl Sink) {
-        // Twice through the end of a round finds everybody, whatever was left of the first.
-        for _ in 0..2 {
-            while let Some((at, mark)) = sweep.next_visit() {
-                if *left == 0 {
-                    return;
-                }
-                *left -= 1;
-                let channel = self.channels.at(sweep.channel);
-                let member =
-                    channel.and_then(|(_, channel)| channel.members.as_slice().get(at as usize));
-                if let Some(&member) = member {
-                    let gather = several && self.subscriptions.of_index(member.index()).len() > 1;
-                    deliver(sweep, member, mark, gather, sink);
-                }
-                sweep.took_load();
-            }
-            sweep.next_round();
-            self.admit_newcomers(sweep, left, sink);
-        }
-    }
+/// A member that joined during a fan-out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joining {
+    pub(crate) member: Member,
+    /// It has everything below.
+    pub(crate) mark: u64,
+}
 
-    /// Gives newcomers what they lack and makes them members.
-    fn admit_newcomers(&mut self, sweep: &mut Sweep, left: &mut usize, sink: &mut impl Sink) {
-        for newcomer in std::mem::take(&mut sweep.newcomers) {
-            let mut mark = newcomer.mark;
-            while mark < sweep.next_number() {
-                mark += deliver(sweep, newcomer.member, mark, true, sink);
-                *left = left.saturating_sub(1);
-            }
-            let Some(channel) = self.channels.at_mut(sweep.channel) else {
-                continue;
-            };
-            channel.members.push(newcomer.member);
-            let place = Place::Member(channel.members.len() - 1);
-            let index = newcomer.member.index();
-            self.subscriptions.set_place(index, sweep.channel, place);
-            sweep.admitted(mark);
-        }
+/// Neighbours with the same mark.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    count: u32,
+    mark: u64,
+}
+
+/// Appends members with a mark.
+fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
+    match runs.back_mut() {
+        _ if count == 0 => {}
+        Some(last) if last.mark == mark => last.count += count,
+        _ => runs.push_back(Run { count, mark }),
     }
 }
 
-/// Hands a member what it lacks; gives how many publications that were.
-fn deliver(
-    sweep: &mut Sweep,
-    member: Member,
-    mark: u64,
-    gather: bool,
-    sink: &mut impl Sink,
-) -> u64 {
-    let (channel_key, overflow) = (sweep.channel, sweep.overflow);
-    let load = sweep.load(mark);
-    let form = load.encoded(member.format(), sink);
-    let batch = Batch {
-        channel_key,
-        overflow,
-        publications: &load.publications,
-        encoded: load.form(form),
-        gather,
+/// See the module's head.
+pub(crate) struct Fanout {
+    pub(crate) channel: u32,
+    pub(crate) overflow: Overflow,
+    pub(crate) joining: Vec<Joining>,
+    behind: VecDeque<Run>,
+    ahead: VecDeque<Run>,
+    visited: u32,
+    /// What some member lacks; the first has the number `first`.
+    publications: VecDeque<Arc<Publication>>,
+    bytes: usize,
+    first: u64,
+    /// What the last visit carried, and its wire forms: the next visit mostly carries the same.
+    load: Load,
+}
+
+/// The publications of one visit, each wire form made at its first use.
+#[derive(Default)]
+pub(crate) struct Load {
+    span: Range<u64>,
+    pub(crate) publications: Vec<Arc<Publication>>,
+    encoded: Vec<(Format, Encoded)>,
+}
+
+impl Load {
+    /// The load in a shared wire form; nothing for personal ones.
+    pub(crate) fn encoded(&mut self, format: Format, sink: &mut impl Sink) -> Option<usize> {
+        if format.personal() {
+            return None;
+        }
+        let known = self.encoded.iter().position(|(known, _)| *known == format);
+        Some(known.unwrap_or_else(|| {
+            self.encoded
+                .push((format, encode(format, &self.publications, sink)));
+            self.encoded.len() - 1
+        }))
+    }
+
+    /// What [`Load::encoded`] found.
+    pub(crate) fn form(&self, at: Option<usize>) -> Option<&Encoded> {
+        self.encoded.get(at?).map(|(_, encoded)| encoded)
+    }
+}
+
+impl Fanout {
+    /// A fan-out over so many members, none of which lacks anything yet.
+    pub(crate) fn new(channel: u32, overflow: Overflow, members: u32) -> Self {
+        let mut ahead = VecDeque::new();
+        extend(&mut ahead, members, 0);
+        Self {
+            channel,
+            overflow,
+            joining: Vec::new(),
+            behind: VecDeque::new(),
+            ahead,
+            visited: 0,
+            publications: VecDeque::new(),
+            bytes: 0,
+            first: 0,
+            load: Load::default(),
+        }
+    }
+
+    /// Publications that some member lacks.
+    pub(crate) fn waiting(&self) -> usize {
+        self.publications.len()
+    }
+
+    /// Their cost.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn push(&mut self, publication: Arc<Publication>) {
+        self.bytes += publication.cost_bytes();
+        self.publications.push_back(publication);
+    }
+
+    /// The number that the next publication will get: the mark of who joins now.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.first + self.publications.len() as u64
+    }
+
+    /// The place of the member to visit next, and its mark; `None` at the end of a round.
+    ///
+    /// Members that lack nothing are passed over, however many they are.
+    pub(crate) fn next_visit(&mut self) -> Option<(u32, u64)> {
+        let top = self.next_number();
+        while let Some(run) = self.ahead.front().copied() {
+            if run.mark < top {
+                return Some((self.visited, run.mark));
+            }
+            self.ahead.pop_front();
+            self.visited += run.count;
+            extend(&mut self.behind, run.count, run.mark);
+        }
+        None
+    }
+
+    /// What is due to a member with this mark, up to what one visit carries.
+    pub(crate) fn load(&mut self, mark: u64) -> &mut Load {
+        let end = self.next_number().min(mark + VISIT_MAX);
+        let same = self.load.span.start == mark
+            && (self.load.span.end == end || self.load_is_full(mark, end));
+        if !same {
+            self.load.encoded.clear();
+            self.load.publications.clear();
+            let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
+            let mut bytes = 0;
+            for publication in self.publications.range(from.min(self.publications.len())..) {
+                bytes += publication.payload.bytes.len();
+                let enough = !self.load.publications.is_empty() && bytes > VISIT_BYTES_MAX;
+                if enough || self.load.publications.len() as u64 == VISIT_MAX {
+                    break;
+                }
+                self.load.publications.push(publication.clone());
+            }
+            self.load.span = mark..mark + self.load.publications.len() as u64;
+        }
+        &mut self.load
+    }
+
+    /// Whether the load for a mark ended before `end` because it had bytes enough.
+    fn load_is_full(&self, mark: u64, end: u64) -> bool {
+        let next = self.load.span.end;
+        let bytes = self
+            .load
+            .publications
+            .iter()
+            .map(|publication| publication.payload.bytes.len());
+        let more = usize::try_from(next - self.first)
+            .ok()
+            .and_then(|at| self.publications.get(at))
+            .map_or(0, |publication| publication.payload.bytes.len());
+        mark < next && next < end && bytes.sum::<usize>() + more > VISIT_BYTES_MAX
+    }
+
+    /// Notes that the member visited last took the load.
+    pub(crate) fn took_load(&mut self) {
+        if let Some(run) = self.ahead.front_mut() {
+            run.count -= 1;
+            if run.count == 0 {
+                self.ahead.pop_front();
+            }
+            self.visited += 1;
+            extend(&mut self.behind, 1, self.load.span.end);
+        }
+    }
+
+    /// Ends a round: who was visited is to be visited again.
+    pub(crate) fn next_round(&mut self) {
+        debug_assert!(
+            self.ahead.is_empty(),
+            "a round ends when everybody was visited"
+        );
+        std::mem::swap(&mut self.behind, &mut self.ahead);
+        self.visited = 0;
+    }
+
+    /// Notes a new last member that took the load. Only between rounds.
+    pub(crate) fn admitted(&mut self, mark: u64) {
+        debug_assert_eq!(self.visited, 0, "members are added between rounds");
+        extend(&mut self.ahead, 1, mark);
+    }
+
+    /// Takes the member at a place out. Gives the places whose members, one after the other,
+    /// fill the hole that the one before left; the last of them is the end of the list.
+    pub(crate) fn remove(&mut self, at: u32) -> Vec<u32> {
+        let mut moves = Vec::new();
+        let (mut start, mut found) = (0, false);
+        for run in self.behind.iter_mut().chain(&mut self.ahead) {
+            let end = start + run.count;
+            if !found && at < end {
+                found = true;
+                run.count -= 1;
+            }
+            if found {
+                moves.push(end - 1);
+            }
+            start = end;
+        }
+        if at < self.visited {
+            self.visited -= 1;
+        }
+        self.behind.retain(|run| run.count > 0);
+        self.ahead.retain(|run| run.count > 0);
+        moves
+    }
+
+    /// Publications with tags that some member lacks.
+    pub(crate) fn tagged(self) -> impl Iterator<Item = Arc<Publication>> {
+        let all = self.publications.into_iter();
+        all.filter(|publication| publication.tags.is_some())
+    }
+
+    /// Forgets what nobody lacks any more; gives those with tags to `carried`.
+    pub(crate) fn forget(&mut self, carried: &mut Vec<Arc<Publication>>) {
+        let marks = [self.behind.front(), self.ahead.front()]
+            .into_iter()
+            .flatten();
+        let marks = marks
+            .map(|run| run.mark)
+            .chain(self.joining.iter().map(|joining| joining.mark));
+        let lowest = marks.min().unwrap_or_else(|| self.next_number());
+        let count = usize::try_from(lowest - self.first).unwrap_or(0);
+        let gone = self
+            .publications
+            .drain(..count.min(self.publications.len()));
+        for publication in gone {
+            self.bytes -= publication.cost_bytes();
+            if publication.tags.is_some() {
+                carried.push(publication);
+            }
+        }
+        self.first = lowest;
+    }
+
+    /// Whether everybody has everything.
+    pub(crate) fn is_over(&self) -> bool {
+        self.publications.is_empty() && self.joining.is_empty()
+    }
+}
+
+/// Publications in one wire form, each once.
+fn encode(format: Format, publications: &[Arc<Publication>], sink: &mut impl Sink) -> Encoded {
+    let mut bytes = Vec::new();
+    let mut frames = Vec::with_capacity(publications.len());
+    let mut start = 0;
+    for publication in publications {
+        sink.encode(format, publication, &mut bytes);
+        frames.push(Frame::new(&bytes[start..]));
+        start = bytes.len();
+    }
+    let joined = match &frames[..] {
+        [only] => only.clone(),
+        _ => Frame::new(&bytes),
     };
-    sink.deliver(member.index(), &batch);
-    load.publications.len() as u64
+    Encoded { frames, joined }
 }

@@ -1,32 +1,13 @@
-//! The hub's doors: commands, mail, connections that leave.
+//! The hub: what sessions call, and the requests to the broker that follow from it.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use throng_broker::{Broker, Draft, HomeStats, MemoryBroker, Published, Refusal, Request};
+use throng_types::{ChannelName, ConnId, Now, ShardId};
 
-use throng_broker::{
-    ChannelMap, Home, HomeOptions, HomeStats, Namespaces, Refusal, Reply, Request, home_of,
-};
-use throng_types::{ChannelName, ConnId, Now, Publication, ShardId, Slots};
-
-use crate::channel::Channel;
-use crate::link::Link;
-use crate::members::Wish;
-use crate::subscriptions::Subscriptions;
-use crate::sweep::Sweep;
-use crate::{Answer, Asker, Command, Format, Mail, Sink};
-
-/// What a hub is made of.
-#[derive(Clone)]
-pub struct HubOptions {
-    /// Which shard this is.
-    pub shard: ShardId,
-    /// How many shards there are, at most 64.
-    pub shards: u8,
-    /// Subscriptions that one connection may have.
-    pub subscriptions_max: usize,
-    /// The home of this shard's channels.
-    pub home: HomeOptions,
-}
+use crate::local::Local;
+use crate::members::NewSubscription;
+use crate::replies::{OnlyDeliveries, Replies};
+use crate::requests::Waiting;
+use crate::{Command, HubOptions, Sink};
 
 /// Sizes for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,66 +16,23 @@ pub struct HubStats {
     pub channels: usize,
     /// Subscriptions on this shard, answered or not.
     pub subscriptions: usize,
-    /// Of the streams at home here.
+    /// Of this shard's part of the broker.
     pub home: HomeStats,
 }
 
-/// A question that another shard has not answered yet.
-pub(crate) enum Pending {
-    Subscribe {
-        asker: Asker,
-        channel: u32,
-        format: Format,
-    },
-    Publish {
-        asker: Asker,
-    },
-    History {
-        asker: Asker,
-    },
+/// One shard's hub, with its part of a broker. See the crate's head.
+pub struct Hub<B = MemoryBroker> {
+    broker: B,
+    local: Local,
 }
 
-/// See the crate's head.
-pub struct Hub {
-    pub(crate) options: HubOptions,
-    pub(crate) namespaces: Arc<Namespaces>,
-    pub(crate) home: Home,
-    pub(crate) channels: ChannelMap<Channel>,
-    pub(crate) subscriptions: Subscriptions,
-    pub(crate) pending: Slots<Pending>,
-    pub(crate) links: Vec<Link>,
-    pub(crate) sweeps: Slots<Sweep>,
-    pub(crate) turn_order: VecDeque<u32>,
-    /// Publications that some member lacks, in all sweeps.
-    pub(crate) waiting: usize,
-    /// Publications with tags that everybody has got, until the sink is told.
-    pub(crate) carried: Vec<Arc<Publication>>,
-}
-
-/// Publications that may wait for their members before publishing is refused and mail is left where
-/// it is.
-pub(crate) const WAITING_MAX: usize = 65_536;
-
-impl Hub {
+impl<B: Broker> Hub<B> {
     /// A hub without subscribers.
-    ///
-    /// # Panics
-    /// If there are more than 64 shards: interest is kept in the bits of one word.
     #[must_use]
-    pub fn new(options: HubOptions) -> Self {
-        assert!((1..=64).contains(&options.shards), "1 to 64 shards");
+    pub fn new(options: HubOptions, broker: B) -> Self {
         Self {
-            namespaces: options.home.namespaces.clone(),
-            home: Home::new(options.home.clone()),
-            channels: ChannelMap::new(options.home.hash_seed),
-            subscriptions: Subscriptions::default(),
-            pending: Slots::default(),
-            links: (0..options.shards).map(|_| Link::default()).collect(),
-            sweeps: Slots::default(),
-            turn_order: VecDeque::new(),
-            waiting: 0,
-            carried: Vec::new(),
-            options,
+            broker,
+            local: Local::new(options),
         }
     }
 
@@ -102,54 +40,44 @@ impl Hub {
     #[must_use]
     pub fn stats(&self) -> HubStats {
         HubStats {
-            channels: self.channels.len(),
-            subscriptions: self.subscriptions.total(),
-            home: self.home.stats(),
+            channels: self.local.channels.len(),
+            subscriptions: self.local.subscriptions.total(),
+            home: self.broker.stats(),
         }
-    }
-
-    /// Which shards have subscribers of a channel, as bits; known for channels at home here.
-    #[must_use]
-    pub fn interest(&self, channel: &ChannelName) -> u64 {
-        self.home.interest(channel)
     }
 
     /// Whether anybody on this shard subscribes to a channel, answered or not.
     #[must_use]
     pub fn has_channel(&self, channel: &ChannelName) -> bool {
-        self.channels.key(channel).is_some()
+        self.local.channels.key(channel).is_some()
     }
 
     /// How many channels a connection subscribes to, answered or not.
     #[must_use]
     pub fn subscription_count(&self, conn: ConnId) -> usize {
-        self.subscriptions.of(conn).len()
+        self.local.subscriptions.of(conn).len()
     }
 
     /// Whether a connection subscribes to a channel, answered or not.
     #[must_use]
     pub fn is_subscribed(&self, conn: ConnId, channel: &ChannelName) -> bool {
-        self.channels
-            .key(channel)
-            .is_some_and(|key| self.subscriptions.find(conn, key).is_some())
+        self.local.is_subscribed(conn, channel)
     }
 
     /// The channels of a connection.
     pub fn channels_of(&self, conn: ConnId) -> impl Iterator<Item = &ChannelName> {
-        let entries = self.subscriptions.of(conn).iter();
+        let entries = self.local.subscriptions.of(conn).iter();
         entries
-            .filter_map(|entry| self.channels.at(entry.channel))
+            .filter_map(|entry| self.local.channels.at(entry.channel))
             .map(|(name, _)| name)
     }
 
     /// The channels with members on this shard, and how many.
     pub fn channels(&self) -> impl Iterator<Item = (&ChannelName, u32)> {
-        self.channels.iter().map(|(name, channel)| {
-            let newcomers = self
-                .sweeps
-                .get(channel.sweep)
-                .map_or(0, |sweep| sweep.newcomers.len());
-            (name, channel.members.len() + newcomers as u32)
+        self.local.channels.iter().map(|(name, channel)| {
+            let fanout = self.local.fanouts.get(channel.fanout);
+            let joining = fanout.map_or(0, |fanout| fanout.joining.len());
+            (name, channel.members.len() + joining as u32)
         })
     }
 
@@ -162,135 +90,139 @@ impl Hub {
                 format,
                 since,
             } => {
-                let wish = Wish {
+                let wanted = NewSubscription {
                     asker,
-                    name: channel,
+                    channel,
                     format,
                     since,
                 };
-                self.subscribe(wish, now, sink);
+                let Some(request) = self.local.subscribe(wanted, sink) else {
+                    return;
+                };
+                self.request(request, now, sink);
             }
             Command::Unsubscribe { conn, channel } => {
                 self.unsubscribe(conn, &channel, now);
             }
-            Command::Publish { asker, draft } => self.publish(asker, draft, now, sink),
+            Command::Publish { asker, draft } => {
+                let ticket = self.local.waiting.insert(Waiting::Publish { asker });
+                self.request(Request::Publish { ticket, draft }, now, sink);
+            }
             Command::History {
                 asker,
                 channel,
                 query,
             } => {
-                let home = self.home_of(&channel);
-                if home == self.options.shard {
-                    let result = self.home.history(&channel, query, now);
-                    sink.answer(asker, Answer::History { result });
-                } else if self.links[home.index()].may_ask() {
-                    let ticket = self.pend(Pending::History { asker });
-                    self.ask(
-                        home,
-                        Request::History {
-                            ticket,
-                            channel,
-                            query,
-                        },
-                    );
-                } else {
-                    sink.answer(
-                        asker,
-                        Answer::History {
-                            result: Err(Refusal::Busy),
-                        },
-                    );
-                }
+                let ticket = self.local.waiting.insert(Waiting::History { asker });
+                let request = Request::History {
+                    ticket,
+                    channel,
+                    query,
+                };
+                self.request(request, now, sink);
             }
         }
+    }
+
+    fn request(&mut self, request: Request, now: Now, sink: &mut impl Sink) {
+        let local = &mut self.local;
+        self.broker
+            .request(request, now, &mut Replies { local, sink });
+        self.leave_unused(now);
     }
 
     /// Takes mail from another shard's hub.
-    pub fn mail(&mut self, from: ShardId, mail: Mail, now: Now, sink: &mut impl Sink) {
-        match mail {
-            Mail::Request(request) => self.request(from, request, now),
-            Mail::Reply(reply) => {
-                if !matches!(reply, Reply::Delivery(_)) {
-                    let link = &mut self.links[from.index()];
-                    link.unanswered = link.unanswered.saturating_sub(1);
-                }
-                self.reply(reply, now, sink);
-            }
-        }
+    pub fn mail(&mut self, from: ShardId, mail: B::Mail, now: Now, sink: &mut impl Sink) {
+        let local = &mut self.local;
+        self.broker
+            .mail(from, mail, now, &mut Replies { local, sink });
+        self.leave_unused(now);
     }
 
     /// The next mail for a shard, in the order in which it must be delivered.
-    pub fn take_mail(&mut self, to: ShardId) -> Option<Mail> {
-        self.links[to.index()].pop()
+    pub fn take_mail(&mut self, to: ShardId) -> Option<B::Mail> {
+        self.broker.take_mail(to)
     }
 
     /// Whether mail waits for a shard.
     #[must_use]
     pub fn has_mail(&self, to: ShardId) -> bool {
-        !self.links[to.index()].is_empty()
+        self.broker.has_mail(to)
     }
 
     /// Whether mail may be taken. While not, leave it in the mailbox: its sender will
     /// find no room for more and refuse new publications.
     #[must_use]
     pub const fn wants_mail(&self) -> bool {
-        self.waiting < WAITING_MAX
+        self.local.has_room()
     }
 
     /// Ends all subscriptions of a connection that has gone.
     pub fn gone(&mut self, conn: ConnId, now: Now) {
-        while let Some(entry) = self.subscriptions.remove_any(conn) {
-            self.detach(conn, entry, now);
+        while let Some(entry) = self.local.subscriptions.remove_any(conn) {
+            self.local.detach(conn, entry);
         }
+        self.leave_unused(now);
     }
 
     /// Ends one subscription; false if there was none.
     pub fn unsubscribe(&mut self, conn: ConnId, channel: &ChannelName, now: Now) -> bool {
-        let Some(key) = self.channels.key(channel) else {
+        let Some(key) = self.local.channels.key(channel) else {
             return false;
         };
-        let Some(entry) = self.subscriptions.remove(conn, key) else {
+        let Some(entry) = self.local.subscriptions.remove(conn, key) else {
             return false;
         };
-        self.detach(conn, entry, now);
+        self.local.detach(conn, entry);
+        self.leave_unused(now);
         true
     }
 
-    /// Expires history; true if more is due than `budget` allowed.
-    pub fn expire(&mut self, now: Now, budget: usize) -> bool {
-        self.home.sweep(now, budget)
+    /// Lets the broker do what is due, such as forgetting old history; true if more is due than
+    /// `budget` streams.
+    pub fn expire(&mut self, now: Now, budget: usize, sink: &mut impl Sink) -> bool {
+        let local = &mut self.local;
+        let more = self.broker.tick(now, budget, &mut Replies { local, sink });
+        self.leave_unused(now);
+        more
     }
 
-    pub(crate) fn home_of(&self, channel: &ChannelName) -> ShardId {
-        home_of(channel, self.options.shards)
+    /// Delivers to at most `visits` members; true if more wait.
+    ///
+    /// A member whose connection has other channels is asked to gather, so that it is
+    /// written to once even when several of its channels were published to in one turn.
+    pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
+        let more = self.local.fan_out(visits, sink);
+        self.leave_unused(now);
+        more
     }
 
-    /// Forgets a channel that nobody here subscribes to, and tells its home.
-    pub(crate) fn release_if_unused(&mut self, key: u32, now: Now) {
-        let Some((_, channel)) = self.channels.at(key) else {
-            return;
-        };
-        let sweep = channel.sweep;
-        let newcomers = self
-            .sweeps
-            .get(sweep)
-            .is_some_and(|sweep| !sweep.newcomers.is_empty());
-        if channel.members.len() > 0 || channel.asked > 0 || newcomers {
-            return;
+    /// Tells the broker of channels that nobody here subscribes to any more.
+    fn leave_unused(&mut self, now: Now) {
+        while let Some(channel) = self.local.left.pop() {
+            let local = &mut self.local;
+            let request = Request::Leave { channel };
+            self.broker
+                .request(request, now, &mut OnlyDeliveries { local });
         }
-        if let Some(sweep_left) = self.sweeps.remove(sweep) {
-            self.waiting -= sweep_left.waiting();
-            self.carried.extend(sweep_left.tagged());
-            self.turn_order.retain(|&waiting| waiting != sweep);
-        }
-        let Some((channel, _)) = self.channels.remove(key) else {
-            return;
-        };
-        let home = self.home_of(&channel);
-        if home == self.options.shard {
-            self.home.leave(home, &channel, now);
-        } else {
-            self.links[home.index()].push(Mail::Request(Request::Leave { channel }));
-        }
+    }
+}
+
+/// What only the broker in memory knows.
+impl Hub<MemoryBroker> {
+    /// Which shards have subscribers of a channel, as bits; known for channels at home here.
+    #[must_use]
+    pub fn interest(&self, channel: &ChannelName) -> u64 {
+        self.broker.interest(channel)
+    }
+
+    /// Publishes in a channel that is at home here.
+    ///
+    /// # Errors
+    /// Why not, and the draft: of [`Refusal::Busy`] it may be offered again.
+    pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
+        let local = &mut self.local;
+        self.broker
+            .publish(draft, now, &mut OnlyDeliveries { local })
     }
 }

@@ -1,34 +1,34 @@
 //! One shard's hub: who subscribes to what here, and how a publication reaches them.
 //!
-//! A hub is told what happened ([`Command`]s from sessions, [`Mail`] from other
-//! shards' hubs) and says what follows through a [`Sink`]. It holds the [`throng_broker::Home`] of
-//! the channels that hash to its shard.
+//! A hub is told what happened ([`Command`]s from sessions, replies and mail from its part of the
+//! [broker](throng_broker::Broker)) and says what follows through a [`Sink`]. It does not know
+//! where channels live: it asks the broker, and the broker answers now or later.
 //!
 //! # Why nothing is lost or doubled
 //!
-//! A subscribe from another shard goes to the channel's home, which notes the
-//! interest and answers with the position and, on recovery, with everything missed.
-//! Mail between two shards is first in, first out. So a delivery that arrives before
-//! the answer was published before the answered position and is not for this
-//! subscriber, and one that arrives after the answer was published after it and is.
-//! The subscriber becomes a member exactly when the answer is taken, so it gets the
-//! second kind and never the first.
+//! The reply to a subscribe and the deliveries of its channel arrive in one order: a delivery that
+//! arrives before the reply was published before the replied position and is not for this
+//! subscriber, and one that arrives after it was published after it and is. The subscriber becomes
+//! a member exactly when the reply is taken, so it gets the second kind and never the first. While
+//! deliveries reach this shard, the last one says where the stream stands, and a subscriber that
+//! misses nothing joins there without asking.
 //!
 //! Fan-out is done in slices, so a member may join while publications are still
-//! on their way to older members; the module `sweep` says how each gets exactly its own.
+//! on their way to older members; the module `fanout` says how each gets exactly its own.
 //!
-//! Never: sockets, wire formats, the clock. Nothing here is locked or shared.
+//! Never: sockets, wire formats, the clock, positions. Nothing here is locked or shared.
 
 mod channel;
 mod contract;
+mod deliver;
 mod fanout;
 mod hub;
-mod link;
+mod local;
 mod members;
-mod publish;
+mod replies;
+mod requests;
 mod subscriptions;
-mod sweep;
 
-pub use contract::{Answer, Asker, Batch, Command, Encoded, Format, Mail, Sink};
-pub use hub::{Hub, HubOptions, HubStats};
-pub use link::{DELIVERIES_MAX, REQUESTS_MAX};
+pub use contract::{Answer, Asker, Batch, Command, Encoded, Format, HubOptions, Sink};
+pub use hub::{Hub, HubStats};
+pub use throng_broker::{DELIVERIES_MAX, Mail, REQUESTS_MAX};

@@ -12,9 +12,9 @@ use throng_types::ConnId;
 pub(crate) enum Place {
     /// At this place among the channel's members.
     Member(u32),
-    /// Joined while older publications were on their way: in the sweep's list.
-    Newcomer,
-    /// Asked of the home, not answered yet; the number is the ticket.
+    /// Joined while older publications were on their way: in the fan-out's list.
+    Joining,
+    /// Asked of the broker, no reply yet; the number is the ticket.
     Asked(u32),
 }
 

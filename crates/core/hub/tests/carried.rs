@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Draft, HomeOptions, Namespaces};
+use throng_broker::{
+    Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, ReplyLimit,
+};
 use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
@@ -51,17 +53,26 @@ fn publish(hub: &mut Hub, tags: Option<&str>) {
 
 /// So many subscribers.
 fn hub(members: u32, heard: &mut Heard) -> Hub {
-    let mut hub = Hub::new(HubOptions {
-        shard: ShardId(0),
-        shards: 1,
-        subscriptions_max: 10,
-        home: HomeOptions {
+    let mut hub = {
+        let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
+        let home = HomeOptions {
             nonce: 1,
             hash_seed: 1,
-            history_bytes_max: 1 << 20,
-            namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
-        },
-    });
+            history: Budget::new(1 << 20, 1),
+            streams_max: 100,
+            reply: ReplyLimit {
+                publications_max: 100,
+                bytes_max: 1 << 20,
+            },
+            namespaces: namespaces.clone(),
+        };
+        let options = HubOptions {
+            subscriptions_max: 10,
+            hash_seed: 1,
+            namespaces,
+        };
+        Hub::new(options, MemoryBroker::new(ShardId(0), 1, home))
+    };
     for index in 0..members {
         let command = Command::Subscribe {
             asker: Asker {

@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Draft, HomeOptions, Namespaces, Recovery, Refusal, Retention};
+use throng_broker::{
+    Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, Recovery, Refusal,
+    ReplyLimit, Retention,
+};
 use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Mail, Sink};
 use throng_types::{
     ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Position, Publication, ShardId,
@@ -168,19 +171,25 @@ impl World {
             ChannelOptions::default(),
             vec![("kept".into(), kept)],
         ));
+        let history = Budget::new(1 << 24, shards);
         let hub = |shard| {
             let home = HomeOptions {
                 nonce: 1,
                 hash_seed: seed,
-                history_bytes_max: 1 << 24,
+                history: history.clone(),
+                streams_max: 100,
+                reply: ReplyLimit {
+                    publications_max: 1000,
+                    bytes_max: 1 << 20,
+                },
                 namespaces: namespaces.clone(),
             };
-            Hub::new(HubOptions {
-                shard: ShardId(shard),
-                shards,
+            let options = HubOptions {
                 subscriptions_max: 100,
-                home,
-            })
+                hash_seed: seed,
+                namespaces: namespaces.clone(),
+            };
+            Hub::new(options, MemoryBroker::new(ShardId(shard), shards, home))
         };
         Self {
             rng,

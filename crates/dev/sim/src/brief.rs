@@ -53,6 +53,9 @@ pub(crate) fn mail(mail: &Mail) -> String {
         },
         Mail::Reply(reply) => match reply {
             Reply::Subscribed { ticket, result } => {
+                let Ok(result) = result else {
+                    return format!("answers {}: {result:?}", ticket.0);
+                };
                 let recovery = match &result.recovery {
                     Recovery::NotAsked => "not asked".to_owned(),
                     Recovery::Lost => "lost".to_owned(),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, ApiKeys, KeyConfig, NewToken, Origins, SigningKey, Verifier, sign};
-use throng_broker::{ChannelOptions, HomeOptions, Namespaces, Overflow, Retention};
+use throng_broker::{
+    Budget, ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Overflow, ReplyLimit, Retention,
+};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Board;
 use throng_session::{Desk, NodeKey, Page, Pages, SessionLimits};
@@ -82,17 +84,24 @@ impl Setup {
     }
 
     pub(crate) fn hub(&self, shard: u8) -> Hub {
-        Hub::new(HubOptions {
-            shard: ShardId(shard),
-            shards: self.shards,
-            subscriptions_max: 128,
-            home: HomeOptions {
-                nonce: 7,
-                hash_seed: self.seed,
-                history_bytes_max: self.history_bytes_max,
-                namespaces: self.namespaces.clone(),
+        let home = HomeOptions {
+            nonce: 7,
+            hash_seed: self.seed,
+            history: Budget::new(self.history_bytes_max, 1),
+            streams_max: 1000,
+            reply: ReplyLimit {
+                publications_max: 1000,
+                bytes_max: 1 << 20,
             },
-        })
+            namespaces: self.namespaces.clone(),
+        };
+        let options = HubOptions {
+            subscriptions_max: 128,
+            hash_seed: self.seed,
+            namespaces: self.namespaces.clone(),
+        };
+        let broker = MemoryBroker::new(ShardId(shard), self.shards, home);
+        Hub::new(options, broker)
     }
 
     pub(crate) fn desk(&self) -> Desk {

@@ -195,10 +195,6 @@ impl Shard {
             }
         }
         let mut more = false;
-        if now.mono >= self.housekeeping_at {
-            self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
-            more |= self.hub.expire(now, 256);
-        }
         let mut outlet = Outlet {
             conns: &mut self.conns,
             net,
@@ -206,6 +202,10 @@ impl Shard {
             orders: &mut self.orders,
             answers: Vec::new(),
         };
+        if now.mono >= self.housekeeping_at {
+            self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
+            more |= self.hub.expire(now, 256, &mut outlet);
+        }
         more |= self.hub.fan_out(pace.deliveries, now, &mut outlet);
         assert!(outlet.answers.is_empty(), "fan-out answers nothing");
         self.stage(None, witness);

@@ -126,13 +126,12 @@ impl ShardApp {
     fn publish_behind(&mut self, conns: &mut Conns<Session>, now: Now) {
         while let Some(draft) = self.grip.as_mut().and_then(|grip| grip.behind.pop_front()) {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
-            let shards = self.parts.hub.interest(&draft.channel).count_ones();
             let news = match (self.parts.hub.publish_here(draft, now), &mut self.grip) {
                 (Err((Refusal::Busy, draft)), Some(grip)) => {
                     return grip.behind.push_front(draft);
                 }
                 (Err((refusal, _)), _) => News::Refused(refusal),
-                (Ok(_), _) => News::Shards(shards),
+                (Ok(published), _) => News::Shards(published.shards.unwrap_or(0)),
             };
             if let Some(receipt) = receipt {
                 self.tell_receipt(receipt, news, conns);

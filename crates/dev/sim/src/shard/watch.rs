@@ -151,7 +151,8 @@ impl Shard {
                 Asked::Publish { draft, interest },
                 throng_hub::Mail::Reply(Reply::Published { result, .. }),
             ) => {
-                self.published(&draft, *result, interest, witness);
+                let result = result.map(|published| published.position);
+                self.published(&draft, result, interest, witness);
             }
             (
                 Asked::Subscribe {
@@ -159,7 +160,10 @@ impl Shard {
                     since,
                     interest,
                 },
-                throng_hub::Mail::Reply(Reply::Subscribed { ticket, result }),
+                throng_hub::Mail::Reply(Reply::Subscribed {
+                    ticket,
+                    result: Ok(result),
+                }),
             ) => {
                 witness.subscribed(&channel, since, interest, result);
                 witness.answers(asker, *ticket, &channel);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, HomeOptions, Namespaces, Refusal, home_of};
+use throng_broker::{
+    Budget, ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Refusal, ReplyLimit, home_of,
+};
 use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
 use throng_types::{ChannelName, ConnId, Now, Publication, ShardId};
 
@@ -20,17 +22,26 @@ impl Sink for Answers {
 }
 
 fn hub(shard: u8) -> Hub {
-    Hub::new(HubOptions {
-        shard: ShardId(shard),
-        shards: 2,
-        subscriptions_max: 10,
-        home: HomeOptions {
+    {
+        let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
+        let home = HomeOptions {
             nonce: 1,
             hash_seed: 1,
-            history_bytes_max: 1 << 20,
-            namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
-        },
-    })
+            history: Budget::new(1 << 20, 2),
+            streams_max: 100,
+            reply: ReplyLimit {
+                publications_max: 100,
+                bytes_max: 1 << 20,
+            },
+            namespaces: namespaces.clone(),
+        };
+        let options = HubOptions {
+            subscriptions_max: 10,
+            hash_seed: 1,
+            namespaces,
+        };
+        Hub::new(options, MemoryBroker::new(ShardId(shard), 2, home))
+    }
 }
 
 /// Carries all mail between the two.

@@ -1,0 +1,28 @@
+//! What the configuration says about the broker in memory.
+
+use std::sync::Arc;
+
+use throng_broker::{Budget, HomeOptions, Namespaces, ReplyLimit};
+use throng_config::Config;
+use throng_sys::random;
+
+/// The options of every shard's part; they share one budget for history.
+pub(crate) fn home_options(
+    config: &Config,
+    namespaces: Arc<Namespaces>,
+    shards: usize,
+) -> HomeOptions {
+    let limits = &config.limits;
+    HomeOptions {
+        // Never zero, so that no epoch of ours is the one that stands for "unknown".
+        nonce: (random::seed() as u32).max(1),
+        hash_seed: random::seed(),
+        history: Budget::new(limits.history_bytes_max as usize, shards as u8),
+        streams_max: (limits.streams_max as usize).div_ceil(shards),
+        reply: ReplyLimit {
+            publications_max: limits.history_reply_max as usize,
+            bytes_max: limits.history_reply_bytes_max as usize,
+        },
+        namespaces,
+    }
+}

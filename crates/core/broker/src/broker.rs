@@ -1,0 +1,87 @@
+//! What any broker must do: the trait, and the rules that hub and broker rely on.
+//!
+//! Every shard has one part of the broker, beside its hub. The hub hands it requests; the part
+//! hands replies and deliveries to the hub. How the parts find each other, who has subscribers
+//! where, and whether there is a network in between is the broker's own business.
+//!
+//! Rules for every broker. The suite `throng-broker-suite` tests them.
+//!
+//! Order
+//! - Mail between two parts is delivered in the order in which it was sent.
+//! - The requests of one hub about one channel take effect in the order in which they were made.
+//! - A reply and the deliveries of its channel arrive in one order: a publication that is not
+//!   behind the position of a [`Reply::Subscribed`] comes after it, any other one before it.
+//!   So a hub that takes the reply as the beginning of a subscription misses nothing and gets
+//!   nothing twice.
+//! - Every shard gets a channel's publications in the order of their positions.
+//!
+//! Replies
+//! - Every request but [`Request::Leave`] gets exactly one reply, to the hub that made it, with
+//!   its ticket. It may come while the request is being made or at any later time. Replies about
+//!   different channels may overtake each other.
+//! - A refused request had no effect. [`Refusal::Busy`] means that a bounded queue on the way is
+//!   full and that the same request may succeed in a moment. What was accepted is never dropped
+//!   for want of room.
+//! - A broker bounds the requests that wait for a reply, and refuses more with `Busy`. This
+//!   bounds what a hub must remember about them.
+//!
+//! Interest
+//! - A shard is interested from an accepted [`Request::Subscribe`] to its next
+//!   [`Request::Leave`]. Repeated subscribes count once.
+//! - Publications go to interested shards only. One that was on its way when the shard left may
+//!   still arrive; the hub ignores it.
+//!
+//! Streams
+//! - Positions are only compared within one epoch. There, offsets rise.
+//! - [`Recovery::Whole`] has everything after the position that was asked for, up to the reply's
+//!   position. If anything is missing, or the reply would be too long, the answer is
+//!   [`Recovery::Lost`].
+//! - A stream that was forgotten after it had a publication comes back with another epoch.
+//!
+//! Presence will be more requests and replies of the same kind: a member's row is a request, and
+//! joining and leaving are told on the way of deliveries. The trait needs no new function for it.
+
+use throng_types::{ChannelName, Now, ShardId};
+
+use crate::{HomeStats, Reply, Request};
+
+/// One shard's part of a broker.
+pub trait Broker {
+    /// What parts send each other.
+    type Mail;
+
+    /// Carries out a request of this shard's hub.
+    ///
+    /// Replies and deliveries that are known at once are handed to `hub` before this returns.
+    /// [`Request::Leave`] hands it nothing.
+    fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver);
+
+    /// Takes mail from another shard's part. A broker whose driver runs on a thread of its own
+    /// gets that driver's mail here too, with its own shard as the sender.
+    ///
+    /// Call it only while the hub has room ([`Receiver::has_room`] is asked before a publication
+    /// is accepted, but not for mail): otherwise leave the mail where it is.
+    fn mail(&mut self, from: ShardId, mail: Self::Mail, now: Now, hub: &mut impl Receiver);
+
+    /// The next mail for another shard's part, in the order in which it must be delivered.
+    fn take_mail(&mut self, to: ShardId) -> Option<Self::Mail>;
+
+    /// Whether mail waits for a shard.
+    fn has_mail(&self, to: ShardId) -> bool;
+
+    /// Does what is due with time, at most `budget` streams of it. True if more is due now.
+    fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool;
+
+    /// Sizes for metrics.
+    fn stats(&self) -> HomeStats;
+}
+
+/// A hub, as its part of the broker sees it.
+pub trait Receiver {
+    /// Whether the hub can take one more publication of a channel, of that many bytes. Asked
+    /// before a publication is accepted that would be delivered here at once.
+    fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool;
+
+    /// Takes a reply or a delivery.
+    fn reply(&mut self, reply: Reply);
+}

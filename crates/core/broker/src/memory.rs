@@ -1,0 +1,203 @@
+//! The broker in memory: one part per shard, and mail between them.
+//!
+//! Owns the streams of the channels whose home is this shard ([`home`]), and the mail that waits
+//! for other shards ([`outbox`]). A publication from anywhere goes to the channel's home, gets its
+//! position there and goes out to each shard that has a subscriber.
+//!
+//! Never: subscribers, mailboxes, the clock.
+//!
+//! Invariants
+//! - A request about a channel that is at home here is answered before [`Broker::request`]
+//!   returns, without a way through any queue.
+//! - A publication is accepted only if each interested shard has room for it.
+
+mod budget;
+mod home;
+mod keys;
+mod outbox;
+mod reply_limit;
+mod stream;
+
+use throng_types::{ChannelName, Now, ShardId};
+
+pub use budget::Budget;
+pub use home::{HomeOptions, HomeStats, home_of};
+pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
+pub use reply_limit::ReplyLimit;
+
+use crate::{Broker, Draft, Published, Receiver, Refusal, Reply, Request};
+use home::Home;
+use outbox::Outbox;
+
+/// One shard's part of the broker in memory.
+pub struct MemoryBroker {
+    shard: ShardId,
+    home: Home,
+    outboxes: Vec<Outbox>,
+}
+
+impl MemoryBroker {
+    /// The part of `shard`, one of `shards`.
+    ///
+    /// # Panics
+    /// If there are no shards or more than 64: interest is kept in the bits of one word.
+    #[must_use]
+    pub fn new(shard: ShardId, shards: u8, options: HomeOptions) -> Self {
+        assert!((1..=64).contains(&shards), "1 to 64 shards");
+        Self {
+            shard,
+            home: Home::new(options),
+            outboxes: (0..shards).map(|_| Outbox::default()).collect(),
+        }
+    }
+
+    /// Which shards have subscribers of a channel, as bits; known for channels at home here.
+    #[must_use]
+    pub fn interest(&self, channel: &ChannelName) -> u64 {
+        self.home.interest(channel)
+    }
+
+    /// Publishes in a channel that is at home here.
+    ///
+    /// # Errors
+    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    pub fn publish(
+        &mut self,
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Result<Published, (Refusal, Draft)> {
+        if !self.home.knows_namespace(&draft.channel) {
+            return Err((Refusal::UnknownChannel, draft));
+        }
+        let bytes = draft.cost_bytes();
+        let mut interested = bits(self.home.interest(&draft.channel));
+        let have_room = interested.all(|shard| {
+            if shard == self.shard {
+                hub.has_room(&draft.channel, bytes)
+            } else {
+                self.outboxes[shard.index()].has_room(bytes)
+            }
+        });
+        if !have_room {
+            return Err((Refusal::Busy, draft));
+        }
+        let accepted = self.home.publish(draft, now);
+        let mut shards = 0;
+        if let Some(publication) = accepted.publication {
+            for shard in bits(accepted.interest) {
+                shards += 1;
+                let delivery = Reply::Delivery(publication.clone());
+                if shard == self.shard {
+                    hub.reply(delivery);
+                } else {
+                    self.outboxes[shard.index()].push(Mail::Reply(delivery));
+                }
+            }
+        }
+        Ok(Published {
+            position: accepted.position,
+            shards: Some(shards),
+        })
+    }
+
+    /// Carries out a request about a channel that is at home here.
+    fn serve(
+        &mut self,
+        from: ShardId,
+        request: Request,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Option<Reply> {
+        Some(match request {
+            Request::Subscribe {
+                ticket,
+                channel,
+                since,
+            } => Reply::Subscribed {
+                ticket,
+                result: Ok(self.home.subscribe(from, &channel, since, now)),
+            },
+            Request::Leave { channel } => {
+                self.home.leave(from, &channel, now);
+                return None;
+            }
+            Request::Publish { ticket, draft } => {
+                let result = self.publish(draft, now, hub);
+                Reply::Published {
+                    ticket,
+                    result: result.map_err(|(refusal, _)| refusal),
+                }
+            }
+            Request::History {
+                ticket,
+                channel,
+                query,
+            } => Reply::History {
+                ticket,
+                result: self.home.history(&channel, query, now),
+            },
+        })
+    }
+}
+
+impl Broker for MemoryBroker {
+    type Mail = Mail;
+
+    fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
+        let home = home_of(request.channel(), self.outboxes.len() as u8);
+        if home == self.shard {
+            if let Some(reply) = self.serve(home, request, now, hub) {
+                hub.reply(reply);
+            }
+            return;
+        }
+        let outbox = &mut self.outboxes[home.index()];
+        if outbox.may_ask() || matches!(request, Request::Leave { .. }) {
+            outbox.push(Mail::Request(request));
+        } else if let Some(reply) = request.refused(Refusal::Busy) {
+            hub.reply(reply);
+        }
+    }
+
+    fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
+        match mail {
+            Mail::Request(request) => {
+                if let Some(reply) = self.serve(from, request, now, hub) {
+                    self.outboxes[from.index()].push(Mail::Reply(reply));
+                }
+            }
+            Mail::Reply(reply) => {
+                if !matches!(reply, Reply::Delivery(_)) {
+                    self.outboxes[from.index()].answered();
+                }
+                hub.reply(reply);
+            }
+        }
+    }
+
+    fn take_mail(&mut self, to: ShardId) -> Option<Mail> {
+        self.outboxes[to.index()].pop()
+    }
+
+    fn has_mail(&self, to: ShardId) -> bool {
+        !self.outboxes[to.index()].is_empty()
+    }
+
+    fn tick(&mut self, now: Now, budget: usize, _: &mut impl Receiver) -> bool {
+        self.home.tick(now, budget)
+    }
+
+    fn stats(&self) -> HomeStats {
+        self.home.stats()
+    }
+}
+
+/// The shards whose bits are set.
+fn bits(mut set: u64) -> impl Iterator<Item = ShardId> {
+    std::iter::from_fn(move || {
+        let shard = (set != 0).then(|| ShardId(set.trailing_zeros() as u8))?;
+        set &= set - 1;
+        Some(shard)
+    })
+}

@@ -1,0 +1,313 @@
+//! The streams of the channels whose home is one shard.
+//!
+//! Owns: positions, history, and which shards have subscribers. Never: subscribers,
+//! queues, the clock.
+//!
+//! Invariants
+//! - The share of the history budget that is in use equals the cost of all kept publications,
+//!   of the streams that keep any, and of the remembered idempotency keys.
+//! - A stream that keeps publications is in `expiring`; one that keeps none and has no
+//!   subscribers is in `idle`; no other is in either. It is there once, under its `due`.
+//! - A stream that was forgotten after it had publications never returns with the
+//!   same epoch: `forgotten` rises first.
+
+mod kept;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId};
+
+use super::budget::{Budget, Share};
+use super::keys::{Keys, key_of};
+use super::reply_limit::ReplyLimit;
+use super::stream::{NEVER, Stream};
+use crate::{
+    ChannelMap, Draft, HistoryPage, HistoryQuery, Namespaces, Recovery, Refusal, Retention,
+    Subscribed,
+};
+
+/// How long a stream without subscribers and history remembers its position, so that
+/// a client that missed nothing is told so. In milliseconds.
+const POSITION_TTL_MS: u64 = 3_600_000;
+/// What a stream with history costs besides its name and its publications: its place, its log
+/// and its entry in `expiring`, in bytes.
+const STREAM_BYTES: usize = 256;
+
+/// The shard that is home to a channel.
+#[must_use]
+pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
+    // The high half: FNV's low bits are the weaker ones.
+    ShardId(((channel.stable_hash() >> 32) % u64::from(shards.max(1))) as u8)
+}
+
+/// What a home is made of.
+#[derive(Clone)]
+pub struct HomeOptions {
+    /// Names this process in epochs: differs from start to start.
+    pub nonce: u32,
+    /// Seeds the hash of channel names, which come from strangers.
+    pub hash_seed: u64,
+    /// History and idempotency keys are kept within this, in all homes that share it.
+    pub history: Arc<Budget>,
+    /// How many streams without subscribers and history are remembered, per home; when full, the
+    /// one that became so first is forgotten.
+    pub streams_max: usize,
+    /// How much one reply may carry.
+    pub reply: ReplyLimit,
+    /// The options of channels.
+    pub namespaces: Arc<Namespaces>,
+}
+
+/// Sizes for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HomeStats {
+    /// Streams that are remembered.
+    pub streams: usize,
+    /// Publications kept.
+    pub history_publications: usize,
+    /// What they and their streams cost.
+    pub history_bytes: usize,
+}
+
+/// An accepted publication and who must get it.
+pub(super) struct Accepted {
+    /// The publication with its position, or `None` for a repeated idempotency key.
+    pub(super) publication: Option<Arc<Publication>>,
+    /// The position it has (for a repetition, the first one's).
+    pub(super) position: Option<Position>,
+    /// Bit `n` is set if shard `n` has subscribers.
+    pub(super) interest: u64,
+}
+
+/// The streams at home on one shard.
+pub(super) struct Home {
+    options: HomeOptions,
+    streams: ChannelMap<Stream>,
+    /// Streams that keep publications, by when to look for old ones.
+    expiring: BTreeSet<(Millis, u32)>,
+    /// Streams that keep none and have no subscribers, by when to forget them.
+    idle: BTreeSet<(Millis, u32)>,
+    share: Share,
+    history_publications: usize,
+    forgotten: u32,
+    keys: Keys,
+}
+
+impl Home {
+    /// A home without streams.
+    pub(super) fn new(options: HomeOptions) -> Self {
+        Self {
+            streams: ChannelMap::new(options.hash_seed),
+            expiring: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            share: Share::new(options.history.clone()),
+            history_publications: 0,
+            forgotten: 0,
+            keys: Keys::new(options.hash_seed),
+            options,
+        }
+    }
+
+    /// Sizes for metrics.
+    pub(super) fn stats(&self) -> HomeStats {
+        HomeStats {
+            streams: self.streams.len(),
+            history_publications: self.history_publications,
+            history_bytes: self.share.used() - self.keys.bytes(),
+        }
+    }
+
+    /// Which shards have subscribers of a channel, as bits.
+    pub(super) fn interest(&self, channel: &ChannelName) -> u64 {
+        self.streams
+            .get(channel)
+            .map_or(0, |stream| stream.interest)
+    }
+
+    /// Whether a channel's namespace is configured.
+    pub(super) fn knows_namespace(&self, channel: &ChannelName) -> bool {
+        self.options.namespaces.find(channel).is_some()
+    }
+
+    fn retention(&self, channel: &ChannelName) -> Retention {
+        self.options
+            .namespaces
+            .find(channel)
+            .map(|options| options.retention)
+            .unwrap_or_default()
+    }
+
+    /// Notes that shard `from` has subscribers and says where the stream stands.
+    pub(super) fn subscribe(
+        &mut self,
+        from: ShardId,
+        channel: &ChannelName,
+        since: Option<Position>,
+        now: Now,
+    ) -> Subscribed {
+        let options = self.options.namespaces.find(channel).copied();
+        let options = options.unwrap_or_default();
+        let forgotten = self.forgotten;
+        let key = self
+            .streams
+            .key_or_insert(channel, || Stream::new(forgotten));
+        self.expire(key, options.retention, now.mono);
+        let stream = self.streams.at_mut(key).expect("a key that was just given");
+        stream.interest |= 1 << from.0;
+        let limit = self.options.reply;
+        let keeps = options.retention.keeps();
+        let recovery = match since {
+            None => Recovery::NotAsked,
+            Some(since) if keeps && options.recovery => {
+                stream.recover(since, self.options.nonce, limit)
+            }
+            Some(_) => Recovery::Lost,
+        };
+        let position = keeps.then(|| stream.position(self.options.nonce));
+        if stream.kept() == 0 && stream.due != NEVER {
+            self.idle.remove(&(stream.due, key));
+            stream.due = NEVER;
+        }
+        Subscribed { position, recovery }
+    }
+
+    /// Notes that shard `from` has no subscribers any more.
+    pub(super) fn leave(&mut self, from: ShardId, channel: &ChannelName, now: Now) {
+        let Some(key) = self.streams.key(channel) else {
+            return;
+        };
+        let Some(stream) = self.streams.at_mut(key) else {
+            return;
+        };
+        stream.interest &= !(1 << from.0);
+        self.rest(key, now.mono);
+    }
+
+    /// Lets a stream that keeps nothing wait to be forgotten, if it has no subscribers.
+    fn rest(&mut self, key: u32, now: Millis) {
+        let Some(stream) = self.streams.at_mut(key) else {
+            return;
+        };
+        if stream.interest != 0 || stream.due != NEVER {
+            return;
+        }
+        if stream.top == 0 {
+            self.streams.remove(key);
+            return;
+        }
+        stream.due = now + POSITION_TTL_MS;
+        self.idle.insert((stream.due, key));
+        while self.idle.len() > self.options.streams_max
+            && let Some((_, key)) = self.idle.pop_first()
+        {
+            self.forget(key);
+        }
+    }
+
+    /// Forgets a stream that had publications. What comes after must not look like a continuation.
+    fn forget(&mut self, key: u32) {
+        self.streams.remove(key);
+        self.forgotten = self.forgotten.wrapping_add(1);
+    }
+
+    /// Gives a draft its position, keeps it, and says which shards must deliver it.
+    pub(super) fn publish(&mut self, draft: Draft, now: Now) -> Accepted {
+        let key = { draft.idempotency_key.as_deref() }.map(|key| key_of(&draft.channel, key));
+        if let Some(position) = key.as_deref().and_then(|key| self.keys.find(key)) {
+            return Accepted {
+                publication: None,
+                position,
+                interest: 0,
+            };
+        }
+        let accepted = if self.retention(&draft.channel).keeps() && !draft.skip_history {
+            self.publish_kept(draft, now)
+        } else {
+            Accepted {
+                interest: self.interest(&draft.channel),
+                publication: Some(publication(draft, None, now)),
+                position: None,
+            }
+        };
+        if let Some(key) = key {
+            self.remember_key(&key, accepted.position, now.mono);
+        }
+        accepted
+    }
+
+    fn publish_kept(&mut self, draft: Draft, now: Now) -> Accepted {
+        let retention = self.retention(&draft.channel);
+        let stream_bytes = STREAM_BYTES + draft.channel.as_str().len();
+        let bytes = draft.cost_bytes() + stream_bytes;
+        let has_room = self.make_room(&draft.channel, bytes, retention, now.mono);
+        let forgotten = self.forgotten;
+        let make = || Stream::new(forgotten);
+        let key = self.streams.key_or_insert(&draft.channel, make);
+        let stream = self.streams.at_mut(key).expect("a key that was just given");
+        stream.top += 1;
+        let position = Some(stream.position(self.options.nonce));
+        let interest = stream.interest;
+        let publication = publication(draft, position, now);
+        if has_room {
+            if stream.kept() > 0 {
+                self.share.give(stream_bytes);
+            } else {
+                self.idle.remove(&(stream.due, key));
+                stream.due = now.mono + retention.ttl_ms;
+                self.expiring.insert((stream.due, key));
+            }
+            stream.append(publication.clone(), now.mono);
+            self.history_publications += 1;
+        } else {
+            // A log without its newest publication would hide a gap.
+            while self.drop_oldest(key) {}
+            self.rest(key, now.mono);
+        }
+        Accepted {
+            publication: Some(publication),
+            position,
+            interest,
+        }
+    }
+
+    /// Reads the history of a channel.
+    pub(super) fn history(
+        &mut self,
+        channel: &ChannelName,
+        query: HistoryQuery,
+        now: Now,
+    ) -> Result<HistoryPage, Refusal> {
+        let retention = self.retention(channel);
+        if !retention.keeps() {
+            return Err(Refusal::NotAvailable);
+        }
+        let (nonce, limit) = (self.options.nonce, self.options.reply);
+        if let Some(key) = self.streams.key(channel) {
+            self.expire(key, retention, now.mono);
+            self.rest(key, now.mono);
+        }
+        // Of a stream that nobody has used yet: where it would begin, without making it.
+        let unused = Stream::new(self.forgotten);
+        let stream = self.streams.get(channel).unwrap_or(&unused);
+        Ok(HistoryPage {
+            position: Some(stream.position(nonce)),
+            publications: stream.page(query, nonce, limit)?,
+        })
+    }
+}
+
+fn publication(draft: Draft, position: Option<Position>, now: Now) -> Arc<Publication> {
+    Publication {
+        channel: draft.channel,
+        position,
+        payload: draft.payload,
+        publisher: draft.publisher,
+        tags: draft.tags,
+        time_unix_ms: now.unix_ms,
+    }
+    .shared()
+}
+
+#[cfg(test)]
+mod tests;

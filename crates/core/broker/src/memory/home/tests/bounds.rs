@@ -1,0 +1,283 @@
+//! The bounds of a home: bytes, streams, keys, replies; and its books.
+
+use throng_types::Publisher;
+
+use super::*;
+use crate::memory::keys::KEYS_MAX;
+
+#[test]
+fn history_stays_within_its_budget_of_bytes() {
+    let mut home = home(1000, 1_000_000, 10_000);
+    for n in 0..200 {
+        publish(&mut home, &format!("kept:{}", n % 7), &"x".repeat(100), n);
+        assert!(home.stats().history_bytes <= 10_000);
+        home.check();
+    }
+    assert!(home.stats().history_publications > 10);
+    let before = home.stats();
+    publish(&mut home, "kept:big", &"x".repeat(20_000), 300);
+    assert_eq!(home.stats().history_bytes, before.history_bytes);
+    assert_eq!(home.stats().streams, before.streams + 1);
+    home.check();
+}
+
+#[test]
+fn a_publication_that_is_too_large_to_keep_leaves_nothing_that_hides_it() {
+    let mut home = home(10, 1000, 5000);
+    let first = publish(&mut home, "kept:a", "1", 0);
+    let large = publish(&mut home, "kept:a", &"x".repeat(6000), 1);
+    check_recovery(&mut home, first, 2, None);
+    check_recovery(&mut home, large, 2, Some(&[]));
+    publish(&mut home, "kept:a", "3", 3);
+    check_recovery(&mut home, large, 4, Some(&["3"]));
+    home.check();
+}
+
+#[test]
+fn tags_publishers_and_streams_are_in_the_budget() {
+    let mut home = home(1, 1000, 1 << 20);
+    let used = |home: &mut Home, draft: Draft| {
+        let cost = draft.cost_bytes();
+        let kept = home.publish(draft, at(0)).publication.unwrap();
+        assert_eq!(kept.cost_bytes(), cost, "known before it is made");
+        home.stats().history_bytes
+    };
+    let bare = used(&mut home, draft("kept:a", "x"));
+    assert_eq!(bare, TINY_BYTES);
+    let tagged = Draft {
+        tags: Some("y".repeat(1000).into()),
+        ..draft("kept:a", "x")
+    };
+    assert_eq!(used(&mut home, tagged), bare + 1000);
+    let publisher = Publisher {
+        client: "c".repeat(100).into(),
+        user: "u".repeat(50).into(),
+        conn_info: Some("i".repeat(25).into()),
+    };
+    let published = Draft {
+        publisher: Some(Box::new(publisher)),
+        ..draft("kept:a", "x")
+    };
+    assert_eq!(
+        used(&mut home, published),
+        bare + 175 + size_of::<Publisher>()
+    );
+}
+
+#[test]
+fn homes_share_one_budget() {
+    let bytes_max = 8 << 20;
+    let budget = Budget::new(bytes_max, 8);
+    let new = || {
+        let options = options(1000, 1_000_000, 0);
+        let history = budget.clone();
+        Home::new(HomeOptions { history, ..options })
+    };
+    let mut homes: Vec<Home> = (0..8).map(|_| new()).collect();
+    let large = "x".repeat(40_000);
+    for n in 0..100 {
+        publish(&mut homes[0], "kept:a", &large, n);
+    }
+    assert_eq!(homes[0].stats().history_publications, 100);
+    for n in 100..300 {
+        publish(&mut homes[0], "kept:a", &large, n);
+    }
+    // The first uses all. The others get an equal part when it looks.
+    let all =
+        |homes: &[Home]| -> usize { homes.iter().map(|home| home.stats().history_bytes).sum() };
+    assert!(all(&homes) > bytes_max - 50_000, "{}", all(&homes));
+    for n in 300..600 {
+        publish(&mut homes[1], "kept:b", &large, n);
+        homes[0].tick(at(n), 100);
+        assert!(all(&homes) <= bytes_max);
+    }
+    let [first, second] = [0, 1].map(|at: usize| homes[at].stats().history_bytes);
+    assert!(second >= bytes_max / 8 - 50_000, "{second}");
+    assert!(first >= bytes_max / 2, "{first}");
+    for home in &homes {
+        home.check();
+    }
+}
+
+#[test]
+fn streams_without_subscribers_and_history_are_bounded() {
+    let mut home = Home::new(HomeOptions {
+        streams_max: 10,
+        ..options(10, 1000, 1 << 20)
+    });
+    let channels: Vec<String> = (0..30).map(|n| format!("kept:{n}")).collect();
+    let positions: Vec<Position> = { channels.iter().zip(0..) }
+        .map(|(channel, n)| publish(&mut home, channel, "x", n))
+        .collect();
+    let held = name(&channels[0]);
+    home.subscribe(SHARD, &held, None, at(40));
+    home.tick(at(2000), 100);
+    assert_eq!(home.stats().streams, 11, "the subscribed one, and ten");
+    home.check();
+    for (n, (channel, since)) in channels.iter().zip(&positions).enumerate() {
+        let found = home.subscribe(SHARD, &name(channel), Some(*since), at(2001));
+        let remembered = n == 0 || n >= 20;
+        let expected = match remembered {
+            true => Recovery::Whole(Vec::new()),
+            false => Recovery::Lost,
+        };
+        assert_eq!(found.recovery, expected, "{channel}");
+    }
+    home.check();
+}
+
+#[test]
+fn a_stream_is_noted_once_however_often_it_falls_idle() {
+    let mut home = home(10, 1000, 1 << 20);
+    for n in 0..500 {
+        publish(&mut home, "kept:a", "x", n * 2000);
+        home.tick(at(n * 2000 + 1500), 100);
+        home.check();
+    }
+    assert_eq!(home.expiring.len() + home.idle.len(), 1);
+}
+
+#[test]
+fn one_reply_carries_only_so_much() {
+    let reply = ReplyLimit {
+        publications_max: 4,
+        bytes_max: 3 * (size_of::<Publication>() + 10),
+    };
+    let mut home = Home::new(HomeOptions {
+        reply,
+        ..options(10, 1000, 1 << 20)
+    });
+    let positions: Vec<_> = (1..=6)
+        .map(|n| publish(&mut home, "kept:a", &n.to_string(), n))
+        .collect();
+    // Three by their bytes would be four with a little less data, and four is the most.
+    let page = |home: &mut Home, channel: &str, limit, reverse| {
+        let query = HistoryQuery {
+            limit,
+            since: None,
+            reverse,
+        };
+        texts(
+            &home
+                .history(&name(channel), query, at(7))
+                .unwrap()
+                .publications,
+        )
+    };
+    assert_eq!(page(&mut home, "kept:a", None, false), ["1", "2", "3"]);
+    assert_eq!(page(&mut home, "kept:a", Some(9), true), ["6", "5", "4"]);
+    assert_eq!(page(&mut home, "kept:a", Some(2), true), ["6", "5"]);
+    check_recovery(&mut home, positions[2], 7, Some(&["4", "5", "6"]));
+    check_recovery(&mut home, positions[1], 7, None);
+    // One is never too large, two may be.
+    let first = publish(&mut home, "kept:b", &"x".repeat(1000), 8);
+    publish(&mut home, "kept:b", "y", 8);
+    assert_eq!(page(&mut home, "kept:b", None, false).len(), 1);
+    assert_eq!(page(&mut home, "kept:b", None, true), ["y"]);
+    let mut few = Home::new(HomeOptions {
+        reply: ReplyLimit {
+            publications_max: 2,
+            bytes_max: 1 << 20,
+        },
+        ..options(10, 1000, 1 << 20)
+    });
+    let positions: Vec<_> = (1..=4)
+        .map(|n| publish(&mut few, "kept:a", &n.to_string(), n))
+        .collect();
+    assert_eq!(page(&mut few, "kept:a", None, false), ["1", "2"]);
+    check_recovery(&mut few, positions[1], 7, Some(&["3", "4"]));
+    check_recovery(&mut few, positions[0], 7, None);
+    assert_eq!(first.offset, 1);
+}
+
+fn keyed(key: &str) -> Draft {
+    Draft {
+        idempotency_key: Some(key.into()),
+        ..draft("plain", "1")
+    }
+}
+
+#[test]
+fn keys_are_in_the_budget_and_go_before_they_fill_it() {
+    let mut home = home(1000, 1_000_000, 16_000);
+    for n in 0..100 {
+        publish(&mut home, "kept:a", &"x".repeat(100), n);
+    }
+    for n in 0..100 {
+        home.publish(keyed(&format!("{n:04}{}", "k".repeat(96))), at(100));
+        home.check();
+    }
+    let cost = Keys::cost_bytes(
+        "plain
+",
+    ) + 100;
+    assert_eq!(home.keys.len(), 2000 / cost, "an eighth of the budget");
+    assert!(home.stats().history_publications > 30);
+    // A key that is too long for that is not remembered.
+    for _ in 0..2 {
+        let accepted = home.publish(keyed(&"k".repeat(3000)), at(100));
+        assert!(accepted.publication.is_some());
+    }
+    home.check();
+    home.tick(at(300_100), 100);
+    assert_eq!(home.keys.len(), 0);
+    home.check();
+}
+
+#[test]
+fn so_many_keys_are_remembered_and_no_more() {
+    let mut home = home(10, 1000, 1 << 30);
+    for n in 0..=KEYS_MAX {
+        home.publish(keyed(&n.to_string()), at(0));
+    }
+    assert_eq!(home.keys.len(), KEYS_MAX);
+    assert!(home.publish(keyed("1"), at(1)).publication.is_none());
+    assert!(home.publish(keyed("0"), at(1)).publication.is_some());
+}
+
+#[test]
+fn the_books_are_right_after_whatever_happens() {
+    let mut rng = 1_u64;
+    for round in 0..40 {
+        let mut home = Home::new(HomeOptions {
+            streams_max: 3,
+            ..options(4, 50, [1500, 3000, 20_000][round % 3])
+        });
+        let mut now = 0;
+        for _ in 0..300 {
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let pick = |shift: u32, below: u64| (rng >> shift) % below;
+            let channel = ["kept:a", "kept:b", "kept:c", "kept:d", "kept:e", "plain"];
+            let channel = channel[pick(33, 6) as usize];
+            let shard = ShardId(pick(37, 2) as u8);
+            match pick(41, 12) {
+                0..=3 => {
+                    drop(home.publish(draft(channel, &"x".repeat(pick(45, 300) as usize)), at(now)))
+                }
+                4 => drop(home.publish(keyed(&pick(45, 9).to_string()), at(now))),
+                5 | 6 => drop(home.subscribe(shard, &name(channel), None, at(now))),
+                7 | 8 => home.leave(shard, &name(channel), at(now)),
+                9 => {
+                    let query = HistoryQuery {
+                        limit: None,
+                        since: None,
+                        reverse: false,
+                    };
+                    drop(home.history(&name(channel), query, at(now)));
+                }
+                10 => now += pick(45, 40),
+                _ => drop(home.tick(at(now), pick(45, 4) as usize)),
+            }
+            home.check();
+            assert!(home.idle.len() <= 3);
+        }
+        for channel in ["kept:a", "kept:b", "kept:c", "kept:d", "kept:e", "plain"] {
+            home.leave(ShardId(0), &name(channel), at(now));
+            home.leave(ShardId(1), &name(channel), at(now));
+        }
+        home.tick(at(now + 1000), 1000);
+        home.tick(at(now + POSITION_TTL_MS + 1000), 1000);
+        home.check();
+        assert_eq!(home.stats(), HomeStats::default());
+    }
+}

@@ -1,0 +1,89 @@
+//! Idempotency keys that were used in the last minutes, and the positions they got.
+//!
+//! Rule for "full": the oldest key goes early. The bytes come out of the home's share of the
+//! history budget; the home takes and gives them, and this file counts them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use throng_types::{ChannelName, Millis, Position};
+
+/// How long a key is remembered, in milliseconds (Centrifugo: five minutes).
+const TTL_MS: u64 = 300_000;
+/// How many keys are remembered.
+pub(super) const KEYS_MAX: usize = 65_536;
+/// What a key costs besides its text: its entries in the map and in the queue.
+const ENTRY_BYTES: usize = 112;
+
+/// The keys of one home.
+pub(super) struct Keys {
+    by_key: HashMap<Arc<str>, Option<Position>, FixedState>,
+    by_age: VecDeque<(Millis, Arc<str>)>,
+    bytes: usize,
+}
+
+impl Keys {
+    pub(super) fn new(hash_seed: u64) -> Self {
+        Self {
+            by_key: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            by_age: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The position that the publication with this key got, if the key was used.
+    pub(super) fn find(&self, key: &str) -> Option<Option<Position>> {
+        self.by_key.get(key).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_age.len()
+    }
+
+    /// What all keys cost together.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What a key costs.
+    pub(super) const fn cost_bytes(key: &str) -> usize {
+        key.len() + ENTRY_BYTES
+    }
+
+    /// Remembers a key that is not known yet.
+    pub(super) fn insert(&mut self, key: &str, position: Option<Position>, now: Millis) {
+        let key: Arc<str> = key.into();
+        self.bytes += Self::cost_bytes(&key);
+        self.by_key.insert(key.clone(), position);
+        self.by_age.push_back((now, key));
+    }
+
+    /// Forgets the oldest key; gives the bytes that this freed, or nothing if there is no key.
+    pub(super) fn forget_oldest(&mut self) -> Option<usize> {
+        let (_, key) = self.by_age.pop_front()?;
+        self.by_key.remove(&key);
+        if self.by_age.is_empty() {
+            self.by_age = VecDeque::new();
+            self.by_key.shrink_to_fit();
+        }
+        let bytes = Self::cost_bytes(&key);
+        self.bytes -= bytes;
+        Some(bytes)
+    }
+
+    /// Forgets a key whose time has passed; gives the bytes that this freed.
+    pub(super) fn forget_expired(&mut self, now: Millis) -> Option<usize> {
+        let (at, _) = self.by_age.front()?;
+        if now.since(*at) < TTL_MS {
+            return None;
+        }
+        self.forget_oldest()
+    }
+}
+
+/// A key of one channel. No channel name has a control character, so the pair is unambiguous.
+pub(super) fn key_of(channel: &ChannelName, key: &str) -> Box<str> {
+    format!("{channel}\n{key}").into()
+}

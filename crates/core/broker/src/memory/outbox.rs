@@ -1,0 +1,88 @@
+//! Mail that waits for room in another shard's mailbox.
+//!
+//! Rule for "full": what would need room that is not there is refused where it began, as
+//! [`crate::Refusal::Busy`]. Nothing that was accepted is dropped.
+//!
+//! Why two shards cannot wait for each other: a shard has at most [`REQUESTS_MAX`] requests
+//! without a reply, so replies need no more room than that and always have it; deliveries are
+//! checked for room before a publication is accepted; nothing else is sent but `Leave`, at most
+//! one for each subscribe before it.
+
+use std::collections::VecDeque;
+
+use crate::{Reply, Request};
+
+/// A message between the parts of two shards.
+#[derive(Debug)]
+pub enum Mail {
+    /// To a channel's home.
+    Request(Request),
+    /// From a channel's home.
+    Reply(Reply),
+}
+
+/// Requests to one shard that may be without a reply.
+pub const REQUESTS_MAX: u32 = 8192;
+/// Deliveries that may wait for one shard's mailbox.
+pub const DELIVERIES_MAX: u32 = 16_384;
+/// Bytes of deliveries that may wait for one shard's mailbox.
+const DELIVERY_BYTES_MAX: usize = 64 << 20;
+/// Places that an empty outbox keeps.
+const CAPACITY_KEPT: usize = 1024;
+
+/// The mail for one shard.
+#[derive(Default)]
+pub(super) struct Outbox {
+    mail: VecDeque<Mail>,
+    deliveries: u32,
+    delivery_bytes: usize,
+    /// Requests that were sent or wait here, and have no reply yet.
+    unanswered: u32,
+}
+
+impl Outbox {
+    /// Whether there is room for one more request.
+    pub(super) fn may_ask(&self) -> bool {
+        self.unanswered < REQUESTS_MAX && self.mail.len() < (DELIVERIES_MAX + REQUESTS_MAX) as usize
+    }
+
+    /// Whether there is room for one more delivery of that size. One of any size has room while
+    /// no other waits.
+    pub(super) const fn has_room(&self, bytes: usize) -> bool {
+        self.deliveries == 0
+            || self.deliveries < DELIVERIES_MAX && self.delivery_bytes + bytes <= DELIVERY_BYTES_MAX
+    }
+
+    /// Notes that a request has its reply.
+    pub(super) const fn answered(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    pub(super) fn push(&mut self, mail: Mail) {
+        match &mail {
+            Mail::Reply(Reply::Delivery(publication)) => {
+                self.deliveries += 1;
+                self.delivery_bytes += publication.cost_bytes();
+            }
+            Mail::Reply(_) | Mail::Request(Request::Leave { .. }) => {}
+            Mail::Request(_) => self.unanswered += 1,
+        }
+        self.mail.push_back(mail);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Mail> {
+        let mail = self.mail.pop_front()?;
+        if let Mail::Reply(Reply::Delivery(publication)) = &mail {
+            self.deliveries -= 1;
+            self.delivery_bytes -= publication.cost_bytes();
+        }
+        if self.mail.is_empty() && self.mail.capacity() > CAPACITY_KEPT {
+            self.mail = VecDeque::new();
+        }
+        Some(mail)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.mail.is_empty()
+    }
+}

@@ -1,0 +1,34 @@
+//! How long one reply with history may be.
+
+use std::sync::Arc;
+
+use throng_types::Publication;
+
+/// How much history or recovery one reply may carry. A single publication may be larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyLimit {
+    /// Publications at most.
+    pub publications_max: usize,
+    /// Their cost at most, in bytes.
+    pub bytes_max: usize,
+}
+
+impl ReplyLimit {
+    /// The first `wanted` publications, as far as one reply may have them.
+    pub(super) fn cut<'a>(
+        self,
+        publications: impl Iterator<Item = &'a Arc<Publication>>,
+        wanted: usize,
+    ) -> Vec<Arc<Publication>> {
+        let mut bytes = 0;
+        publications
+            .take(wanted.min(self.publications_max))
+            .take_while(|publication| {
+                let is_first = bytes == 0;
+                bytes += publication.cost_bytes();
+                is_first || bytes <= self.bytes_max
+            })
+            .cloned()
+            .collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! Fan-outs go over their members, a bounded number of visits a turn.
+
+use crate::channel::{Member, NO_FANOUT};
+use crate::fanout::Fanout;
+use crate::local::Local;
+use crate::subscriptions::Place;
+use crate::{Batch, Sink};
+
+impl Local {
+    /// Delivers to at most `visits` members; true if more wait.
+    pub(crate) fn fan_out(&mut self, visits: usize, sink: &mut impl Sink) -> bool {
+        let more = self.go_round(visits, sink);
+        for publication in self.carried.drain(..) {
+            sink.carried(&publication);
+        }
+        more
+    }
+
+    fn go_round(&mut self, visits: usize, sink: &mut impl Sink) -> bool {
+        let mut left = visits;
+        while left > 0 {
+            let Some(key) = self.turn_order.pop_front() else {
+                return false;
+            };
+            let Some(mut fanout) = self.fanouts.remove(key) else {
+                continue;
+            };
+            let several = !self.turn_order.is_empty();
+            let (waiting, bytes) = (fanout.waiting(), fanout.bytes());
+            self.carry(&mut fanout, several, &mut left, sink);
+            fanout.forget(&mut self.carried);
+            self.publications -= waiting - fanout.waiting();
+            self.bytes -= bytes - fanout.bytes();
+            let channel = fanout.channel;
+            let is_over = fanout.is_over();
+            let key = if is_over {
+                NO_FANOUT
+            } else {
+                self.fanouts.insert(fanout)
+            };
+            if let Some(channel) = self.channels.at_mut(channel) {
+                channel.fanout = key;
+            }
+            if is_over {
+                self.release_if_unused(channel);
+            } else {
+                self.turn_order.push_back(key);
+            }
+        }
+        !self.turn_order.is_empty()
+    }
+
+    /// Carries one fan-out on while visits are left and somebody lacks something.
+    fn carry(
+        &mut self,
+        fanout: &mut Fanout,
+        several: bool,
+        left: &mut usize,
+        sink: &mut impl Sink,
+    ) {
+        // Twice through the end of a round finds everybody, whatever was left of the first.
+        for _ in 0..2 {
+            while let Some((at, mark)) = fanout.next_visit() {
+                if *left == 0 {
+                    return;
+                }
+                *left -= 1;
+                let channel = self.channels.at(fanout.channel);
+                let member =
+                    channel.and_then(|(_, channel)| channel.members.as_slice().get(at as usize));
+                if let Some(&member) = member {
+                    let gather = several && self.subscriptions.of_index(member.index()).len() > 1;
+                    deliver(fanout, member, mark, gather, sink);
+                }
+                fanout.took_load();
+            }
+            fanout.next_round();
+            self.admit_joining(fanout, left, sink);
+        }
+    }
+
+    /// Gives those who are joining what they lack and makes them members.
+    fn admit_joining(&mut self, fanout: &mut Fanout, left: &mut usize, sink: &mut impl Sink) {
+        for joining in std::mem::take(&mut fanout.joining) {
+            let mut mark = joining.mark;
+            while mark < fanout.next_number() {
+                mark += deliver(fanout, joining.member, mark, true, sink);
+                *left = left.saturating_sub(1);
+            }
+            let Some(channel) = self.channels.at_mut(fanout.channel) else {
+                continue;
+            };
+            channel.members.push(joining.member);
+            let place = Place::Member(channel.members.len() - 1);
+            let index = joining.member.index();
+            self.subscriptions.set_place(index, fanout.channel, place);
+            fanout.admitted(mark);
+        }
+    }
+}
+
+/// Hands a member what it lacks; gives how many publications that were.
+fn deliver(
+    fanout: &mut Fanout,
+    member: Member,
+    mark: u64,
+    gather: bool,
+    sink: &mut impl Sink,
+) -> u64 {
+    let (channel_key, overflow) = (fanout.channel, fanout.overflow);
+    let load = fanout.load(mark);
+    let form = load.encoded(member.format(), sink);
+    let batch = Batch {
+        channel_key,
+        overflow,
+        publications: &load.publications,
+        encoded: load.form(form),
+        gather,
+    };
+    sink.deliver(member.index(), &batch);
+    load.publications.len() as u64
+}

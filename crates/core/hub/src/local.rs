@@ -1,0 +1,150 @@
+//! What one shard's hub knows by itself: channels with subscribers here, their members, and
+//! publications on their way to them.
+//!
+//! Never speaks with the broker. It says which requests follow ([`Local::subscribe`], `left`), and
+//! the hub makes them.
+//!
+//! Rule for "full": while [`WAITING_MAX`] publications or [`WAITING_BYTES_MAX`] wait for their
+//! members, publishing is refused and mail is left where it is. One channel may have a quarter of
+//! either, so that a flood in one does not stop the others.
+//!
+//! Invariants
+//! - `waiting` and `waiting_bytes` are those of all fan-outs together.
+//! - A channel in `channels` has a member, somebody who is joining, or a subscribe without a reply.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use throng_broker::ChannelMap;
+use throng_types::{ChannelName, ConnId, Publication, Slots};
+
+use crate::HubOptions;
+use crate::channel::{Channel, NO_FANOUT};
+use crate::fanout::Fanout;
+use crate::requests::Requests;
+use crate::subscriptions::Subscriptions;
+
+/// Publications that may wait for their members.
+pub(crate) const WAITING_MAX: usize = 65_536;
+/// Their bytes.
+pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
+/// One channel may have one part in so many.
+const CHANNEL_PART: usize = 4;
+
+/// See the module's head.
+pub(crate) struct Local {
+    pub(crate) options: HubOptions,
+    pub(crate) channels: ChannelMap<Channel>,
+    pub(crate) subscriptions: Subscriptions,
+    pub(crate) waiting: Requests,
+    pub(crate) fanouts: Slots<Fanout>,
+    pub(crate) turn_order: VecDeque<u32>,
+    /// Publications that some member lacks, in all fan-outs.
+    pub(crate) publications: usize,
+    /// Their bytes.
+    pub(crate) bytes: usize,
+    /// Publications with tags that everybody has got, until the sink is told.
+    pub(crate) carried: Vec<Arc<Publication>>,
+    /// Channels that were released, until the broker is told.
+    pub(crate) left: Vec<ChannelName>,
+}
+
+impl Local {
+    pub(crate) fn new(options: HubOptions) -> Self {
+        Self {
+            channels: ChannelMap::new(options.hash_seed),
+            options,
+            subscriptions: Subscriptions::default(),
+            waiting: Requests::default(),
+            fanouts: Slots::default(),
+            turn_order: VecDeque::new(),
+            publications: 0,
+            bytes: 0,
+            carried: Vec::new(),
+            left: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_subscribed(&self, conn: ConnId, channel: &ChannelName) -> bool {
+        self.channels
+            .key(channel)
+            .is_some_and(|key| self.subscriptions.find(conn, key).is_some())
+    }
+
+    /// Whether more publications may wait.
+    pub(crate) const fn has_room(&self) -> bool {
+        self.publications < WAITING_MAX && self.bytes < WAITING_BYTES_MAX
+    }
+
+    /// Whether one more publication of that size may wait in a channel. One of any size may if no
+    /// other does.
+    pub(crate) fn has_room_in(&self, channel: &ChannelName, bytes: usize) -> bool {
+        if self.publications == 0 {
+            return true;
+        }
+        let channel = self.channels.get(channel);
+        let fanout = channel.and_then(|channel| self.fanouts.get(channel.fanout));
+        let Some(fanout) = fanout else {
+            return self.has_room();
+        };
+        self.has_room()
+            && fanout.waiting() < WAITING_MAX / CHANNEL_PART
+            && fanout.bytes() + bytes <= WAITING_BYTES_MAX / CHANNEL_PART
+    }
+
+    /// Puts a publication on its way to this shard's members.
+    pub(crate) fn enqueue(&mut self, publication: Arc<Publication>) {
+        let key = self.channels.key(&publication.channel);
+        let Some((key, channel)) = key.and_then(|key| Some((key, self.channels.at_mut(key)?)))
+        else {
+            return self.nobody_gets(publication);
+        };
+        if publication.position.is_some() {
+            channel.position.set(publication.position);
+        }
+        if channel.members.len() == 0 && channel.fanout == NO_FANOUT {
+            return self.nobody_gets(publication);
+        }
+        if channel.fanout == NO_FANOUT {
+            let options = self.options.namespaces.find(&publication.channel);
+            let overflow = options.map(|options| options.overflow).unwrap_or_default();
+            let fanout = Fanout::new(key, overflow, channel.members.len());
+            channel.fanout = self.fanouts.insert(fanout);
+            self.turn_order.push_back(channel.fanout);
+        }
+        if let Some(fanout) = self.fanouts.get_mut(channel.fanout) {
+            self.publications += 1;
+            self.bytes += publication.cost_bytes();
+            fanout.push(publication);
+        }
+    }
+
+    fn nobody_gets(&mut self, publication: Arc<Publication>) {
+        if publication.tags.is_some() {
+            self.carried.push(publication);
+        }
+    }
+
+    /// Forgets a channel that nobody here subscribes to.
+    pub(crate) fn release_if_unused(&mut self, key: u32) {
+        let Some((_, channel)) = self.channels.at(key) else {
+            return;
+        };
+        let at = channel.fanout;
+        let is_joined = { self.fanouts.get(at) }.is_some_and(|fanout| !fanout.joining.is_empty());
+        if channel.members.len() > 0 || channel.asked > 0 || is_joined {
+            return;
+        }
+        if let Some(fanout) = self.fanouts.remove(at) {
+            self.publications -= fanout.waiting();
+            self.bytes -= fanout.bytes();
+            self.carried.extend(fanout.tagged());
+            self.turn_order.retain(|&waiting| waiting != at);
+        }
+        if let Some((name, channel)) = self.channels.remove(key)
+            && channel.live
+        {
+            self.left.push(name);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the broker says, on its way to those who asked and to this shard's members.
+
+use throng_broker::{Published, Receiver, Refusal, Reply, Subscribed, Ticket};
+use throng_types::ChannelName;
+
+use crate::local::Local;
+use crate::requests::Waiting;
+use crate::subscriptions::Place;
+use crate::{Answer, Asker, Format, Sink};
+
+/// A hub that takes replies, for the length of one call.
+pub(crate) struct Replies<'a, S> {
+    pub(crate) local: &'a mut Local,
+    pub(crate) sink: &'a mut S,
+}
+
+impl<S: Sink> Receiver for Replies<'_, S> {
+    fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool {
+        self.local.has_room_in(channel, bytes)
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        let (local, sink) = (&mut *self.local, &mut *self.sink);
+        match reply {
+            Reply::Delivery(publication) => local.enqueue(publication),
+            Reply::Subscribed { ticket, result } => {
+                if let Waiting::Subscribe {
+                    asker,
+                    channel,
+                    format,
+                } = local.waiting.remove(ticket)
+                {
+                    local.subscribed((asker, channel, format), ticket, result, sink);
+                }
+            }
+            Reply::Published { ticket, result } => {
+                if let Waiting::Publish { asker } = local.waiting.remove(ticket) {
+                    let result = result.map(|Published { position, .. }| position);
+                    sink.answer(asker, Answer::Published { result });
+                }
+            }
+            Reply::History { ticket, result } => {
+                if let Waiting::History { asker } = local.waiting.remove(ticket) {
+                    sink.answer(asker, Answer::History { result });
+                }
+            }
+        }
+    }
+}
+
+/// A hub that takes deliveries where no reply can come.
+pub(crate) struct OnlyDeliveries<'a> {
+    pub(crate) local: &'a mut Local,
+}
+
+impl Receiver for OnlyDeliveries<'_> {
+    fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool {
+        self.local.has_room_in(channel, bytes)
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Delivery(publication) => self.local.enqueue(publication),
+            _ => debug_assert!(false, "a reply without a request"),
+        }
+    }
+}
+
+impl Local {
+    /// Takes the reply to a subscribe.
+    fn subscribed(
+        &mut self,
+        (asker, key, format): (Asker, u32, Format),
+        ticket: Ticket,
+        result: Result<Subscribed, Refusal>,
+        sink: &mut impl Sink,
+    ) {
+        let Some((name, channel)) = self.channels.entry_mut(key) else {
+            return;
+        };
+        let name = name.clone();
+        channel.asked -= 1;
+        if let Ok(subscribed) = &result {
+            channel.live = true;
+            channel.position.set(subscribed.position);
+        }
+        let is_wanted = self.subscriptions.find(asker.conn, key) == Some(Place::Asked(ticket.0));
+        let result = match result {
+            // It unsubscribed meanwhile. It is answered, if it is still there: every command has
+            // an answer, and an opening waits for all of its channels.
+            _ if !is_wanted => Err(Refusal::TakenBack),
+            Ok(subscribed) => {
+                let place = self.join(asker.conn, key, format);
+                self.subscriptions.set_place(asker.conn.index(), key, place);
+                Ok(subscribed)
+            }
+            Err(refusal) => {
+                self.subscriptions.remove(asker.conn, key);
+                Err(refusal)
+            }
+        };
+        let is_member = result.is_ok();
+        let channel = name;
+        sink.answer(asker, Answer::Subscribed { channel, result });
+        if !is_member {
+            self.release_if_unused(key);
+        }
+    }
+}

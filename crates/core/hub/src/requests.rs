@@ -1,0 +1,50 @@
+//! Requests that the broker has not answered yet. The broker bounds how many.
+
+use throng_broker::Ticket;
+use throng_types::Slots;
+
+use crate::{Asker, Format};
+
+/// Who waits for a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiting {
+    Subscribe {
+        asker: Asker,
+        channel: u32,
+        format: Format,
+    },
+    Publish {
+        asker: Asker,
+    },
+    History {
+        asker: Asker,
+    },
+    /// Nobody: the first place, which is always taken.
+    Nobody,
+}
+
+/// Who waits, by ticket.
+pub(crate) struct Requests(Slots<Waiting>);
+
+impl Default for Requests {
+    fn default() -> Self {
+        let mut slots = Slots::default();
+        // A slab gives back memory when it is empty. Most requests are answered at once, so it
+        // would do so for each of them.
+        slots.insert(Waiting::Nobody);
+        Self(slots)
+    }
+}
+
+impl Requests {
+    pub(crate) fn insert(&mut self, waiting: Waiting) -> Ticket {
+        Ticket(self.0.insert(waiting))
+    }
+
+    /// Who waited for this reply; they wait no more.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Waiting {
+        let waiting = self.0.remove(ticket.0);
+        debug_assert!(waiting.is_some(), "a reply answers a request, once");
+        waiting.unwrap_or(Waiting::Nobody)
+    }
+}
