@@ -54,9 +54,7 @@ pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Res
         wrong.extend(taken.err());
     }
     if wrong.is_empty() {
-        let auth = &loaded.config.auth;
-        wrong.extend(keys::faults(auth));
-        loaded.warnings.extend(keys::warning(auth));
+        wrong.extend(keys::faults(&loaded.config.auth));
     }
     if wrong.is_empty() {
         return Ok(loaded);

@@ -83,9 +83,6 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// The most shards: interest in a channel is kept in the bits of one word.
 const SHARDS_MAX: usize = 64;
-/// How much of a token's time of validity may be lost to clocks that differ, in seconds.
-const LEEWAY_S: u64 = 0;
-
 /// Binds, and starts the shards' threads.
 ///
 /// # Errors
@@ -366,8 +363,12 @@ fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
             .as_ref()
             .map(|audience| audience.as_str().into()),
         issuer: auth.issuer.as_ref().map(|issuer| issuer.as_str().into()),
-        leeway_s: LEEWAY_S,
-        ..KeyConfig::default()
+        hmac_previous_secret: auth
+            .hmac_previous_secret
+            .as_ref()
+            .map(|secret| secret.as_bytes().into()),
+        leeway_s: auth.leeway_ms / 1000,
+        require_exp: auth.require_exp,
     };
     Verifier::new(keys).map(Some)
 }

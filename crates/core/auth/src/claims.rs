@@ -169,6 +169,17 @@ impl Claims {
             options,
             allow: raw.allow,
         };
+        let named = claims
+            .channels
+            .iter()
+            .chain(claims.subs.keys())
+            .chain(&claims.channel);
+        if named
+            .into_iter()
+            .any(|channel| channel.starts_with(RESERVED))
+        {
+            return Err(TokenFault::Purpose);
+        }
         Ok((claims, audience))
     }
 }
@@ -309,8 +320,21 @@ impl<'de> Deserialize<'de> for OneOrMany {
     }
 }
 
+/// Channels of the server's own, which no token opens.
+const RESERVED: &str = "throng:";
+
+/// The end of the year 9999. Later dates are taken for this one: they stay dates, and arithmetic on
+/// them cannot overflow, in milliseconds neither.
+const DATE_S_MAX: u64 = 253_402_300_799;
+
 /// Seconds since 1970, perhaps with a fraction (RFC 7519 section 2); what lies before 1970 is 0.
 struct NumericDate(u64);
+
+impl NumericDate {
+    fn new(seconds: u64) -> Self {
+        Self(seconds.min(DATE_S_MAX))
+    }
+}
 
 impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -324,16 +348,16 @@ impl<'de> Deserialize<'de> for NumericDate {
             }
 
             fn visit_u64<E>(self, seconds: u64) -> Result<NumericDate, E> {
-                Ok(NumericDate(seconds))
+                Ok(NumericDate::new(seconds))
             }
 
             fn visit_i64<E>(self, seconds: i64) -> Result<NumericDate, E> {
-                Ok(NumericDate(u64::try_from(seconds).unwrap_or(0)))
+                Ok(NumericDate::new(u64::try_from(seconds).unwrap_or(0)))
             }
 
             fn visit_f64<E>(self, seconds: f64) -> Result<NumericDate, E> {
                 // The cast cuts the fraction off and stays within the range of the type.
-                Ok(NumericDate(seconds as u64))
+                Ok(NumericDate::new(seconds as u64))
             }
         }
 

@@ -109,6 +109,8 @@ pub struct KeyConfig {
     pub issuer: Option<Box<str>>,
     /// By how many seconds the clocks of issuer and server may differ (`exp`, `nbf`).
     pub leeway_s: u64,
+    /// Tokens must expire (`exp`).
+    pub require_exp: bool,
 }
 
 /// Secrets stay out of logs.
@@ -126,6 +128,7 @@ impl fmt::Debug for KeyConfig {
             .field("audience", &self.audience)
             .field("issuer", &self.issuer)
             .field("leeway_s", &self.leeway_s)
+            .field("require_exp", &self.require_exp)
             .finish()
     }
 }

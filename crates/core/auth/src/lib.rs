@@ -15,6 +15,7 @@
 
 mod api_key;
 mod claims;
+mod fault;
 mod keys;
 mod origin;
 mod pattern;
@@ -23,8 +24,9 @@ mod verifier;
 
 pub use api_key::{ApiKeys, Credentials, EmptyKey};
 pub use claims::{Allow, Claims, SubscriptionOptions};
+pub use fault::TokenFault;
 pub use keys::{Algorithm, KeyConfig, KeyError};
 pub use origin::{OriginError, Origins};
 pub use pattern::{ChannelPattern, PatternError};
 pub use sign::{AllowClaim, NewToken, SigningKey, sign};
-pub use verifier::{TokenFault, Verifier};
+pub use verifier::Verifier;

@@ -5,38 +5,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::keys::Keys;
-use crate::{Algorithm, Claims, KeyConfig, KeyError};
-
-/// Why a token is not accepted: the peer's fault, always.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum TokenFault {
-    /// Not a signed token, or claims of the wrong type.
-    #[error("token is malformed")]
-    Malformed,
-    /// Its algorithm has no key here.
-    #[error("token algorithm is not accepted")]
-    Algorithm,
-    /// The signature is not of our keys.
-    #[error("token signature is wrong")]
-    Signature,
-    /// A good token that is past its time. The client should come with a new one (error code 109).
-    #[error("token has expired")]
-    Expired,
-    /// A good token before its time.
-    #[error("token is not valid yet")]
-    NotYetValid,
-    /// For somebody else.
-    #[error("token is for another audience")]
-    Audience,
-    /// From somebody else.
-    #[error("token is from another issuer")]
-    Issuer,
-    /// For something else: another channel, user or connection, or a subscription instead of a
-    /// connection.
-    #[error("token is for another purpose")]
-    Purpose,
-}
+use crate::claims::Claims;
+use crate::fault::TokenFault;
+use crate::keys::{Algorithm, KeyConfig, KeyError, Keys};
 
 /// Checks tokens against one set of keys.
 #[derive(Debug)]
@@ -45,6 +16,7 @@ pub struct Verifier {
     audience: Option<Box<str>>,
     issuer: Option<Box<str>>,
     leeway_s: u64,
+    require_exp: bool,
 }
 
 /// The header parameters that matter here (RFC 7515 section 4.1). Keys named by a token are never
@@ -63,17 +35,20 @@ impl Verifier {
             audience: config.audience,
             issuer: config.issuer,
             leeway_s: config.leeway_s,
+            require_exp: config.require_exp,
         })
     }
 
     /// Checks signature, audience, issuer and time, in this order, and gives the claims.
     ///
-    /// [`TokenFault::Expired`] therefore says that all else was in order. A token without `exp` does not expire.
+    /// [`TokenFault::Expired`] therefore says that all else was in order. A token without `exp`
+    /// does not expire, unless the configuration asks for one. [`Claims::exp`] has the leeway
+    /// added, so that a session does not end before its token does.
     pub fn verify(&self, token: &str, now_unix_s: u64) -> Result<Claims, TokenFault> {
         let (message, signature) = token.rsplit_once('.').ok_or(TokenFault::Malformed)?;
         let (header, payload) = message.split_once('.').ok_or(TokenFault::Malformed)?;
         self.check_signature(header, message, signature)?;
-        let (claims, audience) = Claims::parse(&decode(payload)?)?;
+        let (mut claims, audience) = Claims::parse(&decode(payload)?)?;
         if let Some(wanted) = &self.audience
             && !audience.aud.contains(wanted)
         {
@@ -82,6 +57,7 @@ impl Verifier {
         if self.issuer.is_some() && audience.iss != self.issuer {
             return Err(TokenFault::Issuer);
         }
+        claims.exp = claims.exp.map(|exp| exp.saturating_add(self.leeway_s));
         self.check_time(&claims, now_unix_s)?;
         Ok(claims)
     }
@@ -118,11 +94,10 @@ impl Verifier {
     /// The moment `exp` itself is too late (RFC 7519 section 4.1.4), the moment `nbf` is early
     /// enough (4.1.5).
     fn check_time(&self, claims: &Claims, now_unix_s: u64) -> Result<(), TokenFault> {
-        if claims
-            .exp
-            .is_some_and(|exp| now_unix_s >= exp.saturating_add(self.leeway_s))
-        {
-            return Err(TokenFault::Expired);
+        match claims.exp {
+            Some(end) if now_unix_s >= end => return Err(TokenFault::Expired),
+            None if self.require_exp => return Err(TokenFault::NoExpiry),
+            _ => {}
         }
         if claims
             .nbf

@@ -579,3 +579,54 @@ proptest! {
         prop_assert_eq!(claims.channels.len(), channels.len());
     }
 }
+
+#[test]
+fn a_token_without_an_end_is_refused_where_one_is_asked_for() {
+    let strict = || KeyConfig {
+        require_exp: true,
+        ..hmac()
+    };
+    let endless = json!({"sub": "1"});
+    assert!(verify(hmac(), &endless).is_ok());
+    assert_eq!(verify(strict(), &endless), Err(TokenFault::NoExpiry));
+    assert!(verify(strict(), &json!({"exp": NOW + 1})).is_ok());
+}
+
+#[test]
+fn the_leeway_is_part_of_the_end() {
+    let patient = KeyConfig {
+        leeway_s: 30,
+        ..hmac()
+    };
+    let claims = verify(patient, &json!({"exp": NOW - 29})).unwrap();
+    assert_eq!(claims.exp, Some(NOW + 1), "a session would end at once");
+}
+
+#[test]
+fn a_date_beyond_all_calendars_can_be_calculated_with() {
+    for far in [json!(u64::MAX), json!(u64::MAX / 1000 + 1), json!(1e300)] {
+        let claims = json!({"exp": far, "expire_at": far});
+        let claims = verify(hmac(), &claims).unwrap();
+        for date in [claims.exp, claims.expire_at.flatten()] {
+            let ms = date.and_then(|date| date.checked_mul(1000));
+            let sum = ms.and_then(|ms| ms.checked_add(NOW * 1000));
+            assert!(sum.is_some(), "{far}");
+        }
+    }
+}
+
+#[test]
+fn no_token_opens_the_servers_own_channels() {
+    for claims in [
+        json!({"channels": ["a", "throng:stats"]}),
+        json!({"subs": {"throng:stats": {}}}),
+        json!({"channel": "throng:stats"}),
+    ] {
+        assert_eq!(
+            verify(hmac(), &claims),
+            Err(TokenFault::Purpose),
+            "{claims}"
+        );
+    }
+    assert!(verify(hmac(), &json!({"channels": ["throngs:a", "throng"]})).is_ok());
+}

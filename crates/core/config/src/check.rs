@@ -10,9 +10,6 @@ use crate::problem::{Origin, Problem};
 use crate::sources::Origins;
 use crate::units::{duration_text, size_text};
 
-/// RFC 7518 section 3.2: the key of HS256 has at least the 256 bits of its hash.
-const HMAC_SECRET_BYTES_MIN: usize = 32;
-
 const NAMESPACE_BYTES_MAX: usize = 64;
 
 /// Looks at everything; `failed` are the paths whose values were refused before.
@@ -146,6 +143,7 @@ impl Checks<'_> {
     fn keys(&mut self) {
         for key in [
             "hmac_secret",
+            "hmac_previous_secret",
             "rsa_public_key",
             "ecdsa_public_key",
             "eddsa_public_key",
@@ -156,13 +154,6 @@ impl Checks<'_> {
                 let message = format!("{file}: {text} is set too; keep one of the two");
                 self.problem(&file, message);
             }
-        }
-        let secret = self.config.auth.hmac_secret.as_ref();
-        if secret.is_some_and(|secret| secret.len() < HMAC_SECRET_BYTES_MIN) {
-            self.warnings.push(format!(
-                "auth.hmac_secret is shorter than {HMAC_SECRET_BYTES_MIN} bytes and can be guessed; \
-                 make one with `openssl rand -hex 32`"
-            ));
         }
         if self
             .config

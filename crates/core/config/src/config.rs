@@ -1,6 +1,7 @@
 //! The whole configuration, and the questions that other rooms ask it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use throng_types::ChannelName;
 
@@ -8,8 +9,10 @@ use crate::kind::{Fault, Given, Kind, Rule, Text};
 use crate::options::{
     Appwrite, Auth, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Websocket,
 };
-use crate::secret::Secret;
+use crate::problem::Origin;
+use crate::secret::{Secret, is_placeholder};
 use crate::section::{OptionSpec, Section};
+use crate::sources::Origins;
 
 /// Every option's value, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,6 +85,45 @@ impl Config {
         !keys && self.auth.anonymous != Some(false) && (self.auth.insecure || !self.exposed())
     }
 
+    /// A relative path in our own file counts from its folder, not from where the command runs.
+    pub(crate) fn resolve_files(&mut self, origins: &Origins) {
+        let auth = &mut self.auth;
+        let (mut routes, mut pushpin) = (None, None);
+        if let Some(grip) = &mut self.grip {
+            routes = grip.routes_file.as_mut();
+            pushpin = grip.pushpin_conf.as_mut();
+        }
+        for (option, path) in [
+            ("auth.hmac_secret_file", auth.hmac_secret_file.as_mut()),
+            (
+                "auth.hmac_previous_secret_file",
+                auth.hmac_previous_secret_file.as_mut(),
+            ),
+            (
+                "auth.rsa_public_key_file",
+                auth.rsa_public_key_file.as_mut(),
+            ),
+            (
+                "auth.ecdsa_public_key_file",
+                auth.ecdsa_public_key_file.as_mut(),
+            ),
+            (
+                "auth.eddsa_public_key_file",
+                auth.eddsa_public_key_file.as_mut(),
+            ),
+            ("auth.api_keys_file", auth.api_keys_file.as_mut()),
+            ("grip.routes_file", routes),
+            ("grip.pushpin_conf", pushpin),
+        ] {
+            if let Some(path) = path
+                && let Origin::File { name, .. } = origins.get(option)
+                && let Some(folder) = Path::new(name).parent()
+            {
+                *path = folder.join(&*path).to_string_lossy().into_owned();
+            }
+        }
+    }
+
     /// Whether another machine can reach the client or API listener.
     fn exposed(&self) -> bool {
         let mut addresses = self.listen.client.iter().chain([&self.listen.api]);
@@ -98,6 +140,7 @@ impl Auth {
     #[must_use]
     pub fn client_keys(&self) -> bool {
         self.hmac_secret.is_some()
+            || self.hmac_previous_secret.is_some()
             || self.rsa_public_key.is_some()
             || self.ecdsa_public_key.is_some()
             || self.eddsa_public_key.is_some()
@@ -115,6 +158,7 @@ impl Auth {
     pub fn files(&self) -> Vec<AuthFile> {
         [
             ("hmac_secret_file", &self.hmac_secret_file),
+            ("hmac_previous_secret_file", &self.hmac_previous_secret_file),
             ("rsa_public_key_file", &self.rsa_public_key_file),
             ("ecdsa_public_key_file", &self.ecdsa_public_key_file),
             ("eddsa_public_key_file", &self.eddsa_public_key_file),
@@ -148,6 +192,9 @@ impl Auth {
             if keys.is_empty() {
                 return Err(wrong("the file holds no key; put one on each line"));
             }
+            if keys.iter().any(|key| is_placeholder(key)) {
+                return Err(wrong("one of the keys is the placeholder of an example"));
+            }
             self.api_keys.extend(keys.into_iter().map(Secret::from));
             return Ok(());
         }
@@ -161,7 +208,7 @@ impl Auth {
 pub struct AuthFile {
     /// The option that names it, such as `hmac_secret_file`.
     pub key: &'static str,
-    /// The path as the user wrote it.
+    /// The path; what the configuration file says counts from its folder.
     pub path: String,
 }
 

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 pub(crate) use number::{Count, Duration, Size};
 pub(crate) use text::{
     Address, Choice, Endpoint, ForwardedFor, HttpUrl, MetricPrefix, Named, PathPrefix, Pem,
-    RedisUrl, SecretText, Text, TextKind, WebOrigin,
+    RedisUrl, SecretText, SigningSecret, Text, TextKind, WebOrigin,
 };
 
 /// A value as somebody gave it.

@@ -37,7 +37,7 @@ pub use options::{
     Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Websocket,
 };
 pub use problem::{Origin, Problem};
-pub use secret::Secret;
+pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
 pub use sources::{ConfigFile, Loaded, Origins, Sources};

@@ -50,6 +50,7 @@ impl Config {
         };
         loader.unknown_variables();
         loader.unknown_flags();
+        config.resolve_files(&loader.origins);
         loader.resolve_permissions(&mut config);
         let Loader {
             origins,
@@ -85,6 +86,7 @@ impl Config {
             Some(table) => table.ok()?,
         };
         loader.fill(&table, &mut config);
+        config.resolve_files(&loader.origins);
         config.grip?.pushpin_conf
     }
 }

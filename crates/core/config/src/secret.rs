@@ -18,6 +18,32 @@ impl Secret {
     }
 }
 
+/// RFC 7518 section 3.2: a key for HS256 has at least the 256 bits of its hash.
+const SIGNING_BYTES_MIN: usize = 32;
+
+/// How the placeholders of our own examples begin.
+const PLACEHOLDER: &str = "change-me";
+
+/// Whether a text is a placeholder of an example that somebody forgot to replace.
+pub(crate) fn is_placeholder(secret: &str) -> bool {
+    secret
+        .trim_start()
+        .to_ascii_lowercase()
+        .starts_with(PLACEHOLDER)
+}
+
+/// Why a secret must not sign tokens: it has fewer than 32 bytes and can be guessed, or everybody
+/// can read it in an example. None for a good one.
+#[must_use]
+pub fn signing_secret_fault(secret: &str) -> Option<&'static str> {
+    if is_placeholder(secret) {
+        return Some("this is the placeholder of an example; make one with `openssl rand -hex 32`");
+    }
+    (secret.len() < SIGNING_BYTES_MIN).then_some(
+        "shorter than 32 bytes, so it can be guessed; make one with `openssl rand -hex 32`",
+    )
+}
+
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Self(text)

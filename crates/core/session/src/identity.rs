@@ -67,7 +67,7 @@ pub(crate) fn authenticate(
 /// The series that counts a refused token.
 pub(crate) const fn failure(fault: TokenFault) -> Counter {
     match fault {
-        TokenFault::Malformed => Counter::AuthMalformed,
+        TokenFault::Malformed | TokenFault::NoExpiry => Counter::AuthMalformed,
         TokenFault::Algorithm => Counter::AuthAlgorithm,
         TokenFault::Signature => Counter::AuthSignature,
         TokenFault::Expired => Counter::AuthExpired,

@@ -98,8 +98,8 @@ fn files_that_the_configuration_names_are_tried() {
         .says(&["auth.hmac_secret_file", "No such file"]);
     fs::write(&key, "short\n").unwrap();
     run(&["config", "check", "--set", &set])
-        .expect(0)
-        .says(&["warning:", "can be guessed"]);
+        .expect(4)
+        .says(&["auth.hmac_secret_file", "32 bytes"]);
     run(&["config", "check", "--set", &pem])
         .expect(4)
         .says(&["auth.rsa_public_key_file"]);

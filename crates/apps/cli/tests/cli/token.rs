@@ -145,9 +145,14 @@ fn keys_come_from_flags_files_or_the_configuration() {
     ])
     .expect(2)
     .says(&["not JSON"]);
-    run(&["token", "create", "--user", "a", "--secret", ""])
-        .expect(1)
-        .says(&["empty"]);
+    for weak in [
+        "0123456789abcdef0123456789abcde",
+        "change-me-to-32-characters-or-more",
+    ] {
+        run(&["token", "create", "--user", "a", "--secret", weak])
+            .expect(1)
+            .says(&["--secret", "openssl rand"]);
+    }
 }
 
 /// An Ed25519 key made for this test alone, by `openssl genpkey -algorithm ed25519`.

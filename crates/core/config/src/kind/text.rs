@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use throng_grip::proxy::XffRule;
 
 use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
-use crate::secret::Secret;
+use crate::secret::{Secret, is_placeholder, signing_secret_fault};
 
 /// A kind whose values are TOML strings.
 pub(crate) trait TextKind {
@@ -72,15 +72,41 @@ impl TextKind for SecretText {
     const NAME: &'static str = "secret";
 
     fn wanted() -> String {
-        "a text that is not empty".to_owned()
+        "a text that is neither empty nor the placeholder of an example".to_owned()
     }
 
     fn of(text: &str) -> Option<Secret> {
-        Text::of(text).map(Secret::from)
+        Text::of(text)
+            .filter(|text| !is_placeholder(text))
+            .map(Secret::from)
     }
 
     fn text(value: &Secret) -> String {
         value.expose().to_owned()
+    }
+}
+
+/// A secret that signs tokens.
+pub(crate) struct SigningSecret;
+
+impl TextKind for SigningSecret {
+    type Field = Secret;
+    const NAME: &'static str = SecretText::NAME;
+
+    fn wanted() -> String {
+        "a secret of at least 32 bytes, as `openssl rand -hex 32` makes, and not the placeholder \
+         of an example"
+            .to_owned()
+    }
+
+    fn of(text: &str) -> Option<Secret> {
+        signing_secret_fault(text)
+            .is_none()
+            .then(|| Secret::from(text))
+    }
+
+    fn text(value: &Secret) -> String {
+        SecretText::text(value)
     }
 }
 

@@ -43,7 +43,7 @@ fn permissions_that_nobody_set_follow_open_mode() {
     );
     for closed in [
         "anonymous = false",
-        "hmac_secret = \"s\"",
+        "hmac_secret = \"0123456789abcdef0123456789abcdef\"",
         "api_keys = [\"k\"]",
     ] {
         let file = format!("{namespace}anonymous_subscribe = true\n[auth]\n{closed}");
@@ -359,6 +359,7 @@ fn the_commented_file_holds_the_defaults() {
         !matches!(
             key,
             "hmac_secret_file"
+                | "hmac_previous_secret_file"
                 | "ecdsa_public_key_file"
                 | "rsa_public_key_file"
                 | "eddsa_public_key_file"
@@ -375,7 +376,7 @@ fn the_commented_file_holds_the_defaults() {
 
 #[test]
 fn what_is_shown_reads_back() {
-    let file = "[engine]\nshards = 3\n[auth]\nhmac_secret = \"tab\\there \\\"quoted\\\" \\\\ \\u0001 é\"\n\
+    let file = "[engine]\nshards = 3\n[auth]\nhmac_secret = \"tab\\there \\\"quoted\\\" \\\\ \\u0001 é, and long enough\"\n\
         [[namespace]]\nname = \"a\"\npublish = true\n[[namespace]]\nname = \"b\"\n\
         [[appwrite.project]]\nid = \"p\"\nplatforms = [\"a\", \"b\"]\n[[grip.route]]\npath = \"/\"\norigin = \"http://a\"\n";
     let loaded = load(file);
@@ -439,8 +440,9 @@ fn files_are_taken_by_the_option_that_names_them() {
         keys,
         ["hmac_secret_file", "eddsa_public_key_file", "api_keys_file"]
     );
-    assert_eq!(auth.take_file(&files[0], "secret\n"), Ok(()));
-    assert_eq!(auth.hmac_secret.as_deref(), Some("secret"));
+    let secret = "0123456789abcdef0123456789abcdef";
+    assert_eq!(auth.take_file(&files[0], &format!("{secret}\n")), Ok(()));
+    assert_eq!(auth.hmac_secret.as_deref(), Some(secret));
     assert_eq!(auth.take_file(&files[2], "one\n\n two \r\n"), Ok(()));
     let api_keys: Vec<&str> = auth.api_keys.iter().map(Secret::expose).collect();
     assert_eq!(api_keys, ["one", "two"]);
@@ -451,7 +453,9 @@ fn files_are_taken_by_the_option_that_names_them() {
     assert_eq!(
         auth.take_file(&files[0], " \n"),
         Err(
-            "auth.hmac_secret_file: s: expected a text that is not empty, found something else"
+            "auth.hmac_secret_file: s: expected a secret of at least 32 bytes, as \
+             `openssl rand -hex 32` makes, and not the placeholder of an example, found something \
+             else"
                 .to_owned()
         )
     );
@@ -492,4 +496,27 @@ proptest! {
         let option = &all[which % all.len()];
         let _ = Config::load(&sources("", &[(&option.env(), &text)], &[(&option.path(), &text)]));
     }
+}
+
+#[test]
+fn relative_paths_in_the_file_count_from_its_folder() {
+    let text = "[auth]\nhmac_secret_file = \"s\"\napi_keys_file = \"/k\"\n\
+                [grip]\nroutes_file = \"../routes\"\npushpin_conf = \"pushpin.conf\"\n";
+    let mut sources = sources(text, &[("THRONG_AUTH_RSA_PUBLIC_KEY_FILE", "r")], &[]);
+    if let Some(file) = &mut sources.file {
+        file.name = "etc/throng/throng.toml".to_owned();
+    }
+    let config = Config::load(&sources).unwrap().config;
+    let files = config.auth.files().into_iter().map(|file| file.path);
+    assert_eq!(
+        files.collect::<Vec<_>>(),
+        ["etc/throng/s", "r", "/k"],
+        "variables count from where the command runs"
+    );
+    let grip = config.grip.unwrap();
+    assert_eq!(grip.routes_file.as_deref(), Some("etc/throng/../routes"));
+    assert_eq!(
+        Config::pushpin_conf(&sources).as_deref(),
+        Some("etc/throng/pushpin.conf")
+    );
 }

@@ -144,6 +144,7 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
             option.path().as_str(),
             "websocket.ping_interval"
                 | "stream.keepalive_interval"
+                | "auth.leeway"
                 | "drain.timeout"
                 | "drain.jitter"
                 | "channel.history_ttl"
@@ -222,7 +223,10 @@ fn addresses_that_others_reach_need_keys() {
     // A key that is given and wrong is one problem, not two.
     check(
         &format!("{file}[auth]\napi_keys = [\"k\"]\nhmac_secret = 1"),
-        &["throng.toml:6:15: auth.hmac_secret: expected a text that is not empty, found a number"],
+        &[
+            "throng.toml:6:15: auth.hmac_secret: expected a secret of at least 32 bytes, as \
+           `openssl rand -hex 32` makes, and not the placeholder of an example, found a number",
+        ],
     );
     let by_flag = refusals("", &[], &[("listen.client", "0.0.0.0:8000")]);
     assert_eq!(by_flag, [format!("flag --listen: {client}")]);
@@ -275,7 +279,7 @@ fn combinations_that_cannot_work_are_refused() {
         &[],
     );
     check(
-        "[auth]\nhmac_secret = \"a\"\nhmac_secret_file = \"b\"",
+        "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"\nhmac_secret_file = \"b\"",
         &[
             "throng.toml:3:20: auth.hmac_secret_file: auth.hmac_secret is set too; keep one of the two",
         ],
@@ -326,15 +330,56 @@ fn channels_are_checked_together() {
             "throng.toml:11:17: namespace[3].slow_consumer: expected one of \"close\", \"drop-oldest\", \"latest-only\", found \"drop\"",
         ],
     );
-    let loaded =
-        load("[channel]\nhistory_size = 5\n[auth]\nanonymous = true\nhmac_secret = \"short\"");
+    let loaded = load(
+        "[channel]\nhistory_size = 5\n[auth]\nanonymous = true\n\
+         hmac_secret = \"0123456789abcdef0123456789abcdef\"",
+    );
     assert_eq!(
         loaded.warnings,
         [
-            "auth.hmac_secret is shorter than 32 bytes and can be guessed; make one with `openssl rand -hex 32`",
             "channel keeps no history: history_ttl is 0",
             "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
              clients without a token can connect and do nothing",
         ]
+    );
+}
+
+#[test]
+fn secrets_that_can_be_guessed_are_refused() {
+    let wanted = "expected a secret of at least 32 bytes, as `openssl rand -hex 32` makes, and not \
+                  the placeholder of an example, found another text";
+    for (secret, fine) in [
+        ("0123456789abcdef0123456789abcde", false),
+        ("0123456789abcdef0123456789abcdef", true),
+        ("change-me-to-32-characters-or-more", false),
+    ] {
+        assert_eq!(signing_secret_fault(secret).is_none(), fine, "{secret}");
+        for option in ["hmac_secret", "hmac_previous_secret"] {
+            let found = refusals(&format!("[auth]\n{option} = \"{secret}\""), &[], &[]);
+            let column = option.len() + 4;
+            let expected = format!("throng.toml:2:{column}: auth.{option}: {wanted}");
+            assert_eq!(
+                found,
+                if fine { vec![] } else { vec![expected] },
+                "{secret}"
+            );
+
+            let mut auth = load(&format!("[auth]\n{option}_file = \"s\"")).config.auth;
+            let file = auth.files().remove(0);
+            assert_eq!(auth.take_file(&file, secret).is_ok(), fine, "{secret}");
+        }
+    }
+    check(
+        "[auth]\napi_keys = [\"k\", \"change-me-to-32-characters-or-more\"]",
+        &[
+            "throng.toml:2:18: auth.api_keys: expected a text that is neither empty nor the \
+           placeholder of an example, found another text",
+        ],
+    );
+    let mut auth = load("[auth]\napi_keys_file = \"k\"").config.auth;
+    let file = auth.files().remove(0);
+    assert_eq!(
+        auth.take_file(&file, "one\nChange-me\n"),
+        Err("auth.api_keys_file: k: one of the keys is the placeholder of an example".to_owned())
     );
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::value::RawValue;
 use throng_auth::{Algorithm, AllowClaim, ChannelPattern, KeyError, NewToken, SigningKey, sign};
+use throng_config::signing_secret_fault;
 use throng_types::ChannelName;
 
 use super::now_unix_s;
@@ -154,6 +155,12 @@ impl Key {
         let wrong =
             |error: KeyError| Failure::new(Exit::Failed, format!("{}: {error}", self.place));
         if !self.text.contains("-----BEGIN") {
+            if let Some(fault) = signing_secret_fault(&self.text) {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    format!("{}: {fault}", self.place),
+                ));
+            }
             let key = SigningKey::HmacSecret(self.text.as_bytes());
             return sign(token, Algorithm::Hs256, key).map_err(wrong);
         }

@@ -1,0 +1,165 @@
+//! The options of what stands in for other servers: Appwrite Realtime and Pushpin.
+
+use std::net::SocketAddr;
+
+use throng_grip::proxy::XffRule;
+
+use super::{HOUR, SECOND};
+use crate::kind::{
+    Bool, Count, Duration, Endpoint, ForwardedFor, HttpUrl, List, MetricPrefix, Opt, PathPrefix,
+    RedisUrl, Rule, SecretText, Text,
+};
+use crate::secret::Secret;
+use crate::section::section;
+
+section! {
+    /// Appwrite Realtime at `/v1/realtime`. It is on when this section is there.
+    "appwrite" Appwrite {
+        /// The Redis server on which Appwrite announces events.
+        "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
+            Rule::ANY.secret().example("\"redis://127.0.0.1:6379\"")
+                .unset("events come from the server API alone");
+        /// The address of Appwrite's own API, which knows sessions and users.
+        "api" api: Option<String>, Opt<HttpUrl>, None,
+            Rule::ANY.example("\"http://127.0.0.1:80/v1\"").unset("every client is a guest");
+        /// How long events are kept for clients that come back. "0s" keeps none.
+        "history" history_ms: u64, Duration, 0, Rule::ANY.range(0, 24 * HOUR);
+        /// How long one request to Appwrite's API may take.
+        "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND, Rule::ANY.range(100, 60 * SECOND);
+        /// How many connections one address may open a minute. The address is the last of
+        /// `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs
+        /// are not counted. 0 means no limit.
+        "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY;
+        /// How many messages one connection may send a minute; those beyond are answered with an
+        /// error. 0 means no limit.
+        "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY;
+        /// Whether a refused client gets a close code on which SDKs stop retrying. Appwrite's own
+        /// server sends none.
+        "close_codes" close_codes: bool, Bool, true, Rule::ANY;
+        /// Whether clients get `Error: Server Error` instead of most reasons, as from an Appwrite
+        /// in production.
+        "hide_errors" hide_errors: bool, Bool, false, Rule::ANY;
+    }
+    lists {
+        /// The projects that are served.
+        projects: Vec<AppwriteProject>;
+    }
+}
+
+section! {
+    /// One Appwrite project. Repeat the section for each.
+    "appwrite.project" AppwriteProject {
+        /// The project's id in Appwrite.
+        "id" id: String, Text, String::new(), Rule::ANY.example("\"my-project\"");
+        /// The host names of the web platforms whose pages may connect; `*` allows all.
+        "platforms" platforms: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
+    }
+}
+
+section! {
+    /// GRIP: requests go to a backend, which says what to hold and what to stream. It is on when
+    /// this section is there.
+    "grip" Grip {
+        /// Address of the HTTP port for publishing (`POST /publish/`). Anyone who reaches it may
+        /// publish.
+        "http_publish" http_publish: Option<SocketAddr>, Opt<Endpoint>, None,
+            Rule::ANY.example("\"127.0.0.1:5561\"");
+        /// Address of the ZeroMQ PULL socket for publishing. Anyone who reaches it may publish.
+        "zmq_pull" zmq_pull: Option<SocketAddr>, Opt<Endpoint>, None,
+            Rule::ANY.example("\"tcp://127.0.0.1:5560\"");
+        /// Address of the ZeroMQ SUB socket for publishing. Anyone who reaches it may publish.
+        "zmq_sub" zmq_sub: Option<SocketAddr>, Opt<Endpoint>, None,
+            Rule::ANY.example("\"tcp://127.0.0.1:5562\"");
+        /// Address of the ZeroMQ REP socket for commands. Anyone who reaches it may give them.
+        "zmq_command" zmq_command: Option<SocketAddr>, Opt<Endpoint>, None,
+            Rule::ANY.example("\"tcp://127.0.0.1:5563\"");
+        /// The key that signs the `Grip-Sig` header of requests to backends.
+        "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None,
+            Rule::ANY.secret().example("\"a long random text\"").unset("requests are not signed");
+        /// Who signs, the claim `iss` of that header.
+        "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY;
+        /// A file of routes in Pushpin's format, read beside the routes here.
+        "routes_file" routes_file: Option<String>, Opt<Text>, None,
+            Rule::ANY.example("\"/etc/pushpin/routes\"");
+        /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set
+        /// here; what of it has no effect is told by `throng config check` and at the start.
+        "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None,
+            Rule::ANY.example("\"/etc/pushpin/pushpin.conf\"");
+        /// The key of proxies in front. A request whose `Grip-Sig` it signed keeps its `Grip-*`
+        /// fields, and its answer is passed on untouched.
+        "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None,
+            Rule::ANY.secret().example("\"a long random text\"")
+                .unset("nobody in front is trusted");
+        /// Whether the field `Pushpin-Route` of a request chooses the route, by its id.
+        "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY;
+        /// Whether CORS headers are filled in on all routes, whatever the route says.
+        "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
+        /// Whether clients are told what went wrong with a backend on all routes, whatever the
+        /// route says.
+        "debug" debug: bool, Bool, false, Rule::ANY;
+        /// What becomes of `X-Forwarded-For`: `append` adds the client's address, `truncate:N`
+        /// keeps the last N before that. An empty text leaves it as it is.
+        "forwarded_for" forwarded_for: XffRule, ForwardedFor,
+            XffRule { truncate: None, append: true },
+            Rule::ANY;
+        /// The same for requests that `upstream_key` has signed.
+        "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor,
+            XffRule { truncate: None, append: false },
+            Rule::ANY;
+        /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes'
+        /// condition `ssl` and for backends. Only for a port that a proxy of yours alone can reach.
+        "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY;
+        /// Whether `X-Forwarded-Proto` tells backends of TLS; one that is not accepted is then
+        /// removed.
+        "set_forwarded_proto" set_forwarded_proto: bool, Bool, false, Rule::ANY;
+        /// Added to `CDN-Loop` on requests to backends.
+        "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None,
+            Rule::ANY.example("\"push.example.com\"");
+        /// How long an item waits for the one before it, which its `prev-id` names.
+        "message_wait" message_wait_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(0, HOUR);
+        /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers
+        /// none.
+        "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND, Rule::ANY.range(0, 24 * HOUR);
+        /// The most channels that a backend may hold one client in; more are cut off. 0 means as
+        /// many as `limits.channels_per_connection`.
+        "channels_per_connection" channels_per_connection: u32, Count, 0,
+            Rule::ANY.range(0, 65_535);
+        /// Address of a port with Pushpin's metrics alone, without a key.
+        "prometheus" prometheus: Option<SocketAddr>, Opt<Endpoint>, None,
+            Rule::ANY.example("\"127.0.0.1:9797\"").unset("they are among those of the API port");
+        /// What stands in front of their names. Without a `pushpin_conf` the default is `pushpin_`.
+        "prometheus_prefix" prometheus_prefix: Option<String>, Opt<MetricPrefix>, None,
+            Rule::ANY.example("\"pushpin_\"").unset("`pushpin_`, or with a `pushpin_conf` nothing");
+    }
+    lists {
+        /// The routes, the longest matching path first.
+        routes: Vec<GripRoute>;
+    }
+}
+
+section! {
+    /// One GRIP route. Repeat the section for each.
+    "grip.route" GripRoute {
+        /// Requests whose path begins with this take the route.
+        "path" path: String, PathPrefix, String::new(), Rule::ANY.example("\"/\"");
+        /// The backends; the first that answers is used.
+        "origin" origin: Vec<String>, List<HttpUrl>, Vec::new(),
+            Rule::ANY.example("[\"http://127.0.0.1:9000\"]");
+        /// Whether WebSockets reach the backends as HTTP requests with events. Without it the
+        /// backends speak WebSocket, with or without the extension `grip`.
+        "over_http" over_http: bool, Bool, false, Rule::ANY;
+        /// Goes in front of the channel names that the backends use.
+        "channel_prefix" channel_prefix: Option<String>, Opt<Text>, None,
+            Rule::ANY.example("\"site-\"");
+        /// Whether CORS headers that the backends leave out are filled in, so that pages of any
+        /// origin may ask.
+        "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
+        /// Whether clients are told what went wrong with a backend, addresses included.
+        "debug" debug: bool, Bool, false, Rule::ANY;
+        /// How long connecting to a backend may take.
+        "connect_timeout" connect_timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(10, HOUR);
+        /// How long a backend may take to answer.
+        "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
+            Rule::ANY.range(10, HOUR);
+    }
+}
