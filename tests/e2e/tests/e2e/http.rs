@@ -1,66 +1,61 @@
 //! HTTP said by hand: what is refused, what may follow on one connection, and how long it may take.
 
-use throng_testkit::{Setup, Wire, request};
+use serde_json::json;
+use throng_testkit::{Setup, Wire, request, until};
 
 #[test]
 fn what_may_be_read_in_two_ways_is_refused() {
-    let server = Setup::default().shards(1).start();
-    let smuggled = "POST /pub?channel=smuggled HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
+    // In a channel with history a publication leaves a trace, although nobody subscribes.
+    let config = "[[namespace]]\nname = \"kept\"\nhistory_size = 100\nhistory_ttl = \"5m\"\n";
+    let server = Setup::new(config).shards(1).start();
+    let kept = || {
+        let history = server.call("history", &json!({ "channel": "kept:a", "limit": -1 }));
+        history["result"]["publications"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    let smuggled = "POST /pub?channel=kept:a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
     let long = format!(
         "GET /healthz HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
         "x".repeat(20_000)
     );
-    for (why, head, status) in [
-        (
-            "two lengths",
-            "Content-Length: 5\r\nContent-Length: 6\r\n",
-            400,
-        ),
+    for (why, head) in [
+        ("two lengths", "Content-Length: 5\r\nContent-Length: 6\r\n"),
         (
             "the same length twice",
             "Content-Length: 5\r\nContent-Length: 5\r\n",
-            400,
         ),
-        ("a list of lengths", "Content-Length: 5, 6\r\n", 400),
+        ("a list of lengths", "Content-Length: 5, 6\r\n"),
         (
             "a length and chunks",
             "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-            400,
         ),
-        ("a signed length", "Content-Length: +5\r\n", 400),
-        ("a negative length", "Content-Length: -5\r\n", 400),
-        ("a hexadecimal length", "Content-Length: 0x5\r\n", 400),
-        ("a length with a space", "Content-Length: 5 5\r\n", 400),
-        ("an empty length", "Content-Length: \r\n", 400),
+        ("a signed length", "Content-Length: +5\r\n"),
+        ("a negative length", "Content-Length: -5\r\n"),
+        ("a hexadecimal length", "Content-Length: 0x5\r\n"),
+        ("a length with a space", "Content-Length: 5 5\r\n"),
+        ("an empty length", "Content-Length: \r\n"),
         (
             "a huge length",
             "Content-Length: 99999999999999999999999999\r\n",
-            413,
         ),
-        ("an unknown coding", "Transfer-Encoding: gzip\r\n", 501),
+        ("an unknown coding", "Transfer-Encoding: gzip\r\n"),
         (
             "a coding behind chunks",
             "Transfer-Encoding: chunked, gzip\r\n",
-            400,
         ),
         (
             "chunks twice",
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-            400,
         ),
-        (
-            "a coding in disguise",
-            "Transfer-Encoding : chunked\r\n",
-            400,
-        ),
+        ("a coding in disguise", "Transfer-Encoding : chunked\r\n"),
         (
             "another coding in disguise",
             "Transfer-Encoding: xchunked\r\n",
-            501,
         ),
-        ("a folded header", "X: a\r\n b\r\n", 400),
-        ("a bare carriage return", "X: a\rContent-Length: 5\r\n", 400),
-        ("a second host", "Host: b\r\n", 400),
+        ("a folded header", "X: a\r\n b\r\n"),
+        ("a bare carriage return", "X: a\rContent-Length: 5\r\n"),
+        ("a second host", "Host: b\r\n"),
     ] {
         let mut wire = Wire::connect(server.api_address());
         wire.send(&format!(
@@ -68,13 +63,8 @@ fn what_may_be_read_in_two_ways_is_refused() {
         ));
         let told = wire.rest();
         let answers = told.matches("HTTP/1.1 ").count();
-        assert!(
-            told.starts_with("HTTP/1.1 4") || told.starts_with("HTTP/1.1 5"),
-            "{why}: {told}"
-        );
         assert_eq!(answers, 1, "{why}: what follows is not looked at: {told}");
-        let found: u16 = told[9..12].parse().unwrap();
-        assert!(found == status || found == 400, "{why}: {told}");
+        assert_eq!(&told[9..12], "400", "{why}: {told}");
     }
     for (why, bytes) in [
         ("no request", "\u{0}\u{1}\u{2}\r\n\r\n"),
@@ -106,12 +96,10 @@ fn what_may_be_read_in_two_ways_is_refused() {
             "{why}: {told:?}"
         );
     }
-    assert!(
-        !server
-            .call("channels", &serde_json::json!({}))
-            .to_string()
-            .contains("smuggled")
-    );
+    assert_eq!(kept(), 0, "a request inside a request was carried out");
+    // The same bytes do leave a trace where they are a request.
+    Wire::connect(server.api_address()).send(smuggled);
+    until("the publication is kept", || (kept() == 1).then_some(()));
     // After all that it serves as before.
     server.publish("news", "x");
     server.stop();
