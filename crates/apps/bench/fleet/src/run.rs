@@ -155,8 +155,7 @@ fn carry_out(
     check_here(script, options)?;
     let targets: Vec<_> = script.addresses().collect();
     let mut watch = ServerWatch::new(&options.watch, options.metrics.clone(), &targets);
-    let mut collector = Collector::new(watch.name());
-    collector.notes.clone_from(&options.notes);
+    let mut collector = Collector::new(scenario, options, watch.name());
     let clock = course.clock;
     // Finding the server's processes may have taken a while.
     let begin_us = course
@@ -200,12 +199,8 @@ fn carry_out(
     collector.take(last);
     let at_ms = clock.now_us().saturating_sub(begin_us) / 1000;
     let seen = (watch.sample(), own_memory());
-    collector.tell_row(scenario, Phase::Drain, at_ms, seen, observer);
-    let title = options
-        .title
-        .clone()
-        .unwrap_or_else(|| scenario.name.clone());
-    Ok(collector.finish(scenario, title, options.command.clone(), interrupted))
+    collector.tell_row(Phase::Drain, at_ms, seen, observer);
+    Ok(collector.finish(interrupted))
 }
 
 fn publishers(scenario: &Scenario) -> u64 {

@@ -14,6 +14,7 @@ pub mod import;
 pub mod payload;
 pub mod ports;
 mod read;
+mod redact;
 mod scenario;
 pub mod schedule;
 mod section;
@@ -24,6 +25,7 @@ mod validate;
 
 pub use channels::Channels;
 pub use read::read_toml;
+pub use redact::{MASK, Redactor};
 pub use scenario::{
     Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
 };

@@ -5,13 +5,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::machine;
+use super::{RunOptions, machine};
 use throng_bench_measure::Tally;
 use throng_bench_measure::{
     DeliveryCounts, GeneratorHealth, GeneratorLimits, Latency, LogWriter, Sample, ServerSample,
 };
 use throng_bench_plan::check::Exit;
-use throng_bench_plan::{Kind, Scenario};
+use throng_bench_plan::{Kind, Redactor, Scenario};
 use throng_bench_report::{
     AgentSummary, Machine, Manifest, Results, SCHEMA, ServerTotals, StepResult, Totals,
 };
@@ -26,8 +26,13 @@ pub(crate) struct Footprint {
     pub(crate) alive: u64,
 }
 
-/// See the module's head.
+/// The figures of a run while it goes on, and what makes results of them.
 pub(crate) struct Collector {
+    redactor: Redactor,
+    /// The scenario, the title and the command line, without secrets: what is shown and kept.
+    shown: Scenario,
+    title: String,
+    command: Vec<String>,
     started_unix_ms: u64,
     /// Histograms since the last row.
     since: Interval,
@@ -104,9 +109,19 @@ pub(crate) fn own_memory() -> Option<u64> {
 }
 
 impl Collector {
-    pub(crate) fn new(server_name: Option<String>) -> Self {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        options: &RunOptions,
+        server_name: Option<String>,
+    ) -> Self {
         let started_unix_ms = unix_ms();
+        let redactor = Redactor::new(scenario, &options.command);
+        let title = options.title.as_ref().unwrap_or(&scenario.name);
         Self {
+            shown: redactor.scenario(scenario),
+            title: redactor.text(title),
+            command: redactor.command(&options.command),
+            redactor,
             started_unix_ms,
             since: Interval::default(),
             latest: Interval::default(),
@@ -121,7 +136,7 @@ impl Collector {
             standing: None,
             measured_ms: (0, 0),
             steps: Vec::new(),
-            notes: Vec::new(),
+            notes: options.notes.clone(),
             agents: Vec::new(),
             machines: vec![machine::describe("controller")],
             server_name,
@@ -165,7 +180,6 @@ impl Collector {
     /// Ends a row and tells somebody about it.
     pub(crate) fn tell_row(
         &mut self,
-        scenario: &Scenario,
         phase: Phase,
         at_ms: u64,
         (server, memory): (Option<ServerSample>, Option<u64>),
@@ -176,7 +190,7 @@ impl Collector {
         let lag = self.since.tally.lag.clone();
         let sample = self.row(at_ms, server, memory);
         observer.on_row(&Snapshot {
-            scenario,
+            scenario: &self.shown,
             phase,
             at_ms,
             sample: &sample,
@@ -262,13 +276,8 @@ impl Collector {
     }
 
     /// Everything that was found.
-    pub(crate) fn finish(
-        mut self,
-        scenario: &Scenario,
-        title: String,
-        command: Vec<String>,
-        interrupted: bool,
-    ) -> Finished {
+    pub(crate) fn finish(mut self, interrupted: bool) -> Finished {
+        let scenario = &self.shown;
         let last = &self.latest.tally;
         self.health.due_events = last.due_events;
         self.health.missed_events = last.counters.missed_events;
@@ -284,6 +293,7 @@ impl Collector {
                 .map(|(what, count)| format!("{count} × {what}")),
         );
         notes.extend(slow_readers_note(scenario, &last.slowly));
+        let notes = notes.iter().map(|note| self.redactor.text(note)).collect();
         let expecting = last.expecting;
         let totals = Totals {
             measured_ms: self.measured_ms,
@@ -305,15 +315,15 @@ impl Collector {
         let mut results = Results {
             schema: SCHEMA,
             manifest: Manifest {
-                title,
+                title: self.title,
                 started_unix_ms: self.started_unix_ms,
                 finished_unix_ms: unix_ms(),
-                command,
+                command: self.command,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 server: self.server_name,
                 machines: self.machines,
             },
-            scenario: scenario.clone(),
+            scenario: self.shown,
             totals,
             server,
             verdict,
@@ -426,7 +436,10 @@ mod tests {
 
     #[test]
     fn rows_hold_what_happened_since_the_row_before() {
-        let mut collector = Collector::new(None);
+        let target = Target::parse("a:1").unwrap();
+        let transport = Transport::websocket(Dialect::Plain);
+        let scenario = Scenario::new(Kind::Hold, vec![target], transport);
+        let mut collector = Collector::new(&scenario, &RunOptions::default(), None);
         let interval = |published: u64, us: u64| {
             let mut interval = Interval::default();
             interval.tally.counters.published = published;

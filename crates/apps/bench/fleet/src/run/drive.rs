@@ -141,9 +141,8 @@ impl Drive<'_> {
         self.ask();
         let at_ms = self.at_ms();
         let (server, memory) = (self.watch.sample(), own_memory());
-        let (scenario, phase) = (self.scenario, self.phase);
         self.collector
-            .tell_row(scenario, phase, at_ms, (server, memory), self.observer);
+            .tell_row(self.phase, at_ms, (server, memory), self.observer);
     }
 
     fn ramp(&mut self) {

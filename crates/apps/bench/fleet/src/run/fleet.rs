@@ -72,7 +72,7 @@ pub fn run_on_agents(
         controller,
         links: Vec::new(),
         latest: BTreeMap::new(),
-        collector: Collector::new(None),
+        collector: Collector::new(scenario, options, None),
         watch: None,
         begin_us: None,
         lost: Vec::new(),
@@ -83,9 +83,9 @@ pub fn run_on_agents(
         stopped: false,
         names: agents.to_vec(),
     };
-    fleet.collector.notes.clone_from(&options.notes);
     fleet.collector.notes.push(
-        "with several machines, what never came after the last delivery of a publisher elsewhere is not known to be missing"
+        "with several machines, what never came after the last delivery of a publisher elsewhere \
+         is not known to be missing"
             .to_owned(),
     );
     for (number, name) in agents.iter().enumerate() {
@@ -101,7 +101,7 @@ pub fn run_on_agents(
         }
     }
     fleet.run(&arrived, options, observer);
-    fleet.conclude(options)
+    fleet.conclude()
 }
 
 fn dial(name: &str, tls: Option<&ControllerTls>) -> std::io::Result<(TcpStream, Option<Secured>)> {
@@ -351,12 +351,12 @@ impl Fleet<'_> {
             .values()
             .map(|progress| progress.sample.generator_memory_bytes)
             .sum();
-        let (phase, scenario) = (self.phase(since_us), self.scenario);
+        let phase = self.phase(since_us);
         self.collector
-            .tell_row(scenario, phase, since_us / 1000, (server, memory), observer);
+            .tell_row(phase, since_us / 1000, (server, memory), observer);
     }
 
-    fn conclude(mut self, options: &RunOptions) -> Result<Finished, FleetError> {
+    fn conclude(mut self) -> Result<Finished, FleetError> {
         for link in self.links.iter().flatten() {
             link.close();
         }
@@ -379,13 +379,6 @@ impl Fleet<'_> {
             let to_us = from_us + scenario.hold_us;
             self.collector.measured_ms = (from_us / 1000, to_us / 1000);
         }
-        let title = options
-            .title
-            .clone()
-            .unwrap_or_else(|| scenario.name.clone());
-        let command = options.command.clone();
-        Ok(self
-            .collector
-            .finish(scenario, title, command, self.stopped))
+        Ok(self.collector.finish(self.stopped))
     }
 }

@@ -4,7 +4,7 @@ use throng_bench_fleet::RunOptions;
 use throng_bench_fleet::run_observed;
 use throng_bench_plan::check::{Check, Exit, Outcome};
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Kind, Until};
+use throng_bench_plan::{Kind, Transport, Until, Via};
 use throng_bench_report::{Phase, Snapshot};
 
 use crate::server::Server;
@@ -310,4 +310,51 @@ fn publishing_alone_opens_no_clients() {
         Exit::GeneratorSaturated
     };
     assert_eq!(finished.exit(), expected);
+}
+
+/// What a run shows and leaves behind is handed on; the server's keys are not.
+#[test]
+fn no_secret_is_shown_or_kept() {
+    let server = Server::start();
+    let url = server.ws("/ws?channel={channel:url}&token=s3cret-url");
+    let mut scenario = scenario(Kind::FanOut, &url);
+    scenario.name = "with s3cret-url in it".into();
+    scenario.channels = vec!["news".into()];
+    if let Transport::WebSocket { headers, .. } = &mut scenario.transport {
+        for (name, value) in [
+            ("Authorization", "Bearer s3cret-bearer"),
+            ("Cookie", "sid=s3cret-cookie"),
+        ] {
+            headers.push((name.into(), value.into()));
+        }
+    }
+    let mut publish = publish(&server, 100.0);
+    if let Via::Http { headers, .. } = &mut publish.via {
+        headers.push(("X-API-Key".into(), "s3cret-key".into()));
+    }
+    scenario.publish = Some(publish);
+    let words = "throng bench x --publish-header X-API-Key:s3cret-key --agents-token s3cret-agents";
+    let options = RunOptions {
+        command: words.split(' ').map(str::to_owned).collect(),
+        title: Some("the run with s3cret-key".into()),
+        notes: vec!["seen with s3cret-bearer".into()],
+        ..options()
+    };
+    let mut shown = String::new();
+    let finished = run_observed(&scenario, &options, &mut |snapshot: &Snapshot<'_>| {
+        shown += &serde_json::to_string(snapshot.scenario).unwrap();
+    });
+    let finished = finished.unwrap();
+    assert!(finished.results.totals.counters.publish_acknowledged > 0);
+    assert!(!shown.is_empty() && !shown.contains("s3cret"), "{shown}");
+    let page = throng_bench_report::report_page(&finished.results);
+    let summary = throng_bench_report::summary(&finished.results);
+    for text in [&page, &summary] {
+        assert!(!text.contains("s3cret"), "{text}");
+        assert!(text.contains("***"), "{text}");
+    }
+    for file in throng_bench_report::files(&finished.results, finished.log()).unwrap() {
+        let text = String::from_utf8_lossy(&file.bytes);
+        assert!(!text.contains("s3cret"), "{}: {text}", file.name);
+    }
 }

@@ -1,0 +1,375 @@
+//! Secrets out of what is shown and kept: keys, tokens, cookies and passwords of a run.
+//!
+//! Owns: what counts as a secret. A scenario and a command line are shown, written into results
+//! and reports and handed on with them; the server's keys must not travel along. Never: changes
+//! what is run.
+//!
+//! A secret is found by its name (a header, a query parameter, a JSON member, a flag), by its shape
+//! (a JWT, a user name in a URL), and wherever else a secret that was found stands.
+
+use serde_json::Value;
+
+use crate::Scenario;
+
+/// What stands in the place of a secret.
+pub const MASK: &str = "***";
+
+/// Parts of names whose values are secrets, in lower case and without `-` and `_`.
+const NAMES: [&str; 11] = [
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "jwt",
+    "passphrase",
+    "password",
+    "privatekey",
+    "secret",
+    "signature",
+    "token",
+];
+
+/// Names that are secrets only when they stand alone.
+const WHOLE_NAMES: [&str; 4] = ["auth", "key", "pass", "sig"];
+
+/// A secret shorter than this is masked where its name stands, but not looked for elsewhere.
+const VALUE_BYTES_MIN: usize = 6;
+
+/// Knows the secrets of one run.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    /// The longest first, since one may be part of another.
+    values: Vec<String>,
+}
+
+impl Redactor {
+    /// Finds the secrets of a scenario and of the command line that made it.
+    #[must_use]
+    pub fn new(scenario: &Scenario, command: &[String]) -> Self {
+        let mut values = Vec::new();
+        // A scenario becomes JSON without fail.
+        if let Ok(mut value) = serde_json::to_value(scenario) {
+            mask_value(&mut value, &mut values);
+        }
+        mask_command(command, &mut values);
+        values.retain(|value| value.len() >= VALUE_BYTES_MIN && !value.contains(MASK));
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Self { values }
+    }
+
+    /// A text without secrets.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        let known = self.values.iter().fold(text.to_owned(), |text, value| {
+            text.replace(value.as_str(), MASK)
+        });
+        mask_text(&known, &mut Vec::new())
+    }
+
+    /// A command line without secrets.
+    #[must_use]
+    pub fn command(&self, command: &[String]) -> Vec<String> {
+        let masked = mask_command(command, &mut Vec::new());
+        masked.iter().map(|word| self.text(word)).collect()
+    }
+
+    /// A scenario without secrets. It says what was run, and cannot be run again.
+    #[must_use]
+    pub fn scenario(&self, scenario: &Scenario) -> Scenario {
+        let masked = serde_json::to_value(scenario).and_then(|mut value| {
+            mask_value(&mut value, &mut Vec::new());
+            each_text(&mut value, &mut |text| *text = self.text(text));
+            serde_json::from_value(value)
+        });
+        masked.unwrap_or_else(|_| {
+            // A secret that is also a word of the scenario's own; so it goes without its texts.
+            let mut bare = Scenario::new(
+                scenario.kind.clone(),
+                Vec::new(),
+                crate::Transport::websocket(crate::Dialect::Plain),
+            );
+            bare.clients = scenario.clients;
+            bare
+        })
+    }
+}
+
+/// Whether values of this name are secrets.
+fn is_secret(name: &str) -> bool {
+    let plain: String = name
+        .chars()
+        .filter(|c| !matches!(c, '-' | '_' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect();
+    WHOLE_NAMES.contains(&plain.as_str()) || NAMES.iter().any(|part| plain.contains(part))
+}
+
+/// Masks the values of secret members and headers, and what texts give away; tells them all.
+fn mask_value(value: &mut Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(text) if is_secret(name) => hide(text, found),
+                    other => mask_value(other, found),
+                }
+            }
+        }
+        Value::Array(items) => {
+            // A header is a pair of texts.
+            if let [Value::String(name), Value::String(text)] = &mut items[..]
+                && is_secret(name)
+            {
+                hide(text, found);
+            }
+            items.iter_mut().for_each(|item| mask_value(item, found));
+        }
+        Value::String(text) => *text = mask_text(text, found),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::Object(members) => {
+            members
+                .values_mut()
+                .for_each(|member| each_text(member, change));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
+        Value::String(text) => change(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Replaces a whole value, and tells it; the scheme of `Authorization` is not part of the secret.
+fn hide(text: &mut String, found: &mut Vec<String>) {
+    if let Some((_, credentials)) = text.split_once(' ') {
+        found.push(credentials.to_owned());
+    }
+    found.push(std::mem::replace(text, MASK.to_owned()));
+}
+
+fn mask_command(command: &[String], found: &mut Vec<String>) -> Vec<String> {
+    let mut is_value = false;
+    command
+        .iter()
+        .map(|word| {
+            let mut word = word.clone();
+            if std::mem::take(&mut is_value) {
+                hide(&mut word, found);
+                return word;
+            }
+            let flag = word.strip_prefix("--").map(str::to_owned);
+            match flag.as_deref().map(|flag| flag.split_once('=')) {
+                Some(Some((name, value))) if is_secret(name) => {
+                    let mut value = value.to_owned();
+                    hide(&mut value, found);
+                    format!("--{name}={value}")
+                }
+                Some(None) if is_secret(flag.as_deref().unwrap_or_default()) => {
+                    is_value = true;
+                    word
+                }
+                _ => mask_text(&word, found),
+            }
+        })
+        .collect()
+}
+
+/// Masks what follows a secret name and `=` or `:` (in a query, a header line, a piece of JSON),
+/// user names in URLs, and JWTs.
+fn mask_text(text: &str, found: &mut Vec<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let word_bytes = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(word_bytes);
+        if word.is_empty() {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            if first == ':'
+                && let Some(after) = rest.strip_prefix("//")
+                && let Some(at) = after.find(['/', '?', '#', ' ', '@', '"'])
+                && after[at..].starts_with('@')
+            {
+                found.push(after[..at].to_owned());
+                out.push_str("//");
+                out.push_str(MASK);
+                rest = &after[at..];
+            }
+            continue;
+        }
+        rest = after;
+        if is_jwt(word) {
+            found.push(word.to_owned());
+            out.push_str(MASK);
+            continue;
+        }
+        out.push_str(word);
+        // Members of JSON within JSON have their quotes escaped.
+        let name = word.rsplit('.').next().unwrap_or(word);
+        if is_secret(name)
+            && let Some((between, value)) = value_behind(after)
+        {
+            out.push_str(&after[..between]);
+            if !value.is_empty() {
+                hide(&mut value.to_owned(), found);
+                out.push_str(MASK);
+            }
+            rest = &after[between + value.len()..];
+        }
+    }
+    out
+}
+
+/// What a name or a token is made of.
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Three parts in Base64, the first of which begins like a JSON object (RFC 7519 section 3.1).
+fn is_jwt(word: &str) -> bool {
+    word.starts_with("eyJ") && word.split('.').count() == 3
+}
+
+/// How much stands between a name and its value, and the value.
+fn value_behind(after: &str) -> Option<(usize, &str)> {
+    let quote = ["\\\"", "\"", "'"];
+    let unquoted = |text: &'_ str| {
+        quote
+            .iter()
+            .find_map(|quote| text.strip_prefix(quote).map(str::len))
+    };
+    let mut at = after.len() - unquoted(after).unwrap_or(after.len());
+    let separator = after[at..]
+        .chars()
+        .next()
+        .filter(|c| matches!(c, '=' | ':'))?;
+    at += 1;
+    at += after[at..].len() - after[at..].trim_start_matches(' ').len();
+    let value = &after[at..];
+    if let Some(inner) = unquoted(value) {
+        at = after.len() - inner;
+        let value = &after[at..];
+        let end = value.find(['"', '\'', '\\']).unwrap_or(value.len());
+        return Some((at, &value[..end]));
+    }
+    let ends: &[char] = if separator == '=' {
+        &['&', '#', ';', '"', '\'', '\\', ' ', '\r', '\n']
+    } else {
+        &['"', '\'', '\\', '\r', '\n']
+    };
+    let end = value.find(ends).unwrap_or(value.len());
+    Some((at, &value[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dialect, Kind, Target, Transport, Via};
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        assert_eq!(Redactor::default().text(text), expect);
+    }
+
+    #[test]
+    fn texts_lose_their_secrets() {
+        check(
+            "ws://a/ws?channel=x&token=abc&y=1",
+            "ws://a/ws?channel=x&token=***&y=1",
+        );
+        check("/sse?access_token=abc#x", "/sse?access_token=***#x");
+        check("http://user:pw@host/", "http://***@host/");
+        check("X-API-Key: abc def\r\nHost: a", "X-API-Key: ***\r\nHost: a");
+        check("Authorization: Bearer abc", "Authorization: ***");
+        check("cookie:a=1; b=2", "cookie:***");
+        check(
+            r#"{"connect":{"token":"abc","x":1}}"#,
+            r#"{"connect":{"token":"***","x":1}}"#,
+        );
+        check(
+            r#"{"p":"{\"token\":\"abc\"}"}"#,
+            r#"{"p":"{\"token\":\"***\"}"}"#,
+        );
+        check("say eyJh.eyJz.c2ln now", "say *** now");
+        check("?key=abc", "?key=***");
+        for harmless in [
+            "ws://127.0.0.1:8000/ws?channel={channel:url}",
+            "keys: 3",
+            "monkey=1",
+            "the token is empty",
+            "http://a/b@c",
+            "p99<50ms",
+        ] {
+            check(harmless, harmless);
+        }
+    }
+
+    #[test]
+    fn a_command_line_loses_its_secrets() {
+        let command = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let line = "throng bench fan-out --api-key s3cret-a --agents-token=s3cret-b --rate 5 x";
+        let redactor = Redactor::new(&scenario(), &command(line));
+        assert_eq!(
+            redactor.command(&command(line)).join(" "),
+            "throng bench fan-out --api-key *** --agents-token=*** --rate 5 x"
+        );
+        // A server that repeats a secret gives nothing away.
+        assert_eq!(
+            redactor.text("3 × unknown key s3cret-a"),
+            "3 × unknown key ***"
+        );
+        let header = ["--header".to_owned(), "X-API-Key: s3cret-c".to_owned()];
+        assert_eq!(redactor.command(&header), ["--header", "X-API-Key: ***"]);
+    }
+
+    fn scenario() -> Scenario {
+        let target = Target::parse("ws://a:1/ws?jwt=s3cret-url").unwrap();
+        let token = Some("s3cret-token".to_owned());
+        let mut transport = Transport::websocket(Dialect::Centrifugo { token });
+        if let Transport::WebSocket {
+            headers,
+            first_frames,
+            ..
+        } = &mut transport
+        {
+            headers.push(("Authorization".into(), "Bearer s3cret-header".into()));
+            headers.push(("Cookie".into(), "sid=s3cret-cookie".into()));
+            headers.push(("X-Seen".into(), "1".into()));
+            first_frames.push("again s3cret-header".into());
+        }
+        let mut scenario = Scenario::new(Kind::FanOut, vec![target], transport);
+        let api = Target::parse("http://a:2").unwrap();
+        scenario.publish = Some(crate::Publish {
+            via: Via::centrifugo(&api, Some("s3cret-api")),
+            per_s: 0.1,
+            publishers: 1,
+            size_bytes: 100,
+            choose: crate::Choose::RoundRobin,
+            until: None,
+        });
+        scenario
+    }
+
+    #[test]
+    fn a_scenario_loses_its_secrets_and_nothing_else() {
+        let full = scenario();
+        let redacted = Redactor::new(&full, &[]).scenario(&full);
+        let text = serde_json::to_string(&redacted).unwrap();
+        assert!(!text.contains("s3cret"), "{text}");
+        assert!(
+            text.contains("again ***") && text.contains("X-Seen"),
+            "{text}"
+        );
+        assert_eq!(redacted.publish.unwrap().per_s.to_bits(), 0.1_f64.to_bits());
+        let plain = Scenario::new(
+            Kind::Hold,
+            vec![Target::parse("ws://a:1/ws?channel={channel:url}").unwrap()],
+            Transport::websocket(Dialect::Plain),
+        );
+        assert_eq!(Redactor::new(&plain, &[]).scenario(&plain), plain);
+    }
+}
