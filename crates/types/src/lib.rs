@@ -1,21 +1,28 @@
 //! The vocabulary that every room shares: ids, channel names, positions,
-//! publications, frames and time.
+//! publications, frames and time; and what several rooms would otherwise each
+//! have of their own: numbers with units, dates, strings in JSON, a seeded
+//! generator of numbers, the guess what somebody meant.
 //!
 //! Never: I/O, clocks, randomness, serialisation. A type belongs here when two
 //! crates that must not know each other have to speak about the same thing.
 
 mod actions;
 mod channel;
+pub mod date;
 mod frame;
 mod id;
+pub mod json;
 mod overflow;
 mod position;
 mod publication;
 mod reason;
 mod rng;
 mod slots;
+mod suggest;
 mod time;
+pub mod units;
 
+pub use self::time::{Millis, Now};
 pub use actions::{Actions, End};
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
 pub use frame::Frame;
@@ -24,6 +31,6 @@ pub use overflow::Overflow;
 pub use position::{Epoch, Position};
 pub use publication::{Payload, PayloadKind, Publication, Publisher};
 pub use reason::{Disconnect, Unsubscribe};
-pub use rng::Rng;
+pub use rng::{Rng, mix};
 pub use slots::Slots;
-pub use time::{Millis, Now};
+pub use suggest::nearest;

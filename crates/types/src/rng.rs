@@ -3,6 +3,15 @@
 //! Not for secrets. Two runs with the same seed choose the same channels at the same moments,
 //! which is what makes a comparison of two servers a comparison.
 
+/// Stirs 64 bits: different numbers stay different, and look unlike each other. The last step of
+/// `SplitMix64`.
+#[must_use]
+pub const fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
 /// `SplitMix64`: eight bytes of state, every seed is a good one.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -25,10 +34,7 @@ impl Rng {
     /// The next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix(self.0)
     }
 
     /// The next `N` bytes, at most 8 of each number: a masking key, or a handshake's.

@@ -1,6 +1,7 @@
 //! Reports for people: plain text, aligned, without colour.
 
 use std::fmt::Write as _;
+use throng_types::units::grouped;
 
 use crate::report::{Check, Fix, Report, Status};
 
@@ -168,19 +169,6 @@ fn wrap(paragraph: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// A number with commas between thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if 0 < n && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// A size in the largest unit that keeps it above one.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [
@@ -198,19 +186,6 @@ pub(crate) fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, expect) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (20_000, "20,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), expect);
-        }
-    }
 
     #[test]
     fn sizes_have_units() {

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use throng_types::units::{duration_text, size_text};
+
 use crate::config::{Config, is_loopback};
 use crate::layout::element;
 use crate::options::ChannelOptions;
 use crate::problem::{Origin, Problem};
 use crate::sources::Origins;
-use crate::units::{duration_text, size_text};
 
 const NAMESPACE_BYTES_MAX: usize = 64;
 

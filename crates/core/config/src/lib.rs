@@ -26,7 +26,6 @@ mod section;
 mod show;
 mod sources;
 mod suggest;
-mod units;
 
 #[cfg(test)]
 mod tests;

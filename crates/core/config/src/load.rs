@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use throng_types::nearest;
+
 use crate::check::check;
 use crate::config::{Config, Namespace};
 use crate::document::{Places, entry};
@@ -18,7 +20,7 @@ use crate::problem::{Origin, Problem};
 use crate::pushpin;
 use crate::section::{OptionSpec, Section};
 use crate::sources::{Loaded, Origins, Sources};
-use crate::suggest::{closest, unknown_option, unknown_top};
+use crate::suggest::{unknown_option, unknown_top};
 
 impl Config {
     /// Reads, merges and checks.
@@ -343,7 +345,7 @@ impl<'a> Loader<'a> {
             if foreign || known.contains(name) {
                 continue;
             }
-            let hint = closest(name, known.iter().map(String::as_str))
+            let hint = nearest(name, known.iter().map(String::as_str))
                 .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
             self.warnings
                 .push(format!("env {name} is no option and has no effect{hint}"));
@@ -356,7 +358,7 @@ impl<'a> Loader<'a> {
             if known.contains(path) {
                 continue;
             }
-            let hint = closest(path, known.iter().map(String::as_str)).map_or_else(
+            let hint = nearest(path, known.iter().map(String::as_str)).map_or_else(
                 || "`throng config show` lists the options".to_owned(),
                 |meant| format!("did you mean {meant:?}?"),
             );

@@ -156,9 +156,9 @@ pub fn reference_text() -> String {
          defaults, the file (`throng serve --config throng.toml`), the environment, the flags.\n\
          `throng config init` writes a commented file, `throng config check` checks one,\n\
          and `throng config show` prints every value with where it came from.\n\n\
-         Durations are whole numbers with a unit (`250ms`, `10s`, `5m`, `1h`, `1d`, or several: `1m30s`), sizes are\n\
-         bytes or whole numbers with `B`, `KiB`, `MiB` or `GiB`. Lists are TOML lists in the file, and\n\
-         texts with commas in variables and flags. A variable that is empty counts as not set.\n\
+         Durations are numbers with a unit (`250ms`, `1.5s`, `5m`, `1h`, `1d`, or several: `1m30s`),\n\
+         sizes are bytes or numbers with `KiB`, `MiB` or `GiB` (`k`, `M` and `G` mean the same).\n\
+         Lists are TOML lists in the file, and texts with commas in variables and flags. A variable that is empty counts as not set.\n\
          Options in double brackets can be set in the file alone.\n\n\
          *Open mode* holds while no keys are set, `auth.anonymous` is not `false` and all addresses are on\n\
          loopback: everyone on the machine may do everything. `auth.insecure = true` extends the same to\n\

@@ -1,25 +1,13 @@
 //! What somebody may have meant.
 
-use crate::layout::{Shape, sections, top_sections};
+use throng_types::nearest;
 
-/// The candidate that a text is most likely a slip of.
-pub(crate) fn closest<'a>(
-    text: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
-    // A third of the letters may be wrong: more, and the guess is more often noise than help.
-    let distance_max = 1 + text.chars().count().min(30) / 4;
-    candidates
-        .map(|candidate| (strsim::damerau_levenshtein(text, candidate), candidate))
-        .filter(|(distance, _)| *distance <= distance_max)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
+use crate::layout::{Shape, sections, top_sections};
 
 /// The message for a key that its section does not have.
 pub(crate) fn unknown_option(key: &str, heading: &str, known: &[&str]) -> String {
     let start = format!("unknown option {key:?} in {heading}");
-    if let Some(meant) = closest(key, known.iter().copied()) {
+    if let Some(meant) = nearest(key, known.iter().copied()) {
         return format!("{start}: did you mean {meant:?}?");
     }
     match home_of(key) {
@@ -39,7 +27,7 @@ pub(crate) fn unknown_top(key: &str, is_section: bool) -> String {
     if !is_section && let Some(home) = home_of(key) {
         return format!("{start}: put it under {home}");
     }
-    if let Some(meant) = closest(key, known.iter().map(|(name, _)| *name)) {
+    if let Some(meant) = nearest(key, known.iter().map(|(name, _)| *name)) {
         return format!("{start}: did you mean {}?", heading_of(meant, &known));
     }
     let names: Vec<String> = known

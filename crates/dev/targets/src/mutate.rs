@@ -1,28 +1,24 @@
 //! The seeded generator of inputs: what a fuzzer does, without looking at what is reached.
 
-/// `SplitMix64`.
-pub(crate) struct Chance(u64);
+use throng_types::Rng;
+
+/// Where every choice of one target comes from.
+pub(crate) struct Chance(Rng);
 
 impl Chance {
     /// For one target: each has numbers of its own.
     pub(crate) fn new(name: &str) -> Self {
         // FNV-1a.
-        Self(name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        }))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        Self(Rng::new(
+            name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            }),
+        ))
     }
 
     /// A number below `bound`, or 0.
     fn below(&mut self, bound: usize) -> usize {
-        self.next().checked_rem(bound as u64).unwrap_or(0) as usize
+        self.0.next_u64().checked_rem(bound as u64).unwrap_or(0) as usize
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -68,7 +64,7 @@ fn change(input: &mut Vec<u8>, seeds: &[&[u8]], chance: &mut Chance) {
         }
         1 => {
             if let Some(byte) = input.get_mut(at) {
-                *byte = chance.next() as u8;
+                *byte = chance.0.next_u64() as u8;
             }
         }
         2 => drop(input.drain(at..at + few)),

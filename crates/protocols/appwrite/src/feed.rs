@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::identity::{ANY, GUESTS};
 use crate::{json, server};
 
-pub use publish::{NewEvent, timestamp};
+pub use publish::NewEvent;
 
 /// The Redis channel of all projects.
 pub const REDIS_CHANNEL: &str = "realtime";

@@ -5,19 +5,7 @@
 
 /// Appends `text` as a JSON string, quotes included.
 pub(crate) fn push_str(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut plain_from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[plain_from..at]);
-        plain_from = at + 1;
-        push_escape(out, byte);
-    }
-    out.extend_from_slice(&bytes[plain_from..]);
-    out.push(b'"');
+    throng_types::json::append_str(text, out);
 }
 
 /// Appends `items` as a JSON array of strings.
@@ -37,38 +25,9 @@ pub(crate) fn push_int(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-fn push_escape(out: &mut Vec<u8>, byte: u8) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    match byte {
-        b'"' => out.extend_from_slice(b"\\\""),
-        b'\\' => out.extend_from_slice(b"\\\\"),
-        b'\n' => out.extend_from_slice(b"\\n"),
-        b'\r' => out.extend_from_slice(b"\\r"),
-        b'\t' => out.extend_from_slice(b"\\t"),
-        _ => {
-            out.extend_from_slice(b"\\u00");
-            out.push(HEX[usize::from(byte >> 4)]);
-            out.push(HEX[usize::from(byte & 15)]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    proptest! {
-        #[test]
-        fn strings_come_back_from_a_json_reader(text in any::<String>(), low in "[\\x00-\\x22\\\\]{0,8}") {
-            for text in [text, low] {
-                let mut out = Vec::new();
-                push_str(&mut out, &text);
-                prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
-            }
-        }
-    }
 
     #[test]
     fn arrays_and_numbers() {

@@ -59,7 +59,7 @@ pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_id
 pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
 pub use feed::{
     EncodedEvent, FeedError, FeedMessage, IdentityChange, Layout, NewEvent, REDIS_CHANNEL,
-    timestamp, write_ids,
+    write_ids,
 };
 pub use filter::Filter;
 pub use identity::{ANY, AccountError, GUESTS, Identity, SessionHeaders};

@@ -13,36 +13,8 @@ use memchr::memchr2;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+pub use throng_types::json::append_str as append_text;
 use throng_types::{Payload, PayloadKind, Position};
-
-/// Appends `text` as a JSON string (RFC 8259 section 7), in quotes.
-pub fn append_text(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
-        if byte >= b' ' && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[copied..index]);
-        copied = index + 1;
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            control => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
-                out.extend_from_slice(b"\\u00");
-                out.push(HEX[usize::from(control >> 4)]);
-                out.push(HEX[usize::from(control & 15)]);
-            }
-        }
-    }
-    out.extend_from_slice(&bytes[copied..]);
-    out.push(b'"');
-}
 
 /// Appends `payload` as one JSON value: JSON as it stands, text as a string, bytes as a base64
 /// string.

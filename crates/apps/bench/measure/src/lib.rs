@@ -15,7 +15,7 @@ mod tally;
 pub use counters::{ConnectFailure, Counters, LostReason};
 pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
 pub use latency::{Latency, LatencyError, LatencySummary, LogWriter, PERCENTILES, as_base64};
-pub use running::{Running, grouped};
+pub use running::Running;
 pub use sequence::{DeliveryCounts, Heard, TRACKS_MAX, Tracker, Tracks};
 pub use series::{Sample, ServerSample};
 pub use tally::{Histograms, Sums, Tally};

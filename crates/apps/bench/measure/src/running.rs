@@ -5,6 +5,7 @@
 //! headline.
 
 use std::fmt::Write as _;
+use throng_types::units::grouped;
 
 /// Running statistics over all values: no sampling, so the maximum is the true one.
 ///
@@ -114,19 +115,6 @@ impl Running {
 fn grouped_signed(ms: f64) -> String {
     let sign = if ms < 0.0 { "-" } else { "" };
     format!("{sign}{}", grouped(ms.abs().round() as u64))
-}
-
-/// Thousands apart by commas.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

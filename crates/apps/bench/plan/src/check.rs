@@ -18,8 +18,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::suggest::nearest;
-use crate::units;
+use throng_types::nearest;
+use throng_types::units;
 
 /// What a figure is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,9 +18,7 @@ mod redact;
 mod scenario;
 pub mod schedule;
 mod section;
-mod suggest;
 pub mod template;
-pub mod units;
 mod validate;
 
 pub use channels::Channels;

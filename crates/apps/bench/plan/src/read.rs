@@ -35,7 +35,7 @@ use super::validate;
 use crate::check::Check;
 use crate::ports::parse_sources;
 use crate::schedule::{Growth, Phase, Schedule, Spread};
-use crate::units;
+use throng_types::units;
 
 /// Reads and validates a scenario. On failure, every problem that was found, by line.
 pub fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::suggest::nearest;
+use throng_types::nearest;
 
 /// Something wrong in a scenario: where, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

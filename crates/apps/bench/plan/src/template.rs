@@ -402,7 +402,7 @@ fn parse_hole(hole: &str, place: Place) -> Result<Part, TemplateErrorKind> {
 
 fn unknown(word: &str, place: Place) -> TemplateErrorKind {
     let names: Vec<&str> = place.names().map(Name::as_str).collect();
-    let nearest = crate::suggest::nearest(word, names.iter().copied());
+    let nearest = throng_types::nearest(word, names.iter().copied());
     let list = names
         .iter()
         .map(|name| format!("`{{{name}}}`"))

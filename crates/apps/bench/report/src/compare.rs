@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Results;
-use throng_bench_measure::grouped;
 use throng_bench_plan::check::{Facts, Figure, Kind, Metric, Unit};
-use throng_bench_plan::units::{format_bytes, format_us};
+use throng_types::units::grouped;
+use throng_types::units::{format_bytes, format_us};
 
 /// Differences below this share are the noise of a run, not a change.
 const NOISE: f64 = 0.05;

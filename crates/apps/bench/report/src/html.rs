@@ -5,12 +5,10 @@
 //!
 //! Invariant: no text of a run reaches the page unescaped.
 
-mod date;
 mod tables;
 
 use std::fmt::{self, Write as _};
 
-use date::utc;
 use tables::{
     write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
     write_reasons, write_steps,
@@ -19,9 +17,11 @@ use tables::{
 use super::charts::{self, Chart};
 use super::compare::{Comparison, percent, show};
 use super::{Results, compare};
-use throng_bench_measure::{Verdict, grouped};
+use throng_bench_measure::Verdict;
 use throng_bench_plan::check::{Facts, Figure, Metric, Outcome};
-use throng_bench_plan::units::{format_bytes, format_us};
+use throng_types::date;
+use throng_types::units::grouped;
+use throng_types::units::{format_bytes, format_us};
 
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
@@ -123,7 +123,7 @@ fn write_header(results: &Results, out: &mut String) -> fmt::Result {
         ));
     }
     facts.extend(manifest.server.clone());
-    facts.push(utc(manifest.started_unix_ms));
+    facts.push(date::minute(manifest.started_unix_ms));
     facts.push(format!("{length_s:.0} s"));
     out.push_str("<p class=\"meta\">");
     for fact in facts {
@@ -341,9 +341,9 @@ fn write_comparison(
         Escaped(names.0),
         Escaped(names.1),
         Escaped(&a.manifest.title),
-        utc(a.manifest.started_unix_ms),
+        date::minute(a.manifest.started_unix_ms),
         Escaped(&b.manifest.title),
-        utc(b.manifest.started_unix_ms),
+        date::minute(b.manifest.started_unix_ms),
     )?;
     if !comparison.warnings.is_empty() {
         out.push_str("<div class=\"banner note\"><strong>The two runs differ in more than their figures</strong>");

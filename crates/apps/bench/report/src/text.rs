@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::Results;
 use super::compare::show;
-use throng_bench_measure::{LatencySummary, Verdict, grouped};
+use throng_bench_measure::{LatencySummary, Verdict};
 use throng_bench_plan::check::Outcome;
-use throng_bench_plan::units::{format_bytes, format_us};
+use throng_types::units::grouped;
+use throng_types::units::{format_bytes, format_us};
 
 /// The summary of a run: what a person can decide from in ten seconds.
 #[must_use]

@@ -22,10 +22,10 @@ use throng_bench_fleet::{ControllerTls, FleetError, Watch, run_on_agents};
 use throng_bench_fleet::{Finished, RunOptions};
 use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::check::{self, Check};
-use throng_bench_plan::units;
 use throng_bench_plan::{Problem, Scenario, Target};
 use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
+use throng_types::units;
 
 use crate::console;
 use crate::exit::Exit;

@@ -3,7 +3,7 @@
 use super::{Context, Finding, Limit, round_up};
 use crate::plan::Role;
 use crate::report::{Check, Fix, Kind, Scope};
-use crate::text::grouped;
+use throng_types::units::grouped;
 
 /// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
 const OWN: u64 = 128;

@@ -77,7 +77,7 @@ fn available(context: &Context<'_>) -> Check {
         fix: vec![Fix::Advice {
             text: format!(
                 "free or add memory: {} connections take {}",
-                crate::text::grouped(context.goal),
+                throng_types::units::grouped(context.goal),
                 bytes(needed(context))
             ),
         }],

@@ -3,7 +3,7 @@
 use super::{Context, Finding, Limit, round_up};
 use crate::machine::Conntrack;
 use crate::report::{Check, Fix, Kind, Scope, Status};
-use crate::text::grouped;
+use throng_types::units::grouped;
 
 /// The widest range that leaves privileged ports alone.
 const RANGE_FIRST: u64 = 1_024;

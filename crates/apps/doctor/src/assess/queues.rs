@@ -5,7 +5,7 @@ use super::{Context, Finding, Limit};
 use crate::machine::Link;
 use crate::plan::Role;
 use crate::report::{Check, Fix, Kind, Scope, Status};
-use crate::text::grouped;
+use throng_types::units::grouped;
 
 /// Up to here no burst of packets is worth a longer queue.
 const FEW: u64 = 10_000;

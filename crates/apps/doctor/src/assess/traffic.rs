@@ -2,7 +2,8 @@
 
 use super::{Context, Finding, Limit, round_up};
 use crate::report::{Check, Fix, Kind, Scope, Status};
-use crate::text::{bytes, grouped};
+use crate::text::bytes;
+use throng_types::units::grouped;
 
 /// From here on a reconnect storm is large enough to want the longer backlog.
 pub(super) const MANY: u64 = 100_000;

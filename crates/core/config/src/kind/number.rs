@@ -1,9 +1,9 @@
 //! The kinds whose values are whole numbers: counts, durations, sizes.
 
+use throng_types::units::{duration_text, parse_duration_ms, parse_size_bytes, size_text};
 use toml::de::DeValue;
 
 use super::{Fault, Given, Kind, Rule, quoted};
-use crate::units::{duration_ms, duration_text, size_bytes, size_text};
 
 /// A whole number.
 pub(crate) struct Count;
@@ -57,7 +57,7 @@ impl Kind for Duration {
     fn read(given: &Given<'_>, rule: &Rule) -> Result<u64, Fault> {
         given
             .as_str()
-            .and_then(duration_ms)
+            .and_then(|text| parse_duration_ms(text).ok())
             .filter(|&ms| rule.admits(ms))
             .map_or_else(|| Self::refuse(given, rule), Ok)
     }
@@ -88,7 +88,7 @@ impl Kind for Size {
     fn read(given: &Given<'_>, rule: &Rule) -> Result<u64, Fault> {
         let bytes = match given {
             Given::Toml(value) if value.get_ref().is_integer() => integer(value.get_ref()),
-            _ => given.as_str().and_then(size_bytes),
+            _ => given.as_str().and_then(|text| parse_size_bytes(text).ok()),
         };
         bytes
             .filter(|&bytes| rule.admits(bytes))

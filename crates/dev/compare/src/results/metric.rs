@@ -109,33 +109,12 @@ impl Metric {
 
 /// Digits in groups of three.
 fn grouped(value: usize) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if 0 < n && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    throng_types::units::grouped(value as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digits_are_grouped() {
-        for (value, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (20_000, "20,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(value), text);
-        }
-    }
 
     #[test]
     fn figures_have_the_digits_that_mean_something() {

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use super::Imported;
 use crate::template::escape;
-use crate::units;
 use crate::{Dialect, Kind, Marker, Say, Scenario, StatsdExport, Target, Transport};
+use throng_types::units;
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@ use std::fmt::{self, Write as _};
 
 use super::Escaped;
 use crate::Results;
-use throng_bench_measure::{LatencySummary, grouped};
-use throng_bench_plan::units::{format_bytes, format_us};
+use throng_bench_measure::LatencySummary;
+use throng_types::units::grouped;
+use throng_types::units::{format_bytes, format_us};
 
 pub(super) fn write_funnel(results: &Results, out: &mut String) -> fmt::Result {
     let counters = &results.totals.counters;

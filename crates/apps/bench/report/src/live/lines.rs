@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::Snapshot;
-use throng_bench_measure::grouped;
-use throng_bench_plan::units::format_us;
+use throng_types::units::format_us;
+use throng_types::units::grouped;
 
 /// Makes the lines.
 #[derive(Clone, Copy, Debug, Default)]

@@ -18,8 +18,9 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph,
 use ratatui::{Frame, Terminal};
 
 use crate::Snapshot;
-use throng_bench_measure::{Sample, grouped};
-use throng_bench_plan::units::{format_bytes, format_us};
+use throng_bench_measure::Sample;
+use throng_types::units::grouped;
+use throng_types::units::{format_bytes, format_us};
 
 /// Rows that the charts show.
 const ROWS_MAX: usize = 120;

@@ -5,8 +5,8 @@ use clap::ValueEnum;
 use throng_bench_plan::check::Check;
 use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::units;
 use throng_bench_plan::{Choose, Dialect, Publish, Scenario, Target, Transport, Until, Via};
+use throng_types::units;
 
 use crate::failure::{Failure, Result};
 

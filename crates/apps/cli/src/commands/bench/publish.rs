@@ -1,7 +1,7 @@
 //! `throng bench pub`: publications at a rate that nothing slows down.
 
-use throng_bench_plan::units;
 use throng_bench_plan::{Dialect, Kind, Scenario, Target, Transport};
+use throng_types::units;
 
 use super::Common;
 use super::load::{Opening, PublishArgs, Speak, checked, transport};

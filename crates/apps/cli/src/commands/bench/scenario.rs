@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use throng_bench_plan::import::{Imported, TsungOptions, read_tsung};
-use throng_bench_plan::units;
 use throng_bench_plan::{Scenario, Target, read_toml};
+use throng_types::units;
 
 use super::Common;
 use crate::console;

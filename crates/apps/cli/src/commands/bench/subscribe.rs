@@ -1,8 +1,8 @@
 //! `throng bench sub`: connections that subscribe and are kept.
 
 use throng_bench_plan::ports::parse_sources;
-use throng_bench_plan::units;
 use throng_bench_plan::{Kind, Scenario, Target};
+use throng_types::units;
 
 use super::Common;
 use super::load::{Opening, PublishArgs, Speak, checked, header, transport};

@@ -1,14 +1,16 @@
-//! "Did you mean": the known word nearest to an unknown one.
+//! "Did you mean": the known word that an unknown one is most likely a slip of.
 
-/// The nearest of `known` if it is near enough to be what was meant.
-///
-/// A third of the letters may be wrong; a distance that counts two swapped letters as one mistake.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The nearest of `known` if it is near enough to be what was meant: one letter in four may be
+/// wrong, and one more. Two swapped letters count as one mistake.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // With more, the guess is more often noise than help.
+    let distance_max = 1 + word.chars().count().min(30) / 4;
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= distance_max)
         .min()
-        .filter(|(distance, candidate)| *distance <= (candidate.len().max(word.len()) / 3).max(1))
         .map(|(_, candidate)| candidate)
 }
 

@@ -1,0 +1,48 @@
+//! Moments of the calendar, as other programs and people read them.
+
+use ::time::UtcDateTime;
+
+/// A moment in UTC. Milliseconds that no calendar reaches are its last day.
+fn at(unix_ms: u64) -> UtcDateTime {
+    let ns = i128::from(unix_ms) * 1_000_000;
+    UtcDateTime::from_unix_timestamp_nanos(ns).unwrap_or(UtcDateTime::MAX)
+}
+
+/// As RFC 3339 has it, to the millisecond: `2026-08-21T12:42:57.123+00:00`.
+#[must_use]
+pub fn rfc3339(unix_ms: u64) -> String {
+    let moment = at(unix_ms);
+    let (hour, minute, second, ms) = moment.as_hms_milli();
+    let date = moment.date();
+    format!("{date}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
+}
+
+/// As people write it: `2026-08-21 12:42 UTC`.
+#[must_use]
+pub fn minute(unix_ms: u64) -> String {
+    let moment = at(unix_ms);
+    let (hour, minute, _) = moment.as_hms();
+    format!("{} {hour:02}:{minute:02} UTC", moment.date())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written() {
+        for (unix_ms, text) in [
+            (0, "1970-01-01T00:00:00.000+00:00"),
+            (951_782_400_000, "2000-02-29T00:00:00.000+00:00"),
+            (951_868_799_999, "2000-02-29T23:59:59.999+00:00"),
+            (1_704_067_199_000, "2023-12-31T23:59:59.000+00:00"),
+            (1_787_316_177_123, "2026-08-21T12:42:57.123+00:00"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999+00:00"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000+00:00"),
+            (u64::MAX, "9999-12-31T23:59:59.999+00:00"),
+        ] {
+            assert_eq!(rfc3339(unix_ms), text);
+        }
+        assert_eq!(minute(1_709_251_199_999), "2024-02-29 23:59 UTC");
+    }
+}

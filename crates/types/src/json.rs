@@ -1,0 +1,57 @@
+//! Strings in JSON, written by hand where a frame is built without an intermediate value.
+
+/// Appends `text` as a JSON string in quotes. Escapes what RFC 8259 section 7 asks for, and no
+/// more.
+pub fn append_str(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    for (index, &byte) in bytes.iter().enumerate() {
+        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[copied..index]);
+        copied = index + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            control => {
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(control >> 4)]);
+                out.push(HEX[usize::from(control & 15)]);
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_must_be_escaped_is_and_nothing_else() {
+        let mut out = Vec::new();
+        append_str("a\"\\\n\r\t\u{1}\u{1f}/é\u{7f}\u{2028}", &mut out);
+        let expected = "\"a\\\"\\\\\\n\\r\\t\\u0001\\u001f/é\u{7f}\u{2028}\"";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_ends_the_string_early(text in any::<String>(), low in "[\\x00-\\x22\\\\]{0,8}") {
+            for text in [text, low] {
+                let mut out = Vec::new();
+                append_str(&text, &mut out);
+                prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+            }
+        }
+    }
+}
