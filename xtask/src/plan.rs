@@ -31,6 +31,7 @@ pub(crate) const HOUSE: &[Room] = &[
     room("core/config",    &["types", "protocols/*"]),
     room("core/metrics",   &["types", "protocols/*"]),
     room("core/broker",    &["types", "protocols/*"]),
+    room("core/broker/suite", &["types", "core/broker"]),
     room("core/hub", &[
         "types", "core/auth", "core/config", "core/metrics", "core/broker", "protocols/*",
     ]),
@@ -80,7 +81,7 @@ pub(crate) const HOUSE: &[Room] = &[
 ];
 
 /// Rooms that any room may use in its tests, and only there.
-pub(crate) const FOR_TESTS: &[&str] = &["dev/*"];
+pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite"];
 
 /// Rooms where bytes, time and chance come in as arguments.
 pub(crate) const PURE: &[&str] = &["types", "core/*", "protocols/*", "gateways/*", "client"];

@@ -1,0 +1,81 @@
+//! What the suite runs on: a broker with all that belongs to it.
+
+use std::sync::Arc;
+
+use throng_broker::{ChannelOptions, HomeStats, Namespaces, Reply, ReplyLimit, Request, Retention};
+use throng_types::{Now, Rng, ShardId};
+
+/// Publications that the channels `kept:` keep.
+pub const KEPT: u32 = 8;
+/// Publications that the channels `long:` keep.
+pub const LONG: u32 = 60;
+/// How long both keep them, in milliseconds.
+pub const TTL_MS: u64 = 60_000;
+
+/// What a cluster is made for.
+#[derive(Clone)]
+pub struct Setup {
+    /// How many shards there are.
+    pub shards: u8,
+    /// History in all shards together, in bytes.
+    pub history_bytes_max: usize,
+    /// How much one reply may carry.
+    pub reply: ReplyLimit,
+    /// Channels without history; `kept:` and `long:` with history and recovery; `past:` with
+    /// history, but without recovery.
+    pub namespaces: Arc<Namespaces>,
+}
+
+impl Setup {
+    /// The setup of all properties, for so many shards.
+    #[must_use]
+    pub fn new(shards: u8) -> Self {
+        let options = |publications_max, recovery| ChannelOptions {
+            retention: Retention {
+                publications_max,
+                ttl_ms: TTL_MS,
+            },
+            recovery,
+            ..ChannelOptions::default()
+        };
+        let named = vec![
+            ("kept".into(), options(KEPT, true)),
+            ("long".into(), options(LONG, true)),
+            ("past".into(), options(KEPT, false)),
+        ];
+        Self {
+            shards,
+            history_bytes_max: 1 << 18,
+            reply: ReplyLimit {
+                publications_max: 20,
+                bytes_max: 8192,
+            },
+            namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+        }
+    }
+}
+
+/// All parts of a broker, and what is between them.
+pub trait Cluster {
+    /// The hub of a shard makes a request.
+    fn request(&mut self, shard: ShardId, request: Request, now: Now);
+
+    /// Lets one thing happen that is under way, such as a piece of mail that arrives. `rng` chooses
+    /// which. False if nothing is under way, or if no hub has room for it.
+    fn step(&mut self, now: Now, rng: &mut Rng) -> bool;
+
+    /// The next reply or delivery that reached a shard's hub.
+    fn take(&mut self, shard: ShardId) -> Option<Reply>;
+
+    /// From now on, hubs have room for publications, or not.
+    fn set_room(&mut self, has_room: bool);
+
+    /// Some time has passed: does what is due.
+    fn tick(&mut self, now: Now);
+
+    /// What all parts keep; `None` if they do not know.
+    fn stats(&self) -> Option<HomeStats>;
+}
+
+/// Makes a cluster.
+pub type Make = fn(Setup) -> Box<dyn Cluster>;

@@ -1,0 +1,129 @@
+//! Who gets a publication.
+
+use throng_broker::{Draft, HomeStats, Refusal};
+
+use crate::cluster::TTL_MS;
+use crate::tester::{Tester, draft};
+
+/// All shards get a channel's publications in one order, which is that of each publisher.
+pub fn everybody_gets_the_same_order(tester: &mut Tester) {
+    for channel in ["kept:a", "plain"] {
+        for shard in tester.shards() {
+            tester.subscribe(shard, channel, None);
+        }
+        let publishers: Vec<_> = (0..3).map(|_| tester.shard()).collect();
+        for n in 0..20 {
+            for (who, &shard) in publishers.iter().enumerate() {
+                let draft = draft(channel, &format!("{who} {n:02}"));
+                tester.ask(shard, |ticket| throng_broker::Request::Publish {
+                    ticket,
+                    draft,
+                });
+                if n % 3 == 0 {
+                    tester.step();
+                }
+            }
+        }
+        tester.settle();
+        let first = tester.delivered(throng_types::ShardId(0));
+        for who in 0..3 {
+            let prefix = format!("{who} ");
+            let theirs: Vec<&String> = { first.iter() }
+                .filter(|text| text.starts_with(&prefix))
+                .collect();
+            assert_eq!(theirs.len(), 20);
+            let same_shard = |other: usize| publishers[other] == publishers[who];
+            assert!(theirs.is_sorted() || !same_shard(who), "{theirs:?}");
+        }
+        for shard in tester.shards().skip(1) {
+            assert_eq!(tester.delivered(shard), first);
+        }
+    }
+}
+
+/// A shard gets what is published from its subscribe to its leave, and nothing else. Who subscribes
+/// twice gets it once, and leaves once.
+pub fn only_subscribers_get_publications(tester: &mut Tester) {
+    let shards: Vec<_> = tester.shards().take(3).collect();
+    let publisher = tester.shard();
+    for channel in ["kept:a", "plain"] {
+        for (count, &shard) in (0..).zip(&shards) {
+            let published = tester
+                .offer(publisher, draft(channel, "early"))
+                .expect("room");
+            assert!(published.shards.is_none_or(|shards| shards == count));
+            tester.subscribe(shard, channel, None);
+            tester.subscribe(shard, channel, None);
+        }
+        for &shard in &shards {
+            tester.delivered(shard);
+        }
+        tester.publish("plain-other", "elsewhere");
+        let published = tester
+            .offer(publisher, draft(channel, "all"))
+            .expect("room");
+        assert!(
+            published
+                .shards
+                .is_none_or(|count| count as usize == shards.len())
+        );
+        for &shard in &shards {
+            assert_eq!(tester.delivered(shard), ["all"]);
+        }
+        for &shard in &shards {
+            tester.delivered(shard);
+            tester.leave(shard, channel);
+            tester.publish(channel, "late");
+            assert_eq!(tester.delivered(shard), [""; 0]);
+        }
+        let published = tester
+            .offer(publisher, draft(channel, "nobody"))
+            .expect("room");
+        assert!(published.shards.is_none_or(|shards| shards == 0));
+        for shard in tester.shards() {
+            tester.delivered(shard);
+        }
+    }
+}
+
+/// It has no position, and does not count.
+pub fn what_is_not_kept_is_delivered(tester: &mut Tester) {
+    let shard = tester.shard();
+    let before = tester.publish("kept:a", "1");
+    tester.subscribe(shard, "kept:a", None);
+    let passing = Draft {
+        skip_history: true,
+        ..draft("kept:a", "passing")
+    };
+    let published = tester.offer(shard, passing).expect("room");
+    assert_eq!(published.position, None);
+    assert_eq!(tester.delivered(shard), ["passing"]);
+    assert_eq!(tester.kept("kept:a"), ["1"]);
+    assert_eq!(tester.subscribe(shard, "kept:a", None).position, before);
+}
+
+/// After the last has left and time has passed, nothing is remembered.
+pub fn nothing_is_kept_of_those_who_left(tester: &mut Tester) {
+    for channel in ["kept:a", "kept:b", "long:a", "plain", "plain-b"] {
+        for shard in tester.shards() {
+            tester.subscribe(shard, channel, None);
+        }
+        tester.publish(channel, "x");
+        for shard in tester.shards() {
+            tester.leave(shard, channel);
+            tester.leave(shard, channel);
+        }
+    }
+    for _ in 0..80 {
+        tester.pass(TTL_MS);
+    }
+    let stats = tester.stats().unwrap_or_default();
+    assert_eq!(stats, HomeStats::default());
+}
+
+/// A channel of a namespace that is not configured takes nothing.
+pub fn unknown_channels_are_refused(tester: &mut Tester) {
+    let shard = tester.shard();
+    let refused = tester.offer(shard, draft("unknown:a", "x"));
+    assert_eq!(refused, Err(Refusal::UnknownChannel));
+}

@@ -1,0 +1,131 @@
+//! Parts of any broker that need nothing but mail between them.
+
+use std::collections::VecDeque;
+
+use throng_broker::{Broker, HomeStats, Receiver, Reply, Request};
+use throng_types::{ChannelName, Now, Rng, ShardId};
+
+use crate::cluster::Cluster;
+
+/// A hub that keeps what it is told.
+struct Inbox {
+    has_room: bool,
+    replies: VecDeque<Reply>,
+}
+
+impl Receiver for Inbox {
+    fn has_room(&self, _: &ChannelName, _: usize) -> bool {
+        self.has_room
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        self.replies.push_back(reply);
+    }
+}
+
+/// A broker's parts with mailboxes between them; each step delivers one piece of mail.
+pub struct Parts<B: Broker> {
+    brokers: Vec<B>,
+    inboxes: Vec<Inbox>,
+    /// By sender, then by receiver.
+    mail: Vec<Vec<VecDeque<B::Mail>>>,
+    /// Sender and receiver of the mailboxes that are not empty.
+    full: Vec<(usize, usize)>,
+    has_room: bool,
+}
+
+impl<B: Broker> Parts<B> {
+    /// The parts of shards 0, 1 and so on.
+    #[must_use]
+    pub fn new(brokers: Vec<B>) -> Self {
+        let mailboxes = || brokers.iter().map(|_| VecDeque::new()).collect();
+        let inbox = |_| Inbox {
+            has_room: true,
+            replies: VecDeque::new(),
+        };
+        Self {
+            mail: brokers.iter().map(|_| mailboxes()).collect(),
+            inboxes: brokers.iter().map(inbox).collect(),
+            brokers,
+            full: Vec::new(),
+            has_room: true,
+        }
+    }
+
+    /// Puts a part's mail into the mailboxes. While hubs have no room, it stays where it is.
+    fn collect_mail(&mut self, from: usize) {
+        if !self.has_room {
+            return;
+        }
+        let broker = &mut self.brokers[from];
+        for (to, mailbox) in self.mail[from].iter_mut().enumerate() {
+            let receiver = ShardId(to as u8);
+            while broker.has_mail(receiver) {
+                if mailbox.is_empty() {
+                    self.full.push((from, to));
+                }
+                mailbox.push_back(broker.take_mail(receiver).expect("there is mail"));
+            }
+            assert!(broker.take_mail(receiver).is_none(), "there is no mail");
+        }
+    }
+}
+
+impl<B: Broker> Cluster for Parts<B> {
+    fn request(&mut self, shard: ShardId, request: Request, now: Now) {
+        let at = shard.index();
+        self.brokers[at].request(request, now, &mut self.inboxes[at]);
+        self.collect_mail(at);
+    }
+
+    fn step(&mut self, now: Now, rng: &mut Rng) -> bool {
+        if self.full.is_empty() || !self.has_room {
+            return false;
+        }
+        let at = rng.below(self.full.len() as u64) as usize;
+        let (from, to) = self.full[at];
+        let mailbox = &mut self.mail[from][to];
+        let mail = mailbox.pop_front().expect("a mailbox that is not empty");
+        if mailbox.is_empty() {
+            self.full.swap_remove(at);
+        }
+        let sender = ShardId(from as u8);
+        self.brokers[to].mail(sender, mail, now, &mut self.inboxes[to]);
+        self.collect_mail(to);
+        true
+    }
+
+    fn take(&mut self, shard: ShardId) -> Option<Reply> {
+        self.inboxes[shard.index()].replies.pop_front()
+    }
+
+    fn set_room(&mut self, has_room: bool) {
+        self.has_room = has_room;
+        for inbox in &mut self.inboxes {
+            inbox.has_room = has_room;
+        }
+        for from in 0..self.brokers.len() {
+            self.collect_mail(from);
+        }
+    }
+
+    fn tick(&mut self, now: Now) {
+        for (broker, inbox) in self.brokers.iter_mut().zip(&mut self.inboxes) {
+            while broker.tick(now, 10, inbox) {}
+        }
+        for from in 0..self.brokers.len() {
+            self.collect_mail(from);
+        }
+    }
+
+    fn stats(&self) -> Option<HomeStats> {
+        let mut sum = HomeStats::default();
+        for broker in &self.brokers {
+            let stats = broker.stats();
+            sum.streams += stats.streams;
+            sum.history_publications += stats.history_publications;
+            sum.history_bytes += stats.history_bytes;
+        }
+        Some(sum)
+    }
+}

@@ -1,0 +1,267 @@
+//! Asks a cluster, waits for what comes, and keeps what each hub has heard.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use throng_broker::{
+    Draft, HistoryPage, HistoryQuery, HomeStats, Published, Recovery, Refusal, Reply, Request,
+    Subscribed, Ticket,
+};
+use throng_types::{
+    ChannelName, Millis, Now, Payload, PayloadKind, Position, Publication, Rng, ShardId,
+};
+
+use crate::cluster::{Cluster, Make, Setup};
+
+/// A cluster, its clock, and what has come from it.
+pub struct Tester {
+    cluster: Box<dyn Cluster>,
+    pub(crate) setup: Setup,
+    pub(crate) rng: Rng,
+    now: Now,
+    next_ticket: u32,
+    answered: HashSet<u32>,
+    /// What each hub has heard, in order.
+    heard: Vec<VecDeque<Reply>>,
+}
+
+impl Tester {
+    pub(crate) fn new(make: Make, shards: u8, seed: u64) -> Self {
+        let setup = Setup::new(shards);
+        Self {
+            cluster: make(setup.clone()),
+            setup,
+            rng: Rng::new(seed),
+            now: Now {
+                mono: Millis(1000),
+                unix_ms: 1_700_000_000_000,
+            },
+            next_ticket: 0,
+            answered: HashSet::new(),
+            heard: (0..shards).map(|_| VecDeque::new()).collect(),
+        }
+    }
+
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (0..self.setup.shards).map(ShardId)
+    }
+
+    /// Some shard.
+    pub(crate) fn shard(&mut self) -> ShardId {
+        ShardId(self.rng.below(self.setup.shards.into()) as u8)
+    }
+
+    /// Makes a request, and waits for nothing; gives its ticket.
+    pub(crate) fn ask(&mut self, shard: ShardId, make: impl FnOnce(Ticket) -> Request) -> u32 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let request = make(Ticket(ticket));
+        self.cluster.request(shard, request, self.now);
+        ticket
+    }
+
+    /// Lets one thing happen, and hears what has arrived.
+    pub(crate) fn step(&mut self) -> bool {
+        let more = self.cluster.step(self.now, &mut self.rng);
+        for shard in self.shards() {
+            while let Some(reply) = self.cluster.take(shard) {
+                self.hear(shard, reply);
+            }
+        }
+        more
+    }
+
+    fn hear(&mut self, shard: ShardId, reply: Reply) {
+        if let Some(ticket) = ticket_of(&reply) {
+            assert!(ticket < self.next_ticket, "a reply to a request");
+            assert!(self.answered.insert(ticket), "one reply to a request");
+        }
+        self.heard[shard.index()].push_back(reply);
+    }
+
+    /// The next that a shard's hub heard.
+    pub(crate) fn next(&mut self, shard: ShardId) -> Option<Reply> {
+        self.heard[shard.index()].pop_front()
+    }
+
+    /// Lets everything happen.
+    pub(crate) fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    pub(crate) fn reply(&mut self, shard: ShardId, ticket: u32) -> Option<Reply> {
+        let heard = &mut self.heard[shard.index()];
+        let is_it = |reply: &Reply| ticket_of(reply) == Some(ticket);
+        let at = heard.iter().position(is_it)?;
+        heard.remove(at)
+    }
+
+    pub(crate) fn set_room(&mut self, has_room: bool) {
+        self.cluster.set_room(has_room);
+    }
+
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.settle();
+        self.now.mono = self.now.mono + ms;
+        self.now.unix_ms += ms;
+        self.cluster.tick(self.now);
+        self.settle();
+    }
+
+    pub(crate) fn stats(&self) -> Option<HomeStats> {
+        self.cluster.stats()
+    }
+
+    // ---- requests, with all that follows ----
+
+    pub(crate) fn subscribe(
+        &mut self,
+        shard: ShardId,
+        channel: &str,
+        since: Option<Position>,
+    ) -> Subscribed {
+        let ticket = self.ask(shard, |ticket| subscribe(ticket, channel, since));
+        self.settle();
+        match self.reply(shard, ticket) {
+            Some(Reply::Subscribed { result, .. }) => result.expect("room for a subscribe"),
+            other => panic!("{other:?} to a subscribe"),
+        }
+    }
+
+    pub(crate) fn recover(&mut self, channel: &str, since: Position) -> Recovery {
+        let shard = self.shard();
+        self.subscribe(shard, channel, Some(since)).recovery
+    }
+
+    pub(crate) fn leave(&mut self, shard: ShardId, channel: &str) {
+        self.ask(shard, |_| leave(channel));
+        self.settle();
+    }
+
+    pub(crate) fn offer(&mut self, shard: ShardId, draft: Draft) -> Result<Published, Refusal> {
+        let ticket = self.ask(shard, |ticket| Request::Publish { ticket, draft });
+        self.settle();
+        match self.reply(shard, ticket) {
+            Some(Reply::Published { result, .. }) => result,
+            other => panic!("{other:?} to a publication"),
+        }
+    }
+
+    /// Publishes from some shard; gives its position.
+    pub(crate) fn publish(&mut self, channel: &str, text: &str) -> Option<Position> {
+        let shard = self.shard();
+        let published = self.offer(shard, draft(channel, text));
+        published.expect("room for a publication").position
+    }
+
+    pub(crate) fn history(
+        &mut self,
+        channel: &str,
+        query: HistoryQuery,
+    ) -> Result<HistoryPage, Refusal> {
+        let shard = self.shard();
+        let channel = name(channel);
+        let ticket = self.ask(shard, |ticket| Request::History {
+            ticket,
+            channel,
+            query,
+        });
+        self.settle();
+        match self.reply(shard, ticket) {
+            Some(Reply::History { result, .. }) => result,
+            other => panic!("{other:?} to a question for history"),
+        }
+    }
+
+    /// The texts of a channel's history, as far as one reply has them.
+    pub(crate) fn kept(&mut self, channel: &str) -> Vec<String> {
+        texts(
+            &self
+                .history(channel, ALL)
+                .expect("a channel with history")
+                .publications,
+        )
+    }
+
+    /// The texts of what has reached a shard.
+    pub(crate) fn delivered(&mut self, shard: ShardId) -> Vec<String> {
+        let mut texts = Vec::new();
+        self.heard[shard.index()].retain(|reply| {
+            if let Reply::Delivery(publication) = reply {
+                texts.push(text(publication));
+                return false;
+            }
+            true
+        });
+        texts
+    }
+}
+
+const fn ticket_of(reply: &Reply) -> Option<u32> {
+    match reply {
+        Reply::Subscribed { ticket, .. }
+        | Reply::Published { ticket, .. }
+        | Reply::History { ticket, .. } => Some(ticket.0),
+        Reply::Delivery(_) => None,
+    }
+}
+
+/// All history, oldest first.
+pub(crate) const ALL: HistoryQuery = HistoryQuery {
+    limit: None,
+    since: None,
+    reverse: false,
+};
+
+pub(crate) fn name(name: &str) -> ChannelName {
+    ChannelName::new(name).expect("a good name")
+}
+
+pub(crate) fn draft(channel: &str, text: &str) -> Draft {
+    Draft {
+        channel: name(channel),
+        payload: Payload {
+            bytes: text.as_bytes().into(),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+    }
+}
+
+pub(crate) fn subscribe(ticket: Ticket, channel: &str, since: Option<Position>) -> Request {
+    Request::Subscribe {
+        ticket,
+        channel: name(channel),
+        since,
+    }
+}
+
+pub(crate) fn leave(channel: &str) -> Request {
+    Request::Leave {
+        channel: name(channel),
+    }
+}
+
+pub(crate) fn text(publication: &Publication) -> String {
+    String::from_utf8_lossy(&publication.payload.bytes).into_owned()
+}
+
+pub(crate) fn texts(publications: &[Arc<Publication>]) -> Vec<String> {
+    publications
+        .iter()
+        .map(|publication| text(publication))
+        .collect()
+}
+
+/// What should be recovered: these texts, or nothing at all.
+#[track_caller]
+pub(crate) fn expect_recovery(found: &Recovery, expected: Option<&[String]>) {
+    match (found, expected) {
+        (Recovery::Whole(found), Some(expected)) => assert_eq!(texts(found), expected),
+        (Recovery::Lost, None) => {}
+        _ => panic!("found {found:?}, expected {expected:?}"),
+    }
+}
