@@ -9,6 +9,7 @@ mod manifests;
 mod prose;
 mod publish;
 mod purity;
+mod queues;
 mod ratchet;
 mod size;
 mod width;
@@ -31,6 +32,7 @@ pub(crate) fn check() -> Result<bool> {
     findings.extend(size::check(&tree, &ratchet));
     findings.extend(ratchet.compare(counts(&tree)));
     findings.extend(words::check(&tree));
+    findings.extend(queues::check(&tree));
     findings.extend(publish::check(&tree));
     findings.extend(docs::check(&tree));
     for finding in &findings {
@@ -50,6 +52,7 @@ fn counts(tree: &Tree) -> Vec<Count> {
     counts.extend(circles::count(tree));
     counts.extend(width::count(tree));
     counts.extend(prose::count(tree));
+    counts.extend(queues::count(tree));
     counts
 }
 

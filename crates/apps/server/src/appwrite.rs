@@ -24,7 +24,7 @@ use crate::sink::act;
 
 pub(crate) use start::{Part, Plan};
 
-/// News that may wait for one shard.
+/// News that may wait for one shard. Queue: `news`.
 const NEWS_MAX: usize = 1024;
 /// Events and answers of one turn, as far as their frames allow.
 const NEWS_PER_TURN: usize = 256;

@@ -37,7 +37,7 @@ use crate::sink::act;
 use receipts::{News, Receipts};
 use topics::Topics;
 
-/// Drafts that may wait for the hub.
+/// Drafts that may wait for the hub. Queue: `drafts`.
 const BEHIND_MAX: usize = 4096;
 /// A queue above this is one that the client does not empty: twice what an exchange may be ahead.
 const QUEUE_LONG_BYTES: usize = 256 << 10;
@@ -65,6 +65,7 @@ pub(crate) struct Grip {
     /// Those that came to owe something in this turn, and in the one before.
     owing: [Vec<ConnId>; 2],
     home: GripHome,
+    /// Bound: [`BEHIND_MAX`] for what publishers send; what was taken before goes in first.
     behind: VecDeque<Draft>,
     /// Items of publishers that wait until there is room in `behind`; each has few.
     patient: VecDeque<(Asker, Box<Item>)>,
@@ -195,7 +196,8 @@ impl ShardApp {
                 }
             }
             GripOrder::Send { conn, bytes } => {
-                if let Some(live) = self.grip.as_ref().and_then(|grip| grip.live.get(&conn)) {
+                let grip = self.grip.as_mut();
+                if let Some(live) = grip.and_then(|grip| grip.live.get_mut(&conn)) {
                     live.ticket.send(bytes);
                 }
             }

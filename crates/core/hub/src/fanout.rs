@@ -65,10 +65,12 @@ pub(crate) struct Fanout {
     pub(crate) channel: u32,
     pub(crate) overflow: Overflow,
     pub(crate) joining: Vec<Joining>,
+    /// Bound: two runs per publication.
     behind: VecDeque<Run>,
+    /// Bound: as those behind.
     ahead: VecDeque<Run>,
     visited: u32,
-    /// What some member lacks; the first has the number `first`.
+    /// What some member lacks; the first has the number `first`. Queue: `fan-out`.
     publications: VecDeque<Arc<Publication>>,
     bytes: usize,
     first: u64,

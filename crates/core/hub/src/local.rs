@@ -24,9 +24,9 @@ use crate::fanout::Fanout;
 use crate::requests::Requests;
 use crate::subscriptions::Subscriptions;
 
-/// Publications that may wait for their members.
+/// Publications that may wait for their members. Queue: `fan-out`.
 pub(crate) const WAITING_MAX: usize = 65_536;
-/// Their bytes.
+/// The bytes of those publications. Queue: `fan-out`.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// One channel may have one part in so many.
 const CHANNEL_PART: usize = 4;
@@ -38,6 +38,7 @@ pub(crate) struct Local {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
     pub(crate) fanouts: Slots<Fanout>,
+    /// Bound: one entry per fan-out.
     pub(crate) turn_order: VecDeque<u32>,
     /// Publications that some member lacks, in all fan-outs.
     pub(crate) publications: usize,

@@ -6,7 +6,7 @@
 //!
 //! Rule for "full": a head or body above its limit is refused by status; while an
 //! answer is awaited, the bytes of two largest requests are kept, and a client that
-//! pipelines more is cut off.
+//! pipelines more is cut off. Queue: `pipelined requests`.
 
 mod body;
 mod words;

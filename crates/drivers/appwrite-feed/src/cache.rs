@@ -27,7 +27,7 @@ struct Entry {
 pub(crate) struct Cache {
     entries: HashMap<Key, Entry>,
     /// In the order in which they were put in; those that were replaced since stay until their
-    /// turn.
+    /// turn. Bound: twice `entries_max`.
     order: VecDeque<(u64, Key)>,
     entries_max: usize,
     puts: u64,

@@ -55,7 +55,7 @@ type Askers = Vec<(ConnId, u32)>;
 
 struct State {
     cache: Cache,
-    /// What is to be asked, in order.
+    /// What is to be asked, in order. Bound: `waiting_max`. Queue: `look-ups`.
     queue: VecDeque<Lookup>,
     /// Who waits, by question; those to come later for the same join.
     waiting: HashMap<Key, Askers>,

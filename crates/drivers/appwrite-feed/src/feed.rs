@@ -19,7 +19,7 @@ use throng_types::{Epoch, Position};
 
 use crate::{Directory, Meter};
 
-/// Events from the server API that may wait for their turn.
+/// Events from the server API that may wait for their turn. Queue: `offers`.
 const OFFERS_MAX: usize = 1024;
 
 /// The way into one shard.

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_types::ConnId;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Sender, channel, error::TrySendError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::exchange::{Errand, Exchange, run};
@@ -16,6 +16,10 @@ use crate::uplink::Uplink;
 
 /// Bytes of an answer that an origin may be ahead of the client.
 const WINDOW_BYTES: i64 = 64 << 10;
+/// Pieces of what follows a request that the origin has not taken. Whoever sends stops at 64 KiB
+/// and what one turn reads, so that even pieces of one byte fit; one that does not stop has its
+/// exchange fail. Queue: `uplink`.
+pub(crate) const UPLINK_PIECES_MAX: usize = 1 << 17;
 /// Between two tries to hand an event to a shard whose mailbox is full, in milliseconds.
 const DELIVER_AGAIN_MS: u64 = 1;
 
@@ -124,6 +128,8 @@ pub struct Client {
 pub(crate) struct Credit {
     left: AtomicI64,
     more: Notify,
+    /// More followed the request than there is room for.
+    pub(crate) overflowed: AtomicBool,
 }
 
 impl Credit {
@@ -147,7 +153,7 @@ impl Credit {
 /// The hand on a request that was taken.
 pub struct Ticket {
     credit: Arc<Credit>,
-    uplink: Option<UnboundedSender<Vec<u8>>>,
+    uplink: Option<Sender<Vec<u8>>>,
     /// Dropped with the ticket, which the exchange notices.
     _cancel: oneshot::Sender<()>,
 }
@@ -160,10 +166,12 @@ impl Ticket {
 
     /// Sends more of what follows the request. [`OriginEvent::Taken`] tells when the origin has
     /// it; until then it is kept, so whoever sends is to stop while much is on its way.
-    pub fn send(&self, bytes: Vec<u8>) {
-        if let Some(uplink) = &self.uplink {
-            // An exchange that is over has told so.
-            let _ = uplink.send(bytes);
+    pub fn send(&mut self, bytes: Vec<u8>) {
+        let sent = self.uplink.as_ref().map(|uplink| uplink.try_send(bytes));
+        // An exchange that is over has told so.
+        if let Some(Err(TrySendError::Full(_))) = sent {
+            self.credit.overflowed.store(true, Ordering::Release);
+            self.uplink = None;
         }
     }
 
@@ -188,14 +196,15 @@ impl Client {
         let credit = Arc::new(Credit {
             left: AtomicI64::new(WINDOW_BYTES),
             more: Notify::new(),
+            overflowed: AtomicBool::new(false),
         });
         let (cancel, cancelled) = oneshot::channel();
         let (uplink, from) = match request.rest {
             Rest::Nothing => (None, None),
             rest => {
-                let (uplink, from) = unbounded_channel();
+                let (uplink, from) = channel(UPLINK_PIECES_MAX);
                 let is_chunked = rest == Rest::Body(None);
-                let from = Uplink::new((conn, token), from, is_chunked);
+                let from = Uplink::new((conn, token), from, is_chunked, credit.clone());
                 (Some(uplink), Some(from))
             }
         };

@@ -1,9 +1,10 @@
 //! What follows a request: the rest of a body, or all that a client says after an upgrade.
 //!
-//! Rule for "full": nothing is refused here; each piece is reported when the origin has taken it,
-//! and whoever sends is expected to stop while too much is on its way.
+//! Rule for "full": each piece is reported when the origin has taken it, and whoever sends stops
+//! while too much is on its way. An exchange whose sender does not stop fails.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_grip::exchange::OriginEvent;
@@ -11,24 +12,26 @@ use throng_http1::{CHUNK_END, LAST_CHUNK, encode_chunk_head};
 use throng_types::ConnId;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Mutex;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 
-use crate::client::Shared;
+use crate::client::{Credit, Shared};
 
-/// See the module's head.
+/// The receiving end of what follows one request.
 pub(crate) struct Uplink {
     pub(crate) conn: ConnId,
     pub(crate) token: u32,
-    pub(crate) from: Mutex<UnboundedReceiver<Vec<u8>>>,
+    pub(crate) from: Mutex<Receiver<Vec<u8>>>,
     pub(crate) is_chunked: bool,
     begun: AtomicBool,
+    credit: Arc<Credit>,
 }
 
 impl Uplink {
     pub(crate) fn new(
         (conn, token): (ConnId, u32),
-        from: UnboundedReceiver<Vec<u8>>,
+        from: Receiver<Vec<u8>>,
         is_chunked: bool,
+        credit: Arc<Credit>,
     ) -> Self {
         Self {
             conn,
@@ -36,6 +39,7 @@ impl Uplink {
             from: Mutex::new(from),
             is_chunked,
             begun: AtomicBool::new(false),
+            credit,
         }
     }
 
@@ -63,6 +67,9 @@ impl Uplink {
             to.flush().await?;
             let event = OriginEvent::Taken(bytes.len());
             shared.deliver(self.conn, self.token, event).await;
+        }
+        if self.credit.overflowed.load(Ordering::Acquire) {
+            return Err(io::Error::other("more followed the request than fits"));
         }
         if self.is_chunked {
             to.write_all(LAST_CHUNK).await?;

@@ -23,7 +23,7 @@ use crate::{CloseFrame, Fault, HEADER_BYTES_MAX, Opcode, Role};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest message, in bytes summed over its fragments. A longer one is refused
-    /// when a header declares it, before its payload arrives.
+    /// when a header declares it, before its payload arrives. Queue: `partial message`.
     pub message_bytes_max: usize,
 }
 

@@ -95,6 +95,7 @@ pub struct ConnLimits {
     /// Bytes of deliveries that may wait for one connection.
     pub queue_bytes_max: usize,
     /// While more bytes than this wait for a connection, nothing is read from it.
+    /// Queue: `input`.
     pub unread_above_bytes: usize,
 }
 

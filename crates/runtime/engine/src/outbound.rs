@@ -60,7 +60,9 @@ const SLICES: usize = 64;
 /// What waits for one connection, in the order in which it leaves.
 #[derive(Default)]
 pub(crate) struct Outbound {
+    /// Queue: `outbound`. What the kernel took is in its own, Queue: `kernel's send buffer`.
     items: VecDeque<Item>,
+    /// Bytes of items that are not shared. Bound: that of the items.
     own: VecDeque<u8>,
     head_sent: usize,
     bytes: usize,

@@ -208,7 +208,7 @@ fn a_slow_head_is_not_waited_for() {
     assert!(body.rest().starts_with("HTTP/1.1 408 "));
     // One that drips does not get more time by it: each byte is one, the deadline stays.
     let mut drip = Wire::connect(server.clients());
-    let told = throng_testkit::until("the end of a drip", || {
+    let told = until("the end of a drip", || {
         drip.send("G");
         drip.has_ended().then(|| drip.rest())
     });

@@ -51,9 +51,9 @@ pub struct HomeOptions {
     /// History and idempotency keys are kept within this, in all homes that share it.
     pub history: Arc<Budget>,
     /// How many streams without subscribers and history are remembered, per home; when full, the
-    /// one that became so first is forgotten.
+    /// one that became so first is forgotten. Queue: `positions`.
     pub streams_max: usize,
-    /// How much one reply may carry.
+    /// How much one reply may carry. Queue: `history reply`.
     pub reply: ReplyLimit,
     /// The options of channels.
     pub namespaces: Arc<Namespaces>,

@@ -12,7 +12,7 @@ use throng_types::{ChannelName, Millis, Position};
 
 /// How long a key is remembered, in milliseconds (Centrifugo: five minutes).
 const TTL_MS: u64 = 300_000;
-/// How many keys are remembered.
+/// How many keys are remembered. Queue: `idempotency keys`.
 pub(super) const KEYS_MAX: usize = 65_536;
 /// What a key costs besides its text: its entries in the map and in the queue.
 const ENTRY_BYTES: usize = 112;
@@ -20,6 +20,7 @@ const ENTRY_BYTES: usize = 112;
 /// The keys of one home.
 pub(super) struct Keys {
     by_key: HashMap<Arc<str>, Option<Position>, FixedState>,
+    /// Bound: [`KEYS_MAX`].
     by_age: VecDeque<(Millis, Arc<str>)>,
     bytes: usize,
 }

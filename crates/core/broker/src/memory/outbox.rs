@@ -21,11 +21,11 @@ pub enum Mail {
     Reply(Reply),
 }
 
-/// Requests to one shard that may be without a reply.
+/// Requests to one shard that may be without a reply. Queue: `outbox`.
 pub const REQUESTS_MAX: u32 = 8192;
-/// Deliveries that may wait for one shard's mailbox.
+/// Deliveries that may wait for one shard's mailbox. Queue: `outbox`.
 pub const DELIVERIES_MAX: u32 = 16_384;
-/// Bytes of deliveries that may wait for one shard's mailbox.
+/// Bytes of deliveries that may wait for one shard's mailbox. Queue: `outbox`.
 const DELIVERY_BYTES_MAX: usize = 64 << 20;
 /// Places that an empty outbox keeps.
 const CAPACITY_KEPT: usize = 1024;
@@ -33,6 +33,7 @@ const CAPACITY_KEPT: usize = 1024;
 /// The mail for one shard.
 #[derive(Default)]
 pub(super) struct Outbox {
+    /// Bound: [`DELIVERIES_MAX`] and [`REQUESTS_MAX`]; replies always have room.
     mail: VecDeque<Mail>,
     deliveries: u32,
     delivery_bytes: usize,

@@ -31,6 +31,7 @@ pub(super) struct Stream {
     pub(super) generation: u32,
     /// When the home looks at this stream next.
     pub(super) due: Millis,
+    /// Queue: `history`.
     #[expect(
         clippy::box_collection,
         reason = "8 bytes instead of 32 in the streams that keep none"

@@ -29,6 +29,7 @@ use crate::effects::{End, Fx, Order};
 use crate::http::answer_text;
 
 /// Bytes that may be on their way to the backend before the client is no longer read.
+/// Queue: `uplink`.
 const BEHIND_BYTES_MAX: usize = 64 << 10;
 /// A message of a backend, in bytes; more than Pushpin takes.
 const BACKEND_MESSAGE_BYTES_MAX: usize = 1 << 20;

@@ -14,6 +14,7 @@ use crate::effects::{Fx, Order};
 /// Bytes of a body that are kept, as in Pushpin.
 pub(super) const KEPT_BYTES_MAX: usize = 100_000;
 /// Bytes that may be on their way to the backend before the client is no longer read.
+/// Queue: `uplink`.
 const BEHIND_BYTES_MAX: usize = 64 << 10;
 
 /// See the module's head.

@@ -16,7 +16,7 @@ use super::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
 
 /// Events that one wait gives.
 const EVENTS: usize = 1024;
-/// Messages that a ring between two shards holds.
+/// Messages that a ring between two shards holds. Queue: `mailbox`.
 const RING: usize = 4096;
 
 const MAILBOX: Token = Token(usize::MAX);

@@ -1,7 +1,7 @@
 //! Connections that come and go: accepting, opening, removing.
 //!
-//! Rule for "no descriptors": accepting pauses, says so once, is tried again twice a
-//! second and whenever a connection was removed, and never spins.
+//! Rule for "no descriptors": accepting pauses, says so once, is tried again twice a second and
+//! whenever a connection was removed, and never spins. Queue: `accept`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::{App, Kernel};
 /// Connections that one turn accepts, all listeners together.
 const ACCEPTS_PER_TURN: usize = 256;
 /// How long accepting pauses when descriptors have run out, unless one is freed before. In
-/// milliseconds.
+/// milliseconds. What waits meanwhile is the kernel's.
 const ACCEPT_PAUSE_MS: u64 = 500;
 
 impl<A: App<K>, K: Kernel> Running<A, K> {

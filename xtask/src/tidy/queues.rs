@@ -1,0 +1,266 @@
+//! Queues: the table in `ARCHITECTURE.md` and the bounds in the code say the same.
+//!
+//! Documentation names the queue that a constant or a field bounds: ``Queue: `mailbox`.`` Each row
+//! of the table has such a place, each such place a row, and the row holds the constant's number;
+//! options that a row names exist. Growing fields of product code say `Queue:` or, where they are
+//! no row of their own, `Bound:` and what bounds them.
+
+use std::collections::BTreeMap;
+
+use super::ratchet::{Count, QUEUES, counted};
+use crate::finding::Finding;
+use crate::plan;
+use crate::source::{Doc, Kind, Source, Token};
+use crate::tree::{Tree, is_test_file};
+
+/// Where the table is.
+const PAGE: &str = "ARCHITECTURE.md";
+/// How documentation names a queue.
+const TAG: &str = "Queue: `";
+/// Rooms whose queues strangers can fill.
+const ROOMS: &[&str] = &[
+    "core/*",
+    "protocols/*",
+    "gateways/*",
+    "client",
+    "runtime/*",
+    "drivers/*",
+    "apps/server",
+];
+/// Channels without a bound, and what to use.
+const UNBOUNDED: &[&str] = &["unbounded_channel", "unbounded", "UnboundedSender"];
+
+/// Compares the table with the code.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let rows = rows(tree.text(PAGE).unwrap_or_default());
+    let mut findings = Vec::new();
+    let mut named: Vec<&str> = Vec::new();
+    for (path, source) in product(tree) {
+        for doc in &source.docs {
+            for name in doc
+                .text
+                .split(TAG)
+                .skip(1)
+                .filter_map(|rest| rest.split('`').next())
+            {
+                named.push(name);
+                let message = match rows.get(name) {
+                    None => Some(format!("the queue `{name}` has no row in {PAGE}")),
+                    Some(row) => bound_fault(source, doc, row),
+                };
+                findings.extend(message.map(|message| Finding::at(path, doc.line, message)));
+            }
+        }
+    }
+    let options: Vec<String> = throng_config::options()
+        .iter()
+        .map(|spec| spec.path())
+        .collect();
+    for row in rows.values() {
+        let bound = row.split('|').nth(3).unwrap_or_default();
+        let quoted = bound
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|text| text.contains('.'));
+        for unknown in quoted.filter(|text| !options.iter().any(|option| option == text)) {
+            findings.push(Finding::new(PAGE, format!("`{unknown}` is no option")));
+        }
+    }
+    for name in rows.keys().filter(|name| !named.contains(&name.as_str())) {
+        let message = format!("the queue `{name}` has no place in the code: write {TAG}{name}`");
+        findings.push(Finding::new(PAGE, message));
+    }
+    findings
+}
+
+/// Growing fields that say nothing about their bound, and channels without one.
+pub(super) fn count(tree: &Tree) -> Vec<Count> {
+    let mut found = Vec::new();
+    for (path, source) in product(tree).filter(|(path, _)| !is_test_file(path)) {
+        let mut add = |line: usize, message: String| {
+            found.push((tree.folder_of(path), Finding::at(path, line, message)));
+        };
+        for token in source.live() {
+            if token.kind == Kind::Name && UNBOUNDED.contains(&token.text.as_str()) {
+                add(token.line, format!("`{}` has no bound", token.text));
+            }
+        }
+        for at in silent_fields(source) {
+            let token = &source.tokens[at];
+            let message = format!(
+                "`{}` grows: write {TAG}..` or `Bound: ..` there",
+                token.text
+            );
+            add(token.line, message);
+        }
+    }
+    counted(QUEUES, found)
+}
+
+fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Source)> {
+    tree.rust().filter(|(path, _)| {
+        let package = tree.package_of(path);
+        package.is_some_and(|package| plan::covers(ROOMS, package.room()))
+    })
+}
+
+/// The rows of the table by the queue's name.
+fn rows(page: &str) -> BTreeMap<String, &str> {
+    let section = page.split("\n## Queues").nth(1).unwrap_or_default();
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .skip(1);
+    rows.filter_map(|row| Some((row.split('|').nth(1)?.trim().to_owned(), row)))
+        .collect()
+}
+
+/// What is wrong with a row, if the documentation is that of a constant.
+fn bound_fault(source: &Source, doc: &Doc, row: &str) -> Option<String> {
+    let item = source.tokens.get(doc.next..)?;
+    let at = item.iter().take(8).position(|token| token.is("const"))?;
+    let value = item[at..].iter().skip_while(|token| !token.is("=")).skip(1);
+    let value: Vec<&Token> = value.take_while(|token| !token.is(";")).collect();
+    let Some(number) = number(&value) else {
+        return Some("the bound is not a number that tidy can read".to_owned());
+    };
+    let forms = forms(number);
+    let fits = |form: &String| row.contains(&format!(" {form}"));
+    (!forms.iter().any(fits)).then(|| format!("the row does not say {}: {row}", forms.join(" or ")))
+}
+
+/// A number, a product or a shift.
+fn number(tokens: &[&Token]) -> Option<u64> {
+    let (first, mut rest) = tokens.split_first()?;
+    let mut value = literal(first)?;
+    while !rest.is_empty() {
+        (value, rest) = match rest {
+            [by, factor, rest @ ..] if by.is("*") => (value * literal(factor)?, rest),
+            [a, b, bits, rest @ ..] if a.is("<") && b.is("<") => (value << literal(bits)?, rest),
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+fn literal(token: &Token) -> Option<u64> {
+    let text = token.text.replace('_', "");
+    text.trim_end_matches("usize")
+        .trim_end_matches("u64")
+        .trim_end_matches("u32")
+        .parse()
+        .ok()
+}
+
+/// How the table may write a number: `4,096`, `64 KiB`.
+fn forms(number: u64) -> Vec<String> {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let mut forms = vec![grouped];
+    for (unit, bytes) in [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)] {
+        if number >= bytes && number.is_multiple_of(bytes) {
+            forms.push(format!("{} {unit}", number / bytes));
+        }
+    }
+    forms
+}
+
+/// The names of fields of type `VecDeque` whose documentation says nothing about a bound.
+fn silent_fields(source: &Source) -> Vec<usize> {
+    let tokens = &source.tokens;
+    let mut found = Vec::new();
+    for (at, token) in tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| token.is("struct"))
+    {
+        let header = tokens[at..]
+            .iter()
+            .take_while(|token| !token.is("{") && !token.is(";"));
+        let open = at + header.count();
+        if token.for_tests || !tokens.get(open).is_some_and(|token| token.is("{")) {
+            continue;
+        }
+        let (mut depth, mut field) = (0_i32, open + 1);
+        for n in open..tokens.len() {
+            match tokens[n].text.as_str() {
+                "{" | "(" | "[" | "<" => depth += 1,
+                "}" | ")" | "]" | ">" => depth -= 1,
+                "," if depth == 1 => field = n + 1,
+                "VecDeque" if !tokens[n].for_tests => {
+                    let mut docs = source.docs.iter().filter(|doc| doc.next == field);
+                    let says =
+                        docs.any(|doc| ["Queue:", "Bound:"].iter().any(|t| doc.text.contains(t)));
+                    if !says {
+                        let colon = (field..n).find(|n| tokens[*n].is(":"));
+                        found.push(colon.map_or(field, |colon| colon - 1));
+                    }
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\n## Queues\n\n| queue | from | bound | full |\n|---|---|---|---|\n\
+                         | mail | a | 4,096 messages | b |\n| out | a | `x.out_max` | b |\n";
+
+    #[track_caller]
+    fn check_code(code: &str, faults: usize) {
+        let source = Source::parse(code).unwrap();
+        let rows = rows(TABLE);
+        let found = source.docs.iter().filter_map(|doc| {
+            let name = doc.text.split(TAG).nth(1)?.split('`').next()?;
+            bound_fault(&source, doc, rows.get(name)?)
+        });
+        assert_eq!(found.count(), faults, "{code}");
+    }
+
+    #[test]
+    fn numbers_and_options_are_those_of_the_row() {
+        assert_eq!(rows(TABLE).keys().collect::<Vec<_>>(), ["mail", "out"]);
+        check_code("/// Queue: `mail`.\nconst A: usize = 4096;", 0);
+        check_code(
+            "/// Queue: `mail`.\npub(crate) const A: usize = 4 << 10;",
+            0,
+        );
+        check_code("/// Queue: `mail`.\nconst A: usize = 4 * 1_000;", 1);
+        check_code("/// Queue: `mail`.\nconst A: usize = f();", 1);
+        check_code("struct A { /// Queue: `mail`.\n a: VecDeque<u8> }", 0);
+        assert_eq!(forms(64 << 20), ["67,108,864", "65536 KiB", "64 MiB"]);
+    }
+
+    #[test]
+    fn growing_fields_say_what_bounds_them() {
+        let found = |code: &str| silent_fields(&Source::parse(code).unwrap()).len();
+        assert_eq!(
+            found("struct A { a: u8, b: Option<VecDeque<u8>>, c: VecDeque<u8> }"),
+            2
+        );
+        assert_eq!(
+            found("struct A { /// Bound: the caller's.\n pub(crate) b: VecDeque<u8> }"),
+            0
+        );
+        assert_eq!(found("#[cfg(test)] struct A { b: VecDeque<u8> }"), 0);
+        assert_eq!(
+            found("fn f(a: VecDeque<u8>) { let b: VecDeque<u8> = a; }"),
+            0
+        );
+    }
+}
