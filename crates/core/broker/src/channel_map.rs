@@ -152,6 +152,9 @@ mod tests {
             assert_eq!(map.get(&name(n)).copied(), (n % 2 == 1).then_some(n));
         }
         assert_eq!((map.len(), map.iter().count()), (2500, 2500));
+        assert!(!map.is_empty() && ChannelMap::<u32>::new(7).is_empty());
+        assert_eq!(map.entry_mut(keys[3]), Some((&name(3), &mut 3)));
+        assert_eq!(map.entry_mut(keys[2]), None);
         *map.get_or_insert(&name(4), || 0) += 5;
         assert_eq!(map.get(&name(4)), Some(&5));
     }

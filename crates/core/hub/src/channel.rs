@@ -154,6 +154,33 @@ mod tests {
     }
 
     #[test]
+    fn members_give_memory_back_when_most_have_left() {
+        let format = Format::new(0).unwrap();
+        let mut members = Members::default();
+        for index in 0..1000 {
+            members.push(Member::new(index, format));
+        }
+        let capacity = |members: &Members| match members {
+            Members::Many(members) => members.capacity(),
+            _ => 0,
+        };
+        let full = capacity(&members);
+        for left in (0..1000_u32).rev() {
+            members.pop();
+            assert_eq!(members.len(), left);
+            let last = members.as_slice().last().map(|member| member.index());
+            assert_eq!(last, left.checked_sub(1));
+            let now = capacity(&members);
+            if left as usize * 4 >= full {
+                assert_eq!(now, full, "{left}");
+            } else {
+                assert!(now <= left as usize * 4, "{left} of {now}");
+            }
+        }
+        assert!(matches!(members, Members::None));
+    }
+
+    #[test]
     fn a_member_keeps_slot_and_form() {
         let format = Format::new(15).unwrap();
         let member = Member::new(Member::INDEX_MAX, format);

@@ -157,3 +157,17 @@ pub trait Sink {
         let _ = publication;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_have_sixteen_numbers_and_four_are_personal() {
+        for number in 0..16 {
+            let format = Format::new(number).unwrap();
+            assert_eq!((format.number(), format.personal()), (number, number >= 12));
+        }
+        assert_eq!(Format::new(16), None);
+    }
+}

@@ -1,0 +1,495 @@
+//! What a hub asks of its broker, and what it makes of the replies: a broker that does what the
+//! test says.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use throng_broker::{
+    Broker, ChannelOptions, HistoryPage, HistoryQuery, HomeStats, Namespaces, Overflow, Published,
+    Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
+};
+use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
+use throng_types::{
+    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
+};
+
+const NOW: Now = Now {
+    mono: throng_types::Millis(0),
+    unix_ms: 0,
+};
+
+/// Keeps requests; the mail that it gets are the replies that it gives.
+#[derive(Default)]
+struct Script {
+    requests: VecDeque<Request>,
+}
+
+impl Broker for Script {
+    type Mail = Reply;
+
+    fn request(&mut self, request: Request, _: Now, _: &mut impl Receiver) {
+        self.requests.push_back(request);
+    }
+
+    fn mail(&mut self, _: ShardId, mail: Reply, _: Now, hub: &mut impl Receiver) {
+        hub.reply(mail);
+    }
+
+    fn take_mail(&mut self, _: ShardId) -> Option<Reply> {
+        // So that the test can see requests, each as its refusal.
+        let request = self.requests.pop_front()?;
+        let channel = request.channel().clone();
+        Some(
+            request
+                .refused(Refusal::Busy)
+                .unwrap_or_else(|| Reply::Delivery(publication(channel.as_str(), 0, 0))),
+        )
+    }
+
+    fn has_mail(&self, _: ShardId) -> bool {
+        !self.requests.is_empty()
+    }
+
+    fn tick(&mut self, _: Now, budget: usize, hub: &mut impl Receiver) -> bool {
+        hub.reply(Reply::Delivery(publication("a", 9, 1)));
+        budget == 0
+    }
+
+    fn stats(&self) -> HomeStats {
+        HomeStats {
+            streams: 7,
+            ..HomeStats::default()
+        }
+    }
+}
+
+#[derive(Default)]
+struct Heard {
+    answers: Vec<(u32, String)>,
+    deliveries: Vec<(u32, Vec<u64>, bool)>,
+    carried: usize,
+}
+
+impl Sink for Heard {
+    fn answer(&mut self, asker: Asker, answer: Answer) {
+        let told = match answer {
+            Answer::Subscribed { channel, result } => match result {
+                Ok(result) => format!("{channel} at {:?}", result.position.map(|it| it.offset)),
+                Err(refusal) => format!("{channel} {refusal:?}"),
+            },
+            Answer::Published { result } => format!("published {result:?}"),
+            Answer::History { result } => format!("history {:?}", result.map(|it| it.position)),
+        };
+        self.answers.push((asker.token, told));
+    }
+
+    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+        out.extend_from_slice(&publication.payload.bytes);
+    }
+
+    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+        let offset = |it: &Arc<Publication>| it.position.map_or(0, |position| position.offset);
+        let offsets = batch.publications.iter().map(offset).collect();
+        self.deliveries.push((index, offsets, batch.gather));
+    }
+
+    fn carried(&mut self, _: &Publication) {
+        self.carried += 1;
+    }
+}
+
+fn name(name: &str) -> ChannelName {
+    ChannelName::new(name).unwrap()
+}
+
+fn position(offset: u64) -> Position {
+    Position {
+        epoch: Epoch(1),
+        offset,
+    }
+}
+
+fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
+    Arc::new(Publication {
+        channel: name(channel),
+        position: Some(position(offset)),
+        payload: Payload {
+            bytes: vec![b'x'; bytes].into(),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        time_unix_ms: 0,
+    })
+}
+
+/// A hub with a broker that does what the test says.
+struct Scene {
+    hub: Hub<Script>,
+    heard: Heard,
+    next_token: u32,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let options = HubOptions {
+            subscriptions_max: 2,
+            hash_seed: 1,
+            namespaces: Arc::new(Namespaces::new(
+                ChannelOptions {
+                    overflow: Overflow::DropOldest,
+                    ..ChannelOptions::default()
+                },
+                Vec::new(),
+            )),
+        };
+        Self {
+            hub: Hub::new(options, Script::default()),
+            heard: Heard::default(),
+            next_token: 0,
+        }
+    }
+
+    fn conn(index: u32) -> ConnId {
+        ConnId::new(ShardId(0), index, 1)
+    }
+
+    fn subscribe_since(&mut self, index: u32, channel: &str, since: Option<Position>) {
+        self.next_token += 1;
+        let command = Command::Subscribe {
+            asker: Asker {
+                conn: Self::conn(index),
+                token: self.next_token,
+            },
+            channel: name(channel),
+            format: Format::new(3).unwrap(),
+            since,
+        };
+        self.hub.handle(command, NOW, &mut self.heard);
+    }
+
+    fn subscribe(&mut self, index: u32, channel: &str) {
+        self.subscribe_since(index, channel, None);
+    }
+
+    fn unsubscribe(&mut self, index: u32, channel: &str) -> bool {
+        self.hub.unsubscribe(Self::conn(index), &name(channel), NOW)
+    }
+
+    /// The tickets of the subscribes that were asked for, and the channels that were left.
+    fn asked(&mut self) -> Vec<Result<Ticket, ChannelName>> {
+        std::iter::from_fn(|| self.hub.take_mail(ShardId(0)))
+            .map(|request| match request {
+                Reply::Subscribed { ticket, .. }
+                | Reply::Published { ticket, .. }
+                | Reply::History { ticket, .. } => Ok(ticket),
+                Reply::Delivery(left) => Err(left.channel.clone()),
+            })
+            .collect()
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        self.hub.mail(ShardId(0), reply, NOW, &mut self.heard);
+    }
+
+    fn accept(&mut self, offset: u64) {
+        let asked = self.asked();
+        let [Ok(ticket)] = asked[..] else {
+            panic!("{asked:?}");
+        };
+        self.subscribed(ticket, Ok(offset));
+    }
+
+    fn subscribed(&mut self, ticket: Ticket, result: Result<u64, Refusal>) {
+        let result = result.map(|offset| Subscribed {
+            position: Some(position(offset)),
+            recovery: Recovery::NotAsked,
+        });
+        self.reply(Reply::Subscribed { ticket, result });
+    }
+
+    fn publish(&mut self, channel: &str, offset: u64, bytes: usize) {
+        self.reply(Reply::Delivery(publication(channel, offset, bytes)));
+    }
+
+    fn fan_out(&mut self, visits: usize) -> bool {
+        self.hub.fan_out(visits, NOW, &mut self.heard)
+    }
+
+    #[track_caller]
+    fn answers(&mut self, expected: &[(u32, &str)]) {
+        let heard = std::mem::take(&mut self.heard.answers);
+        let heard: Vec<(u32, &str)> = heard.iter().map(|(at, told)| (*at, &**told)).collect();
+        assert_eq!(heard, expected);
+    }
+
+    fn deliveries(&mut self) -> Vec<(u32, Vec<u64>, bool)> {
+        std::mem::take(&mut self.heard.deliveries)
+    }
+}
+
+#[test]
+fn only_the_first_subscriber_asks() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    assert!(scene.hub.has_channel(&name("a")));
+    assert!(scene.hub.is_subscribed(Scene::conn(1), &name("a")));
+    scene.answers(&[]);
+    scene.accept(4);
+    scene.answers(&[(1, "a at Some(4)")]);
+    scene.subscribe(2, "a");
+    scene.answers(&[(2, "a at Some(4)")]);
+    scene.publish("a", 5, 1);
+    scene.subscribe(3, "a");
+    scene.answers(&[(3, "a at Some(5)")]);
+    assert_eq!(scene.asked(), []);
+    // Who may have missed something asks.
+    scene.subscribe_since(4, "a", Some(position(2)));
+    scene.accept(5);
+    scene.answers(&[(4, "a at Some(5)")]);
+    let channels: Vec<_> = scene
+        .hub
+        .channels()
+        .map(|(name, n)| (name.clone(), n))
+        .collect();
+    assert_eq!(channels, [(name("a"), 4)]);
+    assert!(!scene.fan_out(100));
+    let mut served: Vec<u32> = scene.deliveries().iter().map(|(at, ..)| *at).collect();
+    served.sort_unstable();
+    assert_eq!(served, [1, 2]);
+    assert_eq!(scene.hub.stats().home.streams, 7);
+    assert_eq!(
+        (scene.hub.stats().channels, scene.hub.stats().subscriptions),
+        (1, 4)
+    );
+    assert_eq!(scene.hub.subscription_count(Scene::conn(1)), 1);
+    assert_eq!(
+        scene.hub.channels_of(Scene::conn(1)).collect::<Vec<_>>(),
+        [&name("a")]
+    );
+}
+
+#[test]
+fn the_last_one_to_go_leaves() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    scene.accept(0);
+    scene.subscribe(2, "a");
+    assert!(scene.unsubscribe(1, "a"));
+    assert!(!scene.unsubscribe(1, "a"), "it has none");
+    assert!(!scene.unsubscribe(1, "b"), "nobody has one");
+    assert_eq!(scene.asked(), []);
+    scene.hub.gone(Scene::conn(2), NOW);
+    assert_eq!(scene.asked(), [Err(name("a"))]);
+    assert!(!scene.hub.has_channel(&name("a")));
+    // Also if it had only joined, or publications were on their way.
+    scene.subscribe(1, "a");
+    scene.accept(0);
+    scene.publish("a", 1, 1);
+    scene.subscribe(2, "a");
+    scene.unsubscribe(1, "a");
+    assert_eq!(scene.asked(), []);
+    scene.unsubscribe(2, "a");
+    assert_eq!(scene.asked(), [Err(name("a"))]);
+    assert!(!scene.fan_out(10));
+    assert_eq!(scene.deliveries(), []);
+}
+
+#[test]
+fn a_refused_subscribe_leaves_nothing() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    let asked = scene.asked();
+    scene.subscribed(asked[0].clone().unwrap(), Err(Refusal::Busy));
+    scene.answers(&[(1, "a Busy")]);
+    assert_eq!(scene.asked(), [], "nothing took effect, so nothing is left");
+    assert!(!scene.hub.has_channel(&name("a")));
+    assert_eq!(scene.hub.stats().subscriptions, 0);
+    // One of two is refused.
+    scene.subscribe(1, "a");
+    scene.subscribe(2, "a");
+    let asked = scene.asked();
+    scene.subscribed(asked[0].clone().unwrap(), Err(Refusal::Busy));
+    assert!(scene.hub.has_channel(&name("a")));
+    scene.subscribed(asked[1].clone().unwrap(), Ok(3));
+    scene.answers(&[(2, "a Busy"), (3, "a at Some(3)")]);
+    assert_eq!(scene.hub.stats().subscriptions, 1);
+}
+
+#[test]
+fn who_unsubscribes_before_the_reply_is_answered_and_is_no_member() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    scene.unsubscribe(1, "a");
+    let asked = scene.asked();
+    assert_eq!(asked.len(), 1, "it does not leave before the reply");
+    scene.subscribed(asked[0].clone().unwrap(), Ok(1));
+    scene.answers(&[(1, "a TakenBack")]);
+    assert_eq!(scene.asked(), [Err(name("a"))]);
+    scene.publish("a", 2, 1);
+    scene.fan_out(10);
+    assert_eq!(scene.deliveries(), []);
+    // Of two tickets of one connection, the second counts.
+    scene.subscribe(1, "a");
+    scene.unsubscribe(1, "a");
+    scene.subscribe(1, "a");
+    let asked = scene.asked();
+    scene.subscribed(asked[0].clone().unwrap(), Ok(2));
+    scene.answers(&[(2, "a TakenBack")]);
+    scene.subscribed(asked[1].clone().unwrap(), Ok(2));
+    scene.answers(&[(3, "a at Some(2)")]);
+    assert_eq!(scene.asked(), []);
+}
+
+#[test]
+fn what_is_wrong_is_not_asked() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "unknown:a");
+    scene.subscribe(1, "a");
+    scene.subscribe(1, "a");
+    scene.subscribe(1, "b");
+    scene.subscribe(1, "c");
+    scene.answers(&[
+        (1, "unknown:a UnknownChannel"),
+        (3, "a AlreadySubscribed"),
+        (5, "c ChannelLimit"),
+    ]);
+    assert_eq!(scene.asked().len(), 2);
+    scene.subscribe(1 << 28, "a");
+    scene.answers(&[(6, "a Busy")]);
+}
+
+#[test]
+fn replies_find_who_asked() {
+    let mut scene = Scene::new();
+    let asker = |token| Asker {
+        conn: Scene::conn(1),
+        token,
+    };
+    let query = HistoryQuery {
+        limit: None,
+        since: None,
+        reverse: false,
+    };
+    let history = Command::History {
+        asker: asker(1),
+        channel: name("a"),
+        query,
+    };
+    scene.hub.handle(history, NOW, &mut scene.heard);
+    let draft = throng_broker::Draft {
+        channel: name("a"),
+        payload: publication("a", 1, 1).payload.clone(),
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+    };
+    let publish = Command::Publish {
+        asker: asker(2),
+        draft,
+    };
+    scene.hub.handle(publish, NOW, &mut scene.heard);
+    assert!(scene.hub.has_mail(ShardId(0)));
+    let asked = scene.asked();
+    assert!(!scene.hub.has_mail(ShardId(0)));
+    let [Ok(history), Ok(publish)] = asked[..] else {
+        panic!("{asked:?}");
+    };
+    let result = Ok(Published {
+        position: None,
+        shards: Some(3),
+    });
+    scene.reply(Reply::Published {
+        ticket: publish,
+        result,
+    });
+    let result = Ok(HistoryPage::default());
+    scene.reply(Reply::History {
+        ticket: history,
+        result,
+    });
+    scene.answers(&[(2, "published Ok(None)"), (1, "history Ok(None)")]);
+}
+
+#[test]
+fn time_may_bring_publications() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    scene.accept(8);
+    assert!(!scene.hub.expire(NOW, 1, &mut scene.heard));
+    assert!(scene.hub.expire(NOW, 0, &mut scene.heard));
+    scene.fan_out(10);
+    assert_eq!(scene.deliveries(), [(1, vec![9, 9], false)]);
+}
+
+#[test]
+fn who_may_get_more_in_this_turn_gathers() {
+    let mut scene = Scene::new();
+    for (index, channel) in [(1, "a"), (1, "b"), (2, "b")] {
+        scene.subscribe(index, channel);
+        if scene.hub.has_mail(ShardId(0)) {
+            scene.accept(0);
+        }
+    }
+    scene.publish("a", 1, 1);
+    scene.fan_out(10);
+    assert_eq!(
+        scene.deliveries(),
+        [(1, vec![1], false)],
+        "one channel only"
+    );
+    scene.publish("b", 1, 1);
+    scene.publish("a", 2, 1);
+    scene.fan_out(10);
+    let expected = [(1, vec![1], true), (2, vec![1], false), (1, vec![2], false)];
+    assert_eq!(scene.deliveries(), expected);
+}
+
+#[test]
+fn a_visit_carries_only_so_much() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    scene.accept(0);
+    for offset in 1..=600 {
+        scene.publish("a", offset, 1);
+    }
+    while scene.fan_out(1) {}
+    let counts: Vec<usize> = scene
+        .deliveries()
+        .iter()
+        .map(|(_, it, _)| it.len())
+        .collect();
+    assert_eq!(counts, [256, 256, 88]);
+    for offset in 601..=605 {
+        scene.publish("a", offset, 100 << 10);
+    }
+    scene.publish("a", 606, 300 << 10);
+    while scene.fan_out(1) {}
+    let counts: Vec<usize> = scene
+        .deliveries()
+        .iter()
+        .map(|(_, it, _)| it.len())
+        .collect();
+    assert_eq!(counts, [2, 2, 1, 1]);
+}
+
+#[test]
+fn a_turn_makes_only_so_many_visits() {
+    let mut scene = Scene::new();
+    for index in 0..5 {
+        scene.subscribe(index, "a");
+        if index == 0 {
+            scene.accept(0);
+        }
+    }
+    scene.publish("a", 1, 1);
+    assert!(scene.fan_out(2));
+    assert_eq!(scene.deliveries().len(), 2);
+    assert!(scene.fan_out(2));
+    assert_eq!(scene.deliveries().len(), 2);
+    assert!(scene.hub.wants_mail());
+    scene.fan_out(2);
+    assert_eq!(scene.deliveries().len(), 1);
+    assert!(!scene.fan_out(2));
+}

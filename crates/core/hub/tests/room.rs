@@ -1,0 +1,172 @@
+//! What waits for members is bounded, in publications and in bytes, and a channel has a part of it.
+
+use std::sync::Arc;
+
+use throng_broker::{
+    Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, Refusal, Reply,
+    ReplyLimit,
+};
+use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Mail, Sink};
+use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn answer(&mut self, _: Asker, _: Answer) {}
+
+    fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
+
+    fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
+}
+
+fn name(name: &str) -> ChannelName {
+    ChannelName::new(name).unwrap()
+}
+
+fn payload(bytes: usize) -> Payload {
+    Payload {
+        bytes: vec![b'x'; bytes].into(),
+        kind: PayloadKind::Text,
+    }
+}
+
+/// A hub with one member of each of these channels.
+fn hub(channels: &[&str]) -> Hub {
+    let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
+    let home = HomeOptions {
+        nonce: 1,
+        hash_seed: 1,
+        history: Budget::new(1 << 20, 1),
+        streams_max: 100,
+        reply: ReplyLimit {
+            publications_max: 100,
+            bytes_max: 1 << 20,
+        },
+        namespaces: namespaces.clone(),
+    };
+    let options = HubOptions {
+        subscriptions_max: 10,
+        hash_seed: 1,
+        namespaces,
+    };
+    let mut hub = Hub::new(options, MemoryBroker::new(ShardId(0), 1, home));
+    for channel in channels {
+        let command = Command::Subscribe {
+            asker: Asker {
+                conn: ConnId::new(ShardId(0), 1, 1),
+                token: 0,
+            },
+            channel: name(channel),
+            format: Format::new(0).unwrap(),
+            since: None,
+        };
+        hub.handle(command, Now::default(), &mut Nobody);
+    }
+    hub
+}
+
+/// Publishes until that is refused; gives how many were accepted.
+fn fill(hub: &mut Hub, channel: &str, bytes: usize) -> usize {
+    for accepted in 0.. {
+        let draft = Draft {
+            channel: name(channel),
+            payload: payload(bytes),
+            publisher: None,
+            tags: None,
+            skip_history: false,
+            idempotency_key: None,
+        };
+        if let Err((refusal, draft)) = hub.publish_here(draft, Now::default()) {
+            assert_eq!(refusal, Refusal::Busy);
+            assert_eq!(draft.payload.bytes.len(), bytes, "it comes back");
+            return accepted;
+        }
+    }
+    unreachable!("numbers do not end");
+}
+
+fn empty(hub: &mut Hub) {
+    while hub.fan_out(1000, Now::default(), &mut Nobody) {}
+}
+
+#[test]
+fn a_channel_has_a_quarter_of_the_publications() {
+    let mut hub = hub(&["a", "b", "c", "d", "e"]);
+    for _ in 0..2 {
+        for channel in ["a", "b", "c", "d"] {
+            assert!(hub.wants_mail());
+            assert_eq!(fill(&mut hub, channel, 1), 16_384);
+            assert_eq!(fill(&mut hub, channel, 1), 0);
+        }
+        assert!(!hub.wants_mail(), "four quarters");
+        assert_eq!(fill(&mut hub, "e", 1), 0);
+        // Nobody here waits for it.
+        hub.publish_here(other(), Now::default()).expect("room");
+        empty(&mut hub);
+        assert!(hub.wants_mail());
+    }
+}
+
+fn other() -> Draft {
+    Draft {
+        channel: name("other"),
+        payload: payload(1),
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+    }
+}
+
+#[test]
+fn a_channel_has_a_quarter_of_the_bytes() {
+    let mut hub = hub(&["a", "b", "c", "d", "e"]);
+    let bytes = (1 << 20) - size_of::<Publication>();
+    for _ in 0..2 {
+        for channel in ["a", "b", "c", "d"] {
+            assert!(hub.wants_mail());
+            assert_eq!(fill(&mut hub, channel, bytes), 16);
+        }
+        assert!(!hub.wants_mail(), "four quarters");
+        assert_eq!(fill(&mut hub, "e", 1), 0);
+        empty(&mut hub);
+    }
+    // One alone may have any size, and then no more.
+    assert_eq!(fill(&mut hub, "a", 80 << 20), 1);
+    assert!(!hub.wants_mail());
+    empty(&mut hub);
+    assert_eq!(
+        fill(&mut hub, "a", 1 << 10),
+        (16 << 20) / ((1 << 10) + size_of::<Publication>())
+    );
+}
+
+#[test]
+fn what_waits_for_those_who_left_waits_no_more() {
+    let mut hub = hub(&["a", "b"]);
+    assert_eq!(fill(&mut hub, "a", 1), 16_384);
+    let delivery = |channel: &str| {
+        Mail::Reply(Reply::Delivery(Arc::new(Publication {
+            channel: name(channel),
+            position: None,
+            payload: payload(1),
+            publisher: None,
+            tags: None,
+            time_unix_ms: 0,
+        })))
+    };
+    // Mail is not refused; it is left where it is.
+    for n in 16_384..65_536 {
+        assert!(hub.wants_mail(), "{n}");
+        hub.mail(ShardId(0), delivery("b"), Now::default(), &mut Nobody);
+    }
+    assert!(!hub.wants_mail());
+    hub.unsubscribe(ConnId::new(ShardId(0), 1, 1), &name("b"), Now::default());
+    assert!(hub.wants_mail());
+    assert!(
+        hub.fan_out(1, Now::default(), &mut Nobody),
+        "only the other channel's"
+    );
+    empty(&mut hub);
+    assert_eq!(fill(&mut hub, "a", 1), 16_384);
+}
