@@ -19,9 +19,11 @@
 //! - Every request but [`Request::Leave`] gets exactly one reply, to the hub that made it, with
 //!   its ticket. It may come while the request is being made or at any later time. Replies about
 //!   different channels may overtake each other.
+//! - A publisher that needs its order and repeats what was refused has one publication of a
+//!   channel under way at a time: a later one may be accepted while an earlier one is refused.
 //! - A refused request had no effect. [`Refusal::Busy`] means that a bounded queue on the way is
 //!   full and that the same request may succeed in a moment. What was accepted is never dropped
-//!   for want of room.
+//!   for want of room. A refusal may overtake other replies, since nothing follows from it.
 //! - A broker bounds the requests that wait for a reply, and refuses more with `Busy`. This
 //!   bounds what a hub must remember about them.
 //!

@@ -19,7 +19,7 @@
 //! - Who is joining has everything below its mark and is not a member yet. At the end of a
 //!   round it gets the rest and becomes the last member.
 //! - `bytes` is the cost of all of `publications`.
-//! - So whoever joins gets exactly what was published after it joined, in order, once.
+//! - So a member gets exactly what was published after it joined, in order, once.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -60,7 +60,7 @@ fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
     }
 }
 
-/// See the module's head.
+/// One channel's publications that some member still has to get.
 pub(crate) struct Fanout {
     pub(crate) channel: u32,
     pub(crate) overflow: Overflow,

@@ -20,7 +20,7 @@ pub struct HubStats {
     pub home: HomeStats,
 }
 
-/// One shard's hub, with its part of a broker. See the crate's head.
+/// One shard's hub, with its part of a broker.
 pub struct Hub<B = MemoryBroker> {
     broker: B,
     local: Local,

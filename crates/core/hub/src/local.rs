@@ -9,7 +9,7 @@
 //! either, so that a flood in one does not stop the others.
 //!
 //! Invariants
-//! - `waiting` and `waiting_bytes` are those of all fan-outs together.
+//! - `publications` and `bytes` are those of all fan-outs together.
 //! - A channel in `channels` has a member, somebody who is joining, or a subscribe without a reply.
 
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// One channel may have one part in so many.
 const CHANNEL_PART: usize = 4;
 
-/// See the module's head.
+/// A shard's channels with subscribers, and what is on its way to them.
 pub(crate) struct Local {
     pub(crate) options: HubOptions,
     pub(crate) channels: ChannelMap<Channel>,

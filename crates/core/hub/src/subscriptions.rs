@@ -43,7 +43,7 @@ struct Slot {
     entries: Entries,
 }
 
-/// See the module's head.
+/// The subscriptions of every connection, by its slot.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     slots: Vec<Slot>,

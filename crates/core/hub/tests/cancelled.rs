@@ -1,4 +1,4 @@
-//! A subscription that ends before its home has answered: who asked hears of it, once.
+//! A subscription that ends before the broker has replied: its connection is answered, once.
 
 use std::sync::Arc;
 

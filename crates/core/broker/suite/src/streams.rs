@@ -34,7 +34,7 @@ pub fn positions_rise_and_begin_at_one_epoch(tester: &mut Tester) {
     assert_eq!(tester.publish("plain", "x"), None);
 }
 
-/// Everything that was missed, or word that something is missing.
+/// A client gets everything that it missed, or is told that something is missing.
 pub fn recovery_is_whole_or_lost(tester: &mut Tester) {
     let shard = tester.shard();
     let start = tester.subscribe(shard, "kept:a", None).position;
@@ -68,7 +68,7 @@ pub fn recovery_is_whole_or_lost(tester: &mut Tester) {
     expect_recovery(&tester.recover("kept:b", start), Some(&["1".into()]));
 }
 
-/// Who asks where there is none is told that it may have missed something.
+/// Where there is none, who asks is told that it may have missed something.
 pub fn recovery_is_for_channels_that_have_it(tester: &mut Tester) {
     let (_, positions) = numbers(tester, "past:a", 2);
     expect_recovery(&tester.recover("past:a", positions[1]), None);

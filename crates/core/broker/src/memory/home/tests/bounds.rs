@@ -65,6 +65,30 @@ fn tags_publishers_and_streams_are_in_the_budget() {
 }
 
 #[test]
+fn what_would_expire_first_goes_first() {
+    let mut home = home(10, 1000, 3 * TINY_BYTES);
+    for (n, channel) in (0..).zip(["kept:c", "kept:a", "kept:b"]) {
+        publish(&mut home, channel, "x", n);
+    }
+    let kept = |home: &Home| {
+        let kept = home.streams.iter().filter(|(_, stream)| stream.kept() > 0);
+        let mut names: Vec<_> = kept.map(|(channel, _)| channel.to_string()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(kept(&home), "kept:a kept:b kept:c");
+    publish(&mut home, "kept:d", "x", 3);
+    assert_eq!(kept(&home), "kept:a kept:b kept:d");
+    publish(&mut home, "kept:c", "x", 4);
+    assert_eq!(kept(&home), "kept:b kept:c kept:d");
+    // Two in one stream: its next is looked at when that one's turn comes.
+    publish(&mut home, "kept:d", "x", 5);
+    publish(&mut home, "kept:a", "x", 6);
+    assert_eq!(kept(&home), "kept:a kept:c kept:d");
+    home.check();
+}
+
+#[test]
 fn homes_share_one_budget() {
     let bytes_max = 8 << 20;
     let budget = Budget::new(bytes_max, 8);
