@@ -46,7 +46,11 @@ pub fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, out: &m
             let epoch = serde_json::Value::from(epoch.as_str());
             write!(
                 out,
-                r#"{{"id":{id},"subscribe":{{"channel":{channel},"recover":true,"epoch":{epoch},"offset":{offset}}}}}"#
+                concat!(
+                    r#"{{"id":{},"subscribe":{{"channel":{},"#,
+                    r#""recover":true,"epoch":{},"offset":{}}}}}"#
+                ),
+                id, channel, epoch, offset
             )
         }
         None => write!(out, r#"{{"id":{id},"subscribe":{{"channel":{channel}}}}}"#),

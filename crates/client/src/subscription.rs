@@ -319,7 +319,8 @@ mod tests {
     fn events_are_publications_and_notices() {
         check(
             false,
-            "event: subscribed\ndata: {\"recovered\":true,\"resuming\":true}\n\n: alive\n\nid: 1.2.3\ndata: hello\n\n\
+            "event: subscribed\ndata: {\"recovered\":true,\"resuming\":true}\n\n: alive\n\nid: \
+             1.2.3\ndata: hello\n\n\
              data: a\ndata: b\n\nevent: dropped\ndata: {\"dropped\":3}\n\n\
              event: unsubscribed\ndata: {\"unsubscribed\":\"a\"}\n\nevent: later\ndata: {}\n\n\
              event: disconnect\nretry: 700\ndata: {\"code\":3001,\"reason\":\"shutdown\"}\n\n",
@@ -339,7 +340,9 @@ mod tests {
     fn lines_are_publications_and_notices() {
         check(
             true,
-            "{\"recovered\":false,\"resuming\":false}\r\n\n{}\n{\"channel\":\"a\",\"data\":{\"x\": 1},\"id\":\"1.2.3\"}\n{\"channel\":\"a\",\"data\":null}\n\
+            "{\"recovered\":false,\"resuming\":false}\r\n\n{}\n\
+             {\"channel\":\"a\",\"data\":{\"x\": 1},\"id\":\"1.2.3\"}\n\
+             {\"channel\":\"a\",\"data\":null}\n\
              {\"disconnect\":{\"code\":3500,\"reason\":\"gone\",\"reconnect_ms\":7}}\n{\"chan",
             &[
                 "N Subscribed { recovered: None }",

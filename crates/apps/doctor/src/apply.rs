@@ -6,8 +6,6 @@
 use std::io;
 use std::path::Path;
 
-use throng_sys::limits::{self, Nofile};
-
 use crate::report::{Fix, Report, Scope};
 
 /// What became of one line.
@@ -54,8 +52,8 @@ impl Effect {
 /// Applies every fix of a report that may be applied, and says what became of each line.
 ///
 /// Settings go below `root/proc/sys` and are read back, since the kernel may adjust a value.
-/// `set_nofile` is [`raise_own_nofile`] for a server that lifts its own limit; it is called
-/// after the settings, because `nr_open` bounds it.
+/// `set_nofile` raises the limit of whoever is to run; it is called after the settings, because
+/// `nr_open` bounds it.
 pub fn apply(
     root: &Path,
     report: &Report,
@@ -87,24 +85,6 @@ pub fn apply(
         });
     }
     applied
-}
-
-/// Raises both limits of this process to at least `limit`.
-///
-/// It reaches this process and what it starts, and ends with them.
-#[must_use]
-pub fn raise_own_nofile(limit: u64) -> Effect {
-    let now = limits::nofile();
-    let wanted = Nofile {
-        soft: now.soft.max(limit),
-        hard: now.hard.max(limit),
-    };
-    match limits::set_nofile(wanted) {
-        Ok(()) => Effect::Done,
-        Err(error) => Effect::Refused(format!(
-            "{error}; raising the hard limit needs root (CAP_SYS_RESOURCE)"
-        )),
-    }
 }
 
 fn write_setting(root: &Path, key: &str, value: &str, scope: Scope, container: bool) -> Effect {

@@ -1,7 +1,5 @@
 //! From an error to the limit behind it.
 
-use std::io;
-
 use throng_sys::errno;
 
 use crate::plan::Role;
@@ -79,18 +77,6 @@ pub fn explain_errno(code: i32, role: Role) -> Option<Explanation> {
     Some(Explanation { limit, sentence })
 }
 
-/// As [`explain_errno`], for an error as the standard library gives it.
-#[must_use]
-pub fn explain_error(error: &io::Error, role: Role) -> Option<Explanation> {
-    let code = error.raw_os_error().or_else(|| match error.kind() {
-        // A connection's own deadline is reported without a number.
-        io::ErrorKind::TimedOut => Some(errno::ETIMEDOUT),
-        io::ErrorKind::AddrNotAvailable => Some(errno::EADDRNOTAVAIL),
-        _ => None,
-    })?;
-    explain_errno(code, role)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,22 +109,7 @@ mod tests {
         ] {
             let found = explain_errno(code, role).map(|explanation| explanation.limit);
             assert_eq!(found, limit, "{code} {role:?}");
-            let error = io::Error::from_raw_os_error(code);
-            assert_eq!(explain_error(&error, role).map(|found| found.limit), limit);
         }
-    }
-
-    #[test]
-    fn errors_without_a_number_are_read_by_kind() {
-        let limit = |kind: io::ErrorKind| {
-            explain_error(&kind.into(), Role::Loadgen).map(|explanation| explanation.limit)
-        };
-        assert_eq!(limit(io::ErrorKind::TimedOut), Some("somaxconn"));
-        assert_eq!(
-            limit(io::ErrorKind::AddrNotAvailable),
-            Some("ip_local_port_range")
-        );
-        assert_eq!(limit(io::ErrorKind::UnexpectedEof), None);
     }
 
     #[test]

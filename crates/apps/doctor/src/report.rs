@@ -8,7 +8,7 @@ use crate::plan::Role;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Enough.
+    /// It holds what is asked for.
     Ok,
     /// The machine does not tell.
     Unknown,

@@ -62,18 +62,6 @@ pub enum Outcome {
     Unfixed,
 }
 
-impl Outcome {
-    /// The exit code: 0 good, 1 short, 3 unfixed. 2 is left to wrong usage.
-    #[must_use]
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::Good => 0,
-            Self::Short => 1,
-            Self::Unfixed => 3,
-        }
-    }
-}
-
 /// Diagnoses, and changes what was asked for.
 ///
 /// The report describes the machine after the changes. `ask` is given the lines at stake and

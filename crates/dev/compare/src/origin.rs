@@ -122,7 +122,8 @@ impl Origin {
             self.lock().entry(stream).or_default().push(Instant::now());
             write!(
                 out,
-                "Grip-Link: </reliable?channel={channel}&id={id}&timeout={timeout}>; rel=next; timeout={timeout}\r\n"
+                "Grip-Link: </reliable?channel={channel}&id={id}&timeout={timeout}>; rel=next; \
+                 timeout={timeout}\r\n"
             )?;
         }
         out.push_str("\r\n");

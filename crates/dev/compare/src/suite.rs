@@ -66,8 +66,10 @@ impl Suite {
         match self {
             Self::Channels => "",
             Self::Grip => {
-                " Every stream is asked of a backend, which has it held by GRIP headers, with a keep-alive of 55 s; the backend \
-                 runs in the client's process, so its CPU time is in no figure. Publications are items posted to `/publish/`. \
+                " Every stream is asked of a backend, which has it held by GRIP headers, with a \
+                 keep-alive of 55 s; the backend \
+                 runs in the client's process, so its CPU time is in no figure. Publications are \
+                 items posted to `/publish/`. \
                  Pushpin's message limits are off."
             }
         }

@@ -216,8 +216,10 @@ fn check_labels(labels: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"1\"} 2\na_total{x=\"2\"} 3\n\
-        # HELP h H.\n# TYPE h histogram\nh_bucket{le=\"0.5\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 1.5\nh_count 2\n";
+    const GOOD: &str = "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"1\"} 2\n\
+                        a_total{x=\"2\"} 3\n\
+        # HELP h H.\n# TYPE h histogram\nh_bucket{le=\"0.5\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum \
+        1.5\nh_count 2\n";
 
     #[test]
     fn good_text_is_read() {

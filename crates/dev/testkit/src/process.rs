@@ -80,7 +80,7 @@ impl Log {
     }
 }
 
-/// See the module's head.
+/// A program that runs until this is dropped, and the lines that it has written.
 pub struct Process {
     name: String,
     child: Child,

@@ -47,7 +47,8 @@ pub fn request(
         .collect();
     let length = body.len();
     let head = format!(
-        "{method} {target} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+        "{method} {target} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{fields}Content-Length: \
+         {length}\r\n\r\n{body}"
     );
     wire.send(&head);
     wire.response(method)

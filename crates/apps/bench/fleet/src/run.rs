@@ -8,7 +8,8 @@
 //! use throng_bench_fleet::{RunOptions, run_scenario};
 //!
 //! let target = Target::parse("ws://127.0.0.1:8000/ws?channel={channel:url}")?;
-//! let mut scenario = Scenario::new(Kind::Hold, vec![target], Transport::websocket(Dialect::Plain));
+//! let transport = Transport::websocket(Dialect::Plain);
+//! let mut scenario = Scenario::new(Kind::Hold, vec![target], transport);
 //! scenario.channels = vec!["group-{n%10}".into()];
 //! scenario.set_clients(1000, 500.0);
 //! let finished = run_scenario(&scenario, &RunOptions::default())?;
@@ -227,7 +228,8 @@ fn check_descriptors(connections: u64) -> Result<(), PrepareError> {
         return Err(PrepareError::Limit {
             limit: "nofile",
             sentence: format!(
-                "this process may open {limit} descriptors and the run needs {needed}; raise the hard limit (ulimit -Hn, LimitNOFILE)"
+                "this process may open {limit} descriptors and the run needs {needed}; raise the \
+                 hard limit (ulimit -Hn, LimitNOFILE)"
             ),
         });
     }

@@ -10,7 +10,11 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! reasons {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
+    (
+        $(#[$doc:meta])* $name:ident {
+            $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)*
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -122,11 +126,13 @@ impl ConnectFailure {
         Some(match self {
             Self::AddressNotAvailable => (
                 "ip_local_port_range",
-                "no free source port for this source address and target: add source addresses (--source) or ports of the server",
+                "no free source port for this source address and target: add source addresses \
+                 (--source) or ports of the server",
             ),
             Self::AddressInUse => (
                 "ip_local_reserved_ports",
-                "planned source ports are taken by other sockets or by connections in TIME_WAIT of an earlier run",
+                "planned source ports are taken by other sockets or by connections in TIME_WAIT \
+                 of an earlier run",
             ),
             Self::ProcessDescriptors => (
                 "nofile",
@@ -142,7 +148,8 @@ impl ConnectFailure {
             ),
             Self::ConnectTimeout => (
                 "somaxconn",
-                "connects go unanswered: the server's accept queue (somaxconn, tcp_max_syn_backlog) or connection tracking (nf_conntrack_max) is full",
+                "connects go unanswered: the server's accept queue (somaxconn, \
+                 tcp_max_syn_backlog) or connection tracking (nf_conntrack_max) is full",
             ),
             _ => return None,
         })

@@ -103,7 +103,8 @@ impl GeneratorHealth {
             let bound_us = share_us.max(limits.lag_floor_us as f64);
             if lag_us as f64 > bound_us {
                 reasons.push(format!(
-                    "the generator began its events late: 99th percentile {:.1} ms, {:.1} ms is the bound",
+                    "the generator began its events late: 99th percentile {:.1} ms, {:.1} ms is \
+                     the bound",
                     lag_us as f64 / 1000.0,
                     bound_us / 1000.0
                 ));
@@ -112,7 +113,8 @@ impl GeneratorHealth {
         let busy_share = share(self.busy_seconds, self.thread_seconds);
         if busy_share > limits.busy_seconds_share_max {
             reasons.push(format!(
-                "the generator's threads had no reserve: above {:.0} % of a CPU in {:.0} % of their seconds",
+                "the generator's threads had no reserve: above {:.0} % of a CPU in {:.0} % of \
+                 their seconds",
                 limits.busy_max * 100.0,
                 busy_share * 100.0
             ));

@@ -167,13 +167,17 @@ mod tests {
         Running::default().write_lines(5, 0.0, &mut text);
         assert_eq!(
             text,
-            "Uptime: 5 s\nLatency: no messages yet\nTotal messages: 0\nFrequency: 0.00 messages/sec\n"
+            "Uptime: 5 s\nLatency: no messages yet\nTotal messages: 0\nFrequency: 0.00 \
+             messages/sec\n"
         );
     }
 
     proptest! {
         #[test]
-        fn merging_equals_recording_in_one(left in proptest::collection::vec(-5.0_f64..5000.0, 0..50), right in proptest::collection::vec(-5.0_f64..5000.0, 0..50)) {
+        fn merging_equals_recording_in_one(
+            left in proptest::collection::vec(-5.0_f64..5000.0, 0..50),
+            right in proptest::collection::vec(-5.0_f64..5000.0, 0..50),
+        ) {
             let of = |values: &[f64]| {
                 let mut running = Running::default();
                 values.iter().for_each(|&ms| running.record(ms));

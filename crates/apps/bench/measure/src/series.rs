@@ -77,11 +77,13 @@ impl Sample {
     }
 
     /// The names of the CSV's columns.
-    pub const CSV_HEADER: &'static str = "at_ms,length_ms,attempted,tcp_connected,upgraded,subscribed,alive,lost,failed,published,received,sent_bytes,received_bytes,\
+    pub const CSV_HEADER: &'static str = "at_ms,length_ms,attempted,tcp_connected,upgraded,\
+        subscribed,alive,lost,failed,published,received,sent_bytes,received_bytes,\
 latency_p50_us,latency_p90_us,latency_p99_us,latency_p999_us,latency_max_us,\
 connect_p50_us,connect_p90_us,connect_p99_us,connect_p999_us,connect_max_us,\
 lag_p50_us,lag_p90_us,lag_p99_us,lag_p999_us,lag_max_us,\
-generator_busy,generator_memory_bytes,server_cpu,server_memory_bytes,server_slab_bytes,server_sockets,server_connections";
+generator_busy,generator_memory_bytes,server_cpu,server_memory_bytes,server_slab_bytes,\
+        server_sockets,server_connections";
 
     /// Appends one line of CSV. What is not known is empty, not zero.
     pub fn write_csv(&self, out: &mut String) {

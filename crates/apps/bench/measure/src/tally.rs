@@ -21,8 +21,6 @@ pub struct Tally {
     pub counters: Counters,
     /// What came to connections that read as fast as they can.
     pub deliveries: DeliveryCounts,
-    /// What came to connections that read slowly by plan; it is not among the others.
-    pub slowly: DeliveryCounts,
     /// Latencies of deliveries, of the interval.
     pub delivery: Latency,
     /// Times until connections were usable, of the interval.
@@ -37,32 +35,14 @@ pub struct Tally {
     pub pending: u64,
     /// Deliveries that are due and have not come, where somebody asked for them.
     pub behind: u64,
-    /// From the drop of a storm until each connection was usable again.
-    pub back: Latency,
-    /// From there until each connection had what it had missed.
-    pub caught_up: Latency,
-    /// Connections that a storm dropped.
-    pub dropped: u64,
-    /// Connections to which something came.
-    pub with_data: u64,
-    /// Connections that missed something.
-    pub with_loss: u64,
-    /// Connections to which something is due.
-    pub expecting: u64,
-    /// Lines for the report, and how often each is true.
-    pub remarks: BTreeMap<String, u64>,
+    /// Everything else, which agents send as it is.
+    pub sums: Sums,
 }
 
 impl Tally {
     /// Counts something that is worth a line in the report.
     pub fn remark(&mut self, what: String) {
-        self.remark_times(what, 1);
-    }
-
-    fn remark_times(&mut self, what: String, times: u64) {
-        if self.remarks.len() < REMARKS_MAX || self.remarks.contains_key(&what) {
-            *self.remarks.entry(what).or_default() += times;
-        }
+        self.sums.remark(what, 1);
     }
 
     /// A connection never became usable.
@@ -103,34 +83,6 @@ impl Tally {
         self.lag.merge(&interval.lag);
     }
 
-    /// What another machine is told besides counters, deliveries and histograms of an interval.
-    pub fn sums(&self) -> Sums {
-        Sums {
-            slowly: self.slowly,
-            dropped: self.dropped,
-            back: self.back.clone(),
-            caught_up: self.caught_up.clone(),
-            with_data: self.with_data,
-            with_loss: self.with_loss,
-            expecting: self.expecting,
-            remarks: self.remarks.clone(),
-        }
-    }
-
-    /// Adds what another machine told.
-    pub fn add_sums(&mut self, sums: &Sums) {
-        self.slowly.merge(&sums.slowly);
-        self.back.merge(&sums.back);
-        self.caught_up.merge(&sums.caught_up);
-        self.dropped += sums.dropped;
-        self.with_data += sums.with_data;
-        self.with_loss += sums.with_loss;
-        self.expecting += sums.expecting;
-        for (what, &times) in &sums.remarks {
-            self.remark_times(what.clone(), times);
-        }
-    }
-
     /// Adds another worker's figures.
     pub fn merge(&mut self, other: &Self) {
         self.counters.merge(&other.counters);
@@ -144,7 +96,7 @@ impl Tally {
         self.due_events += other.due_events;
         self.pending += other.pending;
         self.behind += other.behind;
-        self.add_sums(&other.sums());
+        self.sums.merge(&other.sums);
     }
 }
 
@@ -180,6 +132,28 @@ pub struct Sums {
     pub expecting: u64,
     /// Lines for the report, and how often each is true.
     pub remarks: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn remark(&mut self, what: String, times: u64) {
+        if self.remarks.len() < REMARKS_MAX || self.remarks.contains_key(&what) {
+            *self.remarks.entry(what).or_default() += times;
+        }
+    }
+
+    /// Adds those of another worker or of another machine.
+    pub fn merge(&mut self, other: &Self) {
+        self.slowly.merge(&other.slowly);
+        self.back.merge(&other.back);
+        self.caught_up.merge(&other.caught_up);
+        self.dropped += other.dropped;
+        self.with_data += other.with_data;
+        self.with_loss += other.with_loss;
+        self.expecting += other.expecting;
+        for (what, &times) in &other.remarks {
+            self.remark(what.clone(), times);
+        }
+    }
 }
 
 impl PartialEq for Sums {

@@ -276,7 +276,10 @@ mod tests {
         #[test]
         fn everybody_finds_the_name_that_the_template_renders(
             clients in 1_u64..200,
-            template in prop_oneof![Just("a-{n}"), Just("a-{n%7}"), Just("a-{n/3}"), Just("a-{n/3%5+2}"), Just("a"), Just("{n}{n%2}")],
+            template in prop_oneof![
+                Just("a-{n}"), Just("a-{n%7}"), Just("a-{n/3}"), Just("a-{n/3%5+2}"), Just("a"),
+                Just("{n}{n%2}")
+            ],
         ) {
             let channels = Channels::new(&scenario(clients, &[template])).unwrap();
             let compiled = Template::compile(template, Place::Channel).unwrap();
@@ -284,7 +287,8 @@ mod tests {
             for n in 0..clients {
                 let number = channels.of_connection(n).next().unwrap();
                 let values = Values { n, ..Values::default() };
-                prop_assert_eq!(name(&channels, number), compiled.render_to_string(&values, &mut Rng::new(0)));
+                let rendered = compiled.render_to_string(&values, &mut Rng::new(0));
+                prop_assert_eq!(name(&channels, number), rendered);
                 due[number as usize] += 1;
             }
             for (number, count) in (0..).zip(due) {

@@ -8,7 +8,7 @@
 //! metric     = delivery percentile (p50 … p99.99), min, mean, max, connect_pNN, lag_pNN,
 //!              or a count or share by name (see `Metric::names`)
 //! comparator = < | <= | > | >= | == | !=
-//! value      = a number with a unit: us ms s for times, % for shares, k M for counts, k M G for sizes
+//! value      = a number with a unit: us ms s for times, % for shares, k M for counts, KiB for sizes
 //! ```
 //!
 //! A check without data fails: a run that measured nothing has promised nothing.
@@ -30,7 +30,7 @@ pub enum Unit {
     Count,
     /// 0 to 1; written `99.9%` or `0.999`.
     Share,
-    /// Bytes.
+    /// A size in bytes.
     Bytes,
     /// Per second.
     Rate,
@@ -342,12 +342,12 @@ pub trait Facts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Kept.
+    /// The promise was kept.
     Passed {
         /// The figure.
         actual: f64,
     },
-    /// Broken.
+    /// The promise was broken.
     Failed {
         /// The figure.
         actual: f64,
@@ -436,107 +436,4 @@ impl Exit {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Run;
-
-    impl Facts for Run {
-        fn get(&self, metric: Metric) -> Option<f64> {
-            match metric {
-                Metric::Percentile(Kind::Delivery, p) => Some(p * 1000.0),
-                Metric::Percentile(Kind::Connect, _) => Some(5000.0),
-                Metric::Max(_) => Some(2e6),
-                Metric::Figure(Figure::Lost) => Some(0.0),
-                Metric::Figure(Figure::Reach) => Some(0.9995),
-                Metric::Figure(Figure::Alive) => Some(1_000_000.0),
-                _ => None,
-            }
-        }
-    }
-
-    #[track_caller]
-    fn check(text: &str, expected: Option<bool>) {
-        let outcome = text.parse::<Check>().unwrap().judge(&Run);
-        let got = match outcome {
-            Outcome::Passed { .. } => Some(true),
-            Outcome::Failed { .. } => Some(false),
-            Outcome::NoData => None,
-        };
-        assert_eq!(got, expected, "{text}: {outcome:?}");
-    }
-
-    #[test]
-    fn promises_are_judged() {
-        check("p99<100ms", Some(true));
-        check("p99<50ms", Some(false));
-        check(" p99.9 <= 99.9ms ", Some(true));
-        check("p50>=50ms", Some(true));
-        check("max<2s", Some(false));
-        check("max<=2s", Some(true));
-        check("lost==0", Some(true));
-        check("lost!=0", Some(false));
-        check("reach>=99.9%", Some(true));
-        check("reach==1", Some(false));
-        check("alive>=1M", Some(true));
-        check("alive>1000000", Some(false));
-        check("connect_p95<1ms", Some(false));
-        check("missing==0", None);
-        check("lag_p99<1ms", None);
-    }
-
-    #[test]
-    fn what_is_no_check_is_refused_with_help() {
-        for (text, help) in [
-            ("p99", "no comparator"),
-            ("p99=50ms", "the comparators are"),
-            ("p99<50", "has no unit"),
-            ("p99<", "begin with a number"),
-            ("p0<1s", "not a percentile"),
-            ("p101<1s", "not a percentile"),
-            ("losst==0", "did you mean `lost`?"),
-            ("zzzzzzz<1", "known are p50"),
-            ("lost==5ms", "unknown"),
-            ("lost==-1", "begin with a number"),
-            ("reach>=110%", "more than everything"),
-            ("<5ms", "not a metric"),
-        ] {
-            let error = text.parse::<Check>().unwrap_err().to_string();
-            assert!(error.contains(help), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn every_name_can_be_asked_for() {
-        for name in Metric::names() {
-            let metric = Metric::parse(name).unwrap();
-            assert_eq!(metric.to_string(), name);
-        }
-    }
-
-    #[test]
-    fn exit_codes_have_an_order_of_precedence() {
-        let (passed, failed) = (
-            Outcome::Passed { actual: 1.0 },
-            Outcome::Failed { actual: 1.0 },
-        );
-        for (outcomes, valid, exit) in [
-            (vec![], true, Exit::Ok),
-            (vec![passed], true, Exit::Ok),
-            (vec![passed, Outcome::NoData], true, Exit::CheckNoData),
-            (vec![Outcome::NoData, failed], true, Exit::CheckFailed),
-            (vec![failed], false, Exit::GeneratorSaturated),
-        ] {
-            assert_eq!(Exit::of_run(&outcomes, valid), exit);
-        }
-        assert_eq!(Exit::Interrupted.code(), 130);
-    }
-
-    #[test]
-    fn a_check_travels_as_its_text() {
-        let check: Check = "p99<50ms".parse().unwrap();
-        let json = serde_json::to_string(&check).unwrap();
-        assert_eq!(json, "\"p99<50ms\"");
-        assert_eq!(serde_json::from_str::<Check>(&json).unwrap(), check);
-    }
-}
+mod tests;

@@ -39,7 +39,8 @@ impl fmt::Display for SourceError {
         match self {
             Self::NotAnAddress(text) => write!(
                 f,
-                "`{text}` is not a source address; write `10.0.0.5`, `127.0.0.2-127.0.0.40`, `127.0.0.2-40` or `10.0.0.0/28`"
+                "`{text}` is not a source address; write `10.0.0.5`, `127.0.0.2-127.0.0.40`, \
+                 `127.0.0.2-40` or `10.0.0.0/28`"
             ),
             Self::Backwards(text) => write!(f, "`{text}`: the range ends before it begins"),
             Self::MixedFamilies(text) => write!(f, "`{text}`: one end is IPv4 and the other IPv6"),
@@ -233,12 +234,14 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pairs == 0 {
             return f.write_str(
-                "no source address can reach any target: one side is IPv4 and the other IPv6, or a list is empty",
+                "no source address can reach any target: one side is IPv4 and the other IPv6, or \
+                 a list is empty",
             );
         }
         write!(
             f,
-            "{} connections do not fit: {} pairs of source address and target, {} ports each, hold {}; {} are missing",
+            "{} connections do not fit: {} pairs of source address and target, {} ports each, \
+             hold {}; {} are missing",
             self.asked,
             self.pairs,
             self.ports_per_pair,
@@ -248,7 +251,8 @@ impl fmt::Display for Shortfall {
         if let Some(pairs) = self.pairs_missing {
             write!(
                 f,
-                ". Add {pairs} more pairs: further source addresses (--source 127.0.0.2-127.0.0.40) or further ports of the server"
+                ". Add {pairs} more pairs: further source addresses (--source \
+                 127.0.0.2-127.0.0.40) or further ports of the server"
             )?;
         }
         Ok(())
@@ -334,145 +338,4 @@ impl PortPlan {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    fn targets(texts: &[&str]) -> Vec<SocketAddr> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    #[track_caller]
-    fn check_sources(text: &str, count: usize, first: &str, last: &str) {
-        let sources = parse_sources(text).unwrap();
-        assert_eq!(sources.len(), count, "{text}");
-        assert_eq!(sources.first().unwrap().to_string(), first);
-        assert_eq!(sources.last().unwrap().to_string(), last);
-    }
-
-    #[test]
-    fn sources_are_read_in_every_form() {
-        check_sources("10.0.0.5", 1, "10.0.0.5", "10.0.0.5");
-        check_sources("127.0.0.2-127.0.0.40", 39, "127.0.0.2", "127.0.0.40");
-        check_sources("127.0.0.2-40", 39, "127.0.0.2", "127.0.0.40");
-        check_sources("127.0.0.250-127.0.1.5", 12, "127.0.0.250", "127.0.1.5");
-        check_sources("10.0.0.0/28", 14, "10.0.0.1", "10.0.0.14");
-        check_sources("10.0.0.9/32", 1, "10.0.0.9", "10.0.0.9");
-        check_sources("10.0.0.1, 10.0.0.1-3", 3, "10.0.0.1", "10.0.0.3");
-        check_sources("fd00::1-fd00::10", 16, "fd00::1", "fd00::10");
-    }
-
-    #[test]
-    fn sources_that_make_no_sense_are_refused() {
-        for (text, error) in [
-            ("", SourceError::NotAnAddress(String::new())),
-            ("host", SourceError::NotAnAddress("host".into())),
-            ("10.0.0.1-x", SourceError::NotAnAddress("10.0.0.1-x".into())),
-            (
-                "10.0.0.0/33",
-                SourceError::NotAnAddress("10.0.0.0/33".into()),
-            ),
-            ("10.0.0.9-3", SourceError::Backwards("10.0.0.9-3".into())),
-            (
-                "10.0.0.1-fd00::1",
-                SourceError::MixedFamilies("10.0.0.1-fd00::1".into()),
-            ),
-            ("10.0.0.0/8", SourceError::TooMany("10.0.0.0/8".into())),
-            (
-                "10.0.0.0-10.2.0.0",
-                SourceError::TooMany("10.0.0.0-10.2.0.0".into()),
-            ),
-        ] {
-            assert_eq!(parse_sources(text), Err(error), "{text}");
-        }
-    }
-
-    #[test]
-    fn kernel_texts_are_read() {
-        assert_eq!(parse_port_range("32768\t60999\n"), Some((32_768, 60_999)));
-        for wrong in ["", "1", "5 4", "1 2 3", "a b", "1 70000"] {
-            assert_eq!(parse_port_range(wrong), None, "{wrong}");
-        }
-        let space = PortSpace::new(1, 20).without_reserved("3,5-7\n").unwrap();
-        assert_eq!(space.ports().len(), 16);
-        assert_eq!(
-            PortSpace::new(1, 20)
-                .without_reserved("\n")
-                .unwrap()
-                .ports()
-                .len(),
-            20
-        );
-        assert_eq!(PortSpace::new(1, 20).without_reserved("x"), None);
-    }
-
-    #[test]
-    fn every_tuple_is_used_once_and_targets_alternate() {
-        let sources = parse_sources("127.0.0.2-4").unwrap();
-        let targets = targets(&["127.0.0.1:8000", "127.0.0.1:8001"]);
-        let plan = PortPlan::new(&sources, &targets, &PortSpace::new(7990, 8010));
-        assert_eq!(plan.ports_per_pair(), 19);
-        assert_eq!(plan.capacity(), 3 * 2 * 19);
-        let mut seen = HashSet::new();
-        for k in 0..plan.capacity() {
-            let tuple = plan.tuple(k).unwrap();
-            assert_eq!(tuple.target_index as u64, k % 2);
-            assert!(![8000, 8001].contains(&tuple.source.port()));
-            assert!(seen.insert(tuple));
-        }
-        assert_eq!(plan.tuple(plan.capacity()), None);
-        assert_eq!(plan.tuple(u64::MAX), None);
-    }
-
-    #[test]
-    fn one_pair_reaches_more_than_64_000() {
-        let plan = PortPlan::new(
-            &parse_sources("127.0.0.2").unwrap(),
-            &targets(&["127.0.0.1:8000"]),
-            &PortSpace::all_unprivileged(1024),
-        );
-        assert_eq!(plan.capacity(), 64_511);
-        assert_eq!(plan.fits(64_511), Ok(()));
-    }
-
-    #[test]
-    fn a_plan_that_does_not_fit_says_by_how_much() {
-        let plan = PortPlan::new(
-            &parse_sources("10.0.0.1").unwrap(),
-            &targets(&["10.0.0.2:8000"]),
-            &PortSpace::new(10_000, 19_999),
-        );
-        let shortfall = plan.fits(25_001).unwrap_err();
-        assert_eq!(shortfall.capacity, 10_000);
-        assert_eq!(shortfall.pairs_missing, Some(2));
-        assert!(
-            shortfall.to_string().contains("15001 are missing"),
-            "{shortfall}"
-        );
-    }
-
-    #[test]
-    fn families_do_not_mix() {
-        let plan = PortPlan::new(
-            &parse_sources("10.0.0.1,fd00::1").unwrap(),
-            &targets(&["[fd00::2]:80"]),
-            &PortSpace::all_unprivileged(1024),
-        );
-        assert_eq!(plan.pairs(), 1);
-        assert!(plan.tuple(0).unwrap().source.is_ipv6());
-        let none = PortPlan::new(
-            &parse_sources("10.0.0.1").unwrap(),
-            &targets(&["[fd00::2]:80"]),
-            &PortSpace::all_unprivileged(1024),
-        );
-        assert_eq!(none.tuple(0), None);
-        assert!(
-            none.fits(1)
-                .unwrap_err()
-                .to_string()
-                .contains("no source address")
-        );
-        assert!(none.fits(0).is_err());
-    }
-}
+mod tests;

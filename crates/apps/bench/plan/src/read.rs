@@ -279,7 +279,9 @@ fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
     } else {
         if rate.is_some() {
             section.complain(
-                "`connect.rate` and `[[connect.phase]]` exclude each other: each phase has its own rate".into(),
+                "`connect.rate` and `[[connect.phase]]` exclude each other: each phase has its \
+                 own rate"
+                    .into(),
             );
         }
         let phases = phases.into_iter().filter_map(read_phase).collect();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Target;
 use crate::check::Check;
-use crate::schedule::{Growth, Phase, Schedule, Spread};
+use crate::schedule::{Growth, Schedule, Spread};
 
 /// Everything that a run needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Scenario {
     pub lifetime_us: Option<u64>,
     /// What is looked for in what arrives.
     pub marker: Marker,
-    /// Promises.
+    /// What the results must be for the run to count as good.
     pub checks: Vec<Check>,
     /// Where running figures go, besides the results folder.
     pub statsd: Option<StatsdExport>,
@@ -95,12 +95,6 @@ impl Scenario {
     pub fn set_clients(&mut self, clients: u64, per_s: f64) {
         self.clients = clients;
         self.arrivals = Schedule::of_count(clients, per_s);
-    }
-
-    /// Arrivals in phases: as many connections as the phases bring.
-    pub fn set_arrivals(&mut self, phases: Vec<Phase>) {
-        self.arrivals = Schedule::new(phases);
-        self.clients = self.arrivals.count();
     }
 
     /// The whole run without the drain: arrivals, warm-up and hold, in µs.

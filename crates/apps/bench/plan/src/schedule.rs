@@ -9,7 +9,7 @@
 //!
 //! Invariants
 //! - Due times never decrease with the event's number.
-//! - `count_until(at(k)) <= k` and the schedule ends with its last phase.
+//! - The schedule ends with its last phase.
 
 mod step;
 
@@ -163,25 +163,6 @@ impl Schedule {
             start_us += phase.duration_us;
         }
         None
-    }
-
-    /// How many events have come due when `now_us` have passed, that one included which is due at
-    /// `now_us`.
-    #[must_use]
-    pub fn count_until(&self, now_us: u64) -> u64 {
-        let mut start_us = 0;
-        let mut due = 0.0;
-        for phase in &self.phases {
-            let into_us = now_us.saturating_sub(start_us).min(phase.duration_us);
-            let part = phase.count_at(into_us as f64 / 1e6);
-            due += part.min(phase.count());
-            start_us += phase.duration_us;
-            if start_us > now_us {
-                break;
-            }
-        }
-        // Half of a millionth of an event forgives the rounding to µs.
-        ((due + 5e-7).floor() as u64 + 1).min(self.count())
     }
 
     /// The same shape with every rate and bound multiplied: a tenth of the users at a tenth of the

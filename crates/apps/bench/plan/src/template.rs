@@ -6,7 +6,7 @@
 //! | hole | becomes |
 //! |---|---|
 //! | `{n}` | the number of the connection (or of the publication, in a publish template), from 0 |
-//! | `{n%1000}`, `{n/4}`, `{n+1}`, `{n*2}`, `{n/4%10+1}` | arithmetic on it, from left to right, no precedence |
+//! | `{n%1000}`, `{n/4}`, `{n+1}`, `{n*2}`, `{n/4%10+1}` | arithmetic on it, from left to right |
 //! | `{rand}` | a random number of up to 32 bits |
 //! | `{rand:10-99}` | a random number within these bounds, both included |
 //! | `{channel}` | the name of the channel |
@@ -19,12 +19,16 @@
 //! `{"channel":"{channel}","data":"{payload}"}` is what it looks like. Where a literal `{n}` is
 //! meant, write `{{n}`.
 
+mod parse;
+
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use throng_types::Rng;
+
+use parse::parse_hole;
 
 /// What a template may speak about in the place where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,9 +142,14 @@ impl fmt::Display for TemplateError {
         write!(f, "at byte {}: ", self.at)?;
         match &self.kind {
             TemplateErrorKind::NotClosed => f.write_str(
-                "`{` opens a hole that no `}` closes (a literal `{` before a letter is written `{{`)",
+                "`{` opens a hole that no `}` closes (a literal \
+                 `{` before a letter is written `{{`)",
             ),
-            TemplateErrorKind::Unknown { name, help } => write!(f, "`{{{name}}}` is unknown; {help}"),
+            TemplateErrorKind::Unknown { name, help } => write!(
+                f,
+                "`{{{name}}}` is unknown; \
+                {help}"
+            ),
             TemplateErrorKind::OutOfPlace { name, place } => {
                 write!(f, "`{{{name}}}` has no meaning in {place}")
             }
@@ -363,105 +372,6 @@ pub fn escape(text: &str) -> String {
         }
     }
     out
-}
-
-fn parse_hole(hole: &str, place: Place) -> Result<Part, TemplateErrorKind> {
-    let end = hole
-        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .unwrap_or(hole.len());
-    let (word, argument) = hole.split_at(end);
-    let Some(name) = Name::ALL.into_iter().find(|name| name.as_str() == word) else {
-        return Err(unknown(word, place));
-    };
-    if !place.knows(name) {
-        return Err(TemplateErrorKind::OutOfPlace {
-            name: word.to_owned(),
-            place,
-        });
-    }
-    let bad = |takes| TemplateErrorKind::BadArgument {
-        hole: hole.to_owned(),
-        takes,
-    };
-    match name {
-        Name::N => Ok(Part::Number(Source::N, parse_steps(argument, hole)?)),
-        Name::Worker => Ok(Part::Number(Source::Worker, parse_steps(argument, hole)?)),
-        Name::Rand => parse_rand(argument, hole),
-        Name::Channel => match argument {
-            "" => Ok(Part::Channel { url: false }),
-            ":url" => Ok(Part::Channel { url: true }),
-            _ => Err(bad("takes nothing, or `:url` for percent-encoding")),
-        },
-        Name::Payload => match argument {
-            "" => Ok(Part::Payload { base64: false }),
-            ":base64" => Ok(Part::Payload { base64: true }),
-            _ => Err(bad("takes nothing, or `:base64`")),
-        },
-    }
-}
-
-fn unknown(word: &str, place: Place) -> TemplateErrorKind {
-    let names: Vec<&str> = place.names().map(Name::as_str).collect();
-    let nearest = throng_types::nearest(word, names.iter().copied());
-    let list = names
-        .iter()
-        .map(|name| format!("`{{{name}}}`"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let help = nearest.map_or_else(
-        || format!("{place} can have {list}"),
-        |nearest| format!("did you mean `{{{nearest}}}`? {place} can have {list}"),
-    );
-    TemplateErrorKind::Unknown {
-        name: word.to_owned(),
-        help,
-    }
-}
-
-fn parse_steps(mut rest: &str, hole: &str) -> Result<Box<[Step]>, TemplateErrorKind> {
-    let bad = || TemplateErrorKind::BadArgument {
-        hole: hole.to_owned(),
-        takes: "takes `%`, `/`, `+` or `*` and a whole number, as in `{n%1000}` or `{n/4%10+1}`",
-    };
-    let mut steps = Vec::new();
-    while let Some(operator) = rest.chars().next() {
-        let digits = rest.get(operator.len_utf8()..).unwrap_or_default();
-        let end = digits
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(digits.len());
-        let by: u64 = digits[..end].parse().map_err(|_| bad())?;
-        steps.push(match (operator, by) {
-            ('%' | '/', 0) => return Err(TemplateErrorKind::ByZero),
-            ('%', by) => Step::Modulo(by),
-            ('/', by) => Step::Divide(by),
-            ('+', by) => Step::Add(by),
-            ('*', by) => Step::Multiply(by),
-            _ => return Err(bad()),
-        });
-        rest = &digits[end..];
-    }
-    Ok(steps.into())
-}
-
-fn parse_rand(argument: &str, hole: &str) -> Result<Part, TemplateErrorKind> {
-    if argument.is_empty() {
-        let high = u64::from(u32::MAX);
-        return Ok(Part::Rand { low: 0, high });
-    }
-    let range = argument
-        .strip_prefix(':')
-        .and_then(|range| range.split_once('-'))
-        .and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
-    let Some((low, high)) = range else {
-        return Err(TemplateErrorKind::BadArgument {
-            hole: hole.to_owned(),
-            takes: "takes nothing, or two whole numbers, as in `{rand:10-99}`",
-        });
-    };
-    if low > high {
-        return Err(TemplateErrorKind::EmptyRange);
-    }
-    Ok(Part::Rand { low, high })
 }
 
 fn push_decimal(mut value: u64, out: &mut Vec<u8>) {

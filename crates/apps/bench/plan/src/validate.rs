@@ -113,7 +113,8 @@ impl Checker {
             self.template("channel", text, Place::Channel);
             if text.is_empty() || text.contains(|c: char| c.is_control() || c == '"' || c == '\\') {
                 self.add(format!(
-                    "channel `{}`: a name is not empty and has no quotes, backslashes or control characters",
+                    "channel `{}`: a name is not empty and has no quotes, backslashes or control \
+                     characters",
                     text.escape_debug()
                 ));
             }
@@ -178,7 +179,10 @@ impl Checker {
             if template.has_payload() {
                 self.size("say.size", say.size_bytes);
             } else if matches!(kind, Kind::Echo | Kind::Chat { .. }) {
-                self.add("`say.text` needs `{payload}`: without it nothing that comes back can be measured");
+                self.add(
+                    "`say.text` needs `{payload}`: without it nothing that comes back can be \
+                          measured",
+                );
             }
         }
     }
@@ -238,7 +242,8 @@ impl Checker {
             let random = Template::compile(text, Place::Channel).is_ok_and(|t| t.is_random());
             if random {
                 self.add(format!(
-                    "channel `{text}` is random, so it is not known how many subscribers a publication has; use `{{n%…}}` when publishing"
+                    "channel `{text}` is random, so it is not known how many subscribers a \
+                     publication has; use `{{n%…}}` when publishing"
                 ));
             }
         }
@@ -265,8 +270,14 @@ impl Checker {
                     &format!("the scenario `{name}` needs `[say]`: what each connection sends"),
                 );
                 self.require(
-                    matches!(scenario.transport, Transport::WebSocket { .. } | Transport::Raw { .. }),
-                    &format!("the scenario `{name}` needs connections that can send: a WebSocket or raw bytes"),
+                    matches!(
+                        scenario.transport,
+                        Transport::WebSocket { .. } | Transport::Raw { .. }
+                    ),
+                    &format!(
+                        "the scenario `{name}` needs connections that can send: a WebSocket \
+                              or raw bytes"
+                    ),
                 );
                 if let Kind::Chat { group_size } = scenario.kind {
                     self.require(group_size >= 2, "a chat group has at least two members");
@@ -306,7 +317,8 @@ impl Checker {
                 );
                 self.require(
                     resumable,
-                    "the scenario `resume` needs a transport that can: `sse` (Last-Event-ID) or `centrifugo` (recovery)",
+                    "the scenario `resume` needs a transport that can: `sse` (Last-Event-ID) or \
+                     `centrifugo` (recovery)",
                 );
                 self.require(
                     *away_us < *every_us,

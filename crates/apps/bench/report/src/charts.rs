@@ -181,7 +181,8 @@ const PLANS: &[Plan] = &[
     },
     Plan {
         title: "Generator lag",
-        hint: "How late the generator itself was. It must stay far below the latency that it measures.",
+        hint: "How late the generator itself was. It must stay far below the latency that it \
+               measures.",
         unit: "us",
         log: true,
         lines: &[

@@ -264,7 +264,8 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
     for (name, results) in [("A", a), ("B", b)] {
         if !results.verdict.is_valid() {
             warnings.push(format!(
-                "{name} is invalid: its generator was the bottleneck, so its latencies are not the server's"
+                "{name} is invalid: its generator was the bottleneck, so its latencies are not \
+                 the server's"
             ));
         }
     }

@@ -58,7 +58,8 @@ fn page(title: &str, body: &str, charts: &[Chart]) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
 <title>{}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-<script type=\"application/json\" id=\"charts-data\">{data}</script>\n<script>\n{JS}</script>\n</body>\n</html>\n",
+<script type=\"application/json\" id=\"charts-data\">{data}</script>\n<script>\n{JS}</script>\n\
+</body>\n</html>\n",
         Escaped(title)
     )
 }
@@ -86,7 +87,11 @@ fn write_report(results: &Results, out: &mut String) -> fmt::Result {
     write_header(results, out)?;
     write_tiles(results, out)?;
     write_checks(results, out)?;
-    out.push_str("<h2>Over time</h2>\n<section class=\"charts\" id=\"charts\"></section>\n<noscript><p class=\"meta\">The charts need a script; the figures below do not.</p></noscript>\n");
+    out.push_str(
+        "<h2>Over time</h2>\n<section class=\"charts\" id=\"charts\"></section>\n\
+                  <noscript><p class=\"meta\">The charts need a script; the figures below do \
+                  not.</p></noscript>\n",
+    );
     out.push_str("<h2>Figures</h2>\n<section class=\"panels\">\n");
     write_funnel(results, out)?;
     write_latencies(results, out)?;
@@ -131,7 +136,10 @@ fn write_header(results: &Results, out: &mut String) -> fmt::Result {
     }
     out.push_str("</p>\n");
     if let Verdict::Invalid { reasons } = &results.verdict {
-        out.push_str("<div class=\"banner\"><strong>Invalid: the generator was the bottleneck. The figures are not the server’s.</strong>");
+        out.push_str(
+            "<div class=\"banner\"><strong>Invalid: the generator was the bottleneck. \
+                      The figures are not the server’s.</strong>",
+        );
         list(reasons, out)?;
         out.push_str("</div>\n");
     }
@@ -164,7 +172,8 @@ fn tile(name: &str, value: &str, detail: &str, out: &mut String) -> fmt::Result 
     let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
     writeln!(
         out,
-        "<div class=\"tile\"><div class=\"name\">{}</div><div class=\"value\">{}<span class=\"unit\">{}</span></div><div class=\"detail\">{}</div></div>",
+        "<div class=\"tile\"><div class=\"name\">{}</div><div class=\"value\">{}<span \
+         class=\"unit\">{}</span></div><div class=\"detail\">{}</div></div>",
         Escaped(name),
         Escaped(number),
         Escaped(unit),
@@ -337,7 +346,8 @@ fn write_comparison(
 ) -> fmt::Result {
     writeln!(
         out,
-        "<header>\n<p class=\"eyebrow\">throng bench · comparison</p>\n<h1>{} against {}</h1>\n<p class=\"meta\"><span>A: {}, {}</span><span>B: {}, {}</span></p>",
+        "<header>\n<p class=\"eyebrow\">throng bench · comparison</p>\n<h1>{} against {}</h1>\n<p \
+         class=\"meta\"><span>A: {}, {}</span><span>B: {}, {}</span></p>",
         Escaped(names.0),
         Escaped(names.1),
         Escaped(&a.manifest.title),
@@ -346,13 +356,17 @@ fn write_comparison(
         date::minute(b.manifest.started_unix_ms),
     )?;
     if !comparison.warnings.is_empty() {
-        out.push_str("<div class=\"banner note\"><strong>The two runs differ in more than their figures</strong>");
+        out.push_str(
+            "<div class=\"banner note\"><strong>The two runs differ in more than their \
+                      figures</strong>",
+        );
         list(&comparison.warnings, out)?;
         out.push_str("</div>\n");
     }
     writeln!(
         out,
-        "</header>\n<div class=\"panel\"><table><tr><th>figure</th><th class=\"n\">{}</th><th class=\"n\">{}</th><th class=\"n\">change</th><th class=\"n\">reading</th></tr>",
+        "</header>\n<div class=\"panel\"><table><tr><th>figure</th><th class=\"n\">{}</th><th \
+         class=\"n\">{}</th><th class=\"n\">change</th><th class=\"n\">reading</th></tr>",
         Escaped(names.0),
         Escaped(names.1)
     )?;
@@ -360,7 +374,8 @@ fn write_comparison(
         let word = row.reading.as_str();
         writeln!(
             out,
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n {}\">{word}</td></tr>",
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
+             class=\"n\">{}</td><td class=\"n {}\">{word}</td></tr>",
             row.name,
             Escaped(&row.a),
             Escaped(&row.b),

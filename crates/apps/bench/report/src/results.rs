@@ -97,7 +97,7 @@ pub struct Totals {
     pub measured_ms: (u64, u64),
     /// Connections and publications.
     pub counters: Counters,
-    /// Deliveries.
+    /// What came, and what did not.
     pub deliveries: DeliveryCounts,
     /// Connections to which at least one delivery came, of those that expected one.
     pub connections_with_data: Option<(u64, u64)>,

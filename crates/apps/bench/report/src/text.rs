@@ -24,7 +24,8 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     writeln!(out, "{}", results.manifest.title)?;
     writeln!(
         out,
-        "connections  {} attempted, {} connected, {} upgraded, {} subscribed, {} alive, {} lost, {} failed",
+        "connections  {} attempted, {} connected, {} upgraded, {} subscribed, {} alive, {} lost, \
+         {} failed",
         grouped(counters.attempted),
         grouped(counters.tcp_connected),
         grouped(counters.upgraded),

@@ -23,7 +23,7 @@ use throng_types::Rng;
 /// others.
 const SAID_BY: u32 = 1 << 31;
 
-/// See the module's head.
+/// What all connections of one worker share.
 pub(crate) struct Core<'s> {
     pub(crate) script: &'s Script,
     pub(crate) clock: Clock,
@@ -220,7 +220,7 @@ impl<'s> Core<'s> {
             return;
         }
         if subscriber.slow {
-            return tracks.finish(|_, _| None, &mut self.tally.slowly);
+            return tracks.finish(|_, _| None, &mut self.tally.sums.slowly);
         }
         let before = self.tally.deliveries.missing;
         let (script, said, n) = (self.script, subscriber.said, subscriber.n);
@@ -230,7 +230,7 @@ impl<'s> Core<'s> {
                 .flatten()
         };
         tracks.finish(last, &mut self.tally.deliveries);
-        self.tally.with_loss += u64::from(self.tally.deliveries.missing > before);
+        self.tally.sums.with_loss += u64::from(self.tally.deliveries.missing > before);
     }
 
     /// How many deliveries are due to a connection after the last that came. Who reads slowly by
@@ -260,6 +260,7 @@ impl<'s> Core<'s> {
     fn caught_up(&mut self) {
         let now_us = self.clock.now_us();
         self.tally
+            .sums
             .caught_up
             .record_between(self.storm_at_us, now_us);
     }
@@ -277,7 +278,7 @@ impl<'s> Core<'s> {
                 any = true;
             }
         }
-        self.tally.expecting += u64::from(any && !subscriber.returning);
+        self.tally.sums.expecting += u64::from(any && !subscriber.returning);
     }
 
     /// Who a connection's own messages are from, and in which channel they are.
@@ -327,7 +328,7 @@ impl<'s> Core<'s> {
 
     fn found(&mut self, subscriber: &mut Subscriber, found: Found) {
         let deliveries = if subscriber.slow {
-            &mut self.tally.slowly
+            &mut self.tally.sums.slowly
         } else {
             &mut self.tally.deliveries
         };
@@ -336,7 +337,7 @@ impl<'s> Core<'s> {
             Found::Message { message, .. } if message.publisher == WARM_UP_PUBLISHER => return,
             Found::Message { message, .. } => {
                 if subscriber.tracks.heard_nothing() {
-                    self.tally.with_data += 1;
+                    self.tally.sums.with_data += 1;
                 }
                 let heard = subscriber.tracks.on(&message, deliveries);
                 if let Some(resume) = subscriber.resume.as_mut().filter(|r| r.awaits_first) {

@@ -2,8 +2,9 @@
 //! counts what comes, and publishes.
 //!
 //! Owns: its share of the run's connections (the k-th belongs to worker k modulo their number), or
-//! the publishers; the threads of all workers of a machine, and their figures added up. Workers share nothing but the script and the numbers of the last publications.
-//! Never: decides how the run goes on; orders come by mail, figures go back over a channel.
+//! the publishers; the threads of all workers of a machine, and their figures added up. Workers
+//! share nothing but the script and the numbers of the last publications. Never: decides how the
+//! run goes on; orders come by mail, figures go back over a channel.
 
 mod clock;
 mod core;

@@ -101,7 +101,7 @@ impl Link {
     }
 }
 
-/// See the module's head.
+/// All publishers of this machine; one worker runs them.
 pub(crate) struct Publishers<'s> {
     script: &'s Script,
     form: &'s PublishScript,

@@ -78,7 +78,8 @@ impl fmt::Display for PrepareError {
             Self::Resolve { target, why } => write!(f, "{target} cannot be resolved: {why}"),
             Self::Tls { target } => write!(
                 f,
-                "{target} wants TLS, which the generator does not speak yet; use ws:// or http://, behind a local TLS proxy if need be"
+                "{target} wants TLS, which the generator does not speak yet; use ws:// or \
+                 http://, behind a local TLS proxy if need be"
             ),
             Self::Limit { limit, sentence } => write!(f, "{limit}: {sentence}"),
             Self::System { what, why } => write!(f, "{what}: {why}"),
@@ -371,7 +372,10 @@ fn plan_ports(
             return Err(PrepareError::Limit {
                 limit: "ip_local_port_range",
                 sentence: format!(
-                    "{clients} connections do not fit: the kernel has {ports} source ports for each of {} addresses of the server; name source addresses (--source 127.0.0.2-127.0.0.40), whose ports are planned up to 65535, or further ports of the server",
+                    "{clients} connections do not fit: the kernel has {ports} source ports for \
+                     each of {} addresses of the server; name source addresses (--source \
+                     127.0.0.2-127.0.0.40), whose ports are planned up to 65535, or further ports \
+                     of the server",
                     distinct.len()
                 ),
             });
@@ -393,43 +397,4 @@ fn plan_ports(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use throng_bench_plan::Kind;
-
-    #[test]
-    fn parts_add_up_to_the_whole() {
-        for (count, of) in [(0, 1), (1, 3), (10, 3), (12, 4), (7, 8)] {
-            let sum: u64 = (0..of).map(|index| Part { index, of }.share(count)).sum();
-            assert_eq!(sum, count, "{count} over {of}");
-        }
-        assert_eq!(Part::WHOLE.share(5), 5);
-    }
-
-    #[test]
-    fn what_cannot_run_is_refused_with_a_sentence() {
-        let scenario = |target: &str| {
-            let target = Target::parse(target).unwrap();
-            Scenario::new(
-                Kind::Hold,
-                vec![target],
-                Transport::websocket(Dialect::Plain),
-            )
-        };
-        let refuse = |scenario: &Scenario| Script::new(scenario, Part::WHOLE).unwrap_err();
-        assert!(matches!(
-            refuse(&scenario("wss://127.0.0.1:1/")),
-            PrepareError::Tls { .. }
-        ));
-        let mut many = scenario("ws://127.0.0.1:1/");
-        many.set_clients(1_000_000, 1e6);
-        let text = refuse(&many).to_string();
-        assert!(text.starts_with("ip_local_port_range"), "{text}");
-        many.sources = throng_bench_plan::ports::parse_sources("127.0.0.2-3").unwrap();
-        let text = refuse(&many).to_string();
-        assert!(text.contains("more pairs"), "{text}");
-        let mut none = scenario("ws://127.0.0.1:1/");
-        none.clients = 0;
-        assert!(matches!(refuse(&none), PrepareError::Scenario(_)));
-    }
-}
+mod tests;

@@ -159,7 +159,7 @@ impl Core<'_> {
             tally.counters.reconnected += 1;
             let in_storm = std::mem::take(&mut subscriber.in_storm);
             if in_storm {
-                tally.back.record_between(self.storm_at_us, now_us);
+                tally.sums.back.record_between(self.storm_at_us, now_us);
             }
             let catching_up = |resume: &Resume| !resume.catches_up_to.is_empty();
             catches_up = in_storm || subscriber.resume.as_deref().is_some_and(catching_up);

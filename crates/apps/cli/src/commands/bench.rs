@@ -96,7 +96,12 @@ pub(super) struct Common {
     statsd: Option<String>,
     /// How long to wait at the end, once nothing is published any more, for what is on its way; by
     /// default 10s
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, help_heading = "Generator")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = units::parse_duration_us,
+        help_heading = "Generator"
+    )]
     grace: Option<u64>,
     /// Threads that open connections
     #[arg(long, value_name = "N", help_heading = "Generator")]

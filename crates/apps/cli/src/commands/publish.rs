@@ -53,7 +53,7 @@ pub(crate) fn channel(name: &str) -> std::result::Result<ChannelName, String> {
     ChannelName::new(name).map_err(|error| error.to_string())
 }
 
-/// Publishes.
+/// Publishes once, and prints the answer if it was asked for.
 pub(crate) fn run(mut args: Args) -> Result {
     let data = data(args.data.take())?;
     let target = args.api.target("/pub") + &query([("channel", args.channel.as_str())]);

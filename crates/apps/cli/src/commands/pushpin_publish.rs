@@ -83,7 +83,7 @@ fn meta(text: &str) -> std::result::Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Publishes.
+/// Publishes one item to every place that was named.
 pub(crate) fn run(args: &Args) -> Result {
     if args.user.is_some() {
         return Err(failed(
@@ -258,7 +258,10 @@ mod tests {
     fn items() {
         check(
             &["ch", "hello"],
-            r#"{"channel":"ch","formats":{"http-response":{"body":"hello\n","code":200},"http-stream":{"content":"hello\n"},"ws-message":{"content":"hello"}}}"#,
+            concat!(
+                r#"{"channel":"ch","formats":{"http-response":{"body":"hello\n","code":200},"#,
+                r#""http-stream":{"content":"hello\n"},"ws-message":{"content":"hello"}}}"#,
+            ),
         );
         check(
             &[
@@ -281,19 +284,32 @@ mod tests {
                 "ch",
                 "hello",
             ],
-            r#"{"channel":"ch","formats":{"http-response":{"body":"hello","code":404,"headers":[["A","b"],["C","d"]]},"http-stream":{"content":"hello"},"ws-message":{"content":"hello"}},"id":"2","meta":{"k":"v","sender":"me"},"no-seq":true,"prev-id":"1"}"#,
+            concat!(
+                r#"{"channel":"ch","formats":{"http-response":{"body":"hello","code":404,"headers":[["A","b"],["C","d"]]},"#,
+                r#""http-stream":{"content":"hello"},"ws-message":{"content":"hello"}},"id":"2","#,
+                r#""meta":{"k":"v","sender":"me"},"no-seq":true,"prev-id":"1"}"#,
+            ),
         );
         check(
             &["--close", "ch"],
-            r#"{"channel":"ch","formats":{"http-stream":{"action":"close"},"ws-message":{"action":"close"}}}"#,
+            concat!(
+                r#"{"channel":"ch","formats":{"http-stream":{"action":"close"},"#,
+                r#""ws-message":{"action":"close"}}}"#,
+            ),
         );
         check(
             &["--hint", "ch"],
-            r#"{"channel":"ch","formats":{"http-response":{"action":"hint"},"http-stream":{"action":"hint"},"ws-message":{"action":"hint"}}}"#,
+            concat!(
+                r#"{"channel":"ch","formats":{"http-response":{"action":"hint"},"#,
+                r#""http-stream":{"action":"hint"},"ws-message":{"action":"hint"}}}"#,
+            ),
         );
         check(
             &["--patch", "ch", r#"[{"op":"add"}]"#],
-            r#"{"channel":"ch","formats":{"http-response":{"body-patch":[{"op":"add"}],"code":200}}}"#,
+            concat!(
+                r#"{"channel":"ch","formats":{"http-response":{"body-patch":[{"op":"add"}],"#,
+                r#""code":200}}}"#,
+            ),
         );
     }
 

@@ -92,11 +92,13 @@ fn a_refused_publication_says_why_and_what_to_do() {
 fn subscribing_prints_and_resumes_where_it_was() {
     let fake = Fake::new(&[
         &events(
-            "event: subscribed\nretry: 1\ndata: {\"recovered\":false,\"resuming\":false}\nid: 0\n\nid: 1\ndata: one\n\n: alive\n\ndata: cut",
+            "event: subscribed\nretry: 1\ndata: {\"recovered\":false,\"resuming\":false}\nid: 0\n\
+             \nid: 1\ndata: one\n\n: alive\n\ndata: cut",
         ),
         &answer(503, "starting"),
         &events(
-            "event: subscribed\ndata: {\"recovered\":true,\"resuming\":true}\n\nid: 2\ndata: two\n\nid: 3\ndata: three\n\ndata: four\n\n",
+            "event: subscribed\ndata: {\"recovered\":true,\"resuming\":true}\n\nid: 2\ndata: two\n\
+             \nid: 3\ndata: three\n\ndata: four\n\n",
         ),
     ]);
     let arguments = [
@@ -132,7 +134,8 @@ fn subscribing_prints_and_resumes_where_it_was() {
 fn what_was_missed_is_told() {
     let one = "event: subscribed\ndata: {\"recovered\":false,\"resuming\":false}\n\n";
     let lost = events(
-        "event: subscribed\ndata: {\"recovered\":false,\"resuming\":true}\n\nevent: dropped\ndata: {\"dropped\":2}\n\ndata: x\n\n",
+        "event: subscribed\ndata: {\"recovered\":false,\"resuming\":true}\n\nevent: dropped\n\
+         data: {\"dropped\":2}\n\ndata: x\n\n",
     );
     let without = Fake::new(&[&events(one), &events("data: x\n\n")]);
     let arguments = ["subscribe", "a", "--count", "1", "--server"];
@@ -149,7 +152,8 @@ fn what_was_missed_is_told() {
 fn json_lines_come_as_the_server_wrote_them() {
     let line = "{\"channel\":\"a\",\"data\":{\"x\": 1.50},\"offset\":1,\"id\":\"7\"}";
     let stream = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{line}\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\
+         \r\n{:x}\r\n{line}\n\r\n0\r\n\r\n",
         line.len() + 1
     );
     let fake = Fake::new(&[&stream, &stream]);

@@ -81,7 +81,8 @@ fn read(stream: &mut impl std::io::BufRead) -> Asked {
 /// An event stream that ends with its connection.
 pub(crate) fn events(text: &str) -> String {
     format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nConnection: \
+         close\r\n\r\n{text}"
     )
 }
 

@@ -83,7 +83,8 @@ fn a_bad_token_ends_with_one_and_says_why() {
             .prints(&["not accepted", part]);
     }
     // Signed with the secret, and expired in 1970: {"sub":"a","exp":1}.
-    let past = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIiwiZXhwIjoxfQ.JI9AiUjmlEGJQo9RtZv2-H-3rI28UYxQGV9-D0Rqopk";
+    let past = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIiwiZXhwIjoxfQ.\
+                JI9AiUjmlEGJQo9RtZv2-H-3rI28UYxQGV9-D0Rqopk";
     let done = run(&["token", "check", past, "--secret", SECRET, "--json"]).expect(1);
     let told: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(told["claims"]["exp"], 1);

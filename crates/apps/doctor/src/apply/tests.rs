@@ -76,10 +76,3 @@ fn a_refusal_names_who_could() {
         );
     }
 }
-
-#[test]
-fn the_own_limit_is_never_lowered() {
-    let before = limits::nofile();
-    assert_eq!(raise_own_nofile(0), Effect::Done);
-    assert_eq!(limits::nofile(), before);
-}

@@ -61,7 +61,8 @@ fn nofile(context: &Context<'_>) -> Check {
     } else {
         fix.push(Fix::Command {
             line: format!(
-                "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later logins; not root, not services"
+                "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later \
+                 logins; not root, not services"
             ),
         });
     }

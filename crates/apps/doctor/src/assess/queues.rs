@@ -117,7 +117,8 @@ fn netdev_backlog(context: &Context<'_>) -> Check {
     let value = context.machine.netdev_backlog_max;
     let needed = packets(context);
     let mut why = String::from(
-        "a core that cannot take packets as fast as they come queues so many and drops the rest: connections stall \
+        "a core that cannot take packets as fast as they come queues so many and drops the rest: \
+         connections stall \
          until they are sent again. Column 2 of /proc/net/softnet_stat counts them",
     );
     if context.plan.role.ends() == 2 {
@@ -172,7 +173,8 @@ fn nic(context: &Context<'_>, link: &Link) -> Check {
     if one_core {
         fix.push(Fix::Command {
             line: format!(
-                "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % {cores})) > /proc/irq/$irq/smp_affinity_list; done   # stop irqbalance first"
+                "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % \
+                 {cores})) > /proc/irq/$irq/smp_affinity_list; done   # stop irqbalance first"
             ),
         });
     }

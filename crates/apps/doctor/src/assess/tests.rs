@@ -520,7 +520,9 @@ prop_compose! {
             tcp_rmem: triple,
             port_range: ports,
             ports_reserved: used_bytes,
-            conntrack: conntrack.map_or(Conntrack::Unknown, |(max, count)| Conntrack::Active { max, count }),
+            conntrack: conntrack.map_or(Conntrack::Unknown, |(max, count)| {
+            Conntrack::Active { max, count }
+        }),
             group: numbers[0].map(|limit_bytes| GroupMemory {
                 file: "memory.max", path: "/".into(), limit_bytes, used_bytes,
             }),

@@ -53,8 +53,10 @@ fn tcp_mem(context: &Context<'_>) -> Check {
     // More than half of the memory is not to be had: sockets and processes need the rest.
     let needed = wanted.min(half.unwrap_or(u64::MAX));
     let mut why = format!(
-        "pages of all TCP buffers of the machine. Idle connections have none; during a broadcast to readers who are \
-         slow, {} bytes wait at each end, which is this many pages for the goal{}. Beyond the last number \
+        "pages of all TCP buffers of the machine. Idle connections have none; during a broadcast \
+         to readers who are \
+         slow, {} bytes wait at each end, which is this many pages for the goal{}. Beyond the \
+         last number \
          connections stall without an error",
         plan.buffered_bytes.max(page),
         if needed < wanted {
@@ -74,10 +76,16 @@ fn tcp_mem(context: &Context<'_>) -> Check {
     {
         if total < max.saturating_mul(page) {
             status = Status::Warn;
-            why.push_str(". The last number exceeds the memory of the machine, so nothing brakes before it runs out");
+            why.push_str(
+                ". The last number exceeds the memory of the machine, so nothing brakes \
+                          before it runs out",
+            );
             fix.clear();
             fix.push(Fix::Advice {
-                text: String::from("lower the last number of net.ipv4.tcp_mem below half of memory; it counts pages, not bytes"),
+                text: String::from(
+                    "lower the last number of net.ipv4.tcp_mem below half of \
+                                    memory; it counts pages, not bytes",
+                ),
             });
         } else if low == max {
             status = Status::Warn;
@@ -177,7 +185,8 @@ fn orphans(context: &Context<'_>) -> Check {
         allows: value,
         status: value.map_or(Status::Unknown, |value| short(value < context.goal)),
         why: String::from(
-            "when all connections close at once, those beyond it are reset and lose what was unsent",
+            "when all connections close at once, those beyond it are reset and lose what was \
+             unsent",
         ),
         fix: vec![Fix::Sysctl {
             key: "net.ipv4.tcp_max_orphans",
@@ -212,10 +221,16 @@ fn ehash(context: &Context<'_>) -> Check {
              bucket cost a cache miss each"
         ),
         fix: vec![
-            Fix::Command { line: format!("kernel command line: thash_entries={needed}   # at the next boot") },
             Fix::Command {
                 line: format!(
-                    "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network namespaces made afterwards"
+                    "kernel command line: thash_entries={needed}   # at the \
+                                          next boot"
+                ),
+            },
+            Fix::Command {
+                line: format!(
+                    "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
+                     namespaces made afterwards"
                 ),
             },
         ],

@@ -29,12 +29,6 @@ const SYSCTL_D: &str = "etc/sysctl.d/60-throng.conf";
 const DROP_IN: &str = "etc/systemd/system/throng.service.d/60-throng.conf";
 
 #[test]
-fn exit_codes_are_told_apart() {
-    let codes = [Outcome::Good, Outcome::Short, Outcome::Unfixed].map(Outcome::exit_code);
-    assert_eq!(codes, [0, 1, 3]);
-}
-
-#[test]
 fn a_diagnosis_changes_nothing_and_asks_nothing() {
     let root = tree(&[STOCK]);
     let (outcome, text, asked) = go(&options(root.path(), 1_000_000), true);

@@ -38,15 +38,20 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
     let figures = match rounds {
         1 => String::from("Figures are those of one round."),
         _ => format!(
-            "Figures are medians of {rounds} rounds, peers in turn, with the smallest and the largest."
+            "Figures are medians of {rounds} rounds, peers in turn, with the smallest and the \
+             largest."
         ),
     };
     format!(
-        "All on loopback and in plaintext; one client process reads every frame and fails the measurement if \
-         one is missing; payload {payload_bytes} B; compression and access logs off, no pings. Memory is PSS \
-         of all of a server's processes, without the kernel's; per connection it is a slope. CPU is their \
+        "All on loopback and in plaintext; one client process reads every frame and fails the \
+         measurement if \
+         one is missing; payload {payload_bytes} B; compression and access logs off, no pings. \
+         Memory is PSS \
+         of all of a server's processes, without the kernel's; per connection it is a slope. CPU \
+         is their \
          user and system time; a sender on loopback \
-         pays for the receiver's TCP work too, so compare rows, not machines. {figures} The client runs on \
+         pays for the receiver's TCP work too, so compare rows, not machines. {figures} The \
+         client runs on \
          the same machine, so latency and the row with several shards are bounded by its cores."
     )
 }

@@ -115,7 +115,8 @@ mod tests {
             let mut now = 10_000_000_u64;
             for (out, back, held) in ways {
                 let agent = |at: u64| at.checked_add_signed(offset).unwrap();
-                clock.on_probe(now, agent(now + out), agent(now + out + held), now + out + held + back);
+                let (received, replied) = (now + out, now + out + held);
+                    clock.on_probe(now, agent(received), agent(replied), replied + back);
                 now += 1_000_000;
             }
             let estimate = clock.estimate().unwrap();

@@ -43,7 +43,8 @@ impl fmt::Display for ProtocolError {
             Self::WrongToken => f.write_str("it does not know the token"),
             Self::Version { theirs } => write!(
                 f,
-                "it speaks version {theirs} of the protocol, we speak {}; use the same version of throng on all machines",
+                "it speaks version {theirs} of the protocol, we speak {}; use the same version of \
+                 throng on all machines",
                 super::PROTOCOL
             ),
             Self::Refused(why) => write!(f, "it refused: {why}"),

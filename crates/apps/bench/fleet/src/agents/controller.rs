@@ -66,7 +66,7 @@ pub enum Event {
     Lost {
         /// Which agent.
         agent: usize,
-        /// Why.
+        /// What the agent or its connection said.
         reason: String,
     },
     /// Nobody is left who has something to report.

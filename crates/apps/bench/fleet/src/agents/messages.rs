@@ -69,7 +69,7 @@ pub enum ToController {
     },
     /// Not like this.
     Refused {
-        /// Why.
+        /// What the controller must change.
         reason: String,
     },
     /// The time.

@@ -13,7 +13,7 @@
 //! agent       → Ready                                         or Cannot
 //! controller  → Start (when, on the agent's own clock)        after all are ready
 //! agent       → Progress each interval
-//! controller  → Step, again and again, then SearchOver        where a rate is searched; ← StepDone each
+//! controller  → Step, again and again, then SearchOver   where a rate is searched; ← StepDone each
 //! controller  → DropAll, Stop
 //! agent       → Done
 //! ```

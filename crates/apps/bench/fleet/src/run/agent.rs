@@ -292,6 +292,6 @@ fn progress(snapshot: &Snapshot<'_>) -> Progress {
         delivery: snapshot.row_delivery.clone(),
         connect: snapshot.row_connect.clone(),
         lag: snapshot.row_lag.clone(),
-        sums: snapshot.tally.sums(),
+        sums: snapshot.tally.sums.clone(),
     }
 }

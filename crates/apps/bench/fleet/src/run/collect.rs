@@ -285,31 +285,31 @@ impl Collector {
         let measured_p99 = self.delivery.percentile_us(99.0);
         let verdict = self.health.verdict(measured_p99, &self.limits);
         let mut notes = std::mem::take(&mut self.notes);
-        let mut remarks: Vec<(&String, &u64)> = last.remarks.iter().collect();
+        let mut remarks: Vec<(&String, &u64)> = last.sums.remarks.iter().collect();
         remarks.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         notes.extend(
             remarks
                 .into_iter()
                 .map(|(what, count)| format!("{count} × {what}")),
         );
-        notes.extend(slow_readers_note(scenario, &last.slowly));
+        notes.extend(slow_readers_note(scenario, &last.sums.slowly));
         let notes = notes.iter().map(|note| self.redactor.text(note)).collect();
-        let expecting = last.expecting;
+        let expecting = last.sums.expecting;
         let totals = Totals {
             measured_ms: self.measured_ms,
             counters: last.counters.clone(),
             deliveries: last.deliveries,
             connections_with_data: (expecting > 0)
-                .then(|| (last.with_data.min(expecting), expecting)),
-            connections_with_loss: (expecting > 0).then_some(last.with_loss),
+                .then(|| (last.sums.with_data.min(expecting), expecting)),
+            connections_with_loss: (expecting > 0).then_some(last.sums.with_loss),
             delivery,
             connect: self.connect.summary(),
             lag: self.health.lag.summary(),
             delivery_curve: self.delivery.curve(),
             generator_bytes_per_connection: self.slope(|at| at.generator_bytes),
             generator_busiest: self.health.busiest,
-            reconnected_us: reached_us(scenario, last, &last.back),
-            back_us: reached_us(scenario, last, &last.caught_up),
+            reconnected_us: reached_us(scenario, last, &last.sums.back),
+            back_us: reached_us(scenario, last, &last.sums.caught_up),
         };
         let server = self.server_totals();
         let mut results = Results {
@@ -383,7 +383,8 @@ fn slow_readers_note(scenario: &Scenario, slowly: &DeliveryCounts) -> Option<Str
                 .to_owned(),
         ),
         Kind::SlowReaders { bytes_per_s, .. } => Some(format!(
-            "the slow readers, {bytes_per_s} bytes a second each, took {} messages and were refused {} between them; none of that is counted elsewhere",
+            "the slow readers, {bytes_per_s} bytes a second each, took {} messages and were \
+             refused {} between them; none of that is counted elsewhere",
             slowly.distinct, slowly.missing
         )),
         _ => None,
@@ -396,7 +397,7 @@ fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u6
     let Kind::ReconnectStorm { back_share, .. } = scenario.kind else {
         return None;
     };
-    let (dropped, count) = (last.dropped as f64, reached.count() as f64);
+    let (dropped, count) = (last.sums.dropped as f64, reached.count() as f64);
     if dropped == 0.0 || count < back_share * dropped {
         return None;
     }
@@ -404,58 +405,4 @@ fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u6
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use throng_bench_plan::{Dialect, Target, Transport};
-
-    #[test]
-    fn a_storm_is_over_when_the_asked_share_is_back() {
-        let target = Target::parse("ws://127.0.0.1:1/").unwrap();
-        let kind = Kind::ReconnectStorm {
-            at_us: 0,
-            share: 1.0,
-            backoff_us: (0, 0),
-            back_share: 0.9,
-        };
-        let scenario = Scenario::new(kind, vec![target], Transport::websocket(Dialect::Plain));
-        let mut last = Tally {
-            dropped: 10,
-            ..Tally::default()
-        };
-        for ms in 1..=8 {
-            last.back.record_us(ms * 1000);
-        }
-        assert_eq!(reached_us(&scenario, &last, &last.back), None);
-        last.back.record_us(9000);
-        let back = reached_us(&scenario, &last, &last.back).unwrap();
-        assert!((8900..=9000).contains(&back), "{back}");
-        last.back.record_us(500_000);
-        let back = reached_us(&scenario, &last, &last.back).unwrap();
-        assert!((8900..=9100).contains(&back), "{back}");
-    }
-
-    #[test]
-    fn rows_hold_what_happened_since_the_row_before() {
-        let target = Target::parse("a:1").unwrap();
-        let transport = Transport::websocket(Dialect::Plain);
-        let scenario = Scenario::new(Kind::Hold, vec![target], transport);
-        let mut collector = Collector::new(&scenario, &RunOptions::default(), None);
-        let interval = |published: u64, us: u64| {
-            let mut interval = Interval::default();
-            interval.tally.counters.published = published;
-            interval.tally.delivery.record_us(us);
-            interval.busy.push(0.5);
-            interval
-        };
-        collector.take(interval(5, 100));
-        collector.take(interval(7, 200));
-        let row = collector.row(1000, None, None);
-        assert_eq!((row.published, row.length_ms), (7, 1000));
-        assert_eq!(row.latency_us.unwrap()[4], 200);
-        collector.take(interval(10, 50));
-        let row = collector.row(1500, None, None);
-        assert_eq!((row.published, row.length_ms), (3, 500));
-        assert_eq!(row.latency_us.unwrap()[4], 50);
-        assert_eq!(collector.delivery.count(), 3);
-    }
-}
+mod tests;

@@ -282,7 +282,7 @@ impl Fleet<'_> {
             ..Tally::default()
         };
         for progress in self.latest.values() {
-            tally.add_sums(&progress.sums);
+            tally.sums.merge(&progress.sums);
         }
         self.collector.take_totals(tally);
     }

@@ -9,7 +9,7 @@ use throng_bench_plan::schedule::Stepper;
 use throng_bench_plan::{Scenario, Until};
 use throng_bench_report::{Results, StepResult};
 
-/// See the module's head.
+/// A search that goes on.
 pub(crate) struct Search<'a> {
     scenario: &'a Scenario,
     until: &'a Until,

@@ -41,7 +41,7 @@ const METRICS_LIMITS: Limits = Limits {
     body_bytes_max: 4 << 20,
 };
 
-/// See the module's head.
+/// What is known of the server, and what was read of it before.
 pub(crate) struct ServerWatch {
     pids: Vec<u32>,
     metrics: Option<Target>,
@@ -238,10 +238,14 @@ mod tests {
 
     #[test]
     fn listening_sockets_are_found_by_port() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-             \x20  0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n\
-             \x20  1: 0100007F:1F41 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1 0\n\
-             \x20  2: 0100007F:1F40 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 4713 1 0\n";
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when \
+                     retrnsmt   uid  timeout inode\n\
+             \x20  0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     \
+             0        0 4711 1 0\n\
+             \x20  1: 0100007F:1F41 00000000:0000 0A 00000000:00000000 00:00000000 00000000     \
+             0        0 4712 1 0\n\
+             \x20  2: 0100007F:1F40 0100007F:9999 01 00000000:00000000 00:00000000 00000000     \
+             0        0 4713 1 0\n";
         assert_eq!(listening(table, &HashSet::from([8000])), ["4711"]);
         assert!(listening(table, &HashSet::from([9000])).is_empty());
         assert!(listening("", &HashSet::from([8000])).is_empty());
@@ -249,7 +253,8 @@ mod tests {
 
     #[test]
     fn the_servers_own_count_is_read_from_its_metrics() {
-        let page = "# HELP throng_connections now\nthrong_connections{shard=\"0\"} 5\nthrong_connections{shard=\"1\"} 7\nthrong_connections_total 99\n";
+        let page = "# HELP throng_connections now\nthrong_connections{shard=\"0\"} 5\n\
+                    throng_connections{shard=\"1\"} 7\nthrong_connections_total 99\n";
         assert_eq!(connections_in(page), Some(12));
         assert_eq!(connections_in("connections 3\n"), Some(3));
         assert_eq!(connections_in("nothing 3\n"), None);

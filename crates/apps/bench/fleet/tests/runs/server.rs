@@ -140,10 +140,18 @@ fn serve(mut stream: TcpStream, hub: &Mutex<Hub>) -> std::io::Result<()> {
                 return stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
             }
             (_, "/wrong-accept") => {
-                return stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n");
+                return stream.write_all(
+                    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: \
+                                          websocket\r\nConnection: Upgrade\r\n\
+                                          Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\
+                                          \r\n",
+                );
             }
             (_, "/wrong-type") => {
-                return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n");
+                return stream.write_all(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
+                                          Transfer-Encoding: chunked\r\n\r\n",
+                );
             }
             (_, "/silent") => {
                 let mut rest = [0; 1024];
@@ -214,7 +222,10 @@ fn publish(hub: &Mutex<Hub>, request: &Request) {
 }
 
 fn event_stream(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std::io::Result<()> {
-    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    stream.write_all(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
+                       Transfer-Encoding: chunked\r\n\r\n",
+    )?;
     let mut reading = stream.try_clone()?;
     {
         let mut hub = hub.lock().unwrap();

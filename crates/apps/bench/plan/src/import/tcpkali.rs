@@ -112,24 +112,28 @@ impl CommandLine {
             "-e" | "--unescape-message-args" => self.unescape = true,
             "-1" | "--first-message" => {
                 let text = value()?;
-                self.first.push(message(text, self.unescape).map_err(named)?);
+                self.first
+                    .push(message(text, self.unescape).map_err(named)?);
             }
             "-m" | "--message" => {
                 let text = value()?;
-                self.messages.push(message(text, self.unescape).map_err(named)?);
+                self.messages
+                    .push(message(text, self.unescape).map_err(named)?);
             }
             "-r" | "--message-rate" => {
                 let text = value()?;
                 if text.starts_with('@') {
                     return Err(format!(
-                        "`{name} {text}`: a search for the rate is not supported here; `throng bench pub --until` does it"
+                        "`{name} {text}`: a search for the rate is not supported here; `throng \
+                         bench pub --until` does it"
                     ));
                 }
                 self.message_rate = Some(rate(text).map_err(named)?);
             }
             "--message-marker" => self.marker = true,
             "--source-ip" => {
-                let sources = crate::ports::parse_sources(value()?).map_err(|why| named(why.to_string()))?;
+                let sources =
+                    crate::ports::parse_sources(value()?).map_err(|why| named(why.to_string()))?;
                 self.sources.extend(sources);
             }
             "-H" | "--header" => self.header(value()?)?,
@@ -139,18 +143,27 @@ impl CommandLine {
                 self.statsd_port = Some(value()?.parse().map_err(|_| named("not a port".into()))?);
             }
             "--statsd-namespace" => self.statsd_namespace = Some(value()?.to_owned()),
-            "--statsd-latency-window" => self.statsd_window_us = Some(time(value()?).map_err(named)?),
+            "--statsd-latency-window" => {
+                self.statsd_window_us = Some(time(value()?).map_err(named)?)
+            }
             "--nagle" => {
                 if value()? != "off" {
-                    return Err("`--nagle=on` is not supported: connections send without delay".into());
+                    return Err(
+                        "`--nagle=on` is not supported: connections send without delay".into(),
+                    );
                 }
             }
             "--no-source-bind" => self.notes.push(
-                "--no-source-bind: the kernel chooses address and port unless source addresses are given".into(),
+                "--no-source-bind: the kernel chooses address and port unless source addresses \
+                 are given"
+                    .into(),
             ),
             "-w" | "--workers" => {
                 value()?;
-                self.notes.push(format!("`{name}` is left out: there is one thread for each processor"));
+                self.notes.push(format!(
+                    "`{name}` is left out: there is one thread for each \
+                                         processor"
+                ));
             }
             "-v" | "--verbose" => {
                 value()?;
@@ -159,7 +172,8 @@ impl CommandLine {
                 if name.ends_with("percentiles") {
                     value()?;
                 }
-                self.notes.push(format!("`{name}` is left out: the report has it anyway"));
+                self.notes
+                    .push(format!("`{name}` is left out: the report has it anyway"));
             }
             _ => return Err(refusal(name)),
         }
@@ -240,7 +254,9 @@ impl CommandLine {
         };
         let Some(per_s) = self.message_rate else {
             return Err(
-                "`-m` without `-r` sends as fast as it can, which measures the generator; give `-r`".into(),
+                "`-m` without `-r` sends as fast as it can, which measures the generator; give \
+                 `-r`"
+                    .into(),
             );
         };
         Ok(Some(Say {
@@ -270,7 +286,9 @@ impl CommandLine {
         let expect_http = self.first.first().is_some_and(|text| is_http_request(text));
         if expect_http {
             self.notes.push(
-                "the first message is an HTTP request: its answer must be 2xx to count as connected".into(),
+                "the first message is an HTTP request: its answer must be 2xx to count as \
+                 connected"
+                    .into(),
             );
         }
         Ok(Transport::Raw {
@@ -376,7 +394,8 @@ fn expression(body: &str) -> Result<String, String> {
         }
     }
     Err(format!(
-        "the expression `\\{{{body}}}` of tcpkali is not supported; supported are connection.uid, connection.uid%N and message.marker"
+        "the expression `\\{{{body}}}` of tcpkali is not supported; supported are connection.uid, \
+         connection.uid%N and message.marker"
     ))
 }
 

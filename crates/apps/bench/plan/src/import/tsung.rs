@@ -108,7 +108,8 @@ impl File {
                     return Err(unsupported(address));
                 }
                 self.notes.push(format!(
-                    "line {}: source addresses belong to the load machine; give yours with --source",
+                    "line {}: source addresses belong to the load machine; give yours with \
+                     --source",
                     address.line
                 ));
             }
@@ -322,7 +323,8 @@ impl File {
         let machines = self.machines.max(1);
         let per_machine = users.div_ceil(machines);
         self.notes.push(format!(
-            "written for {machines} machines with {} Erlang virtual machines: {users} users in {:.0} s, {per_machine} on each machine",
+            "written for {machines} machines with {} Erlang virtual machines: {users} users in \
+             {:.0} s, {per_machine} on each machine",
             self.virtual_machines.max(1),
             ramp_us as f64 / 1e6,
         ));
@@ -333,7 +335,9 @@ impl File {
             let tuples = ports * self.servers.len().max(1) as u64;
             if per_machine > tuples {
                 self.notes.push(format!(
-                    "with one source address a machine has {tuples} ports: that test could not pass {} connections, whatever the server does; here ports are planned for each source address and target",
+                    "with one source address a machine has {tuples} ports: that test could not \
+                     pass {} connections, whatever the server does; here ports are planned for \
+                     each source address and target",
                     tuples * machines
                 ));
             }

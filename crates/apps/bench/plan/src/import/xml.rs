@@ -219,7 +219,11 @@ mod tests {
 
     #[test]
     fn elements_know_their_line_and_content() {
-        let root = parse("<?xml version=\"1.0\"?>\n<!DOCTYPE a SYSTEM \"a.dtd\" []>\n<a x='1 &amp; 2'>\n <b/>\n <c>t &lt;&#65; <![CDATA[<z>]]></c>\n</a>\n").unwrap();
+        let root = parse(
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE a SYSTEM \"a.dtd\" []>\n<a x='1 \
+                          &amp; 2'>\n <b/>\n <c>t &lt;&#65; <![CDATA[<z>]]></c>\n</a>\n",
+        )
+        .unwrap();
         assert_eq!((root.name.as_str(), root.line), ("a", 3));
         assert_eq!(root.attribute("x"), Some("1 & 2"));
         assert_eq!(

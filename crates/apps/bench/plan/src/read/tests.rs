@@ -73,7 +73,9 @@ fn the_least_scenario_has_defaults() {
 #[test]
 fn phases_bring_the_clients() {
     let scenario = read_toml(
-        "targets = 'ws://h:1/'\n[connect]\narrivals = 'poisson'\n[[connect.phase]]\nduration = '10s'\nrate = 0\nramp_to = '100/s'\n[[connect.phase]]\nduration = '1m'\nrate = '10/s'\nclients_max = 50",
+        "targets = 'ws://h:1/'\n[connect]\narrivals = 'poisson'\n[[connect.phase]]\nduration = \
+         '10s'\nrate = 0\nramp_to = '100/s'\n[[connect.phase]]\nduration = '1m'\nrate = '10/s'\n\
+         clients_max = 50",
     )
     .unwrap();
     assert_eq!(scenario.clients, 550);
@@ -89,7 +91,8 @@ fn check_refused(text: &str, expected: &[(usize, &str)]) {
         assert!(
             problems
                 .iter()
-                .any(|problem| problem.line.unwrap_or(0) == *line && problem.message.contains(part)),
+                .filter(|problem| problem.line.unwrap_or(0) == *line)
+                .any(|problem| problem.message.contains(part)),
             "line {line}, {part:?} not in {problems:#?}"
         );
     }
@@ -127,7 +130,8 @@ fn wrong_values_are_refused_with_their_line() {
     check_refused("targets = [", &[(1, "")]);
     check_refused("", &[(1, "`targets` is missing")]);
     check_refused(
-        "targets = ['ws://h:1/', 'x']\nduration = 10\nwarm_up = true\nscenario = 'fanout'\nchecks = ['p99<5']\nsources = 'x'",
+        "targets = ['ws://h:1/', 'x']\nduration = 10\nwarm_up = true\nscenario = 'fanout'\nchecks \
+         = ['p99<5']\nsources = 'x'",
         &[
             (1, "the port is missing"),
             (2, "`duration`: `10` has no unit"),

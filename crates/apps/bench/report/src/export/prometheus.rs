@@ -9,7 +9,7 @@ use throng_bench_measure::{Counters, DeliveryCounts, Latency};
 pub struct Live<'a> {
     /// Connections and publications.
     pub counters: &'a Counters,
-    /// Deliveries.
+    /// What came, and what did not, so far.
     pub deliveries: &'a DeliveryCounts,
     /// Latencies of deliveries so far.
     pub delivery: &'a Latency,

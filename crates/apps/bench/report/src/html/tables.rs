@@ -26,7 +26,8 @@ pub(super) fn write_funnel(results: &Results, out: &mut String) -> fmt::Result {
         let share = count as f64 / counters.attempted.max(1) as f64 * 100.0;
         writeln!(
             out,
-            "<tr><td>{name}<span class=\"bar\" style=\"width:{:.2}%\"></span></td><td class=\"n\">{}</td></tr>",
+            "<tr><td>{name}<span class=\"bar\" style=\"width:{:.2}%\"></span></td><td \
+             class=\"n\">{}</td></tr>",
             share.min(100.0),
             grouped(count)
         )?;
@@ -168,7 +169,11 @@ pub(super) fn write_steps(results: &Results, out: &mut String) -> fmt::Result {
     if results.steps.is_empty() {
         return Ok(());
     }
-    out.push_str("<div class=\"panel\"><h3>Search for the highest rate</h3><table><tr><th>rate</th><th class=\"n\">p50</th><th class=\"n\">p99</th><th class=\"n\">promise</th></tr>\n");
+    out.push_str(
+        "<div class=\"panel\"><h3>Search for the highest \
+                  rate</h3><table><tr><th>rate</th><th class=\"n\">p50</th><th \
+                  class=\"n\">p99</th><th class=\"n\">promise</th></tr>\n",
+    );
     for step in &results.steps {
         let at = |p| {
             let us = step
@@ -184,7 +189,8 @@ pub(super) fn write_steps(results: &Results, out: &mut String) -> fmt::Result {
         };
         writeln!(
             out,
-            "<tr><td>{}/s</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n {class}\">{word}</td></tr>",
+            "<tr><td>{}/s</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n \
+             {class}\">{word}</td></tr>",
             grouped(step.per_s.round() as u64),
             Escaped(at(50.0)),
             Escaped(at(99.0)),
@@ -198,7 +204,10 @@ pub(super) fn write_agents(results: &Results, out: &mut String) -> fmt::Result {
     if results.agents.is_empty() {
         return Ok(());
     }
-    out.push_str("<div class=\"panel\"><h3>Load machines</h3><table><tr><th>name</th><th class=\"n\">alive</th><th class=\"n\">clock offset</th></tr>\n");
+    out.push_str(
+        "<div class=\"panel\"><h3>Load machines</h3><table><tr><th>name</th><th \
+                  class=\"n\">alive</th><th class=\"n\">clock offset</th></tr>\n",
+    );
     for agent in &results.agents {
         let lost = if agent.lost {
             " <span class=\"worse\">lost</span>"
@@ -207,7 +216,8 @@ pub(super) fn write_agents(results: &Results, out: &mut String) -> fmt::Result {
         };
         writeln!(
             out,
-            "<tr><td>{}{lost}</td><td class=\"n\">{}</td><td class=\"n\">{:+.3} ± {:.3} ms</td></tr>",
+            "<tr><td>{}{lost}</td><td class=\"n\">{}</td><td class=\"n\">{:+.3} ± {:.3} \
+             ms</td></tr>",
             Escaped(&agent.name),
             grouped(agent.alive),
             agent.offset_us as f64 / 1000.0,
@@ -251,7 +261,8 @@ pub(super) fn write_environment(results: &Results, out: &mut String) -> fmt::Res
     )?;
     writeln!(
         out,
-        "<footer>throng {} · results schema {} · latencies from intended times, in histograms that are merged and never averaged</footer>",
+        "<footer>throng {} · results schema {} · latencies from intended times, in histograms \
+         that are merged and never averaged</footer>",
         Escaped(&manifest.version),
         results.schema
     )

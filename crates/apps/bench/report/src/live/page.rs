@@ -54,7 +54,7 @@ impl Shared {
     }
 }
 
-/// See the module's head.
+/// The live page while it is served; when it is dropped, viewers hear that the run has ended.
 pub struct Page {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -214,7 +214,8 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
 
 fn whole(stream: &mut TcpStream, status: &str, media: &str, body: &str) -> std::io::Result<()> {
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {}\r\nCache-Control: \
+         no-store\r\nConnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes())?;
@@ -223,7 +224,8 @@ fn whole(stream: &mut TcpStream, status: &str, media: &str, body: &str) -> std::
 
 fn events(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
     stream.write_all(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
+          Connection: close\r\n\r\n",
     )?;
     let mut seen = 0;
     loop {

@@ -25,7 +25,7 @@ use throng_types::units::{format_bytes, format_us};
 /// Rows that the charts show.
 const ROWS_MAX: usize = 120;
 
-/// See the module's head.
+/// The screen while it is open.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     rows: VecDeque<Sample>,

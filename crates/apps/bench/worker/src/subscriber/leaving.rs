@@ -83,7 +83,7 @@ impl Core<'_> {
         fx: &mut Effects<'_>,
     ) {
         self.tally.counters.closed_by_plan += 1;
-        self.tally.dropped += 1;
+        self.tally.sums.dropped += 1;
         subscriber.stage = Stage::Gone;
         let now_us = self.clock.now_us();
         let mut left = self.take_left(subscriber);
@@ -125,7 +125,7 @@ impl Core<'_> {
         }
         if matches!(script.scenario.kind, Kind::Echo) && subscriber.said == 1 {
             subscriber.tracks.expect(channel, publisher, 1);
-            self.tally.expecting += 1;
+            self.tally.sums.expecting += 1;
         }
         self.name_channel(subscriber.n);
         let mut text = std::mem::take(&mut self.scratch);

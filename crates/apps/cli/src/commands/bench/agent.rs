@@ -17,7 +17,12 @@ use crate::failure::{Failure, Result};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen
-    #[arg(long, value_name = "ADDR", env = "THRONG_AGENT_LISTEN", default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT)))]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "THRONG_AGENT_LISTEN",
+        default_value_t = SocketAddr::from(([127, 0, 0, 1], AGENT_PORT))
+    )]
     listen: SocketAddr,
     /// What the other side must know too
     #[arg(long, env = "THRONG_AGENT_TOKEN", hide_env_values = true)]

@@ -44,13 +44,31 @@ pub(super) enum Form {
 #[derive(Debug, clap::Args)]
 pub(super) struct PublishArgs {
     /// How the server takes them
-    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Plain, help_heading = "Publishing")]
+    #[arg(
+        long = "as",
+        value_enum,
+        value_name = "FORM",
+        default_value_t = Form::Plain,
+        help_heading = "Publishing"
+    )]
     form: Form,
     /// Publications a second, all publishers together, whatever the answers do: 1000/s
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate_per_s, default_value = "100/s", help_heading = "Publishing")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = units::parse_rate_per_s,
+        default_value = "100/s",
+        help_heading = "Publishing"
+    )]
     publish_rate: f64,
     /// Bytes of a message: 512, 4k
-    #[arg(long, value_name = "BYTES", value_parser = units::parse_size_bytes, default_value = "128", help_heading = "Publishing")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = units::parse_size_bytes,
+        default_value = "128",
+        help_heading = "Publishing"
+    )]
     size: u64,
     /// Kept connections that publish
     #[arg(
@@ -79,13 +97,31 @@ pub(super) struct PublishArgs {
     #[arg(long, value_name = "CHECK", help_heading = "Search")]
     until: Option<Check>,
     /// How the rate grows from step to step: x2 or +500/s
-    #[arg(long, value_name = "STEP", value_parser = growth, default_value = "x2", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "STEP",
+        value_parser = growth,
+        default_value = "x2",
+        help_heading = "Search"
+    )]
     step: Growth,
     /// How long each step is measured
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "10s", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = units::parse_duration_us,
+        default_value = "10s",
+        help_heading = "Search"
+    )]
     step_duration: u64,
     /// No rate above this
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate_per_s, default_value = "10M/s", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = units::parse_rate_per_s,
+        default_value = "10M/s",
+        help_heading = "Search"
+    )]
     rate_max: f64,
 }
 
@@ -146,8 +182,12 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
         None if websocket => Speak::Websocket,
         None if url.starts_with("http") => Speak::Sse,
         None => {
-            return Err(Failure::usage(format!("`{url}` does not say what is spoken"))
-                .advise("write ws:// or http://, or add --speak websocket|centrifugo|appwrite|sse|stream"));
+            return Err(
+                Failure::usage(format!("`{url}` does not say what is spoken")).advise(
+                    "write ws:// or http://, or add --speak \
+                         websocket|centrifugo|appwrite|sse|stream",
+                ),
+            );
         }
     };
     let dialect = match speak {

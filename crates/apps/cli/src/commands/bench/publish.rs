@@ -13,8 +13,9 @@ use crate::failure::{Failure, Result};
 /// --until needs it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  throng bench pub --url http://127.0.0.1:8001 --channels 'group-{n%1000}' --count 1000 --publish-rate 5000/s \\
-      --subscribe 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k --until 'p99<50ms'")]
+  throng bench pub --url http://127.0.0.1:8001 --channels 'group-{n%1000}' --count 1000 \\
+    --publish-rate 5000/s \\
+    --subscribe 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k --until 'p99<50ms'")]
 pub(crate) struct Args {
     /// Where publications go
     #[arg(long, value_name = "URL", value_parser = Target::parse)]
@@ -26,7 +27,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "1")]
     count: u64,
     /// How long to publish
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "10s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = units::parse_duration_us,
+        default_value = "10s"
+    )]
     duration: u64,
     /// How long to publish before figures count
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "0s")]
@@ -41,10 +47,22 @@ pub(crate) struct Args {
     #[arg(long, value_enum, help_heading = "Receiving")]
     speak: Option<Speak>,
     /// How many there are
-    #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "100", help_heading = "Receiving")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = units::parse_count,
+        default_value = "100",
+        help_heading = "Receiving"
+    )]
     clients: u64,
     /// How many are opened in a second
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate_per_s, default_value = "1000/s", help_heading = "Receiving")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = units::parse_rate_per_s,
+        default_value = "1000/s",
+        help_heading = "Receiving"
+    )]
     rate: f64,
     #[command(flatten)]
     publishing: PublishArgs,

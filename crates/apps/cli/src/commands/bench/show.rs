@@ -13,7 +13,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// See the module's head.
+/// The views that were asked for.
 #[derive(Default)]
 pub(super) struct Show {
     lines: Option<Lines>,

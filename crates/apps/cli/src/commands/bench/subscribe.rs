@@ -14,7 +14,8 @@ use crate::failure::{Failure, Result};
 /// every missing message is known.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  throng bench sub --url 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k --rate 1000/s \\
+  throng bench sub --url 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k \\
+    --rate 1000/s \\
       --channels 'group-{n%1000}' --publish http://127.0.0.1:8001 --publish-rate 500/s")]
 pub(crate) struct Args {
     /// Where connections go; the path is a template. Several share the connections
@@ -24,14 +25,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "100")]
     clients: u64,
     /// How many are opened in a second
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate_per_s, default_value = "100/s")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        value_parser = units::parse_rate_per_s,
+        default_value = "100/s"
+    )]
     rate: f64,
     /// Which channel each connection subscribes to, a template; several make several subscriptions
     /// each
     #[arg(long, value_name = "TEMPLATE")]
     channels: Vec<String>,
     /// How long all connections are kept
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "10s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = units::parse_duration_us,
+        default_value = "10s"
+    )]
     duration: u64,
     /// How long to wait, once all stand, before figures count
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "0s")]
@@ -58,7 +69,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us)]
     ping_interval: Option<u64>,
     /// How long a connection may take to become usable
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us, default_value = "10s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = units::parse_duration_us,
+        default_value = "10s"
+    )]
     timeout: u64,
     /// How long each connection lives; by default to the end
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration_us)]

@@ -88,10 +88,12 @@ impl Follower {
         if resuming && self.subscription.last_event_id().is_empty() {
             console::note(match self.subscription.transport() {
                 Transport::WebSocket => {
-                    "connected again; what was published in between is missed, since this WebSocket does not resume"
+                    "connected again; what was published in between is missed, since this \
+                     WebSocket does not resume"
                 }
                 _ => {
-                    "connected again; what was published in between is missed, since the channels keep no history"
+                    "connected again; what was published in between is missed, since the channels \
+                     keep no history"
                 }
             });
         }
@@ -289,7 +291,8 @@ fn tell(notice: &Notice) {
         Notice::Subscribed {
             recovered: Some(false),
         } => console::note(
-            "connected again; publications were missed, since the history does not reach back so far",
+            "connected again; publications were missed, since the history does not reach back so \
+             far",
         ),
         Notice::Dropped(count) => console::note(&format!(
             "too slow: the server dropped {count} publications on the way here"

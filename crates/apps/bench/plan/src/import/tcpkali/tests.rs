@@ -150,7 +150,10 @@ fn what_is_not_supported_is_refused_by_name() {
 
 proptest! {
     #[test]
-    fn no_message_panics_and_every_result_compiles(text in r"[\\{}a-znrx0-9.% ]{0,30}", unescape: bool) {
+    fn no_message_panics_and_every_result_compiles(
+        text in r"[\\{}a-znrx0-9.% ]{0,30}",
+        unescape: bool,
+    ) {
         if let Ok(template) = message(&text, unescape) {
             Template::compile(&template, Place::Publish).unwrap();
         }

@@ -83,13 +83,15 @@ impl Session {
                 }
                 if self.lifetime_us > 0 {
                     return Err(websocket.problem(
-                        "a single message in the middle of a session is not supported; a first message or one that repeats in a <for> is",
+                        "a single message in the middle of a session is not supported; a first \
+                         message or one that repeats in a <for> is",
                     ));
                 }
                 let (text, binary) = message_of(websocket)?;
                 if binary {
                     return Err(websocket.problem(
-                        "a first message as a binary frame (the default of Tsung) is not supported; write frame=\"text\"",
+                        "a first message as a binary frame (the default of Tsung) is not \
+                         supported; write frame=\"text\"",
                     ));
                 }
                 self.first_frames.push(text);
@@ -159,7 +161,8 @@ impl Session {
                     let again = message.is_some() || self.say.is_some();
                     if websocket.attribute("type") != Some("message") || again {
                         return Err(websocket.problem(
-                            "within a <for>, one message that repeats is supported, and no other request",
+                            "within a <for>, one message that repeats is supported, and no other \
+                             request",
                         ));
                     }
                     message = Some(message_of(websocket)?);

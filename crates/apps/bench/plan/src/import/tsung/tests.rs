@@ -59,7 +59,10 @@ fn it_runs_scaled_bounded_and_against_another_target() {
 /// A file with these parts; the session's first line is line 5.
 fn file(load: &str, options: &str, session: &str) -> String {
     format!(
-        "<tsung>\n<servers><server host='h' port='80' type='tcp'/></servers>\n<load><arrivalphase phase='1' duration='10' unit='second'>{load}</arrivalphase></load>\n<options>{options}</options>\n<sessions><session name='s' probability='100' type='ts_websocket'>{session}</session></sessions>\n</tsung>"
+        "<tsung>\n<servers><server host='h' port='80' type='tcp'/></servers>\n<load><arrivalphase \
+         phase='1' duration='10' unit='second'>{load}</arrivalphase></load>\n\
+         <options>{options}</options>\n<sessions><session name='s' probability='100' \
+         type='ts_websocket'>{session}</session></sessions>\n</tsung>"
     )
 }
 
@@ -76,7 +79,10 @@ fn check_refused(text: &str, line: usize, part: &str) {
 #[test]
 fn messages_are_understood_where_they_are_simple() {
     let session = format!(
-        "{CONNECT}<request><websocket type='message' frame='text'>{{\"sub\":1}}</websocket></request><for var='i' from='1' to='10' incr='3'><request><websocket type='message' ack='no_ack'>hi {{n}}</websocket></request><thinktime value='2.5'/></for>"
+        "{CONNECT}<request><websocket type='message' \
+         frame='text'>{{\"sub\":1}}</websocket></request><for var='i' from='1' to='10' \
+         incr='3'><request><websocket type='message' ack='no_ack'>hi \
+         {{n}}</websocket></request><thinktime value='2.5'/></for>"
     );
     let scenario = read_tsung(&file(USERS, "", &session), &TsungOptions::default())
         .unwrap()
