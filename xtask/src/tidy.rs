@@ -25,7 +25,7 @@ use ratchet::{Count, Ratchet};
 /// Runs every check; `true` if nothing was found.
 pub(crate) fn check() -> Result<bool> {
     let tree = Tree::read()?;
-    let mut findings = edges::check(&tree.packages);
+    let mut findings = edges::check(&tree);
     findings.extend(manifests::check(&tree));
     findings.extend(purity::check(&tree));
     let ratchet = Ratchet::read(&tree)?;

@@ -1,12 +1,41 @@
 //! Forbidden edges: what a manifest names against the plan of the house.
 
 use crate::finding::Finding;
-use crate::plan::{self, EXEMPT, FENCES, FOR_TESTS};
-use crate::tree::{Dependency, Package};
+use crate::plan::{self, AWAITED, EXEMPT, FENCES, FOR_TESTS, HOUSE};
+use crate::tree::{Dependency, Package, Tree};
 
-/// Checks every line of every manifest.
-pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
-    packages.iter().flat_map(of_package).collect()
+/// Checks every line of every manifest, and that the plan and the folders are the same.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = tree.packages.iter().flat_map(of_package).collect();
+    let rooms: Vec<&str> = tree.packages.iter().map(Package::room).collect();
+    findings.extend(empty_rows(&rooms).map(|row| {
+        let message = format!("the row {row:?} has no crate: remove it, or its place in AWAITED");
+        Finding::new("xtask/src/plan.rs", message)
+    }));
+    let manifests = tree
+        .files
+        .iter()
+        .filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
+    let strays = manifests.filter(|folder| {
+        let inside = folder.starts_with("crates/") || folder.starts_with("tests/");
+        inside
+            && !tree
+                .packages
+                .iter()
+                .any(|package| package.folder == *folder)
+    });
+    findings.extend(strays.map(|folder| Finding::new(folder, "is no member of the workspace")));
+    findings
+}
+
+/// Rows that no crate has, and awaited ones that some crate has.
+fn empty_rows<'a>(rooms: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
+    HOUSE.iter().map(|row| row.name).filter(|name| {
+        let is_used = rooms
+            .iter()
+            .any(|room| plan::row(room).is_some_and(|row| row.name == *name));
+        is_used == AWAITED.contains(name)
+    })
 }
 
 fn of_package(package: &Package) -> Vec<Finding> {
@@ -69,14 +98,14 @@ mod tests {
     /// tests".
     fn edge(from: &str, to: &str) -> Vec<Finding> {
         let name = to.trim_start_matches('#');
-        check(&[Package {
+        of_package(&Package {
             folder: from.to_owned(),
             dependencies: vec![Dependency {
                 name: name.to_owned(),
                 folder: name.contains('/').then(|| name.to_owned()),
                 for_tests: to.starts_with('#'),
             }],
-        }])
+        })
     }
 
     #[track_caller]
@@ -127,6 +156,15 @@ mod tests {
         allowed("crates/runtime/engine", &["mio"]);
         forbidden("crates/apps/server", &["tokio", "mio", "hyper-util"]);
         forbidden("crates/core/broker", &["#tokio", "#rand", "rand_core"]);
+    }
+
+    #[test]
+    fn a_row_without_a_room_is_found() {
+        let all: Vec<&str> = HOUSE.iter().map(|row| row.name).collect();
+        let awaited: Vec<_> = empty_rows(&all).collect();
+        assert_eq!(awaited, AWAITED, "they are there");
+        let none: Vec<_> = empty_rows(&[]).collect();
+        assert_eq!(none.len(), HOUSE.len() - AWAITED.len());
     }
 
     #[test]
