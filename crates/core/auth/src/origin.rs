@@ -15,7 +15,8 @@ pub struct Origins {
 /// A pattern that is not an origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an origin such as https://example.com, https://*.example.com, http://localhost:* or *"
+    "`{0}` is not an origin such as https://example.com, https://*.example.com, \
+     http://localhost:* or *"
 )]
 pub struct OriginError(Box<str>);
 

@@ -109,8 +109,10 @@ impl Checks<'_> {
                 self.problem(
                     "listen.client",
                     format!(
-                        "listen.client: other machines can reach {address}, but clients need no key: \
-                         set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
+                        "listen.client: other machines can reach {address}, but clients need no \
+                         key: \
+                         set auth.hmac_secret or a public key (auth.rsa_public_key, \
+                         auth.ecdsa_public_key, \
                          auth.eddsa_public_key), auth.anonymous = false to serve GRIP alone, \
                          or auth.insecure = true to do without"
                     ),
@@ -127,7 +129,8 @@ impl Checks<'_> {
                 self.problem(
                     "listen.api",
                     format!(
-                        "listen.api: other machines can reach {address}, but the server API needs no key: \
+                        "listen.api: other machines can reach {address}, but the server API \
+                         needs no key: \
                          set auth.api_keys, or auth.insecure = true to do without"
                     ),
                 );
@@ -174,7 +177,8 @@ impl Checks<'_> {
             self.problem(
                 "websocket.pong_timeout",
                 format!(
-                    "websocket.pong_timeout: {:?} has to be shorter than websocket.ping_interval, which is {:?}",
+                    "websocket.pong_timeout: {:?} has to be shorter than \
+                     websocket.ping_interval, which is {:?}",
                     duration_text(timeout),
                     duration_text(interval),
                 ),
@@ -186,7 +190,8 @@ impl Checks<'_> {
             self.problem(
                 "limits.message_bytes_max",
                 format!(
-                    "limits.message_bytes_max: a message of {:?} would not fit into any connection's queue; \
+                    "limits.message_bytes_max: a message of {:?} would not fit into any \
+                     connection's queue; \
                      raise engine.out_buffer_bytes_max, which is {:?}",
                     size_text(message),
                     size_text(queue),
@@ -195,7 +200,8 @@ impl Checks<'_> {
         }
         if self.config.limits.publish_bytes_max > queue {
             self.warnings.push(format!(
-                "limits.publish_bytes_max is {:?}, but a connection's queue holds {:?}: larger publications \
+                "limits.publish_bytes_max is {:?}, but a connection's queue holds {:?}: larger \
+                 publications \
                  close every subscriber; raise engine.out_buffer_bytes_max",
                 size_text(self.config.limits.publish_bytes_max),
                 size_text(queue),
@@ -214,7 +220,8 @@ impl Checks<'_> {
                 self.problem(&path, format!("{path} has no name: add name = \"…\""));
             } else if !name.is_empty() && !is_namespace_name(name) {
                 let message = format!(
-                    "{at}: expected 1 to {NAMESPACE_BYTES_MAX} ASCII letters, digits, \"-\", \"_\" or \".\", found {name:?}"
+                    "{at}: expected 1 to {NAMESPACE_BYTES_MAX} ASCII letters, digits, \"-\", \
+                     \"_\" or \".\", found {name:?}"
                 );
                 self.problem(&at, message);
             } else if !name.is_empty() && !seen.insert(name) {
@@ -270,7 +277,9 @@ impl Checks<'_> {
         };
         if appwrite.projects.is_empty() && !self.failed_under("appwrite.") {
             self.warnings.push(
-                "[appwrite] has no [[appwrite.project]]: name the projects whose clients may connect".to_owned(),
+                "[appwrite] has no [[appwrite.project]]: name the projects whose clients may \
+                 connect"
+                    .to_owned(),
             );
         }
         let mut seen = BTreeSet::new();
@@ -295,7 +304,8 @@ impl Checks<'_> {
         for (option, address) in self.config.addresses() {
             if option.starts_with("grip.") && !is_loopback(&address) {
                 self.warnings.push(format!(
-                    "{option}: everyone who reaches {address} may use it, since GRIP has no keys for it; \
+                    "{option}: everyone who reaches {address} may use it, since GRIP has no keys \
+                     for it; \
                      keep it inside your network"
                 ));
             }

@@ -237,7 +237,9 @@ pub struct Namespace {
     pub options: ChannelOptions,
 }
 
-const NAMESPACE_DOC: &str = "The options of channels whose names begin with the namespace and a colon: `chat:42` is in `chat`. Repeat the section for each namespace; a channel in an unknown namespace is refused.";
+const NAMESPACE_DOC: &str = "The options of channels whose names begin with the namespace and a \
+                             colon: `chat:42` is in `chat`. Repeat the section for each \
+                             namespace; a channel in an unknown namespace is refused.";
 const NAME_DOC: &str =
     "What stands before the first colon: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.";
 const NAME_RULE: Rule = Rule::ANY.example("\"chat\"");

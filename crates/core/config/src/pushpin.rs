@@ -223,7 +223,8 @@ impl Layer<'_> {
             conf.subscriptions_max,
         );
         if conf.update_on_first_subscription == Some(false) {
-            let reason = "streams with a prev-id and a next link always ask after a first subscription, others never";
+            let reason = "streams with a prev-id and a next link always ask after a first \
+                          subscription, others never";
             self.without_effect("handler.update_on_first_subscription", reason);
         }
         match conf.prometheus_port.as_deref() {

@@ -100,9 +100,11 @@ pub fn options() -> Vec<OptionSpec> {
 #[must_use]
 pub fn init_text() -> String {
     let mut out = String::from(
-        "# Configuration of Throng. Lines that begin with \"#\" and no space are options with their\n\
+        "# Configuration of Throng. Lines that begin with \"#\" and no space are options with \
+         their\n\
          # defaults, or with an example where there is no default: remove the \"#\" to set one.\n\
-         # Variables override this file (THRONG_LISTEN_API for api in [listen]), and flags override both.\n\
+         # Variables override this file (THRONG_LISTEN_API for api in [listen]), and flags \
+         override both.\n\
          # `throng config check` checks this file; `throng config show` says what holds and why.\n",
     );
     for (shape, section) in sections() {
@@ -152,16 +154,21 @@ fn comment(out: &mut String, text: &str) {
 pub fn reference_text() -> String {
     let mut out = String::from(
         "# Configuration\n\n\
-         Throng starts without any configuration. Values come from four places, and the later wins: the\n\
+         Throng starts without any configuration. Values come from four places, and the later \
+         wins: the\n\
          defaults, the file (`throng serve --config throng.toml`), the environment, the flags.\n\
          `throng config init` writes a commented file, `throng config check` checks one,\n\
          and `throng config show` prints every value with where it came from.\n\n\
-         Durations are numbers with a unit (`250ms`, `1.5s`, `5m`, `1h`, `1d`, or several: `1m30s`),\n\
+         Durations are numbers with a unit (`250ms`, `1.5s`, `5m`, `1h`, `1d`, or several: \
+         `1m30s`),\n\
          sizes are bytes or numbers with `KiB`, `MiB` or `GiB` (`k`, `M` and `G` mean the same).\n\
-         Lists are TOML lists in the file, and texts with commas in variables and flags. A variable that is empty counts as not set.\n\
+         Lists are TOML lists in the file, and texts with commas in variables and flags. A \
+         variable that is empty counts as not set.\n\
          Options in double brackets can be set in the file alone.\n\n\
-         *Open mode* holds while no keys are set, `auth.anonymous` is not `false` and all addresses are on\n\
-         loopback: everyone on the machine may do everything. `auth.insecure = true` extends the same to\n\
+         *Open mode* holds while no keys are set, `auth.anonymous` is not `false` and all \
+         addresses are on\n\
+         loopback: everyone on the machine may do everything. `auth.insecure = true` extends the \
+         same to\n\
          addresses that other machines reach.\n\n\
          This page is generated from the table of options.\n",
     );

@@ -88,7 +88,8 @@ metrics! {
             RefusedOrigin(reason = "origin"),
             RefusedDraining(reason = "draining"),
         }
-        "connections_closed_total" "Connections that ended, by why: client means that the peer closed or vanished." {
+        "connections_closed_total" "Connections that ended, by why: client means that the peer \
+                                    closed or vanished." {
             ClosedClient(reason = "client"),
             ClosedNormal(reason = "connection_closed"),
             ClosedShutdown(reason = "shutdown"),
@@ -119,13 +120,15 @@ metrics! {
             PublicationsAppwrite(source = "appwrite"),
         }
         "deliveries_total" "Publications put on the queues of subscribers." { Deliveries }
-        "delivery_bytes_total" "Bytes of those deliveries, as they go over the wire." { DeliveryBytes }
+        "delivery_bytes_total" "Bytes of those deliveries, as they go over the \
+                                wire." { DeliveryBytes }
         "dropped_total" "Deliveries that a full queue shed, by the channel's slow_consumer rule." {
             DroppedOldest(policy = "drop-oldest"),
             DroppedLatestOnly(policy = "latest-only"),
             DroppedClose(policy = "close"),
         }
-        "slow_consumers_total" "Connections whose queue was full, each time that one became so." { SlowConsumers }
+        "slow_consumers_total" "Connections whose queue was full, each time that one became \
+                                so." { SlowConsumers }
         "recovered_total" "Attempts to get missed publications, by how they ended." {
             RecoveredComplete(result = "complete"),
             RecoveredFailed(result = "failed"),
@@ -195,9 +198,13 @@ metrics! {
             AppwriteEventsTooLong(reason = "too_long"),
         }
         "appwrite_matches_total" "Receivers found for events from Appwrite." { AppwriteMatches }
-        "appwrite_feed_waits_total" "Times that the feed waited for a shard before it read on." { AppwriteFeedWaits }
-        "appwrite_feed_reconnects_total" "Times that the connection to Appwrite's Redis was made again; events in between are lost." { AppwriteFeedReconnects }
-        "appwrite_feed_down_seconds_total" "Seconds without a connection to Appwrite's Redis." { AppwriteFeedDownSeconds }
+        "appwrite_feed_waits_total" "Times that the feed waited for a shard before it read \
+                                     on." { AppwriteFeedWaits }
+        "appwrite_feed_reconnects_total" "Times that the connection to Appwrite's Redis was made \
+                                        again; events in between are \
+                                        lost." { AppwriteFeedReconnects }
+        "appwrite_feed_down_seconds_total" "Seconds without a connection to Appwrite's \
+                                        Redis." { AppwriteFeedDownSeconds }
         "appwrite_lookups_total" "Questions to Appwrite about who a client is, by their answer." {
             AppwriteLookupsUser(answer = "user"),
             AppwriteLookupsNobody(answer = "nobody"),
@@ -205,11 +212,15 @@ metrics! {
             AppwriteLookupsCached(answer = "cached"),
             AppwriteLookupsRefused(answer = "refused"),
         }
-        "grip_client_requests_total" "Requests of clients that a GRIP route caught." { GripClientRequests }
-        "grip_connection_minutes_total" "Minutes that GRIP's clients were connected, all together." { GripConnectionMinutes }
-        "grip_deliveries_total" "Deliveries to GRIP's clients; they are among the others." { GripDeliveries }
+        "grip_client_requests_total" "Requests of clients that a GRIP route \
+                                      caught." { GripClientRequests }
+        "grip_connection_minutes_total" "Minutes that GRIP's clients were connected, all \
+                                        together." { GripConnectionMinutes }
+        "grip_deliveries_total" "Deliveries to GRIP's clients; they are among the \
+                                 others." { GripDeliveries }
         "grip_requests_total" "Requests to GRIP backends." { GripRequests }
-        "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or not all of it." { GripOriginFailures }
+        "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or not all \
+                                      of it." { GripOriginFailures }
         "grip_faults_total" "What a GRIP backend or publisher asked for and did not get, by why." {
             GripInstructFaults(reason = "instruct"),
             GripFilterFaults(reason = "filter"),
@@ -217,7 +228,8 @@ metrics! {
             GripItemFaults(reason = "item"),
             GripDuplicates(reason = "duplicate"),
         }
-        "bad_requests_total" "HTTP requests and WebSocket frames that broke their protocol." { BadRequests }
+        "bad_requests_total" "HTTP requests and WebSocket frames that broke their \
+                              protocol." { BadRequests }
         "bytes_in_total" "Bytes read from client connections." { BytesIn }
         "bytes_out_total" "Bytes that the kernel took for client connections." { BytesOut }
         "messages_in_total" "Messages read from clients." { MessagesIn }
@@ -236,12 +248,15 @@ metrics! {
             ConnectionsStream(transport = "stream"),
             ConnectionsHttp(transport = "http"),
         }
-        "appwrite_connections" "Open connections to Appwrite Realtime; they are among the WebSockets." { AppwriteConnections }
+        "appwrite_connections" "Open connections to Appwrite Realtime; they are among the \
+                                WebSockets." { AppwriteConnections }
         "appwrite_feed_up" "Whether there is a connection to Appwrite's Redis." { AppwriteFeedUp }
-        "grip_connections" "Clients that wait for a GRIP backend or are held by one." { GripConnections }
+        "grip_connections" "Clients that wait for a GRIP backend or are held by \
+                            one." { GripConnections }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }
         "channels" "Channels that have a subscriber or a history." { Channels }
-        "history_publications" "Publications kept for clients that come back." { HistoryPublications }
+        "history_publications" "Publications kept for clients that come \
+                                back." { HistoryPublications }
         "history_bytes" "Bytes of memory that they take." { HistoryBytes }
         "accept_paused" "Shards that have stopped accepting connections." { AcceptPaused }
         "shards" "Shards, each a thread." { Shards }

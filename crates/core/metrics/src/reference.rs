@@ -10,8 +10,10 @@ use crate::{Counter, Gauge, Histogram, Label};
 pub fn reference_text() -> String {
     let mut out = String::from(
         "# Metrics\n\n\
-         `GET /metrics` on the API listener answers in Prometheus's text format, `GET /stats` with the same\n\
-         numbers as JSON. Counters count since the start; gauges say how things are now. All are sums over the\n\
+         `GET /metrics` on the API listener answers in Prometheus's text format, `GET /stats` \
+         with the same\n\
+         numbers as JSON. Counters count since the start; gauges say how things are now. All are \
+         sums over the\n\
          shards. Every series is always there, also while it is zero.\n\n\
          This page is generated from the table of metrics.\n",
     );
@@ -43,7 +45,8 @@ pub fn reference_text() -> String {
     );
     out.push_str(
         "\n## Under Pushpin's names\n\n\
-         With `[grip]`, the same listener shows these too, behind `grip.prometheus_prefix`; with `grip.prometheus`\n\
+         With `[grip]`, the same listener shows these too, behind `grip.prometheus_prefix`; with \
+         `grip.prometheus`\n\
          a port of their own does, and this one does not. The first five are Pushpin's.\n\n\
          | name | label | meaning |\n|---|---|---|\n",
     );
@@ -93,7 +96,8 @@ mod tests {
         for name in names.chain(Histogram::ALL.iter().map(|h| h.name())) {
             assert_eq!(text.matches(&format!("| `{name}` |")).count(), 1, "{name}");
         }
-        let recovered = "| `throng_recovered_total` | `result`: complete, failed | Attempts to get missed publications, by how they ended. |\n";
+        let recovered = "| `throng_recovered_total` | `result`: complete, failed | Attempts to \
+                         get missed publications, by how they ended. |\n";
         assert!(text.contains(recovered), "{text}");
         for line in text.lines().filter(|line| line.starts_with('|')) {
             assert_eq!(line.matches('|').count(), 4, "{line}");

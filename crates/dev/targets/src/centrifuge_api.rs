@@ -17,7 +17,8 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x04{\"channel\":\"a\",\"limit\":-1,\"since\":{\"offset\":5,\"epoch\":\"e\"},\"reverse\":true}",
     b"\x03{\"user\":\"u\",\"client\":\"c\",\"whitelist\":[\"w\"],\"disconnect\":{\"code\":4000,\"reason\":\"r\"}}",
     b"\x00{\"commands\":[{\"publish\":{\"channel\":\"a\",\"data\":1}},{\"info\":{}},{\"x\":{}}],\"parallel\":true}",
-    b"\x05{\"id\":1,\"method\":\"publish\",\"params\":{\"channel\":\"a\",\"data\":{}}}\n{\"method\":\"CHANNELS\",\"params\":{\"pattern\":\"a*[b-d]{x,y}\"}}",
+    b"\x05{\"id\":1,\"method\":\"publish\",\"params\":{\"channel\":\"a\",\"data\":{}}}\n\
+      {\"method\":\"CHANNELS\",\"params\":{\"pattern\":\"a*[b-d]{x,y}\"}}",
 ];
 
 /// See the module's head.

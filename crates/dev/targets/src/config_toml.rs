@@ -9,11 +9,17 @@ use crate::pieces::{pairs, texts};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"[listen]\napi = \"127.0.0.1:9001\"\n[auth]\nhmac_secret = \"s\\u00e9cret, and long enough\"\nanonymous = true\n\x00THRONG_LISTEN_CLIENT=0.0.0.0:80\nTHRONG_LOG_LEVEL=debug\n",
-    b"[channel]\nhistory_size = 10\nhistory_ttl = \"5m\"\n[[namespace]]\nname = \"a\"\nhistory_size = 1_000\n[limits]\nmessage_bytes_max = \"64KiB\"\nhead_timeout = \"15s\"\n",
-    b"[grip]\nsig_key = \"base64:AAEC\"\n[[grip.route]]\npath = \"/a\"\norigin = \"http://127.0.0.1:80\"\nover_http = true\n[drain]\n",
-    b"[appwrite]\nredis = \"redis://127.0.0.1/0\"\n[[appwrite.project]]\nid = \"p\"\nplatforms = [\"localhost\", \"*.a.b\"]\n\x00THRONG_AUTH_API_KEYS=a,b\nTHRONG_NOTHING=1",
-    b"listen.api = 5\n[nothing]\nx = { y = [1, 2.5, 1979-05-27], z = '''a''' }\n[engine]\nshards = \"x\"\n",
+    b"[listen]\napi = \"127.0.0.1:9001\"\n[auth]\nhmac_secret = \"s\\u00e9cret, and long \
+      enough\"\nanonymous = true\n\x00THRONG_LISTEN_CLIENT=0.0.0.0:80\nTHRONG_LOG_LEVEL=debug\n",
+    b"[channel]\nhistory_size = 10\nhistory_ttl = \"5m\"\n[[namespace]]\nname = \
+      \"a\"\nhistory_size = 1_000\n[limits]\nmessage_bytes_max = \"64KiB\"\nhead_timeout = \
+      \"15s\"\n",
+    b"[grip]\nsig_key = \"base64:AAEC\"\n[[grip.route]]\npath = \"/a\"\norigin = \
+      \"http://127.0.0.1:80\"\nover_http = true\n[drain]\n",
+    b"[appwrite]\nredis = \"redis://127.0.0.1/0\"\n[[appwrite.project]]\nid = \"p\"\nplatforms = \
+      [\"localhost\", \"*.a.b\"]\n\x00THRONG_AUTH_API_KEYS=a,b\nTHRONG_NOTHING=1",
+    b"listen.api = 5\n[nothing]\nx = { y = [1, 2.5, 1979-05-27], z = '''a''' }\n[engine]\nshards \
+      = \"x\"\n",
 ];
 
 /// See the module's head.

@@ -14,11 +14,21 @@ use throng_types::Millis;
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nSec-WebSocket-Extensions: grip\r\nKeep-Alive-Interval: 30\r\nSet-Meta-User: u\r\n\r\nOPEN\r\nTEXT 4\r\nm:hi\r\n\0mhello\0bworld\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nContent-Bytes-Accepted: 3\r\n\r\n\0t\x40\0cbye\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nCLOSE\r\n",
-    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\0f\0m1\0p\0u\0m2\0t\xff\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nTEXT 1\r\nx\r\nDISCONNECT\r\n\0l",
-    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nSec-WebSocket-Extensions: grip; message-prefix=\"\"\r\n\r\nOPEN\r\nTEXT 11\r\nc:{\"type\":\"detach\"}\r\n\0m3\0x\0c",
+    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
+      Sec-WebSocket-Extensions: grip\r\nKeep-Alive-Interval: 30\r\nSet-Meta-User: \
+      u\r\n\r\nOPEN\r\nTEXT 4\r\nm:hi\r\n\0mhello\0bworld\0rHTTP/1.1 200 OK\r\nContent-Type: \
+      application/websocket-events\r\nContent-Bytes-Accepted: 3\r\n\r\n\0t\x40\0cbye\0rHTTP/1.1 \
+      200 OK\r\nContent-Type: application/websocket-events\r\n\r\nCLOSE\r\n",
+    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\
+      \0f\0m1\0p\0u\0m2\0t\xff\0rHTTP/1.1 200 OK\r\nContent-Type: \
+      application/websocket-events\r\n\r\nTEXT 1\r\nx\r\nDISCONNECT\r\n\0l",
+    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
+      Sec-WebSocket-Extensions: grip; message-prefix=\"\"\r\n\r\nOPEN\r\nTEXT \
+      11\r\nc:{\"type\":\"detach\"}\r\n\0m3\0x\0c",
     b"rHTTP/1.1 403 No\r\nA: b\r\n\r\nno\0m1",
-    b"u\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nKeep-Alive-Interval: 20\r\n\r\n\0t\x7f\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\0l\0s",
+    b"u\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nKeep-Alive-Interval: \
+      20\r\n\r\n\0t\x7f\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\n\
+      OPEN\r\n\0l\0s",
 ];
 
 const LIMITS: ConversationLimits = ConversationLimits {

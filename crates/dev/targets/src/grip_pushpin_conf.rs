@@ -6,9 +6,14 @@ use throng_grip::pushpin_conf::PushpinConf;
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"[global]\nport_offset=10\n[runner]\nservices=a,b\nhttp_port=7999\nhttps_ports=127.0.0.1:443\n# no\n[proxy]\nroutesfile=\"routes\"\ndebug=true\nx_forwarded_for=truncate:1,append\nsig_key=changeme\n",
-    b"[handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_sub_specs=tcp://127.0.0.1:5562\npush_in_http_addr=127.0.0.1\npush_in_http_port=5561\npush_in_http_max_body_size=1000000\nmessage_wait=5000\nid_cache_ttl=60\nconnection_subscription_max=20\n",
-    b"[proxy]\r\naccept_pushpin_route=1\r\ncdn_loop=a\r\n; c\r\nunknown=1\r\n[what\r\nno equals\r\n[stats]\r\nx=y\r\n",
+    b"[global]\nport_offset=10\n[runner]\nservices=a,b\nhttp_port=7999\n\
+      https_ports=127.0.0.1:443\n# no\n[proxy]\nroutesfile=\"routes\"\ndebug=true\n\
+      x_forwarded_for=truncate:1,append\nsig_key=changeme\n",
+    b"[handler]\npush_in_spec=tcp://127.0.0.1:5560\npush_in_sub_specs=tcp://127.0.0.1:5562\n\
+      push_in_http_addr=127.0.0.1\npush_in_http_port=5561\npush_in_http_max_body_size=1000000\n\
+      message_wait=5000\nid_cache_ttl=60\nconnection_subscription_max=20\n",
+    b"[proxy]\r\naccept_pushpin_route=1\r\ncdn_loop=a\r\n; c\r\nunknown=1\r\n[what\r\nno \
+      equals\r\n[stats]\r\nx=y\r\n",
 ];
 
 /// See the module's head.

@@ -5,9 +5,12 @@ use throng_grip::routes::{Domain, Protocol, Route, Routes, parse_route_line, par
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"* localhost:80\n# comment\nexample.com,path_beg=/a,proto=ws,ssl=no [::1]:443,ssl,over_http,sub=x test\n",
-    b"a.b,id=r,prefix=p-,debug,aco,header=A:b,sig_iss=i,sig_key=\"a b\",as_host=h,path_rem=2,log_level=1 h:1,host=o,insecure,trusted\r\n,id=x c:9\n",
-    b"*,replace_beg=/v2,path_beg=/v1,no_grip,orig_headers h:65535,one_event,client_cert=a,client_key=b\n\"quoted,name\" h:1\n*,jsonp_mode=x h:1\nh zhttp/x\nh\n",
+    b"* localhost:80\n# comment\nexample.com,path_beg=/a,proto=ws,ssl=no \
+      [::1]:443,ssl,over_http,sub=x test\n",
+    b"a.b,id=r,prefix=p-,debug,aco,header=A:b,sig_iss=i,sig_key=\"a \
+      b\",as_host=h,path_rem=2,log_level=1 h:1,host=o,insecure,trusted\r\n,id=x c:9\n",
+    b"*,replace_beg=/v2,path_beg=/v1,no_grip,orig_headers h:65535,one_event,client_cert=a,\
+      client_key=b\n\"quoted,name\" h:1\n*,jsonp_mode=x h:1\nh zhttp/x\nh\n",
 ];
 
 /// See the module's head.

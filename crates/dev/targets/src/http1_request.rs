@@ -10,9 +10,12 @@ use throng_http1::{
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"\x00\x03\x09\x01\x20GET /a?b=c%20d&e HTTP/1.1\r\nHost: a\r\nX: y \r\nConnection: close\r\n\r\nrest",
-    b"\xfe\x05\x05\x05\x05POST http://h:80/p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello",
-    b"\x50\x01\x02\x03\x04PUT /x HTTP/1.0\r\nTransfer-Encoding: chunked\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+    b"\x00\x03\x09\x01\x20GET /a?b=c%20d&e HTTP/1.1\r\nHost: a\r\nX: y \r\nConnection: \
+      close\r\n\r\nrest",
+    b"\xfe\x05\x05\x05\x05POST http://h:80/p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: \
+      100-continue\r\n\r\nhello",
+    b"\x50\x01\x02\x03\x04PUT /x HTTP/1.0\r\nTransfer-Encoding: chunked\r\nUpgrade: \
+      websocket\r\nConnection: upgrade\r\n\r\n",
 ];
 
 type Parsed<'b> = Result<Option<(Request<'b>, usize)>, BadRequest>;

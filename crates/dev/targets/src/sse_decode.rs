@@ -7,7 +7,8 @@ use throng_sse::{BadStream, Decoder, DecoderLimits, Event, encode_event};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"\x00\x03\x01\x07\x02\xef\xbb\xbf: hi\nid: 7\nevent: add\ndata: one\ndata:two\nretry: 1500\n\ndata\r\n\r\n",
+    b"\x00\x03\x01\x07\x02\xef\xbb\xbf: hi\nid: 7\nevent: add\ndata: one\ndata:two\nretry: \
+      1500\n\ndata\r\n\r\n",
     b"\x9f\x01\x02\x03\x04id: 1\rdata: x\r\rid\ndata: {\"a\":1}\n\n",
 ];
 

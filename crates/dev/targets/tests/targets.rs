@@ -61,11 +61,13 @@ fn fuzz_has_every_target() {
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("fuzz/Cargo.toml");
     for Target { name, .. } in ALL {
         let entry = format!(
-            "[[bin]]\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\ntest = false\ndoc = false\nbench = false\n"
+            "[[bin]]\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\ntest = false\ndoc = \
+             false\nbench = false\n"
         );
         assert!(manifest.contains(&entry), "fuzz/Cargo.toml lacks\n{entry}");
         let line = format!(
-            "//! See `crates/dev/targets/src/{name}.rs`.\n#![no_main]\nlibfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::{name}(input));\n"
+            "//! See `crates/dev/targets/src/{name}.rs`.\n#![no_main]\n\
+             libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::{name}(input));\n"
         );
         let file = fuzz.join(format!("fuzz_targets/{name}.rs"));
         let text = fs::read_to_string(&file).unwrap_or_default();

@@ -213,7 +213,8 @@ impl Directory {
                 Ok(found) => found,
                 Err(error) => {
                     self.meter.count(Counter::AppwriteLookupsFailed);
-                    tracing::warn!(%error, project = &*lookup.project, "Appwrite does not say who a client is");
+                    tracing::warn!(%error, project = &*lookup.project, "Appwrite does not say \
+                                        who a client is");
                     return Found::Failed;
                 }
             };

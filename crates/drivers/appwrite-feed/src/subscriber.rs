@@ -31,7 +31,8 @@ pub enum RedisUrlError {
     Malformed(String),
     /// TLS is not built in.
     #[error(
-        "rediss:// is not supported: connect over a private network or through a TLS tunnel, with redis://"
+        "rediss:// is not supported: connect over a private network or through a TLS tunnel, \
+         with redis://"
     )]
     Tls,
 }
@@ -113,9 +114,11 @@ impl Subscriber {
                 pause = PAUSES.0;
                 down_since = Instant::now();
                 down_counted_s = 0;
-                tracing::warn!(%error, "the connection to Appwrite's Redis is lost: events are missed until it is back");
+                tracing::warn!(%error, "the connection to Appwrite's Redis is lost: events are \
+                                        missed until it is back");
             } else {
-                tracing::warn!(%error, retry_ms = pause.as_millis() as u64, "no connection to Appwrite's Redis");
+                tracing::warn!(%error, retry_ms = pause.as_millis() as u64, "no connection to \
+                                        Appwrite's Redis");
             }
             self.wait(pause);
             pause = (pause * 2).min(PAUSES.1);

@@ -42,7 +42,8 @@ pub enum Fault {
     TooManyMessages,
     /// The page's host is none of the project's platforms.
     #[error(
-        "Invalid Origin. Register your new client ({host}) as a new {platform} platform on your project console dashboard"
+        "Invalid Origin. Register your new client ({host}) as a new {platform} platform on your \
+         project console dashboard"
     )]
     Origin {
         /// The host of the `Origin` header.
@@ -52,7 +53,8 @@ pub enum Fault {
     },
     /// The page's scheme is not one that Appwrite knows.
     #[error(
-        "Invalid Scheme. The scheme used ({scheme}) in the Origin ({origin}) is not supported. If you are using a custom scheme, please change it to `appwrite-callback-<PROJECT_ID>`"
+        "Invalid Scheme. The scheme used ({scheme}) in the Origin ({origin}) is not supported. \
+         If you are using a custom scheme, please change it to `appwrite-callback-<PROJECT_ID>`"
     )]
     OriginScheme {
         /// The scheme of the `Origin` header.

@@ -192,23 +192,29 @@ mod tests {
         for (origin, text) in [
             (
                 "https://example.com",
-                "Invalid Origin. Register your new client (example.com) as a new Web platform on your project console dashboard",
+                "Invalid Origin. Register your new client (example.com) as a new Web platform on \
+                 your project console dashboard",
             ),
             (
                 "https://evil-localhost",
-                "Invalid Origin. Register your new client (evil-localhost) as a new Web platform on your project console dashboard",
+                "Invalid Origin. Register your new client (evil-localhost) as a new Web platform \
+                 on your project console dashboard",
             ),
             (
                 "https://localhost.evil.com",
-                "Invalid Origin. Register your new client (localhost.evil.com) as a new Web platform on your project console dashboard",
+                "Invalid Origin. Register your new client (localhost.evil.com) as a new Web \
+                 platform on your project console dashboard",
             ),
             (
                 "https://user@evil.com",
-                "Invalid Origin. Register your new client (evil.com) as a new Web platform on your project console dashboard",
+                "Invalid Origin. Register your new client (evil.com) as a new Web platform on \
+                 your project console dashboard",
             ),
             (
                 "myapp://x",
-                "Invalid Scheme. The scheme used (myapp) in the Origin (myapp://x) is not supported. If you are using a custom scheme, please change it to `appwrite-callback-<PROJECT_ID>`",
+                "Invalid Scheme. The scheme used (myapp) in the Origin (myapp://x) is not \
+                 supported. If you are using a custom scheme, please change it to \
+                 `appwrite-callback-<PROJECT_ID>`",
             ),
             ("null", "Invalid Origin."),
         ] {

@@ -185,7 +185,8 @@ const TWO: &str = "6553f100000000000001";
 const SDKS: [Sdk; 5] = [
     Sdk {
         version: "9.0.2, 13.0.2, 18.2.0, and 21.5.0 through Client",
-        query: "project=bench&channels%5B%5D=files&channels%5B%5D=account&channels%5B%5D=databases.D.collections.C.documents",
+        query: "project=bench&channels%5B%5D=files&channels%5B%5D=account&\
+                channels%5B%5D=databases.D.collections.C.documents",
         connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":["6553f100000000000000"],"user":null}}"#,
         sends: &[AUTHENTICATION],
         files: ONE,
@@ -194,7 +195,8 @@ const SDKS: [Sdk; 5] = [
     },
     Sdk {
         version: "21.5.0 through Realtime",
-        query: "project=bench&channels[]=files&channels[]=account&channels[]=databases.D.collections.C.documents",
+        query: "project=bench&channels[]=files&channels[]=account&\
+                channels[]=databases.D.collections.C.documents",
         connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":["6553f100000000000000"],"user":null}}"#,
         sends: &[AUTHENTICATION],
         files: ONE,
@@ -203,7 +205,11 @@ const SDKS: [Sdk; 5] = [
     },
     Sdk {
         version: "24.2.0 through Realtime",
-        query: "project=bench&channels[]=files&channels[]=account&channels[]=databases.D.collections.C.documents&files[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&account[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&databases.D.collections.C.documents[2][]=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C%22values%22%3A%5B%22open%22%5D%7D",
+        query: "project=bench&channels[]=files&channels[]=account&\
+                channels[]=databases.D.collections.C.documents&\
+                files[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+                account[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+                databases.D.collections.C.documents[2][]=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C%22values%22%3A%5B%22open%22%5D%7D",
         connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":{"1":"6553f100000000000000","2":"6553f100000000000001"},"user":null}}"#,
         sends: &[AUTHENTICATION],
         files: ONE,
@@ -212,7 +218,11 @@ const SDKS: [Sdk; 5] = [
     },
     Sdk {
         version: "24.2.0 through Client",
-        query: "project=bench&channels[]=files&channels[]=account&channels[]=databases.D.collections.C.documents&files[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&account[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&databases.D.collections.C.documents[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D",
+        query: "project=bench&channels[]=files&channels[]=account&\
+                channels[]=databases.D.collections.C.documents&\
+                files[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+                account[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+                databases.D.collections.C.documents[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D",
         connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":["6553f100000000000000","6553f100000000000001"],"user":null}}"#,
         sends: &[AUTHENTICATION],
         files: ONE,

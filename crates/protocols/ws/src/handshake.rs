@@ -85,7 +85,8 @@ impl Refusal {
                 "This is a WebSocket endpoint: the request needs the header \"Upgrade: websocket\"."
             }
             Self::ConnectionMissing => {
-                "The header \"Connection: Upgrade\" is missing; a proxy on the way may have removed it."
+                "The header \"Connection: Upgrade\" is missing; a proxy on the way may have \
+                 removed it."
             }
             Self::Version => "The header \"Sec-WebSocket-Version\" has to be 13.",
             Self::KeyMissing => "The header \"Sec-WebSocket-Key\" is missing.",

@@ -97,7 +97,8 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
         let (status, body) = answer(&head, &mut state.lock().unwrap());
         let body = body.to_string();
         let answer = format!(
-            "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: \
+             {}\r\n\r\n{body}",
             body.len()
         );
         if (&mut &*stream).write_all(answer.as_bytes()).is_err() {

@@ -29,7 +29,8 @@ impl Stage {
         let (redis, accounts) = (RedisServer::start(), AccountApi::start());
         let config = format!(
             "{before}\n[appwrite]\nredis = {:?}\napi = {:?}\n{more}\n\
-             [[appwrite.project]]\nid = {PROJECT:?}\nplatforms = [\"localhost\", \"*.example.com\"]\n",
+             [[appwrite.project]]\nid = {PROJECT:?}\nplatforms = [\"localhost\", \
+             \"*.example.com\"]\n",
             redis.url(),
             accounts.url()
         );

@@ -142,7 +142,14 @@ fn an_event_source_hears_what_it_missed_on_several_channels() {
 #[test]
 fn pages_of_strangers_are_refused() {
     let allowed = page();
-    let server = Setup::new(&format!("[auth]\nallowed_origins = [\"http://{allowed}\"]\nanonymous = true\n[channel]\nanonymous_subscribe = true\n")).api_key("k").start();
+    let server = Setup::new(&format!(
+        "[auth]\nallowed_origins = \
+                                      [\"http://{allowed}\"]\nanonymous = \
+                                      true\n[channel]\nanonymous_subscribe = \
+                                      true\n"
+    ))
+    .api_key("k")
+    .start();
     let url = format!("http://{}/sse?channel=news", server.clients());
     let browser = Browser::start();
     browser.open(&format!("http://{}/", page()));

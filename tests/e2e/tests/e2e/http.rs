@@ -147,7 +147,10 @@ fn one_connection_serves_many_requests() {
     wire.send("2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n");
     assert_eq!(wire.response("POST").status, 200);
     // A client that asks first is told to go on.
-    wire.send("POST /pub?channel=x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    wire.send(
+        "POST /pub?channel=x HTTP/1.1\r\nHost: a\r\nExpect: \
+               100-continue\r\nContent-Length: 2\r\n\r\n",
+    );
     assert_eq!(wire.head().status, 100);
     wire.send("ab");
     assert_eq!(wire.response("POST").status, 200);

@@ -92,7 +92,8 @@ fn the_live_page_draws_what_happens() {
     // Even the longest figures have room, and nothing sticks out of the page.
     let width = "const most = document.querySelector('.tile b'), before = most.textContent;
          most.textContent = '1,000,000 of 1,000,000';
-         const fits = [...document.querySelectorAll('html, .tile')].every((box) => box.scrollWidth <= box.clientWidth);
+         const fits = [...document.querySelectorAll('html, .tile')].every((box) => \
+         box.scrollWidth <= box.clientWidth);
          most.textContent = before;
          return fits";
     assert_eq!(browser.run(width), true, "something sticks out");

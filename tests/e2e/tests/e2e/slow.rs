@@ -15,7 +15,8 @@ fn start(policy: &str) -> Server {
     let config = format!(
         "[engine]\nout_buffer_bytes_max = \"256KiB\"\n[channel]\nslow_consumer = \"{policy}\"\n\
          [stream]\nkeepalive_interval = \"0s\"\n[websocket]\nping_interval = \"0s\"\n\
-         [[namespace]]\nname = \"kept\"\nhistory_size = 10000\nhistory_ttl = \"5m\"\nrecovery = true\n"
+         [[namespace]]\nname = \"kept\"\nhistory_size = 10000\nhistory_ttl = \"5m\"\nrecovery = \
+         true\n"
     );
     Setup::new(&config).shards(2).start()
 }

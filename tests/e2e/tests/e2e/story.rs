@@ -113,7 +113,8 @@ fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
 /// same.
 #[test]
 fn an_overflowed_history_is_told_and_live_delivery_goes_on() {
-    let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \"5m\"\nrecovery = true\n";
+    let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \
+                  \"5m\"\nrecovery = true\n";
     let server = Setup::new(config).shards(2).start();
     for (name, start) in sdks() {
         let channel = format!("small:{name}");

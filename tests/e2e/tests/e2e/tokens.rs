@@ -10,7 +10,8 @@ fn guarded() -> Setup {
         "[auth]\nhmac_secret = \"{SECRET}\"\n[websocket]\nping_interval = \"0s\"\n\
          [[namespace]]\nname = \"open\"\npublish = true\n\
          [[namespace]]\nname = \"private\"\nsubscribe_token = true\n\
-         [[namespace]]\nname = \"kept\"\nhistory_size = 100\nhistory_ttl = \"5m\"\nrecovery = true\n"
+         [[namespace]]\nname = \"kept\"\nhistory_size = 100\nhistory_ttl = \"5m\"\nrecovery = \
+         true\n"
     );
     Setup::new(&config).shards(2).api_key("key")
 }

@@ -12,12 +12,16 @@ const HEAD: &str = "\
 
 # GRIP, beside Pushpin
 
-Throng speaks GRIP as Pushpin 1.41 does. What that means is kept as recorded dialogues in `tests/grip/dialogues`: every byte
-to the client, the origin and the publisher, played by one program against Debian's `pushpin` (1.36) and against Throng. The test
+Throng speaks GRIP as Pushpin 1.41 does. What that means is kept as recorded dialogues in \
+`tests/grip/dialogues`: every byte
+to the client, the origin and the publisher, played by one program against Debian's `pushpin` \
+(1.36) and against Throng. The test
 fails if either does something else than what is recorded there.
 
-Both have the same routes. Pushpin runs as its package configures it, but without a limit of messages a second. Not compared are the
-order of header fields, `Date`, random numbers, ports, and where a body is cut into chunks. The order of items is kept within a channel;
+Both have the same routes. Pushpin runs as its package configures it, but without a limit of \
+messages a second. Not compared are the
+order of header fields, `Date`, random numbers, ports, and where a body is cut into chunks. The \
+order of items is kept within a channel;
 items of different channels that come in one request may leave in another order.
 
 ";
@@ -62,7 +66,10 @@ fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
     for (kind, meaning) in KINDS {
         writeln!(out, "- `{}`: {meaning}", kind.trim_end()).expect("text");
     }
-    out.push_str("\nWherever it can be, and not counted as a difference below:\n\n| Pushpin | Throng | reason |\n|---|---|---|\n");
+    out.push_str(
+        "\nWherever it can be, and not counted as a difference below:\n\n| Pushpin | \
+                  Throng | reason |\n|---|---|---|\n",
+    );
     for standing in &everywhere.standing {
         let lines = |lines: &[String]| match lines.is_empty() {
             true => "nothing".to_owned(),

@@ -48,7 +48,8 @@ pub(crate) fn throng(routes: &str) -> Site<(Server, TempDir)> {
     fs::write(&file, routes).expect("a file in it");
     let config = format!(
         "[grip]\nhttp_publish = \"127.0.0.1:0\"\nzmq_pull = \"tcp://127.0.0.1:0\"\n\
-         zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\nsig_key = \"{KEY}\"\n\
+         zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\nsig_key = \
+         \"{KEY}\"\n\
          routes_file = \"{}\"\n",
         file.display()
     );
@@ -211,7 +212,8 @@ fn deliver(addresses: &Addresses, origin: &TcpListener) -> bool {
     };
     backend.set_nonblocking(false).expect("a mode");
     let _ = backend.write_all(
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nGrip-Hold: stream\r\nGrip-Channel: warm\r\n\r\nup",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nGrip-Hold: stream\r\nGrip-Channel: \
+          warm\r\n\r\nup",
     );
     if !read_through(&mut client, b"up") {
         return false;

@@ -48,7 +48,8 @@ fn check_signature(kind: &[&str], algorithm: &str) {
     let server = |option: &str, file: &str| {
         let path = folder.path().join(file);
         let config = format!(
-            "[grip]\n{option} = \"file:{}\"\n[[grip.route]]\npath = \"/\"\norigin = \"http://{}\"\n",
+            "[grip]\n{option} = \"file:{}\"\n[[grip.route]]\npath = \"/\"\norigin = \
+             \"http://{}\"\n",
             path.display(),
             backend.address
         );

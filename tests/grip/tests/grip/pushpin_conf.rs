@@ -35,7 +35,8 @@ fn route(at: SocketAddr) -> String {
     format!("* {at}\n*,path_beg=/id/,id=second {at},host=second\n")
 }
 
-const CONF: &str = "[global]\ninclude={libdir}/internal.conf\n[runner]\nservices=connmgr,proxy,handler\n\
+const CONF: &str = "[global]\ninclude={libdir}/internal.conf\n[runner]\nservices=connmgr,proxy,\
+                    handler\n\
     http_port=127.0.0.1:7999\n[proxy]\nroutesfile=routes\nauto_cross_origin=true\n\
     set_x_forwarded_protocol=proto-only\nx_forwarded_for=\"truncate:0,append\"\nsig_iss=us\n\
     sig_key=changeme\nupstream_key=changeme\naccept_pushpin_route=true\ncdn_loop=me\n\

@@ -145,7 +145,8 @@ pub(crate) fn server(origins: &[SocketAddr], more: &str) -> Server {
         .collect();
     let config = format!(
         "[grip]\nhttp_publish = \"127.0.0.1:0\"\nzmq_pull = \"tcp://127.0.0.1:0\"\n\
-         zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\nsig_key = \"{KEY}\"\n\
+         zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\nsig_key = \
+         \"{KEY}\"\n\
          [[grip.route]]\npath = \"/\"\norigin = [{}]\n{more}\n",
         origins.join(", ")
     );

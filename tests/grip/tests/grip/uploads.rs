@@ -72,7 +72,8 @@ fn chunks_stay_chunks() {
     let server = server(&[backend], "");
     let mut wire = Wire::connect(server.clients());
     wire.send(
-        "POST /up HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
+        "POST /up HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\nExpect: \
+         100-continue\r\n\r\n",
     );
     assert_eq!(wire.head().status, 100);
     wire.send("3\r\nabc\r\n");

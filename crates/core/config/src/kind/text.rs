@@ -118,7 +118,8 @@ impl TextKind for Pem {
     const NAME: &'static str = "PEM text";
 
     fn wanted() -> String {
-        "a public key as PEM text that begins with -----BEGIN (for the name of a file, use the option that ends in _file)"
+        "a public key as PEM text that begins with -----BEGIN (for the name of a file, use the \
+         option that ends in _file)"
             .to_owned()
     }
 

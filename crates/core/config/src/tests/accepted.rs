@@ -8,7 +8,8 @@ use crate::*;
 #[test]
 fn channels_find_their_options() {
     let loaded = load(
-        "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \"chat\"\nsubscribe_token = true\nslow_consumer = \"latest-only\"",
+        "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \
+         \"chat\"\nsubscribe_token = true\nslow_consumer = \"latest-only\"",
     );
     let options = |name| {
         let channel = throng_types::ChannelName::new(name).expect("a channel name");
@@ -55,23 +56,31 @@ fn permissions_that_nobody_set_follow_open_mode() {
 #[test]
 fn optional_sections_are_read_and_checked() {
     check(
-        "[grip]\nzmq_sub = \"tcp://localhost:1\"\n[[grip.route]]\npath = \"x\"\n[[grip.route]]\norigin = \"127.0.0.1:9\"\n\
+        "[grip]\nzmq_sub = \"tcp://localhost:1\"\n[[grip.route]]\npath = \
+         \"x\"\n[[grip.route]]\norigin = \"127.0.0.1:9\"\n\
          [[grip.route]]\npath = \"/\"\norigin = []",
         &[
-            "throng.toml:2:11: grip.zmq_sub: expected an address such as \"127.0.0.1:5561\", \"tcp://127.0.0.1:5560\" or \"tcp://*:5560\", found \"tcp://localhost:1\"",
+            "throng.toml:2:11: grip.zmq_sub: expected an address such as \"127.0.0.1:5561\", \
+             \"tcp://127.0.0.1:5560\" or \"tcp://*:5560\", found \"tcp://localhost:1\"",
             "throng.toml:3:1: grip.route[0] has no backend: add origin = [\"http://…\"]",
-            "throng.toml:4:8: grip.route[0].path: expected a path that begins with \"/\", found \"x\"",
+            "throng.toml:4:8: grip.route[0].path: expected a path that begins with \"/\", found \
+             \"x\"",
             "throng.toml:5:1: grip.route[1] has no path: add path = \"/\" or a longer one",
-            "throng.toml:6:10: grip.route[1].origin: expected a URL that begins with http:// or https://, such as \"http://127.0.0.1:9000\", found \"127.0.0.1:9\"",
+            "throng.toml:6:10: grip.route[1].origin: expected a URL that begins with http:// or \
+             https://, such as \"http://127.0.0.1:9000\", found \"127.0.0.1:9\"",
             "throng.toml:9:10: grip.route[2] has no backend: add origin = [\"http://…\"]",
         ],
     );
     check(
-        "[appwrite]\nredis = \"x\"\n[[appwrite.project]]\n[[appwrite.project]]\nid = \"\"\n[[appwrite.project]]\nid = \"p\"\n[[appwrite.project]]\nid = \"p\"",
+        "[appwrite]\nredis = \"x\"\n[[appwrite.project]]\n[[appwrite.project]]\nid = \
+         \"\"\n[[appwrite.project]]\nid = \"p\"\n[[appwrite.project]]\nid = \"p\"",
         &[
-            "throng.toml:2:9: appwrite.redis: expected a URL such as \"redis://127.0.0.1:6379/0\" or \"rediss://user:password@host:6379\", found another text",
+            "throng.toml:2:9: appwrite.redis: expected a URL such as \
+             \"redis://127.0.0.1:6379/0\" or \"rediss://user:password@host:6379\", found another \
+             text",
             "throng.toml:3:1: appwrite.project[0] has no id: add id = \"…\"",
-            "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \"\"",
+            "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \
+             \"\"",
             "throng.toml:9:6: appwrite.project[3].id: the project \"p\" is there twice",
         ],
     );
@@ -79,7 +88,8 @@ fn optional_sections_are_read_and_checked() {
     assert!(none.grip.is_none() && none.appwrite.is_none());
 
     let loaded = load_all(
-        "[[grip.route]]\npath = \"/api\"\norigin = \"http://127.0.0.1:9000/x\"\n[[grip.route]]\npath = \"/\"\n\
+        "[[grip.route]]\npath = \"/api\"\norigin = \"http://127.0.0.1:9000/x\"\n[[grip.route]]\n\
+         path = \"/\"\n\
          origin = [\"https://a\", \"http://b:1\"]\nresponse_timeout = \"2s\"",
         &[
             ("THRONG_APPWRITE_API", "http://127.0.0.1/v1"),
@@ -111,7 +121,8 @@ fn optional_sections_are_read_and_checked() {
         loaded.warnings,
         [
             "[appwrite] has no [[appwrite.project]]: name the projects whose clients may connect",
-            "grip.zmq_pull: everyone who reaches 0.0.0.0:5560 may use it, since GRIP has no keys for it; keep it inside your network",
+            "grip.zmq_pull: everyone who reaches 0.0.0.0:5560 may use it, since GRIP has no keys \
+             for it; keep it inside your network",
         ]
     );
 }
@@ -161,9 +172,12 @@ fn later_layers_win_and_are_remembered() {
             &[("engine.shard", "1"), ("engine.shards", "")]
         ),
         [
-            "throng.toml:2:10: engine.shards: expected a whole number from 0 to 256, found the number 999",
-            "env THRONG_ENGINE_SHARDS: engine.shards: expected a whole number from 0 to 256, found \"x\"",
-            "flag --set engine.shard: unknown option \"engine.shard\": did you mean \"engine.shards\"?",
+            "throng.toml:2:10: engine.shards: expected a whole number from 0 to 256, found the \
+             number 999",
+            "env THRONG_ENGINE_SHARDS: engine.shards: expected a whole number from 0 to 256, \
+             found \"x\"",
+            "flag --set engine.shard: unknown option \"engine.shard\": did you mean \
+             \"engine.shards\"?",
             "flag --shards: engine.shards: expected a whole number from 0 to 256, found \"\"",
         ]
     );
@@ -181,7 +195,8 @@ fn strange_variables_are_a_warning() {
     assert_eq!(
         load_all("", &variables, &[]).warnings,
         [
-            "env THRONG_LISTEN_CLEINT is no option and has no effect; did you mean THRONG_LISTEN_CLIENT?",
+            "env THRONG_LISTEN_CLEINT is no option and has no effect; did you mean \
+             THRONG_LISTEN_CLIENT?",
             "env THRONG_NAMESPACE_NAME is no option and has no effect",
         ]
     );
@@ -376,9 +391,11 @@ fn the_commented_file_holds_the_defaults() {
 
 #[test]
 fn what_is_shown_reads_back() {
-    let file = "[engine]\nshards = 3\n[auth]\nhmac_secret = \"tab\\there \\\"quoted\\\" \\\\ \\u0001 é, and long enough\"\n\
+    let file = "[engine]\nshards = 3\n[auth]\nhmac_secret = \"tab\\there \\\"quoted\\\" \\\\ \
+                \\u0001 é, and long enough\"\n\
         [[namespace]]\nname = \"a\"\npublish = true\n[[namespace]]\nname = \"b\"\n\
-        [[appwrite.project]]\nid = \"p\"\nplatforms = [\"a\", \"b\"]\n[[grip.route]]\npath = \"/\"\norigin = \"http://a\"\n";
+        [[appwrite.project]]\nid = \"p\"\nplatforms = [\"a\", \"b\"]\n[[grip.route]]\npath = \
+        \"/\"\norigin = \"http://a\"\n";
     let loaded = load(file);
     let shown = loaded.show(true);
     assert_eq!(load(&shown).config, loaded.config, "{shown}");
@@ -479,10 +496,12 @@ proptest! {
     fn any_heap_of_pieces_is_survived(
         pieces in proptest::collection::vec(
             prop_oneof![
-                Just("["), Just("]"), Just("[["), Just("]]"), Just("\n"), Just(" = "), Just("\""), Just("."), Just("#"),
+                Just("["), Just("]"), Just("[["), Just("]]"), Just("\n"), Just(" \
+                                        = "), Just("\""), Just("."), Just("#"),
                 Just("listen"), Just("namespace"), Just("grip"), Just("route"), Just("name"), Just("client"),
                 Just("history_size"), Just("{"), Just("}"), Just(","), Just("1"), Just("-"), Just("é"), Just("\r\n"),
-                Just("\"\"\""), Just("0x"), Just("1979-05-27"), Just("[[namespace]]\nname = \"x\"\n"), Just("true"),
+                Just("\"\"\""), Just("0x"), Just("1979-05-27"), Just("[[namespace]]\nname = \
+                                        \"x\"\n"), Just("true"),
             ],
             0..40,
         )

@@ -2,8 +2,10 @@
 
 use super::*;
 
-const SHIPPED: &str = "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n[runner]\nservices=connmgr,proxy,handler\n\
-    http_port=127.0.0.1:7999\nclient_maxconn=50000\n[proxy]\nroutesfile=routes\nauto_cross_origin=true\n\
+const SHIPPED: &str = "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n[runner]\n\
+                       services=connmgr,proxy,handler\n\
+    http_port=127.0.0.1:7999\nclient_maxconn=50000\n[proxy]\nroutesfile=routes\n\
+    auto_cross_origin=true\n\
     set_x_forwarded_protocol=proto-only\nx_forwarded_for=\"truncate:0,append\"\nsig_key=changeme\n\
     upstream_key=theirs\n[handler]\npush_in_spec=tcp://127.0.0.1:5560\n\
     push_in_sub_specs=tcp://127.0.0.1:5562\npush_in_http_addr=127.0.0.1\npush_in_http_port=5561\n\

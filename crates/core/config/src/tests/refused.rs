@@ -8,14 +8,17 @@ fn strange_keys_are_named_with_what_was_meant() {
     check(
         "[websocket]\npign_interval = \"25s\"\n",
         &[
-            "throng.toml:2:1: unknown option \"pign_interval\" in [websocket]: did you mean \"ping_interval\"?",
+            "throng.toml:2:1: unknown option \"pign_interval\" in [websocket]: did you mean \
+             \"ping_interval\"?",
         ],
     );
     check(
         "[stream]\nping_interval = \"25s\"\n  zzzzzzzz = 1",
         &[
-            "throng.toml:2:1: unknown option \"ping_interval\" in [stream]: it belongs in [websocket]",
-            "throng.toml:3:3: unknown option \"zzzzzzzz\" in [stream]: the options there are keepalive_interval",
+            "throng.toml:2:1: unknown option \"ping_interval\" in [stream]: it belongs in \
+             [websocket]",
+            "throng.toml:3:3: unknown option \"zzzzzzzz\" in [stream]: the options there are \
+             keepalive_interval",
         ],
     );
     check(
@@ -33,14 +36,18 @@ fn strange_keys_are_named_with_what_was_meant() {
     check(
         "[wholly_else]\n",
         &[
-            "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], [engine], [limits], \
-           [websocket], [stream], [auth], [drain], [channel], [[namespace]], [log], [appwrite], [grip]",
+            "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], \
+             [engine], [limits], \
+           [websocket], [stream], [auth], [drain], [channel], [[namespace]], [log], [appwrite], \
+           [grip]",
         ],
     );
     check(
-        "[[namespace]]\nname = \"x\"\nrecover = true\n[[grip.route]]\npath = \"/\"\norigin = \"http://a\"\ntimeout = 1\n[grip]\nroutes = 1",
+        "[[namespace]]\nname = \"x\"\nrecover = true\n[[grip.route]]\npath = \"/\"\norigin = \
+         \"http://a\"\ntimeout = 1\n[grip]\nroutes = 1",
         &[
-            "throng.toml:3:1: unknown option \"recover\" in [[namespace]]: did you mean \"recovery\"?",
+            "throng.toml:3:1: unknown option \"recover\" in [[namespace]]: did you mean \
+             \"recovery\"?",
             "throng.toml:7:1: unknown option \"timeout\" in [[grip.route]]: it belongs in [drain]",
             "throng.toml:9:1: unknown option \"routes\" in [grip]: did you mean \"route\"?",
         ],
@@ -52,13 +59,15 @@ fn wrong_shapes_say_how_to_write_it() {
     check(
         "[namespace]\nname = \"x\"\n",
         &[
-            "throng.toml:1:1: namespace may stand several times: write it in double brackets, [[namespace]]",
+            "throng.toml:1:1: namespace may stand several times: write it in double brackets, \
+             [[namespace]]",
         ],
     );
     check(
         "namespace = [1]\n",
         &[
-            "throng.toml:1:14: namespace is a section: write [[namespace]], and its options below it",
+            "throng.toml:1:14: namespace is a section: write [[namespace]], and its options \
+             below it",
         ],
     );
     check(
@@ -91,36 +100,47 @@ fn wrong_values_say_what_is_expected() {
     check(
         "[websocket]\nping_interval = 25\n",
         &[
-            "throng.toml:2:17: websocket.ping_interval: expected a duration from \"1s\" to \"1h\" or \"0s\" (off), found the number 25",
+            "throng.toml:2:17: websocket.ping_interval: expected a duration from \"1s\" to \
+             \"1h\" or \"0s\" (off), found the number 25",
         ],
     );
     check(
         "[engine]\nbacklog = 0\nshards = -1\nout_buffer_bytes_max = \"1k\"\nconnections_max = 1.5",
         &[
-            "throng.toml:2:11: engine.backlog: expected a whole number from 1 to 65535, found the number 0",
-            "throng.toml:3:10: engine.shards: expected a whole number from 0 to 256, found the number -1",
-            "throng.toml:4:24: engine.out_buffer_bytes_max: expected a size from \"4KiB\" to \"1GiB\", found \"1k\"",
-            "throng.toml:5:19: engine.connections_max: expected a whole number from 0 to 4294967295, found a number with a fraction",
+            "throng.toml:2:11: engine.backlog: expected a whole number from 1 to 65535, found \
+             the number 0",
+            "throng.toml:3:10: engine.shards: expected a whole number from 0 to 256, found the \
+             number -1",
+            "throng.toml:4:24: engine.out_buffer_bytes_max: expected a size from \"4KiB\" to \
+             \"1GiB\", found \"1k\"",
+            "throng.toml:5:19: engine.connections_max: expected a whole number from 0 to \
+             4294967295, found a number with a fraction",
         ],
     );
     check(
         "[listen]\nclient = [\"127.0.0.1:8000\",\n  \"localhost:9\"]\napi = true\n",
         &[
-            "throng.toml:3:3: listen.client: expected an IP address with a port, such as \"127.0.0.1:8000\" or \"[::]:8000\", found \"localhost:9\"",
-            "throng.toml:4:7: listen.api: expected an IP address with a port, such as \"127.0.0.1:8000\" or \"[::]:8000\", found true",
+            "throng.toml:3:3: listen.client: expected an IP address with a port, such as \
+             \"127.0.0.1:8000\" or \"[::]:8000\", found \"localhost:9\"",
+            "throng.toml:4:7: listen.api: expected an IP address with a port, such as \
+             \"127.0.0.1:8000\" or \"[::]:8000\", found true",
         ],
     );
     check(
         "[log]\nlevel = \"verbose\"\nformat = 1979-05-27\n",
         &[
-            "throng.toml:2:9: log.level: expected one of \"error\", \"warn\", \"info\", \"debug\", \"trace\", found \"verbose\"",
-            "throng.toml:3:10: log.format: expected one of \"text\", \"json\", found a date or time",
+            "throng.toml:2:9: log.level: expected one of \"error\", \"warn\", \"info\", \
+             \"debug\", \"trace\", found \"verbose\"",
+            "throng.toml:3:10: log.format: expected one of \"text\", \"json\", found a date or \
+             time",
         ],
     );
     check(
-        "[auth]\nallowed_origins = [\"https://a.b/\"]\ninsecure = \"yes\"\naudience = []\nissuer = {}",
+        "[auth]\nallowed_origins = [\"https://a.b/\"]\ninsecure = \"yes\"\naudience = []\nissuer \
+         = {}",
         &[
-            "throng.toml:2:20: auth.allowed_origins: expected a web origin such as \"https://app.example.com\", without a path, or \"*\", found \"https://a.b/\"",
+            "throng.toml:2:20: auth.allowed_origins: expected a web origin such as \
+             \"https://app.example.com\", without a path, or \"*\", found \"https://a.b/\"",
             "throng.toml:3:12: auth.insecure: expected true or false, found \"yes\"",
             "throng.toml:4:12: auth.audience: expected a text that is not empty, found a list",
             "throng.toml:5:10: auth.issuer: expected a text that is not empty, found a section",
@@ -191,7 +211,8 @@ fn secrets_stay_out_of_messages_and_lists() {
     assert!(!problems.concat().contains("hunter2"), "{problems:?}");
 
     let loaded = load(
-        "[auth]\nhmac_secret = \"hunter2-hunter2-hunter2-hunter2-\"\napi_keys = [\"hunter2\", \"hunter2b\"]\n\
+        "[auth]\nhmac_secret = \"hunter2-hunter2-hunter2-hunter2-\"\napi_keys = [\"hunter2\", \
+         \"hunter2b\"]\n\
          [appwrite]\nredis = \"redis://:hunter2@host\"\n[grip]\nsig_key = \"hunter2\"\n",
     );
     let shown = loaded.show(false);
@@ -267,11 +288,14 @@ fn combinations_that_cannot_work_are_refused() {
         &["throng.toml:2:10: listen.client is empty: name at least one address"],
     );
     check(
-        "[listen]\nclient = [\"127.0.0.1:1\", \"127.0.0.1:1\"]\napi = \"127.0.0.1:1\"\n[grip]\nzmq_pull = \"tcp://127.0.0.1:1\"",
+        "[listen]\nclient = [\"127.0.0.1:1\", \"127.0.0.1:1\"]\napi = \
+         \"127.0.0.1:1\"\n[grip]\nzmq_pull = \"tcp://127.0.0.1:1\"",
         &[
             "throng.toml:2:10: listen.client: 127.0.0.1:1 stands there twice",
-            "throng.toml:3:7: listen.api: 127.0.0.1:1 is taken by listen.client; give each its own port",
-            "throng.toml:5:12: grip.zmq_pull: 127.0.0.1:1 is taken by listen.client; give each its own port",
+            "throng.toml:3:7: listen.api: 127.0.0.1:1 is taken by listen.client; give each its \
+             own port",
+            "throng.toml:5:12: grip.zmq_pull: 127.0.0.1:1 is taken by listen.client; give each \
+             its own port",
         ],
     );
     check(
@@ -281,20 +305,23 @@ fn combinations_that_cannot_work_are_refused() {
     check(
         "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"\nhmac_secret_file = \"b\"",
         &[
-            "throng.toml:3:20: auth.hmac_secret_file: auth.hmac_secret is set too; keep one of the two",
+            "throng.toml:3:20: auth.hmac_secret_file: auth.hmac_secret is set too; keep one of \
+             the two",
         ],
     );
     check(
         "[websocket]\nping_interval = \"5s\"\n",
         &[
-            "websocket.pong_timeout: \"8s\" has to be shorter than websocket.ping_interval, which is \"5s\"",
+            "websocket.pong_timeout: \"8s\" has to be shorter than websocket.ping_interval, \
+             which is \"5s\"",
         ],
     );
     check("[websocket]\nping_interval = \"0s\"\n", &[]);
     check(
         "[limits]\nmessage_bytes_max = \"2MiB\"\n",
         &[
-            "throng.toml:2:21: limits.message_bytes_max: a message of \"2MiB\" would not fit into any connection's queue; \
+            "throng.toml:2:21: limits.message_bytes_max: a message of \"2MiB\" would not fit \
+             into any connection's queue; \
            raise engine.out_buffer_bytes_max, which is \"1MiB\"",
         ],
     );
@@ -320,14 +347,19 @@ fn channels_are_checked_together() {
         &[],
     );
     check(
-        "[[namespace]]\nhistory_size = 5\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \"a b\"\n[[namespace]]\nname = \"x\"\n\
+        "[[namespace]]\nhistory_size = 5\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \"a \
+         b\"\n[[namespace]]\nname = \"x\"\n\
          [[namespace]]\nname = \"x\"\nrecovery = true\nslow_consumer = \"drop\"",
         &[
             "throng.toml:1:1: namespace[0] has no name: add name = \"…\"",
-            "throng.toml:5:8: namespace[1].name: expected 1 to 64 ASCII letters, digits, \"-\", \"_\" or \".\", found \"a b\"",
-            "throng.toml:9:8: namespace[3].name: the namespace \"x\" is there twice; join the two or rename one",
-            "throng.toml:10:12: namespace[3].recovery: there is nothing to recover from; set history_size and history_ttl above 0",
-            "throng.toml:11:17: namespace[3].slow_consumer: expected one of \"close\", \"drop-oldest\", \"latest-only\", found \"drop\"",
+            "throng.toml:5:8: namespace[1].name: expected 1 to 64 ASCII letters, digits, \"-\", \
+             \"_\" or \".\", found \"a b\"",
+            "throng.toml:9:8: namespace[3].name: the namespace \"x\" is there twice; join the \
+             two or rename one",
+            "throng.toml:10:12: namespace[3].recovery: there is nothing to recover from; set \
+             history_size and history_ttl above 0",
+            "throng.toml:11:17: namespace[3].slow_consumer: expected one of \"close\", \
+             \"drop-oldest\", \"latest-only\", found \"drop\"",
         ],
     );
     let loaded = load(

@@ -75,7 +75,8 @@ fn from_22_1_slots() {
     );
     check(
         &format!(
-            "project=b&channels[]=a.b&channels[]=files&a.b[1][]={OPEN}&files[1][]={OPEN}&files[2][]={STAR}"
+            "project=b&channels[]=a.b&channels[]=files&a.b[1][]={OPEN}&files[1][]={OPEN}&\
+             files[2][]={STAR}"
         ),
         "",
         &[

@@ -382,7 +382,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numeric_strings_agree_with_the_parser(text in "[ +\\-]?[0-9]{0,3}\\.?[0-9]{0,3}(e[0-9])?") {
+        fn numeric_strings_agree_with_the_parser(text in "[ +\\-]?[0-9]{0,3}\\.?\
+                                        [0-9]{0,3}(e[0-9])?") {
             let parsed = text.trim_matches(' ').parse::<f64>().ok();
             let numeric = numeric(&text).map(|(value, _)| value.as_float());
             prop_assert_eq!(numeric, parsed);

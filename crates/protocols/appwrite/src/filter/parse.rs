@@ -18,7 +18,8 @@ pub(super) enum QueryError {
 }
 
 /// What Appwrite names in its refusal, in its order.
-const ALLOWED: &str = "equal, notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, isNull, isNotNull, and, or, select";
+const ALLOWED: &str = "equal, notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, \
+                       isNull, isNotNull, and, or, select";
 
 /// The canonical text with the conditions, or nothing if everything is wanted.
 type Parsed = Option<(Box<str>, Vec<Condition>)>;
@@ -133,7 +134,8 @@ impl Parser<'_> {
             "select" => {
                 if !matches!(values, [Value::String(star)] if star == "*") {
                     return Err(QueryError::Php(
-                        "Only select(\"*\") is allowed in Realtime queries. select(\"*\") means \"listen to all events\"."
+                        "Only select(\"*\") is allowed in Realtime queries. select(\"*\") means \
+                         \"listen to all events\"."
                             .to_owned(),
                     ));
                 }
@@ -156,7 +158,8 @@ impl Parser<'_> {
             "greaterThanEqual" => Operator::GreaterEqual,
             _ => {
                 return Err(QueryError::Query(format!(
-                    "Query method '{method}' is not supported in Realtime queries. Allowed: {ALLOWED}"
+                    "Query method '{method}' is not supported in Realtime queries. Allowed: \
+                     {ALLOWED}"
                 )));
             }
         };

@@ -146,7 +146,8 @@ fn refusals() {
     let unsupported = refused(r#"{"method":"contains","attribute":"a","values":["x"]}"#);
     assert_eq!(
         unsupported,
-        "Query method 'contains' is not supported in Realtime queries. Allowed: equal, notEqual, lessThan, lessThanEqual, greaterThan, greaterThanEqual, isNull, isNotNull, and, or, select"
+        "Query method 'contains' is not supported in Realtime queries. Allowed: equal, notEqual, \
+         lessThan, lessThanEqual, greaterThan, greaterThanEqual, isNull, isNotNull, and, or, select"
     );
     for php in [
         r#"{"method":"select","values":["a"]}"#,

@@ -235,7 +235,8 @@ fn presences_and_the_rest() {
 /// A whole conversation: what the SDK writes, what it must get back, joined as one frame would be.
 #[test]
 fn a_dialogue() {
-    let heard = b"{\"connect\":{\"name\":\"js\"},\"id\":1}\n{\"subscribe\":{\"channel\":\"chat:42\",\"recover\":true,\"offset\":8,\"epoch\":\"2f\"},\"id\":2}\n{\"rpc\":{\"method\":\"x\",\"data\":{}},\"id\":3}";
+    let heard = b"{\"connect\":{\"name\":\"js\"},\"id\":1}\n\
+                  {\"subscribe\":{\"channel\":\"chat:42\",\"recover\":true,\"offset\":8,\"epoch\":\"2f\"},\"id\":2}\n{\"rpc\":{\"method\":\"x\",\"data\":{}},\"id\":3}";
     let mut said = Vec::new();
     for command in commands(heard).map(Result::unwrap) {
         if !said.is_empty() {

@@ -127,7 +127,8 @@ fn content_filters() {
         &[],
         "50%",
         Err(
-            "in the content, byte 2: this % begins something that does not end; write %% for a percent sign",
+            "in the content, byte 2: this % begins something that does not end; write %% for a \
+             percent sign",
         ),
     );
     check(

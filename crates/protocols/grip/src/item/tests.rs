@@ -229,7 +229,8 @@ fn refused_bodies() {
 #[test]
 fn zeromq_forms() {
     // What pubcontrol 3.5.0 pushes, packed by tnetstring3 0.4.0.
-    let wire = b"89:7:channel,4:test,7:formats,35:11:http-stream,16:7:content,3:hi\n,}}7:prev-id,1:1,2:id,1:2,}";
+    let wire = b"89:7:channel,4:test,7:formats,35:11:http-stream,16:7:content,3:hi\n,}}7:prev-id,\
+                 1:1,2:id,1:2,}";
     let item = zmq_pull_item(&[wire]).unwrap();
     assert_eq!(
         (item.id.as_deref(), item.prev_id.as_deref()),

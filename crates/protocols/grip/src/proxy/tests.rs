@@ -17,7 +17,8 @@ const RULES: RequestRules<'_> = RequestRules {
     headers: &[],
     cdn_loop: "",
 };
-const FEATURE: &str = "Grip-Feature: status, link:next, link:gone, filter:skip-self, filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
+const FEATURE: &str = "Grip-Feature: status, link:next, link:gone, filter:skip-self, \
+                       filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
 
 #[track_caller]
 fn check(rules: &RequestRules<'_>, client: &[(&str, &str)], expect: &[&str]) {

@@ -3,7 +3,8 @@ use super::*;
 #[test]
 fn options_of_the_shipped_file() {
     let conf = PushpinConf::parse(
-        "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n\n[runner]\nservices=condure,pushpin-proxy\n\
+        "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n\n[runner]\nservices=condure,\
+         pushpin-proxy\n\
          http_port=8000, 127.0.0.1:8001\n#https_ports=443\nclient_maxconn=1001000\n\
          [proxy]\nroutesfile=routes\ndebug=false\nset_x_forwarded_protocol=proto-only\n\
          x_forwarded_for=\"truncate:0,append\"\nsig_key=changeme\nupstream_key=\n\
@@ -48,7 +49,8 @@ fn options_of_the_shipped_file() {
 #[test]
 fn what_cannot_be_read_is_noted() {
     let conf = PushpinConf::parse(
-        "[proxy]\ndebug=maybe\nx_forwarded_for=all\nnew_thing=1\nnonsense\n[handler]\npush_in_http_port=70000\n[x]\ny=1\n",
+        "[proxy]\ndebug=maybe\nx_forwarded_for=all\nnew_thing=1\nnonsense\n[handler]\n\
+         push_in_http_port=70000\n[x]\ny=1\n",
     );
     let notes: Vec<_> = conf
         .notes

@@ -168,7 +168,8 @@ fn paths_for_origins() {
 #[test]
 fn our_own_routes() {
     let own: OwnRoute = toml::from_str(
-        "path = \"/ws\"\norigin = \"http://127.0.0.1:9102\"\norigins = [\"https://[::1]\"]\nover_http = true\nprotocol = \"ws\"\nhost = \"A.b\"\n",
+        "path = \"/ws\"\norigin = \"http://127.0.0.1:9102\"\norigins = \
+         [\"https://[::1]\"]\nover_http = true\nprotocol = \"ws\"\nhost = \"A.b\"\n",
     )
     .unwrap();
     let route = own.to_route().unwrap();
@@ -202,7 +203,8 @@ fn domains_that_no_host_is_equal_to() {
         fault(
             &format!("{domain} t:8"),
             &format!(
-                "the domain '{domain}' can match no host: it must stand without a port and without brackets"
+                "the domain '{domain}' can match no host: it must stand without a port and \
+                 without brackets"
             ),
         );
     }

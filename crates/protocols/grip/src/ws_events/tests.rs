@@ -10,7 +10,8 @@ use crate::item::WsKind;
 #[test]
 fn events_of_client_libraries() {
     // What gripcontrol 4.4.0 encodes, but for the upper-case length.
-    let body = b"OPEN\r\nTEXT 5\r\nhello\r\nTEXT 0\r\n\r\nPING\r\nBINARY A\r\n\x00\r\n3456789\r\nCLOSE 5\r\n\x03\xe8bye\r\nDISCONNECT\r\n";
+    let body = b"OPEN\r\nTEXT 5\r\nhello\r\nTEXT 0\r\n\r\nPING\r\nBINARY \
+                 A\r\n\x00\r\n3456789\r\nCLOSE 5\r\n\x03\xe8bye\r\nDISCONNECT\r\n";
     let events = decode_events(body).unwrap();
     let names: Vec<_> = events
         .iter()

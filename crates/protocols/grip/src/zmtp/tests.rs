@@ -16,7 +16,8 @@ const PUSH: &[u8] = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PUSH\0\x02hi";
 const XPUB: &[u8] =
     b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB\x01\x04test\x02\0\0\0\0\0\0\x01,";
 const REQ: &[u8] =
-    b"\x04&\x05READY\x0bSocket-Type\0\0\0\x03REQ\x08Identity\0\0\0\0\x01\0\0\x1d25:6:method,12:get-zmq-uris,}";
+    b"\x04&\x05READY\x0bSocket-Type\0\0\0\x03REQ\x08Identity\0\0\0\0\x01\0\0\x1d25:6:method,\
+      12:get-zmq-uris,}";
 
 fn ready(role: &str) -> Vec<u8> {
     let mut out = vec![4, 22 + role.len() as u8];

@@ -57,7 +57,8 @@ fn with_fields(lines: &str) -> String {
 #[test]
 fn a_request_is_taken_apart() {
     let request = accepted(
-        "GET /sse?channel=a&b=1?2 HTTP/1.1\r\nHost: example.org:8000\r\nAccept:text/event-stream\r\n\
+        "GET /sse?channel=a&b=1?2 HTTP/1.1\r\nHost: example.org:8000\r\nAccept:text/\
+         event-stream\r\n\
          X-Empty:\r\nX-Space: \t padded value \t\r\nx-twice: 1\r\nX-Twice: 2\r\n\r\n",
     );
     assert_eq!(request.method, "GET");
@@ -501,7 +502,8 @@ proptest! {
         method in "[A-Z]{1,10}",
         target in "/[!-\"$-~]{0,30}",
         host in "[a-z0-9.:-]{0,20}",
-        headers in prop::collection::vec(("X-[A-Za-z0-9-]{0,10}", "([!-~]([ -~]{0,20}[!-~])?)?"), 0..8),
+        headers in prop::collection::vec(("X-[A-Za-z0-9-]{0,10}", "([!-~]([ \
+                                        -~]{0,20}[!-~])?)?"), 0..8),
         body in prop::option::of(prop::collection::vec(any::<u8>(), 0..40)),
     ) {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
