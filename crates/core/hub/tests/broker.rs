@@ -18,6 +18,9 @@ const NOW: Now = Now {
     unix_ms: 0,
 };
 
+/// Connections from here on encode for themselves.
+const PERSONAL_FROM: u32 = 50;
+
 /// Keeps requests; the mail that it gets are the replies that it gives.
 #[derive(Default)]
 struct Script {
@@ -67,7 +70,8 @@ impl Broker for Script {
 struct Heard {
     answers: Vec<(u32, String)>,
     deliveries: Vec<(u32, Vec<u64>, bool)>,
-    carried: usize,
+    /// Publications that were made into frames.
+    encoded: usize,
 }
 
 impl Sink for Heard {
@@ -83,18 +87,26 @@ impl Sink for Heard {
         self.answers.push((asker.token, told));
     }
 
-    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
+        assert!(!format.personal());
+        self.encoded += 1;
         out.extend_from_slice(&publication.payload.bytes);
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
         let offset = |it: &Arc<Publication>| it.position.map_or(0, |position| position.offset);
         let offsets = batch.publications.iter().map(offset).collect();
+        assert_eq!(batch.encoded.is_none(), index >= PERSONAL_FROM);
+        if let Some(encoded) = batch.encoded {
+            let bytes = |it: &Arc<Publication>| it.payload.bytes.to_vec();
+            let frames: Vec<Vec<u8>> = encoded.frames.iter().map(|it| it.to_vec()).collect();
+            assert_eq!(
+                frames,
+                batch.publications.iter().map(bytes).collect::<Vec<_>>()
+            );
+            assert_eq!(encoded.joined.to_vec(), frames.concat());
+        }
         self.deliveries.push((index, offsets, batch.gather));
-    }
-
-    fn carried(&mut self, _: &Publication) {
-        self.carried += 1;
     }
 }
 
@@ -162,7 +174,7 @@ impl Scene {
                 token: self.next_token,
             },
             channel: name(channel),
-            format: Format::new(3).unwrap(),
+            format: Format::new(if index < PERSONAL_FROM { 3 } else { 13 }).unwrap(),
             since,
         };
         self.hub.handle(command, NOW, &mut self.heard);
@@ -492,4 +504,43 @@ fn a_turn_makes_only_so_many_visits() {
     scene.fan_out(2);
     assert_eq!(scene.deliveries().len(), 1);
     assert!(!scene.fan_out(2));
+}
+
+#[test]
+fn a_publication_is_encoded_once_however_many_get_it() {
+    let mut scene = Scene::new();
+    for index in [0, 1, 2, 3, PERSONAL_FROM] {
+        scene.subscribe(index, "a");
+        if index == 0 {
+            scene.accept(0);
+        }
+    }
+    for offset in 1..=600 {
+        scene.publish("a", offset, 1);
+    }
+    while scene.fan_out(3) {}
+    assert_eq!(std::mem::take(&mut scene.heard.encoded), 600);
+    // Some of these fill a visit alone, some to the byte, some not.
+    let sizes = [200, 56, 1, 255, 300, 128, 128, 128, 10];
+    for (offset, size) in (601..).zip(sizes) {
+        scene.publish("a", offset, size << 10);
+    }
+    while scene.fan_out(3) {}
+    assert_eq!(scene.heard.encoded, sizes.len());
+    // Who joins meanwhile gets what is new, and nothing else.
+    scene.deliveries();
+    scene.publish("a", 700, 1);
+    scene.subscribe(4, "a");
+    scene.fan_out(2);
+    scene.publish("a", 701, 1);
+    while scene.fan_out(2) {}
+    let all = scene.deliveries();
+    let of = |index: u32| -> Vec<u64> {
+        let theirs = all.iter().filter(|(at, ..)| *at == index);
+        theirs.flat_map(|(_, offsets, _)| offsets.clone()).collect()
+    };
+    assert_eq!(
+        (of(4), of(0), of(3)),
+        (vec![701], vec![700, 701], vec![700, 701])
+    );
 }

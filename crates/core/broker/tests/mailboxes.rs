@@ -1,0 +1,180 @@
+//! Mail between two parts of the broker in memory: what is bounded, and who is interested.
+
+use std::sync::Arc;
+
+use throng_broker::{
+    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, HomeOptions, Mail, MemoryBroker,
+    Namespaces, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket, home_of,
+};
+use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, ShardId};
+
+const NOW: Now = Now {
+    mono: throng_types::Millis(0),
+    unix_ms: 0,
+};
+
+#[derive(Default)]
+struct Heard(Vec<Reply>);
+
+impl Receiver for Heard {
+    fn has_room(&self, _: &ChannelName, _: usize) -> bool {
+        true
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        self.0.push(reply);
+    }
+}
+
+fn part(shard: u8) -> MemoryBroker {
+    let home = HomeOptions {
+        nonce: 1,
+        hash_seed: 1,
+        history: Budget::new(1 << 20, 3),
+        streams_max: 100,
+        reply: ReplyLimit {
+            publications_max: 100,
+            bytes_max: 1 << 20,
+        },
+        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
+    };
+    MemoryBroker::new(ShardId(shard), 3, home)
+}
+
+/// A channel that is at home on shard 1.
+fn channel() -> ChannelName {
+    let mut names = (0..).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
+    names.find(|name| home_of(name, 3) == ShardId(1)).unwrap()
+}
+
+fn draft(bytes: usize) -> Draft {
+    Draft {
+        channel: channel(),
+        payload: Payload {
+            bytes: vec![b'x'; bytes].into(),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+    }
+}
+
+fn subscribe(ticket: u32) -> Request {
+    Request::Subscribe {
+        ticket: Ticket(ticket),
+        channel: channel(),
+        since: None,
+    }
+}
+
+/// Subscribes another shard to the channel.
+fn join(home: &mut MemoryBroker, shard: u8) {
+    let mut heard = Heard::default();
+    let mail = Mail::Request(subscribe(0));
+    home.mail(ShardId(shard), mail, NOW, &mut heard);
+    assert!(heard.0.is_empty());
+    assert!(home.has_mail(ShardId(shard)));
+    let reply = home.take_mail(ShardId(shard));
+    assert!(matches!(reply, Some(Mail::Reply(Reply::Subscribed { .. }))));
+    assert!(!home.has_mail(ShardId(shard)));
+}
+
+/// Publishes until that is refused; gives how many were accepted.
+fn fill(home: &mut MemoryBroker, bytes: usize) -> u32 {
+    for accepted in 0..20_000 {
+        match home.publish(draft(bytes), NOW, &mut Heard::default()) {
+            Ok(published) => assert_eq!(published.shards, Some(1)),
+            Err((refusal, _)) => {
+                assert_eq!(refusal, Refusal::Busy);
+                return accepted;
+            }
+        }
+    }
+    panic!("20,000 publications wait, and one more may");
+}
+
+#[test]
+fn interest_names_the_shards_with_subscribers() {
+    let mut home = part(1);
+    assert_eq!(home.interest(&channel()), 0);
+    join(&mut home, 0);
+    assert_eq!(home.interest(&channel()), 0b001);
+    join(&mut home, 2);
+    home.request(subscribe(0), NOW, &mut Heard::default());
+    assert_eq!(home.interest(&channel()), 0b111);
+    let leave = || Request::Leave { channel: channel() };
+    home.request(leave(), NOW, &mut Heard::default());
+    home.mail(
+        ShardId(0),
+        Mail::Request(leave()),
+        NOW,
+        &mut Heard::default(),
+    );
+    assert_eq!(home.interest(&channel()), 0b100);
+}
+
+#[test]
+fn so_many_requests_wait_for_a_reply() {
+    let mut part = part(0);
+    let mut heard = Heard::default();
+    for ticket in 0..REQUESTS_MAX {
+        part.request(subscribe(ticket), NOW, &mut heard);
+        // It counts until the reply, also after it left.
+        assert!(part.take_mail(ShardId(1)).is_some());
+    }
+    assert!(heard.0.is_empty());
+    part.request(subscribe(REQUESTS_MAX), NOW, &mut heard);
+    let refused = heard.0.pop();
+    let Some(Reply::Subscribed { ticket, result }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((ticket, result), (Ticket(REQUESTS_MAX), Err(Refusal::Busy)));
+    // Leaving is never refused, and is not counted.
+    part.request(Request::Leave { channel: channel() }, NOW, &mut heard);
+    assert!(part.take_mail(ShardId(1)).is_some());
+    // Deliveries are no replies.
+    let delivery = Publication {
+        channel: channel(),
+        position: None,
+        payload: draft(1).payload,
+        publisher: None,
+        tags: None,
+        time_unix_ms: 0,
+    };
+    let delivery = Mail::Reply(Reply::Delivery(Arc::new(delivery)));
+    part.mail(ShardId(1), delivery, NOW, &mut heard);
+    part.request(subscribe(1), NOW, &mut heard);
+    assert_eq!(heard.0.len(), 2, "a delivery, and a refusal");
+    let ticket = Ticket(3);
+    let result = Err(Refusal::UnknownChannel);
+    let reply = Mail::Reply(Reply::Published { ticket, result });
+    part.mail(ShardId(1), reply, NOW, &mut heard);
+    part.request(subscribe(1), NOW, &mut heard);
+    assert_eq!(heard.0.len(), 3, "room for one");
+    part.request(subscribe(1), NOW, &mut heard);
+    assert_eq!(heard.0.len(), 4);
+}
+
+#[test]
+fn so_many_deliveries_wait_for_a_mailbox() {
+    let mut home = part(1);
+    join(&mut home, 0);
+    for _ in 0..2 {
+        assert_eq!(fill(&mut home, 1), DELIVERIES_MAX);
+        for _ in 0..100 {
+            assert!(home.take_mail(ShardId(0)).is_some());
+        }
+        assert_eq!(fill(&mut home, 1), 100);
+        while home.take_mail(ShardId(0)).is_some() {}
+        // 64 MiB of them, or one of any size.
+        let bytes = (1 << 20) - size_of::<Publication>();
+        assert_eq!(fill(&mut home, bytes), 64);
+        assert!(home.take_mail(ShardId(0)).is_some());
+        assert_eq!(fill(&mut home, bytes), 1);
+        while home.take_mail(ShardId(0)).is_some() {}
+        assert_eq!(fill(&mut home, 100 << 20), 1);
+        while home.take_mail(ShardId(0)).is_some() {}
+    }
+}
