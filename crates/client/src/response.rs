@@ -55,7 +55,7 @@ pub enum Rest<'a> {
 
 impl Rest<'_> {
     /// The bytes.
-    pub fn as_mut(&mut self) -> &mut [u8] {
+    pub fn bytes(&mut self) -> &mut [u8] {
         match self {
             Self::Input(bytes) => bytes,
             Self::Kept(bytes, head) => bytes.get_mut(*head..).unwrap_or_default(),
@@ -231,7 +231,9 @@ mod tests {
         for part in parts {
             let fed = reader.feed(part, |event| {
                 match event {
-                    ResponseEvent::Head(response) => all += &format!("<{}>", response.status),
+                    ResponseEvent::Head(response) => {
+                        all.extend(["<", &response.status.to_string(), ">"])
+                    }
                     ResponseEvent::Data(data) => all += &String::from_utf8_lossy(data),
                     ResponseEvent::End => all.push('.'),
                 }
@@ -305,7 +307,7 @@ mod tests {
                 .unwrap()
                 .expect("the head is whole");
             assert_eq!(
-                (status, &*rest.as_mut()),
+                (status, &*rest.bytes()),
                 (101, &b"rest"[..]),
                 "cut at {cut}"
             );

@@ -111,7 +111,7 @@ impl WebSocket {
         };
         checked.map_err(WebSocketError::Refused)?;
         self.state = State::Open(Decoder::new(Role::Client));
-        self.frames(rest.as_mut(), mask, out, on_event)
+        self.frames(rest.bytes(), mask, out, on_event)
     }
 
     fn frames(

@@ -148,7 +148,7 @@ impl Reader {
                 };
                 ensure!(status == 200, "the stream was answered with {status}");
                 let mut events = Events::new(body);
-                events.feed(rest.as_mut(), |data| tally.on_message(data, now_ns))?;
+                events.feed(rest.bytes(), |data| tally.on_message(data, now_ns))?;
                 *self = Self::Events(events);
                 Ok(())
             }

@@ -167,7 +167,7 @@ impl Core<'_> {
             Ok(Some((Ok(wire), mut rest))) => {
                 subscriber.wire = wire;
                 self.upgraded(id, subscriber, fx);
-                let body = rest.as_mut();
+                let body = rest.bytes();
                 if !body.is_empty() {
                     self.stream_bytes(id, subscriber, body, fx);
                 }
