@@ -43,6 +43,7 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Queues what the kernel did not take of a delivery, from the frame that was cut.
     fn queue_rest(&mut self, index: u32, delivery: &Delivery<'_>, mut sent: usize) {
+        let was_refused = sent == 0;
         let mut whole = 0;
         while let Some(frame) = delivery
             .frames
@@ -61,11 +62,11 @@ impl<S, K: Kernel> Conns<S, K> {
         }
         queue.blocked = true;
         self.stats.deliveries += u64::from(sent > 0);
-        if sent > 0 {
+        if was_refused {
+            self.ask_for_room(index);
+        } else {
             // Asked once more, so that the kernel's word that it is full is certain.
             self.mark_dirty(index);
-        } else {
-            self.ask_for_room(index);
         }
         self.queue_frames(index, rest, delivery);
     }
