@@ -411,6 +411,8 @@ impl Held {
             fx.out.extend_from_slice(LAST_CHUNK);
         }
         self.cut(fx);
+        // Nothing may follow the last chunk: what is held back stays behind.
+        fx.hold = None;
     }
 
     /// Ends the stream so that the client sees that there would have been more.
