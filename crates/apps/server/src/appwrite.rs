@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use throng_appwrite::{Fault, FeedMessage, Phase};
 use throng_appwrite_feed::{Directory, Feed, Inlet, Offered};
-use throng_engine::{Conns, Delivery, Door, Overflow};
+use throng_engine::{Conns, Delivery, Door, Kernel, Overflow};
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
     AppwriteOrder, Desk, Farewell, Lookup, News, Order, Outside, Refused, Room, Session, Wire,
@@ -96,7 +96,11 @@ impl Inlet for ShardInlet {
 
 impl ShardApp {
     /// Carries out a session's order to the room.
-    pub(crate) fn appwrite_order(&mut self, order: AppwriteOrder, conns: &mut Conns<Session>) {
+    pub(crate) fn appwrite_order(
+        &mut self,
+        order: AppwriteOrder,
+        conns: &mut Conns<Session, impl Kernel>,
+    ) {
         if let Some(appwrite) = &mut self.appwrite {
             let mut line = Line {
                 conns,
@@ -112,7 +116,7 @@ impl ShardApp {
     pub(crate) fn appwrite_turn(
         &mut self,
         mut frames_max: usize,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) -> bool {
         // Frames that gather in one turn must not look like a queue that nobody empties.
@@ -159,7 +163,7 @@ impl ShardApp {
     }
 
     /// Once in a while.
-    pub(crate) fn appwrite_tick(&mut self, conns: &mut Conns<Session>, now: Now) {
+    pub(crate) fn appwrite_tick(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) {
         if let Some(appwrite) = &mut self.appwrite {
             let mut line = Line {
                 conns,
@@ -175,14 +179,14 @@ impl ShardApp {
 }
 
 /// The room's view of the connections, for the length of one call.
-struct Line<'a> {
-    conns: &'a mut Conns<Session>,
+struct Line<'a, K: Kernel> {
+    conns: &'a mut Conns<Session, K>,
     desk: &'a Desk,
     orders: &'a mut Vec<Order>,
     queue_bytes_max: usize,
 }
 
-impl Line<'_> {
+impl<K: Kernel> Line<'_, K> {
     fn with(
         &mut self,
         conn: ConnId,
@@ -195,7 +199,7 @@ impl Line<'_> {
     }
 }
 
-impl Wire for Line<'_> {
+impl<K: Kernel> Wire for Line<'_, K> {
     fn id(&self, index: u32) -> Option<ConnId> {
         self.conns.id(index)
     }

@@ -99,10 +99,7 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
         grip,
     } = Listeners::bind(config, shards)?;
     let started = Instant::now();
-    let limits = ConnLimits {
-        queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
-        ..ConnLimits::default()
-    };
+    let limits = conn_limits(config);
     let seats = per_shard
         .into_iter()
         .enumerate()
@@ -135,10 +132,7 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
             .spawn(move || run(seat, &shared, room));
         threads.push(thread.map_err(StartError::Shard)?);
     }
-    let drain = DrainOptions {
-        timeout_ms: config.drain.timeout_ms,
-        jitter_ms: config.drain.jitter_ms,
-    };
+    let drain = DrainOptions::of(config);
     Ok(Handle {
         clients,
         api,
@@ -152,6 +146,14 @@ pub fn start(options: Options) -> Result<Handle, StartError> {
     })
 }
 
+/// Bounds of connections.
+pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
+    ConnLimits {
+        queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
+        ..ConnLimits::default()
+    }
+}
+
 fn run(seat: Seat<Mail>, shared: &Shared, room: Option<Part>) -> io::Result<()> {
     let app = ShardApp::new(shared.parts(seat.shard(), room));
     let mut observer = Observer::default();
@@ -163,7 +165,7 @@ fn run(seat: Seat<Mail>, shared: &Shared, room: Option<Part>) -> io::Result<()> 
 
 /// What all shards have in common, ready to be given to each.
 #[derive(Clone)]
-struct Shared {
+pub(crate) struct Shared {
     shards: u8,
     limits: SessionLimits,
     namespaces: Arc<Namespaces>,
@@ -177,13 +179,13 @@ struct Shared {
     home: HomeOptions,
     connections_max: usize,
     api_listener: u8,
-    appwrite: Option<Plan>,
-    grip: Option<GripPlan>,
-    grip_listeners: Vec<Listener>,
+    pub(crate) appwrite: Option<Plan>,
+    pub(crate) grip: Option<GripPlan>,
+    pub(crate) grip_listeners: Vec<Listener>,
 }
 
 impl Shared {
-    fn new(options: &Options, shards: usize) -> Result<Self, StartError> {
+    pub(crate) fn new(options: &Options, shards: usize) -> Result<Self, StartError> {
         let config = &options.config;
         let started = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -225,7 +227,7 @@ impl Shared {
         })
     }
 
-    fn parts(&self, shard: ShardId, room: Option<Part>) -> ShardParts {
+    pub(crate) fn parts(&self, shard: ShardId, room: Option<Part>) -> ShardParts {
         let options = HubOptions {
             subscriptions_max: GripPlan::channels_max(&self.grip, self.limits.channels_max),
             hash_seed: self.home.hash_seed,

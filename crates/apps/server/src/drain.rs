@@ -3,7 +3,8 @@
 //! All clients at once would come back at once. So they are told over a while that
 //! grows with their number, and each is given a wait of its own.
 
-use throng_engine::Conns;
+use throng_config::Config;
+use throng_engine::{Conns, Kernel};
 use throng_session::{Farewell, Session};
 use throng_types::{ConnId, Disconnect, Millis, Now};
 
@@ -21,6 +22,16 @@ pub(crate) struct DrainOptions {
     pub(crate) timeout_ms: u64,
     /// Clients are asked to wait up to this long before they come back.
     pub(crate) jitter_ms: u64,
+}
+
+impl DrainOptions {
+    /// What the configuration says.
+    pub(crate) const fn of(config: &Config) -> Self {
+        Self {
+            timeout_ms: config.drain.timeout_ms,
+            jitter_ms: config.drain.jitter_ms,
+        }
+    }
 }
 
 /// A drain in progress on one shard.
@@ -94,7 +105,7 @@ impl ShardApp {
     pub(crate) fn begin_drain(
         &mut self,
         options: DrainOptions,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) {
         if self.drain.is_some() {
@@ -110,7 +121,7 @@ impl ShardApp {
         self.drain = Some(Drain::new(clients, options, now.mono, seed));
     }
 
-    pub(crate) fn step_drain(&mut self, conns: &mut Conns<Session>, now: Now) {
+    pub(crate) fn step_drain(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) {
         let Some(drain) = self.drain.as_mut() else {
             return;
         };

@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{Draft, Refusal, home_of};
-use throng_engine::Conns;
+use throng_engine::{Conns, Kernel};
 use throng_grip::exchange::OriginEvent;
 use throng_grip::item::Item;
 use throng_grip::sequence::SequenceLimits;
@@ -28,7 +28,7 @@ use throng_origin::{Client, Origin, Ticket};
 use throng_session::{Desk, Fx, GripHome, GripOrder, LastItem, Receipt, Session};
 use throng_types::{ChannelName, ConnId, Millis, Now, Position};
 
-pub(crate) use start::{GripPlan, Listener, listeners, metrics};
+pub(crate) use start::{GripPlan, Listener, answer, listeners, metrics};
 
 use crate::gather::Note;
 use crate::observe::recount;
@@ -147,7 +147,7 @@ impl ShardApp {
     pub(crate) fn with(
         &mut self,
         conn: ConnId,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         run: impl FnOnce(&mut Session, &Desk, &mut Fx<'_>),
     ) {
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
@@ -158,7 +158,12 @@ impl ShardApp {
         });
     }
 
-    pub(crate) fn grip_order(&mut self, order: GripOrder, conns: &mut Conns<Session>, now: Now) {
+    pub(crate) fn grip_order(
+        &mut self,
+        order: GripOrder,
+        conns: &mut Conns<Session, impl Kernel>,
+        now: Now,
+    ) {
         match order {
             GripOrder::Ask {
                 conn,
@@ -271,7 +276,7 @@ impl ShardApp {
         &mut self,
         from: Option<usize>,
         note: GripNote,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) {
         match note {

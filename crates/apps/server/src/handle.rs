@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use throng_engine::Door;
 
 use crate::drain::DrainOptions;
-use crate::shard::Mail;
+use crate::shard::{Mail, Message};
 
 /// Why a running server ended.
 #[derive(Debug, thiserror::Error)]
@@ -67,12 +67,12 @@ impl Handle {
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
         let drain = self.drain;
-        self.tell(|| Mail::Drain(drain));
+        self.tell(|| Mail(Message::Drain(drain)));
     }
 
     /// Ends at once; connections are cut.
     pub fn stop(&self) {
-        self.tell(|| Mail::Stop);
+        self.tell(|| Mail(Message::Stop));
     }
 
     fn tell(&self, mut mail: impl FnMut() -> Mail) {

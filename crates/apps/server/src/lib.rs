@@ -6,6 +6,7 @@
 //! engine. Shards meet only through mailboxes. Nothing here parses a byte.
 
 mod appwrite;
+mod assembly;
 mod broker;
 mod build;
 mod drain;
@@ -21,6 +22,8 @@ mod sink;
 mod stats;
 mod tell;
 
+pub use assembly::Assembly;
 pub use build::{Options, StartError, start};
 pub use handle::{Handle, ServeError};
+pub use shard::{Mail, ShardApp};
 pub use stats::Capacity;

@@ -1,6 +1,6 @@
 //! The engine's and the hub's numbers, copied to the shard's board at the end of each turn.
 
-use throng_engine::{ConnStats, Conns, LoopStats};
+use throng_engine::{ConnStats, Conns, Kernel, LoopStats};
 use throng_metrics::{Counter, Gauge, Histogram};
 use throng_session::{Desk, Session, Standing, Transport};
 
@@ -15,7 +15,12 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Adds what is new.
-    pub(crate) fn observe(&mut self, app: &ShardApp, conns: &Conns<Session>, turns: LoopStats) {
+    pub(crate) fn observe(
+        &mut self,
+        app: &ShardApp,
+        conns: &Conns<Session, impl Kernel>,
+        turns: LoopStats,
+    ) {
         let board = app.board();
         let before = std::mem::replace(&mut self.turns, turns);
         board.add(Counter::Turns, turns.turns - before.turns);

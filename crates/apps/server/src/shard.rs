@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use throng_engine::{Accepted, App, Closed, Conns, Effects};
+use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel};
 use throng_grip::exchange::OriginEvent;
 use throng_hub::{Asker, Command, Hub};
 use throng_metrics::{Board, Counter, Gauge};
@@ -39,7 +39,9 @@ const UNCOUNTED: u32 = u32::MAX;
 const API: u32 = u32::MAX - 1;
 
 /// What shards send each other, and what they are told from outside.
-pub(crate) enum Mail {
+pub struct Mail(pub(crate) Message);
+
+pub(crate) enum Message {
     /// Between hubs.
     Hub(throng_hub::Mail),
     /// Between apps.
@@ -76,7 +78,7 @@ pub(crate) struct ShardParts {
 }
 
 /// See the module's head.
-pub(crate) struct ShardApp {
+pub struct ShardApp {
     pub(crate) parts: ShardParts,
     pub(crate) orders: Vec<Order>,
     pub(crate) appwrite: Option<Appwrite>,
@@ -140,7 +142,7 @@ impl ShardApp {
 
     // ---- orders ----
 
-    pub(crate) fn carry_out(&mut self, conns: &mut Conns<Session>, now: Now) {
+    pub(crate) fn carry_out(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) {
         while !self.orders.is_empty() {
             for order in std::mem::take(&mut self.orders) {
                 match order {
@@ -158,13 +160,19 @@ impl ShardApp {
         }
     }
 
-    fn command(&mut self, command: Command, conns: &mut Conns<Session>, now: Now) {
+    fn command(&mut self, command: Command, conns: &mut Conns<Session, impl Kernel>, now: Now) {
         let (desk, orders) = (&self.parts.desk, &mut self.orders);
         let mut outlet = Outlet::new(conns, desk, orders);
         self.parts.hub.handle(command, now, &mut outlet);
     }
 
-    fn ask(&mut self, asker: Asker, question: Question, conns: &mut Conns<Session>, now: Now) {
+    fn ask(
+        &mut self,
+        asker: Asker,
+        question: Question,
+        conns: &mut Conns<Session, impl Kernel>,
+        now: Now,
+    ) {
         let ticket = self.gathers.begin(asker, self.notes.len());
         for (to, notes) in self.notes.iter_mut().enumerate() {
             if to != self.parts.shard.index() {
@@ -178,7 +186,7 @@ impl ShardApp {
         self.told(ticket, told, conns);
     }
 
-    fn told(&mut self, ticket: u32, told: Told, conns: &mut Conns<Session>) {
+    fn told(&mut self, ticket: u32, told: Told, conns: &mut Conns<Session, impl Kernel>) {
         let Some((asker, told)) = self.gathers.take(ticket, told) else {
             return;
         };
@@ -191,7 +199,7 @@ impl ShardApp {
         &mut self,
         conn: ConnId,
         farewell: &Farewell,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         self.with(conn, conns, |session, desk, fx| {
             session.farewell(farewell, desk, fx);
@@ -213,7 +221,7 @@ impl ShardApp {
     }
 }
 
-impl App for ShardApp {
+impl<K: Kernel> App<K> for ShardApp {
     type Session = Session;
     type Mail = Mail;
 
@@ -296,9 +304,9 @@ impl App for ShardApp {
         self.grip_closed(id, session, now);
     }
 
-    fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session>, now: Now) {
-        match mail {
-            Mail::Hub(mail) => {
+    fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session, K>, now: Now) {
+        match mail.0 {
+            Message::Hub(mail) => {
                 let Some(from) = from else { return };
                 let (desk, orders) = (&self.parts.desk, &mut self.orders);
                 let mut outlet = Outlet::new(conns, desk, orders);
@@ -306,17 +314,17 @@ impl App for ShardApp {
                     .hub
                     .mail(ShardId(from as u8), mail, now, &mut outlet);
             }
-            Mail::Note(Note::Ask { ticket, question }) => {
+            Message::Note(Note::Ask { ticket, question }) => {
                 let told = self.tell(question, conns, now);
                 if let Some(notes) = from.and_then(|from| self.notes.get_mut(from)) {
                     notes.push_back(Note::Told { ticket, told });
                 }
             }
-            Mail::Note(Note::Grip(note)) => self.grip_note(from, note, conns, now),
-            Mail::Origin { conn, token, event } => self.origin_event(conn, token, event, conns),
-            Mail::Note(Note::Told { ticket, told }) => self.told(ticket, told, conns),
-            Mail::Drain(options) => self.begin_drain(options, conns, now),
-            Mail::Stop => self.stopped = true,
+            Message::Note(Note::Grip(note)) => self.grip_note(from, note, conns, now),
+            Message::Origin { conn, token, event } => self.origin_event(conn, token, event, conns),
+            Message::Note(Note::Told { ticket, told }) => self.told(ticket, told, conns),
+            Message::Drain(options) => self.begin_drain(options, conns, now),
+            Message::Stop => self.stopped = true,
         }
     }
 
@@ -325,13 +333,12 @@ impl App for ShardApp {
     }
 
     fn take_mail(&mut self, to: usize) -> Option<Mail> {
-        if let Some(note) = self.notes[to].pop_front() {
-            return Some(Mail::Note(note));
-        }
-        self.parts.hub.take_mail(ShardId(to as u8)).map(Mail::Hub)
+        let note = self.notes[to].pop_front().map(Message::Note);
+        let mut hub = || self.parts.hub.take_mail(ShardId(to as u8));
+        note.or_else(|| hub().map(Message::Hub)).map(Mail)
     }
 
-    fn turn(&mut self, conns: &mut Conns<Session>, now: Now) -> bool {
+    fn turn(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {
         self.now = now;
         if self.drain.is_some() {
             self.step_drain(conns, now);
@@ -370,7 +377,7 @@ impl App for ShardApp {
         housekeeping.into_iter().chain(drain).chain(grip).min()
     }
 
-    fn finished(&self, conns: &Conns<Session>) -> bool {
+    fn finished(&self, conns: &Conns<Session, K>) -> bool {
         let drained = self.drain.as_ref().is_some_and(|drain| {
             (drain.all_told() && conns.is_empty()) || drain.is_over(self.now.mono)
         });

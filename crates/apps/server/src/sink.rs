@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_engine::{Conns, Delivery, Effects};
+use throng_engine::{Conns, Delivery, Effects, Kernel};
 use throng_hub::{Answer, Asker, Batch, Format, Sink};
 use throng_metrics::Counter;
 use throng_session::{Desk, Fx, GripOrder, Order, Session, encode};
@@ -11,13 +11,13 @@ use throng_types::{Frame, Publication};
 use crate::observe::recount;
 
 /// The hub's view of the connections, for the length of one call.
-pub(crate) struct Outlet<'a> {
-    pub(crate) conns: &'a mut Conns<Session>,
+pub(crate) struct Outlet<'a, K: Kernel> {
+    pub(crate) conns: &'a mut Conns<Session, K>,
     pub(crate) desk: &'a Desk,
     pub(crate) orders: &'a mut Vec<Order>,
 }
 
-impl Sink for Outlet<'_> {
+impl<K: Kernel> Sink for Outlet<'_, K> {
     fn answer(&mut self, asker: Asker, answer: Answer) {
         let (desk, orders) = (self.desk, &mut *self.orders);
         self.conns.with(asker.conn, |session, effects| {
@@ -76,9 +76,9 @@ impl Sink for Outlet<'_> {
     }
 }
 
-impl<'a> Outlet<'a> {
+impl<'a, K: Kernel> Outlet<'a, K> {
     pub(crate) const fn new(
-        conns: &'a mut Conns<Session>,
+        conns: &'a mut Conns<Session, K>,
         desk: &'a Desk,
         orders: &'a mut Vec<Order>,
     ) -> Self {

@@ -1,6 +1,6 @@
 //! A shard's answers to the server API's questions.
 
-use throng_engine::Conns;
+use throng_engine::{Conns, Kernel};
 use throng_session::{Farewell, NodeCount, Question, Session, Told, Transport};
 use throng_types::{ConnId, Now, Unsubscribe};
 
@@ -12,7 +12,7 @@ impl ShardApp {
     pub(crate) fn tell(
         &mut self,
         question: Question,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) -> Told {
         match question {
@@ -75,7 +75,7 @@ impl ShardApp {
         }
     }
 
-    fn count(&self, conns: &Conns<Session>) -> NodeCount {
+    fn count(&self, conns: &Conns<Session, impl Kernel>) -> NodeCount {
         let mut count = NodeCount::default();
         for (_, session) in conns.sessions().filter(|(_, session)| session.is_client()) {
             if session.transport() == Transport::Http {
@@ -102,7 +102,7 @@ impl ShardApp {
     }
 
     /// The connections of a user, or the one with a public id.
-    fn find(&self, user: &str, client: &str, conns: &Conns<Session>) -> Vec<ConnId> {
+    fn find(&self, user: &str, client: &str, conns: &Conns<Session, impl Kernel>) -> Vec<ConnId> {
         let is_user =
             |session: &Session| session.identity().map_or("", |identity| &identity.user) == user;
         if !client.is_empty() {

@@ -1,9 +1,21 @@
 //! Randomness from the kernel, for seeds only; everything else derives from a seed.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
+
+thread_local! {
+    /// The next seed of this thread, if its seeds are to repeat.
+    static REPEATED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Makes the seeds of this thread a sequence that repeats, for the simulator; or random again
+/// with `None`.
+pub fn repeat(first: Option<u64>) {
+    REPEATED.set(first);
+}
 
 /// 64 random bits from getrandom(2).
 ///
@@ -11,6 +23,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// from the system as well, and a server that starts with weaker luck beats one that does not.
 #[must_use]
 pub fn seed() -> u64 {
+    if let Some(seed) = REPEATED.get() {
+        REPEATED.set(Some(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+        return seed;
+    }
     let mut bytes = [0_u8; 8];
     match retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty())) {
         Ok(8) => u64::from_ne_bytes(bytes),
@@ -26,5 +42,15 @@ mod tests {
     fn seeds_differ() {
         let seeds: HashSet<u64> = (0..64).map(|_| super::seed()).collect();
         assert_eq!(seeds.len(), 64);
+    }
+
+    #[test]
+    fn seeds_repeat_where_they_are_told_to() {
+        super::repeat(Some(5));
+        let once = [super::seed(), super::seed()];
+        super::repeat(Some(5));
+        assert_eq!(once, [super::seed(), super::seed()]);
+        assert_ne!(once[0], once[1]);
+        super::repeat(None);
     }
 }

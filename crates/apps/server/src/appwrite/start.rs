@@ -76,12 +76,8 @@ impl Plan {
         })
     }
 
-    /// Starts the drivers; the parts are in the order of the doors.
-    pub(crate) fn start(
-        &self,
-        config: &Config,
-        doors: &[Door<Mail>],
-    ) -> Result<Vec<Part>, StartError> {
+    /// The feed, without what feeds it; the parts are in the order of the doors.
+    pub(crate) fn feed(&self, doors: &[Door<Mail>]) -> (Arc<Feed>, Vec<Part>) {
         let (inlets, news): (Vec<_>, Vec<_>) = doors.iter().cloned().map(inlet).unzip();
         let feed = Feed::new(inlets, random::seed(), self.meter.clone());
         let parts = news.into_iter().map(|news| Part {
@@ -89,7 +85,16 @@ impl Plan {
             feed: feed.clone(),
             plan: self.clone(),
         });
-        let parts = parts.collect();
+        (feed.clone(), parts.collect())
+    }
+
+    /// Starts the drivers; the parts are in the order of the doors.
+    pub(crate) fn start(
+        &self,
+        config: &Config,
+        doors: &[Door<Mail>],
+    ) -> Result<Vec<Part>, StartError> {
+        let (feed, parts) = self.feed(doors);
         let offered = feed.offer().map_err(StartError::Shard)?;
         let _ = self.world.offered.set(offered);
         let Some(options) = config.appwrite.as_ref() else {

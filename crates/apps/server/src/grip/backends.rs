@@ -1,6 +1,6 @@
 //! What backends do, and what sessions want of them.
 
-use throng_engine::Conns;
+use throng_engine::{Conns, Kernel};
 use throng_grip::exchange::OriginEvent;
 use throng_session::{Desk, Fx, Session};
 use throng_types::{ChannelName, ConnId, Now};
@@ -15,7 +15,7 @@ impl ShardApp {
         conn: ConnId,
         token: u32,
         event: OriginEvent,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         let bytes = match &event {
             OriginEvent::Body(bytes) => bytes.len(),
@@ -80,7 +80,7 @@ impl ShardApp {
         }
     }
 
-    pub(super) fn recover(&mut self, conns: &mut Conns<Session>) {
+    pub(super) fn recover(&mut self, conns: &mut Conns<Session, impl Kernel>) {
         let all: Vec<ConnId> = conns.sessions().map(|(conn, _)| conn).collect();
         for conn in all {
             self.with(conn, conns, |session, desk, fx| {
@@ -93,7 +93,7 @@ impl ShardApp {
         &mut self,
         connection: Option<ConnId>,
         channel: Option<String>,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         let channel = channel.and_then(|name| {
             let name = format!("{}:{name}", throng_session::GRIP_NAMESPACE);
@@ -116,7 +116,7 @@ impl ShardApp {
         &mut self,
         connection: Option<ConnId>,
         channel: Option<&ChannelName>,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         let hub = &self.parts.hub;
         let fits = |conn: &ConnId| {
@@ -159,7 +159,7 @@ impl ShardApp {
 
     /// Grants what was owed only because a turn brought much at once. A queue that is long after
     /// everything was written is one that the kernel does not take, and that is told when it does.
-    pub(super) fn settle(&mut self, conns: &Conns<Session>) -> bool {
+    pub(super) fn settle(&mut self, conns: &Conns<Session, impl Kernel>) -> bool {
         let Some(grip) = self.grip.as_mut() else {
             return false;
         };

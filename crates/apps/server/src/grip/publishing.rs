@@ -1,7 +1,7 @@
 //! Items on their way to the homes of their channels, and through them to the hub.
 
 use throng_broker::Refusal;
-use throng_engine::Conns;
+use throng_engine::{Conns, Kernel};
 use throng_grip::item::Item;
 use throng_hub::{Answer, Asker};
 use throng_metrics::Counter;
@@ -18,7 +18,7 @@ impl ShardApp {
         (asker, counts): (Asker, bool),
         item: Box<Item>,
         patient: bool,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) {
         let receipt = self.grip.as_mut().filter(|_| counts).map(|grip| Receipt {
@@ -45,7 +45,7 @@ impl ShardApp {
         (asker, receipt): (Asker, Option<Receipt>),
         item: Box<Item>,
         patient: bool,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) {
         if patient
@@ -72,7 +72,7 @@ impl ShardApp {
         &mut self,
         asker: Asker,
         result: Result<Option<Position>, Refusal>,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         if asker.conn.shard() == self.parts.shard {
             self.published(asker, result, conns);
@@ -86,7 +86,7 @@ impl ShardApp {
         &mut self,
         asker: Asker,
         result: Result<Option<Position>, Refusal>,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         let answer = Answer::Published { result };
         self.with(asker.conn, conns, |session, desk, fx| {
@@ -99,7 +99,7 @@ impl ShardApp {
         &mut self,
         item: &Item,
         receipt: Option<Receipt>,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
         now: Now,
     ) -> Result<Offered, Refusal> {
         let Some(grip) = self.grip.as_mut() else {
@@ -123,7 +123,7 @@ impl ShardApp {
     }
 
     /// Publishes what waits, as far as the hub takes it.
-    fn publish_behind(&mut self, conns: &mut Conns<Session>, now: Now) {
+    fn publish_behind(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) {
         while let Some(draft) = self.grip.as_mut().and_then(|grip| grip.behind.pop_front()) {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
             let news = match (self.parts.hub.publish_here(draft, now), &mut self.grip) {
@@ -140,7 +140,7 @@ impl ShardApp {
     }
 
     /// Once a turn; true if something waits.
-    pub(crate) fn grip_turn(&mut self, conns: &mut Conns<Session>, now: Now) -> bool {
+    pub(crate) fn grip_turn(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) -> bool {
         let is_more = self.settle(conns);
         self.sweep_topics(conns, now);
         self.wake_ghosts(now);
@@ -181,7 +181,7 @@ impl ShardApp {
         conn: ConnId,
         channel: &ChannelName,
         last: &LastItem,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         self.with(conn, conns, |session, desk, fx| {
             session.last_item(conn, channel, last, desk, fx);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use throng_broker::Refusal;
-use throng_engine::Conns;
+use throng_engine::{Conns, Kernel};
 use throng_hub::Asker;
 use throng_session::{Receipt, Session};
 
@@ -83,7 +83,7 @@ impl ShardApp {
         &mut self,
         receipt: Receipt,
         news: News,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         if receipt.shard == self.parts.shard {
             self.hear_receipt(receipt.number, news, conns);
@@ -93,7 +93,12 @@ impl ShardApp {
         }
     }
 
-    pub(super) fn hear_receipt(&mut self, number: u64, news: News, conns: &mut Conns<Session>) {
+    pub(super) fn hear_receipt(
+        &mut self,
+        number: u64,
+        news: News,
+        conns: &mut Conns<Session, impl Kernel>,
+    ) {
         let heard = self.grip.as_mut();
         let heard = heard.and_then(|grip| grip.receipts.hear(number, news));
         let Some((asker, result)) = heard else {

@@ -7,16 +7,18 @@ use throng_auth::Verifier;
 use throng_config::{Config, Grip as Section, GripRoute};
 use throng_engine::Door;
 use throng_grip::command::ZmqUris;
+use throng_grip::exchange::OriginEvent;
 use throng_grip::routes::{BadOrigin, Domain, Route, Routes, Target, parse_routes};
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::sig::KeyText;
-use throng_origin::{Deliver, Origin, OriginOptions};
+use throng_origin::{Backend, Deliver, Origin, OriginOptions};
 use throng_session::{GripOptions, GripSocket};
 use throng_sys::random;
+use throng_types::ConnId;
 
 use super::Grip;
 use crate::build::StartError;
-use crate::shard::Mail;
+use crate::shard::{Mail, Message};
 use crate::stats::PushpinMetrics;
 
 /// What a port of GRIP's own takes.
@@ -111,20 +113,16 @@ impl GripPlan {
     /// Starts the driver.
     pub(crate) fn start(&mut self, doors: &[Door<Mail>]) -> Result<(), StartError> {
         let doors = doors.to_vec();
-        let deliver: Deliver = Arc::new(move |conn, token, event| {
-            let Some(door) = doors.get(conn.shard().index()) else {
-                return Ok(());
-            };
-            let mail = Mail::Origin { conn, token, event };
-            door.send(mail).map_err(|back| match back {
-                Mail::Origin { event, .. } => event,
-                // A door gives back what it was given.
-                _ => unreachable!("another mail"),
-            })
-        });
+        let deliver: Deliver =
+            Arc::new(move |conn, token, event| answer(&doors, conn, token, event));
         let origin = Origin::start(OriginOptions::default(), deliver);
         self.origin = Some(Arc::new(origin.map_err(StartError::Shard)?));
         Ok(())
+    }
+
+    /// Starts no driver: requests go to `backend`.
+    pub(crate) fn start_with(&mut self, backend: Arc<dyn Backend>) {
+        self.origin = Some(Arc::new(Origin::with_backend(backend)));
     }
 
     /// One shard's part.
@@ -133,6 +131,24 @@ impl GripPlan {
         let client = origin.client();
         Some(Grip::new(client, origin.clone(), self.options.order))
     }
+}
+
+/// Tells a shard what a backend answered; gives it back if the shard has no room or has ended.
+pub(crate) fn answer(
+    doors: &[Door<Mail>],
+    conn: ConnId,
+    token: u32,
+    event: OriginEvent,
+) -> Result<(), OriginEvent> {
+    let Some(door) = doors.get(conn.shard().index()) else {
+        return Ok(());
+    };
+    let mail = Mail(Message::Origin { conn, token, event });
+    door.send(mail).map_err(|back| match back.0 {
+        Message::Origin { event, .. } => event,
+        // A door gives back what it was given.
+        _ => unreachable!("another mail"),
+    })
 }
 
 impl Listener {

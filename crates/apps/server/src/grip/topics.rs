@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use throng_engine::Conns;
+use throng_engine::{Conns, Kernel};
 use throng_session::{GRIP_NAMESPACE, Session};
 use throng_types::{ChannelName, ConnId, Millis, Now};
 
@@ -34,7 +34,11 @@ impl Topics {
 
 impl ShardApp {
     /// A session here subscribes to a channel.
-    pub(crate) fn grip_subscribed(&mut self, channel: &ChannelName, conns: &mut Conns<Session>) {
+    pub(crate) fn grip_subscribed(
+        &mut self,
+        channel: &ChannelName,
+        conns: &mut Conns<Session, impl Kernel>,
+    ) {
         if !self.parts.tells_topics || channel.namespace() != Some(GRIP_NAMESPACE) {
             return;
         }
@@ -46,7 +50,12 @@ impl ShardApp {
         }
     }
 
-    fn tell_topic(&mut self, channel: &ChannelName, is_wanted: bool, conns: &mut Conns<Session>) {
+    fn tell_topic(
+        &mut self,
+        channel: &ChannelName,
+        is_wanted: bool,
+        conns: &mut Conns<Session, impl Kernel>,
+    ) {
         let own = self.parts.shard.index();
         for shard in 0..usize::from(self.parts.shards) {
             if shard != own {
@@ -63,7 +72,7 @@ impl ShardApp {
         shard: usize,
         channel: &ChannelName,
         is_wanted: bool,
-        conns: &mut Conns<Session>,
+        conns: &mut Conns<Session, impl Kernel>,
     ) {
         let Some(grip) = self.grip.as_mut() else {
             return;
@@ -89,7 +98,7 @@ impl ShardApp {
     }
 
     /// A publisher wants to know what is wanted.
-    pub(super) fn listen(&mut self, conn: ConnId, conns: &mut Conns<Session>) {
+    pub(super) fn listen(&mut self, conn: ConnId, conns: &mut Conns<Session, impl Kernel>) {
         let Some(grip) = self.grip.as_mut() else {
             return;
         };
@@ -102,7 +111,7 @@ impl ShardApp {
         });
     }
 
-    pub(super) fn sweep_topics(&mut self, conns: &mut Conns<Session>, now: Now) {
+    pub(super) fn sweep_topics(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) {
         let Some(grip) = self.grip.as_mut() else {
             return;
         };
