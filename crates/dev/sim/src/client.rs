@@ -1,27 +1,31 @@
 //! A simulated client: real bytes both ways, one connection at a time, comes back and recovers.
 //!
 //! Owns what a client of its protocol would remember between connections. Never: looks into
-//! the server; it asks the [`Witness`] whether what it got is what it had to get.
+//! the server; it shows the [`Witness`] what it asked and what it got.
 
+mod appwrite;
 mod centrifuge;
 mod connect;
-mod stream;
+mod streams;
 mod wire;
 
 use std::collections::BTreeMap;
 
-use throng_types::{ConnId, Epoch};
-
-use crate::feed::Feed;
-use crate::net::{Net, Port};
-use crate::rng::Rng;
-use crate::witness::Witness;
+use crate::fault::Fault;
+use crate::net::Net;
+use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT, Setup};
+use crate::witness::{Place, Witness};
 use centrifuge::Commands;
-use wire::Wire;
+use wire::{Message, Wire};
+
+pub(crate) use streams::place_of;
+
+/// Codes with which a server may close a connection whose client kept to the rules.
+const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
 
 /// What a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum Kind {
     Sse,
     Lines,
     Plain,
@@ -29,42 +33,64 @@ pub(crate) enum Protocol {
     UniWs,
     UniSse,
     UniHttp,
+    Grip,
+    Appwrite,
 }
 
-impl Protocol {
-    pub(crate) const ALL: [Self; 7] = [
+impl Kind {
+    const ALL: [Self; 12] = [
         Self::Sse,
         Self::Lines,
         Self::Plain,
         Self::Centrifuge,
+        Self::Centrifuge,
+        Self::Centrifuge,
         Self::UniWs,
         Self::UniSse,
         Self::UniHttp,
+        Self::Grip,
+        Self::Grip,
+        Self::Appwrite,
     ];
+
+    const fn is_websocket(self) -> bool {
+        matches!(
+            self,
+            Self::Plain | Self::Centrifuge | Self::UniWs | Self::Appwrite
+        )
+    }
+
+    const fn is_uni(self) -> bool {
+        matches!(self, Self::UniWs | Self::UniSse | Self::UniHttp)
+    }
 }
 
 /// One connection.
 struct Link {
-    pipe: usize,
-    /// Its id at the server; for the witness alone.
-    conn: Option<ConnId>,
+    conn: usize,
     wire: Wire,
-    feed: Feed,
+    /// The subscriptions, by channel.
+    tracks: BTreeMap<usize, usize>,
     commands: Commands,
     /// Where the client said it had been, per channel.
-    since: BTreeMap<usize, (Epoch, u64)>,
+    since: BTreeMap<usize, Place>,
     /// It said that it comes back.
     resuming: bool,
+    /// Some channel of it may drop.
+    lossy: bool,
     /// The first words have come.
     open: bool,
     /// The server has said its last word.
     over: bool,
+    /// The client has shut its sending side.
+    shut: bool,
+    reads_from_us: u64,
 }
 
 /// See the module's head.
 pub(crate) struct Client {
     number: usize,
-    protocol: Protocol,
+    kind: Kind,
     /// What it listens to; a Centrifugo client decides as it goes.
     channels: Vec<usize>,
     /// Empty for a client without a token.
@@ -74,191 +100,276 @@ pub(crate) struct Client {
     /// Most bytes that it reads at once.
     read_bytes_max: usize,
     link: Option<Link>,
-    /// Where it was: per channel, and in the words of `/sse` and `/stream`.
-    positions: BTreeMap<usize, (Epoch, u64)>,
+    /// Where it was, in the words of its protocol.
+    positions: BTreeMap<usize, Place>,
     cursor: String,
-    /// The newest place that it has of each channel.
-    places: BTreeMap<usize, usize>,
+    /// The subscriptions of the connection before.
+    before: BTreeMap<usize, usize>,
     /// The run comes to its end: behave.
     calm: bool,
 }
 
 /// What a client needs of its surroundings.
 pub(crate) struct Around<'a> {
-    pub(crate) net: &'a mut Net,
+    pub(crate) net: &'a Net,
+    pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a mut Witness,
-    pub(crate) rng: &'a mut Rng,
 }
 
 impl Client {
-    pub(crate) fn new(number: usize, around: &mut Around<'_>) -> Self {
-        let rng = &mut *around.rng;
-        let protocol = rng.pick(&Protocol::ALL);
-        let protocol = if rng.percent(25) {
-            Protocol::Centrifuge
-        } else {
-            protocol
-        };
+    pub(crate) fn new(number: usize, around: &Around<'_>) -> Self {
+        let net = around.net;
+        let kind = net.pick(&Kind::ALL);
         let mut channels: Vec<usize> = Vec::new();
-        let nameless = matches!(protocol, Protocol::Plain | Protocol::Sse);
-        let single = nameless && around.witness.broadcasts;
-        let count = if single { 1 } else { rng.pick(&[1, 1, 2, 3]) };
+        let count = net.pick(&[1, 1, 2, 3]);
+        let count = match kind {
+            Kind::Grip | Kind::Appwrite => count.min(2),
+            Kind::Sse | Kind::Plain if around.setup.broadcasts => 1,
+            _ => count,
+        };
         while channels.len() < count {
             // A token of its own can only be brought by one protocol.
-            let channel = around.witness.draw_channel(true, rng);
+            let channel = match kind {
+                Kind::Grip => GRIP + net.below(2),
+                Kind::Appwrite => APPWRITE + net.below(2),
+                _ => around.setup.draw_channel(true, net),
+            };
             if !channels.contains(&channel) {
                 channels.push(channel);
             }
         }
-        let user = if rng.percent(60) {
-            format!("u{}", rng.below(3))
-        } else {
-            String::new()
-        };
         Self {
             number,
-            protocol,
+            kind,
             channels,
-            user,
-            mute: rng.percent(10),
-            read_bytes_max: rng.pick(&[3, 40, 400, 100_000]),
+            user: if net.percent(60) && !matches!(kind, Kind::Grip | Kind::Appwrite) {
+                format!("u{}", net.below(3))
+            } else {
+                String::new()
+            },
+            mute: net.percent(10),
+            read_bytes_max: net.pick(&[3, 40, 400, 100_000]),
             link: None,
             positions: BTreeMap::new(),
             cursor: String::new(),
-            places: BTreeMap::new(),
+            before: BTreeMap::new(),
             calm: false,
         }
     }
 
+    fn who(&self) -> String {
+        let conn = self.link.as_ref().map(|link| link.conn);
+        format!("client {} ({:?}, {conn:?})", self.number, self.kind)
+    }
+
     /// From now on it reads quickly, answers, and stays.
-    pub(crate) fn calm_down(&mut self) {
+    pub(crate) const fn calm_down(&mut self) {
         self.calm = true;
         self.mute = false;
         self.read_bytes_max = 1 << 20;
     }
 
-    pub(crate) const fn pipe(&self) -> Option<usize> {
-        match &self.link {
-            Some(link) => Some(link.pipe),
-            None => None,
-        }
+    pub(crate) fn conn(&self) -> Option<usize> {
+        self.link.as_ref().map(|link| link.conn)
     }
 
-    pub(crate) fn accepted(&mut self, pipe: usize, conn: ConnId) {
-        if let Some(link) = self.link.as_mut().filter(|link| link.pipe == pipe) {
-            link.conn = Some(conn);
-        }
+    /// Opens a connection and says its first words.
+    pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
+        let conn = around.net.connect(PORT_CLIENT, around.setup.kernel_bytes);
+        around.net.note(format_args!(
+            "client {} ({:?}, {:?}) connects: {conn}",
+            self.number, self.kind, self.channels
+        ));
+        self.begin(conn, around);
     }
 
-    /// Opens a connection; returns the pipe for a shard's backlog.
-    pub(crate) fn connect(&mut self, kernel_bytes: usize, around: &mut Around<'_>) -> usize {
-        let pipe = around.net.open(Port::Client, kernel_bytes);
-        let link = self.begin(pipe, around);
-        self.link = Some(link);
-        pipe
-    }
-
-    /// Ends the connection at once, in one of the ways in which connections end.
+    /// Ends the connection, in one of the ways in which connections end.
     pub(crate) fn cut(&mut self, around: &mut Around<'_>) {
-        let Some(link) = self.link.as_ref() else {
+        let Some(link) = self.link.as_mut() else {
             return;
         };
-        let (number, pipe) = (self.number, link.pipe);
-        if around.rng.percent(25) {
+        if around.net.percent(25) {
             // It has nothing more to say and goes on listening.
-            around.net.pipe(pipe).client_fin = true;
-            return around
-                .witness
-                .note(|| format!("client {number} shuts its side of pipe {pipe}"));
+            link.shut = true;
+            around.net.client_fin(link.conn);
+            around.net.hit(Fault::HalfClose);
+            around
+                .net
+                .note(format_args!("{} shuts its side", self.who()));
+        } else {
+            self.leave(around);
         }
-        self.leave(around);
     }
 
     /// Is gone at once.
     pub(crate) fn leave(&mut self, around: &mut Around<'_>) {
-        let Some(link) = self.link.take() else {
-            return;
-        };
-        let (number, pipe) = (self.number, link.pipe);
-        let reset = around.rng.percent(50);
-        around.net.leave(pipe, reset);
-        around
-            .witness
-            .note(|| format!("client {number} leaves pipe {pipe}, reset: {reset}"));
+        let who = self.who();
+        if let Some(link) = self.forget_link(around) {
+            let reset = around.net.percent(50);
+            around
+                .net
+                .hit(if reset { Fault::Reset } else { Fault::Left });
+            around.net.client_leaves(link.conn, reset);
+            around
+                .net
+                .note(format_args!("{who} leaves, reset: {reset}"));
+        }
+    }
+
+    fn forget_link(&mut self, around: &mut Around<'_>) -> Option<Link> {
+        let link = self.link.take()?;
+        for &track in link.tracks.values() {
+            around.witness.ends(track);
+        }
+        for (&channel, &track) in &link.tracks {
+            if around.witness.has_begun(track) {
+                self.before.insert(channel, track);
+            }
+        }
+        Some(link)
     }
 
     /// Reads what has arrived, and the end if that is all. True if anything happened.
     pub(crate) fn read(&mut self, around: &mut Around<'_>) -> bool {
-        let Some(link) = self.link.as_ref() else {
+        let now_us = around.net.0.borrow().mono_us;
+        let Some(link) = self.link.as_mut() else {
             return false;
         };
-        let pipe = around.net.pipe(link.pipe);
-        let wanted = around.rng.between(1, self.read_bytes_max);
-        let count = pipe.down.len().min(if self.calm {
+        if !self.calm {
+            if now_us < link.reads_from_us {
+                return false;
+            }
+            if around.net.percent(4) {
+                around.net.hit(Fault::SlowReader);
+                link.reads_from_us = now_us + around.net.pick(&[5_000, 300_000]);
+            }
+        }
+        let wanted = if self.calm {
             self.read_bytes_max
         } else {
-            wanted
-        });
-        let mut bytes: Vec<u8> = pipe.down.drain(..count).collect();
-        let ended = pipe.down.is_empty() && (pipe.server_fin || pipe.server_gone);
-        if !bytes.is_empty() {
-            assert!(
-                !link.over,
-                "client {}: bytes after the last word: {:?}",
-                self.number,
-                String::from_utf8_lossy(&bytes)
-            );
-            self.take(&mut bytes, around);
-        }
-        if ended && let Some(link) = self.link.take() {
-            around.net.leave(link.pipe, false);
-            around
-                .witness
-                .note(|| format!("client {} sees the end of pipe {}", self.number, link.pipe));
+            around.net.between(1, self.read_bytes_max)
+        };
+        let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
+            let who = self.who();
+            around.net.note(format_args!("{who} sees the end"));
+            if let Some(link) = self.forget_link(around) {
+                around.net.client_leaves(link.conn, false);
+            }
             return true;
+        };
+        if bytes.is_empty() {
+            return false;
         }
-        count > 0
+        assert!(!link.over, "{}: bytes after the last word", self.who());
+        let messages = link.wire.take(&mut bytes, self.kind, &self.cursor);
+        for message in messages {
+            around
+                .net
+                .note(format_args!("{} gets {}", self.who(), message.shown()));
+            self.message(message, around);
+        }
+        true
     }
 
-    fn write(&self, bytes: &[u8], around: &mut Around<'_>) {
-        if let Some(link) = self.link.as_ref() {
-            let pipe = around.net.pipe(link.pipe);
-            // It may have shut its side.
-            if !pipe.client_fin && !pipe.server_gone {
-                pipe.up.extend(bytes);
+    fn say(&self, bytes: &[u8], around: &Around<'_>) {
+        if let Some(link) = self.link.as_ref().filter(|link| !link.shut) {
+            around.net.client_send(link.conn, bytes);
+        }
+    }
+
+    fn message(&mut self, message: Message, around: &mut Around<'_>) {
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        assert!(!link.over, "client {}: words after the last", self.number);
+        match message {
+            Message::Begun => self.head_came(around),
+            Message::Refused(status) => {
+                // Going down, the request was too slow, its token was, or its backend failed.
+                let late = status == 401 && !self.user.is_empty();
+                let failed = self.kind == Kind::Grip && matches!(status, 502 | 504);
+                let excused = late || failed || matches!(status, 503 | 408);
+                assert!(excused, "{}: refused with {status}", self.who());
+                link.over = true;
+                // It has no reason to stay.
+                self.leave(around);
             }
+            Message::Close(code) => {
+                let code = code.map(u64::from);
+                let good = code.is_some_and(|code| CLOSE_CODES.contains(&code));
+                // Appwrite's policy code, and a look-up that failed.
+                let good = good || self.kind == Kind::Appwrite;
+                assert!(good, "{}: closed with {code:?}", self.who());
+                link.over = true;
+            }
+            Message::LastChunk => link.over = true,
+            Message::Ping(payload) => self.ping(&payload, around),
+            Message::Data { text, data } => {
+                assert!(text || self.kind == Kind::Plain, "JSON travels as text");
+                match self.kind {
+                    Kind::Plain => self.plain(&data, around),
+                    Kind::Appwrite => self.appwrite(&streams::json(&data), around),
+                    _ => {
+                        for line in data.split(|&byte| byte == b'\n') {
+                            self.spoken(&streams::json(line), around);
+                        }
+                    }
+                }
+            }
+            Message::Event { event, data, id } => match self.kind {
+                Kind::Sse => self.event(&event, &data, &id, around),
+                _ => self.spoken(&streams::json(&data), around),
+            },
+            Message::Line(line) => match self.kind {
+                Kind::Lines => self.line(&streams::json(&line), around),
+                Kind::Grip => self.grip_line(&line, around),
+                _ => self.spoken(&streams::json(&line), around),
+            },
+        }
+    }
+
+    /// The track of a channel of this connection; asked for now if it was not yet.
+    fn track(&mut self, channel: usize, around: &mut Around<'_>) -> usize {
+        let who = self.who();
+        let link = self.link.as_mut().expect("a track is a connection's");
+        if let Some(&track) = link.tracks.get(&channel) {
+            return track;
+        }
+        self.asks(channel, around);
+        let link = self.link.as_ref().expect("still there");
+        *link
+            .tracks
+            .get(&channel)
+            .unwrap_or_else(|| panic!("{who}: asked for"))
+    }
+
+    /// Notes that a channel is asked for now.
+    fn asks(&mut self, channel: usize, around: &mut Around<'_>) {
+        let who = self.who();
+        let Some(link) = self.link.as_mut() else {
+            return;
+        };
+        link.lossy |= CHANNELS[channel].lossy;
+        let lossless = !CHANNELS[channel].lossy;
+        let track = around
+            .witness
+            .asks(who, link.conn, &self.user, channel, lossless);
+        if link.tracks.insert(channel, track).is_some() {
+            around.witness.blurs(link.conn);
         }
     }
 
     /// Checks, when everything has come to rest, that nothing is owed.
-    pub(crate) fn settle(&mut self, witness: &mut Witness) {
-        let Some(link) = self.link.as_mut() else {
+    pub(crate) fn settle(&self, around: &Around<'_>) {
+        let Some(link) = self.link.as_ref().filter(|link| !link.shut) else {
             return;
         };
-        assert!(!link.over, "client {}: an end without an end", self.number);
-        if self.protocol == Protocol::Plain {
-            link.begin_plain(&self.channels, witness);
-            let conn = link.conn.expect("accepted");
-            for &channel in &self.channels {
-                if witness.was_ended(conn, channel) {
-                    link.feed.end(channel);
-                } else {
-                    let name = witness.name(channel);
-                    assert!(
-                        link.feed.has_begun(channel),
-                        "client {}: {name} never began",
-                        self.number
-                    );
-                }
-            }
-        } else {
-            assert!(
-                link.open,
-                "client {} never heard the first words",
-                self.number
-            );
+        if around.net.was_aborted(link.conn) {
+            return;
         }
-        link.commands.settle(self.number);
-        link.feed.settle(witness);
+        assert!(!link.over, "{}: an end without an end", self.who());
+        let open = link.open || self.kind == Kind::Plain;
+        assert!(open, "{} never heard the first words", self.who());
+        link.commands.settle(&self.who());
     }
 }

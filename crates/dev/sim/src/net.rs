@@ -1,114 +1,345 @@
-//! TCP as far as it matters here: two queues of bytes, and the ways in which they end.
+//! The network between clients and shards, and the clock: what the simulated kernel knows.
 //!
-//! Owns what is between a client and its shard. Never: loses or reorders a byte of a
-//! connection that lives; the faults are short reads, small buffers and sudden ends.
+//! Owns every connection's bytes on their way, both ways, and how it ends. Never: loses or
+//! reorders a byte of a connection that lives. What the shards see of it is in `kernel.rs`.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt::Display;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Which listener a client connects to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Port {
-    Client,
-    Api,
+use throng_types::{Now, Rng};
+
+use crate::fault::{Fault, Hits};
+use crate::trace::{Detail, Trace};
+
+/// 2023-11-14, when every run begins.
+pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
+/// When every run begins, on the clock that only rises.
+const MONO_US: u64 = 1_000_000;
+
+/// How often faults come, in parts of a hundred of the calls that can have them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Odds {
+    pub(crate) split: usize,
+    pub(crate) short_write: usize,
+    pub(crate) no_room: usize,
+    pub(crate) late_event: usize,
+    pub(crate) spurious: usize,
+    pub(crate) interrupted: usize,
+    pub(crate) stale_room: usize,
+    pub(crate) late_wake: usize,
+    pub(crate) accept: usize,
 }
 
-/// What the kernel answers to a write.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    Bytes(usize),
-    WouldBlock,
-    Broken,
+impl Odds {
+    /// Those of a run: none, few or many of each kind.
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let mut one = |most: usize| [0, most / 8, most][rng.below(3) as usize];
+        Self {
+            split: one(90),
+            short_write: one(60),
+            no_room: one(30),
+            late_event: one(80),
+            spurious: one(20),
+            interrupted: one(20),
+            stale_room: one(80),
+            late_wake: one(80),
+            accept: one(30),
+        }
+    }
 }
 
-/// One connection.
-pub(crate) struct Pipe {
-    pub(crate) port: Port,
-    /// From the client to the shard.
+/// One connection. Its number is never used twice.
+pub(crate) struct Conn {
+    /// From the client, not arrived yet.
+    pub(crate) flying: VecDeque<u8>,
+    /// Arrived at the server.
     pub(crate) up: VecDeque<u8>,
-    /// From the shard to the client: the kernel's buffers on the way.
+    /// From the server: the kernel's buffers on the way.
     pub(crate) down: VecDeque<u8>,
-    down_bytes_max: usize,
-    /// The client has shut its sending side.
+    pub(crate) down_bytes_max: usize,
+    /// The client has shut its sending side; it is seen behind what is flying.
     pub(crate) client_fin: bool,
     /// The client is gone and takes nothing more; a write tells the server so.
     pub(crate) client_gone: bool,
-    /// The server knows it without writing.
-    pub(crate) client_reset: bool,
-    /// The server has shut its sending side.
+    /// The server knows it without writing, and can read nothing more.
+    pub(crate) reset: bool,
     pub(crate) server_fin: bool,
-    /// The server has closed, or never accepted.
+    /// The server has closed it, or refused it.
     pub(crate) server_gone: bool,
+    /// The network ended it before it was accepted.
+    pub(crate) aborted: bool,
+    /// A write was refused, and the writer is owed an event when there is room.
+    pub(crate) wants_room: bool,
+    /// The shard, the table index under which it is watched, and whether room is told.
+    pub(crate) watched: Option<(usize, u32, bool)>,
+    /// Something changed since the last event.
+    pub(crate) edge: bool,
 }
 
-/// All connections of a run, by number; a number is never used twice.
-#[derive(Default)]
-pub(crate) struct Net {
-    pipes: Vec<Pipe>,
+impl Conn {
+    pub(crate) fn readable(&self) -> bool {
+        self.reset || !self.up.is_empty() || self.fin_arrived()
+    }
+
+    pub(crate) fn fin_arrived(&self) -> bool {
+        self.client_fin && self.flying.is_empty()
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        self.down_bytes_max.saturating_sub(self.down.len())
+    }
+
+    /// Bytes, the end, or a reset arrive.
+    fn changed(&mut self) {
+        self.edge |= self.watched.is_some();
+    }
 }
+
+/// A listener of one shard.
+#[derive(Default)]
+pub(crate) struct Port {
+    /// Connections that wait to be accepted.
+    pub(crate) backlog: VecDeque<usize>,
+    /// One came since the last event.
+    pub(crate) edge: bool,
+    pub(crate) closed: bool,
+}
+
+/// What the kernel keeps for one shard.
+#[derive(Default)]
+pub(crate) struct ShardSide {
+    /// Set by its wakers, taken by its wait.
+    pub(crate) woken: Arc<AtomicBool>,
+    pub(crate) ports: Vec<Port>,
+    /// Events for indexes without a connection, to be told.
+    pub(crate) strays: Vec<u32>,
+}
+
+/// See the module's head.
+pub(crate) struct World {
+    pub(crate) rng: Rng,
+    pub(crate) mono_us: u64,
+    /// What wall clocks are ahead of the other; it may leap.
+    pub(crate) unix_ms: u64,
+    pub(crate) conns: Vec<Conn>,
+    /// The connections that a shard may hear of, in the order in which they were accepted.
+    pub(crate) live: Vec<usize>,
+    pub(crate) shards: Vec<ShardSide>,
+    pub(crate) odds: Odds,
+    pub(crate) hits: Hits,
+    pub(crate) trace: Trace,
+    /// Descriptors left for accepted connections.
+    pub(crate) descriptors: usize,
+    /// Messages that a mailbox between two shards holds.
+    pub(crate) mailbox_slots: usize,
+}
+
+/// The one world of a run, lent to everybody in it.
+#[derive(Clone)]
+pub(crate) struct Net(pub(crate) Rc<RefCell<World>>);
 
 impl Net {
-    pub(crate) fn open(&mut self, port: Port, down_bytes_max: usize) -> usize {
-        self.pipes.push(Pipe {
-            port,
+    pub(crate) fn new(seed: u64, detail: Detail) -> Self {
+        Self(Rc::new(RefCell::new(World {
+            rng: Rng::new(seed),
+            mono_us: MONO_US,
+            unix_ms: UNIX_MS,
+            conns: Vec::new(),
+            live: Vec::new(),
+            shards: Vec::new(),
+            odds: Odds::default(),
+            hits: Hits::default(),
+            trace: Trace::new(detail),
+            descriptors: 1000,
+            mailbox_slots: 4096,
+        })))
+    }
+
+    // ---- chance, time and trace ----
+
+    pub(crate) fn below(&self, bound: usize) -> usize {
+        self.0.borrow_mut().rng.below(bound as u64) as usize
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.0.borrow_mut().rng.next_u64()
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub(crate) fn between(&self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    pub(crate) fn percent(&self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn pick<T: Copy>(&self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let world = self.0.borrow();
+        Now {
+            mono: throng_types::Millis(world.mono_us / 1000),
+            unix_ms: world.unix_ms,
+        }
+    }
+
+    pub(crate) fn pass_us(&self, us: u64) {
+        let mut world = self.0.borrow_mut();
+        let before = world.mono_us / 1000;
+        world.mono_us += us;
+        world.unix_ms += world.mono_us / 1000 - before;
+    }
+
+    pub(crate) fn note(&self, words: impl Display) {
+        let world = self.0.borrow();
+        world.trace.note(world.mono_us, words);
+    }
+
+    pub(crate) fn hit(&self, fault: Fault) {
+        self.0.borrow_mut().hits.count(fault);
+    }
+
+    // ---- the clients' side ----
+
+    /// A client connects; the kernel gives the connection to a shard.
+    pub(crate) fn connect(&self, port: u8, down_bytes_max: usize) -> usize {
+        let mut world = self.0.borrow_mut();
+        let number = world.conns.len();
+        world.conns.push(Conn {
+            flying: VecDeque::new(),
             up: VecDeque::new(),
             down: VecDeque::new(),
             down_bytes_max,
             client_fin: false,
             client_gone: false,
-            client_reset: false,
+            reset: false,
             server_fin: false,
             server_gone: false,
+            aborted: false,
+            wants_room: false,
+            watched: None,
+            edge: false,
         });
-        self.pipes.len() - 1
-    }
-
-    pub(crate) fn pipe(&mut self, number: usize) -> &mut Pipe {
-        &mut self.pipes[number]
-    }
-
-    /// The shard writes: the kernel takes what it has room for.
-    pub(crate) fn send(&mut self, number: usize, bytes: &[u8]) -> Sent {
-        let pipe = &mut self.pipes[number];
-        if pipe.client_gone {
-            return Sent::Broken;
+        let port = usize::from(port);
+        let listens = |side: &ShardSide| side.ports.get(port).is_some_and(|port| !port.closed);
+        let open: Vec<usize> = (0..world.shards.len())
+            .filter(|&shard| listens(&world.shards[shard]))
+            .collect();
+        if open.is_empty() {
+            let conn = &mut world.conns[number];
+            (conn.server_gone, conn.aborted) = (true, true);
+            return number;
         }
-        assert!(!pipe.server_fin, "nothing is written after the end");
-        let room = pipe.down_bytes_max - pipe.down.len();
-        if room == 0 {
-            return Sent::WouldBlock;
+        let shard = open[world.rng.below(open.len() as u64) as usize];
+        let port = &mut world.shards[shard].ports[port];
+        port.backlog.push_back(number);
+        port.edge = true;
+        number
+    }
+
+    /// A client writes. What it wrote arrives at once, or in pieces.
+    pub(crate) fn client_send(&self, number: usize, bytes: &[u8]) {
+        let mut world = self.0.borrow_mut();
+        let split = world.odds.split;
+        let splits = (world.rng.below(100) as usize) < split && bytes.len() > 1;
+        let conn = &mut world.conns[number];
+        if conn.client_fin || conn.server_gone {
+            return;
         }
-        let count = room.min(bytes.len());
-        pipe.down.extend(&bytes[..count]);
-        Sent::Bytes(count)
+        conn.flying.extend(bytes);
+        if splits {
+            world.hits.count(Fault::SplitInput);
+        } else {
+            drop(world);
+            self.arrive(number, usize::MAX);
+        }
     }
 
-    /// Whether the shard's next write would take something, or fail.
-    pub(crate) fn is_writable(&self, number: usize) -> bool {
-        let pipe = &self.pipes[number];
-        pipe.client_gone || pipe.down.len() < pipe.down_bytes_max
+    /// Bytes on their way arrive, at most so many.
+    pub(crate) fn arrive(&self, number: usize, bytes_max: usize) {
+        let mut world = self.0.borrow_mut();
+        let conn = &mut world.conns[number];
+        let count = conn.flying.len().min(bytes_max);
+        if count == 0 {
+            return;
+        }
+        let Conn { flying, up, .. } = conn;
+        up.extend(flying.drain(..count));
+        conn.changed();
     }
 
-    /// Whether the shard has something to read: bytes or an end.
-    pub(crate) fn is_readable(&self, number: usize) -> bool {
-        let pipe = &self.pipes[number];
-        !pipe.up.is_empty() || pipe.client_fin || pipe.client_reset
+    /// A client shuts its sending side and goes on reading.
+    pub(crate) fn client_fin(&self, number: usize) {
+        let mut world = self.0.borrow_mut();
+        let conn = &mut world.conns[number];
+        conn.client_fin = true;
+        conn.changed();
     }
 
-    /// The client is gone; with `reset` the server is told at once, and of nothing else.
-    pub(crate) fn leave(&mut self, number: usize, reset: bool) {
-        let pipe = &mut self.pipes[number];
-        (pipe.client_fin, pipe.client_gone, pipe.client_reset) = (true, true, reset);
-        pipe.down.clear();
+    /// A client is gone. With `reset` the server is told at once, and of nothing else.
+    pub(crate) fn client_leaves(&self, number: usize, reset: bool) {
+        let mut world = self.0.borrow_mut();
+        let conn = &mut world.conns[number];
+        (conn.client_fin, conn.client_gone) = (true, true);
+        conn.down.clear();
         if reset {
-            pipe.up.clear();
+            conn.reset = true;
+            conn.up.clear();
         }
+        let flying = std::mem::take(&mut conn.flying);
+        if !reset {
+            conn.up.extend(flying);
+        }
+        conn.changed();
     }
 
-    /// Whether nothing is on its way.
-    pub(crate) fn quiet(&self) -> bool {
-        let up = |pipe: &Pipe| pipe.up.is_empty() || pipe.server_gone;
-        self.pipes
-            .iter()
-            .all(|pipe| pipe.down.is_empty() && up(pipe))
+    /// A client reads, at most so many bytes; `None` at the end of the stream.
+    pub(crate) fn client_recv(&self, number: usize, bytes_max: usize) -> Option<Vec<u8>> {
+        let mut world = self.0.borrow_mut();
+        let conn = &mut world.conns[number];
+        let count = conn.down.len().min(bytes_max);
+        if count == 0 {
+            let ended = conn.down.is_empty() && (conn.server_fin || conn.server_gone);
+            return (!ended).then(Vec::new);
+        }
+        let bytes = conn.down.drain(..count).collect();
+        if std::mem::take(&mut conn.wants_room) {
+            conn.edge |= conn.watched.is_some();
+        }
+        Some(bytes)
+    }
+
+    /// Whether the kernel has something to tell a shard.
+    pub(crate) fn has_events(&self, shard: usize) -> bool {
+        let world = self.0.borrow();
+        let side = &world.shards[shard];
+        let of_shard = |conn: &Conn| matches!(conn.watched, Some((of, ..)) if of == shard);
+        side.woken.load(Ordering::Relaxed)
+            || !side.strays.is_empty()
+            || side.ports.iter().any(|port| port.edge)
+            || world
+                .live
+                .iter()
+                .map(|&number| &world.conns[number])
+                .any(|conn| conn.edge && of_shard(conn))
+    }
+
+    /// Whether connections wait to be accepted: accepting may have paused.
+    pub(crate) fn has_backlog(&self) -> bool {
+        let world = self.0.borrow();
+        let mut ports = world.shards.iter().flat_map(|side| &side.ports);
+        ports.any(|port| !port.backlog.is_empty())
+    }
+
+    /// Whether a connection never came to the app: its end says nothing about it.
+    pub(crate) fn was_aborted(&self, number: usize) -> bool {
+        self.0.borrow().conns[number].aborted
     }
 }

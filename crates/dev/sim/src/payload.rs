@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::rng::Rng;
+use crate::net::Net;
 
 /// Data as a client got it.
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub(crate) enum Got<'a> {
 
 /// Data of about a random size that carry a number. `json` for publishers that can send nothing
 /// else.
-pub(crate) fn make(n: u64, json: bool, rng: &mut Rng) -> Vec<u8> {
-    let pad = "x".repeat(rng.pick(&[0, 5, 30, 130, 300]));
-    match rng.below(if json { 1 } else { 4 }) {
+pub(crate) fn make(n: u64, json: bool, net: &Net) -> Vec<u8> {
+    let pad = "x".repeat(net.pick(&[0, 5, 30, 130, 300]));
+    match net.below(if json { 1 } else { 4 }) {
         2 => format!("n={n};\n{pad}\n").into_bytes(),
         3 => {
             let mut bytes = format!("\0n={n};{pad}").into_bytes();

@@ -1,164 +1,184 @@
-//! What a run is made of: sizes, namespaces and keys, drawn from the seed.
+//! What a run of the server is made of: sizes, channels and keys, drawn from the seed.
 
-use std::sync::Arc;
+use std::fmt::Write as _;
 
-use throng_auth::{Algorithm, ApiKeys, KeyConfig, NewToken, Origins, SigningKey, Verifier, sign};
-use throng_broker::{
-    Budget, ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Overflow, ReplyLimit, Retention,
-};
-use throng_hub::{Hub, HubOptions};
-use throng_metrics::Board;
-use throng_session::{Desk, NodeKey, Page, Pages, SessionLimits};
-use throng_types::ShardId;
+use throng_auth::{Algorithm, NewToken, SigningKey, sign};
+use throng_config::{Config, ConfigFile, Sources};
 
-use crate::rng::Rng;
+use crate::net::Net;
 
-/// The channels of a run.
-pub(crate) const CHANNELS: [&str; 9] = [
-    "plain", "other", "hist:a", "hist:b", "small:a", "drop:a", "drop:b", "last:a", "priv:a",
+const SECRET: &str = "a secret of the simulator's own, long enough for anybody";
+/// The key of the server API.
+pub(crate) const API_KEY: &str = "the-key-of-the-api";
+
+/// How a channel is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Channel {
+    pub(crate) name: &'static str,
+    /// Publications and milliseconds; zero keeps none.
+    pub(crate) history: (u64, u64),
+    /// Deliveries may be dropped for slow clients.
+    pub(crate) lossy: bool,
+    /// Subscribing needs a token of its own.
+    pub(crate) private: bool,
+}
+
+const fn channel(name: &'static str, history: (u64, u64), lossy: bool) -> Channel {
+    Channel {
+        name,
+        history,
+        lossy,
+        private: false,
+    }
+}
+
+/// The channels of a run: those of the server's own clients, then GRIP's and Appwrite's.
+pub(crate) const CHANNELS: [Channel; 13] = [
+    channel("plain", (0, 0), false),
+    channel("other", (0, 0), false),
+    channel("hist:a", (40, 600_000), false),
+    channel("hist:b", (40, 600_000), false),
+    channel("small:a", (4, 3_000), false),
+    channel("drop:a", (40, 600_000), true),
+    channel("drop:b", (40, 600_000), true),
+    channel("last:a", (0, 0), true),
+    Channel {
+        private: true,
+        ..channel("priv:a", (30, 60_000), false)
+    },
+    channel("grip-a", (0, 0), false),
+    channel("grip-b", (0, 0), false),
+    channel("files", (0, 0), false),
+    channel("documents", (0, 0), false),
 ];
-/// The channels of a run in which everybody is in the same few: by their places above.
-pub(crate) const FEW: [usize; 3] = [0, 2, 5];
-const SECRET: &[u8] = b"a secret of the simulator's own";
+/// Those that anybody may subscribe to, the private one behind them.
+pub(crate) const OPEN: usize = 8;
+pub(crate) const PRIVATE: usize = 8;
+pub(crate) const GRIP: usize = 9;
+pub(crate) const APPWRITE: usize = 11;
+/// The channels of a run in which everybody is in the same few.
+const FEW: [usize; 3] = [0, 2, 5];
+
+/// The listeners of a shard, by number.
+pub(crate) const PORT_CLIENT: u8 = 0;
+pub(crate) const PORT_API: u8 = 1;
+pub(crate) const PORT_GRIP: u8 = 2;
 
 /// See the module's head.
 pub(crate) struct Setup {
-    pub(crate) shards: u8,
+    pub(crate) shards: usize,
     pub(crate) clients: usize,
-    pub(crate) backends: usize,
+    pub(crate) publishers: usize,
     /// Bytes of deliveries that may wait for one connection.
     pub(crate) queue_bytes_max: usize,
+    /// Above so many waiting bytes nothing is read from a connection.
+    pub(crate) unread_above_bytes: usize,
     /// Bytes that the kernel takes for one connection.
     pub(crate) kernel_bytes: usize,
-    /// Deliveries of one turn.
-    pub(crate) deliveries_per_turn: usize,
     /// Times in a hundred that a client's step cuts its connection.
     pub(crate) cut_percent: usize,
     /// Times in a hundred that a step of the clock is a leap.
     pub(crate) leap_percent: usize,
     /// The step at which the drain begins, if there is one.
     pub(crate) drain_at: Option<usize>,
+    /// History may go before its time, because few bytes of it are kept.
     pub(crate) tight: bool,
-    pub(crate) broadcasts: bool,
+    /// Whether the server API often ends connections and subscriptions.
     pub(crate) meddling: bool,
-    pub(crate) crowded: bool,
-    /// Times in a hundred that a shard's turn takes mail.
-    pub(crate) mail_percent: usize,
-    pub(crate) namespaces: Arc<Namespaces>,
-    verifier: Arc<Verifier>,
-    history_bytes_max: usize,
-    seed: u64,
+    /// Whether one publication goes to several channels at once. Then protocols that do not
+    /// name the channel have one channel only, so that it can be told what belongs where.
+    pub(crate) broadcasts: bool,
+    crowded: bool,
 }
 
 impl Setup {
-    pub(crate) fn draw(seed: u64, steps: usize, rng: &mut Rng) -> Self {
-        let tight = rng.percent(20);
-        let keys = KeyConfig {
-            hmac_secret: Some(SECRET.into()),
-            ..KeyConfig::default()
-        };
+    pub(crate) fn draw(net: &Net, steps: usize) -> Self {
         Self {
-            shards: rng.between(1, 4) as u8,
-            clients: rng.between(3, 10),
-            backends: rng.between(1, 2),
-            queue_bytes_max: rng.pick(&[700, 1500, 4000, 20_000]),
-            kernel_bytes: rng.pick(&[50, 300, 2000, 30_000]),
-            deliveries_per_turn: rng.pick(&[1, 2, 5, 50]),
-            cut_percent: rng.pick(&[0, 1, 4, 12]),
-            leap_percent: rng.pick(&[0, 0, 2, 6]),
-            drain_at: rng.percent(20).then(|| rng.between(steps / 2, steps)),
-            tight,
-            broadcasts: rng.percent(50),
-            meddling: rng.percent(30),
-            crowded: rng.percent(40),
-            mail_percent: rng.pick(&[15, 75, 100]),
-            namespaces: Arc::new(namespaces()),
-            verifier: Arc::new(Verifier::new(keys).expect("a good key")),
-            history_bytes_max: if tight {
-                rng.between(400, 4000)
-            } else {
-                1 << 24
-            },
-            seed,
+            shards: net.between(1, 4),
+            clients: net.between(3, 10),
+            publishers: net.between(1, 2),
+            queue_bytes_max: net.pick(&[1500, 4000, 20_000, 200_000]),
+            unread_above_bytes: net.pick(&[300, 5000, 256 << 10]),
+            kernel_bytes: net.pick(&[50, 300, 2000, 30_000]),
+            cut_percent: net.pick(&[0, 1, 4, 12]),
+            leap_percent: net.pick(&[0, 0, 2, 6]),
+            drain_at: net.percent(20).then(|| net.between(steps / 2, steps - 1)),
+            tight: net.percent(20),
+            meddling: net.percent(30),
+            broadcasts: net.percent(50),
+            crowded: net.percent(40),
         }
     }
 
-    pub(crate) fn hub(&self, shard: u8) -> Hub {
-        let home = HomeOptions {
-            nonce: 7,
-            hash_seed: self.seed,
-            history: Budget::new(self.history_bytes_max, 1),
-            streams_max: 1000,
-            reply: ReplyLimit {
-                publications_max: 1000,
-                bytes_max: 1 << 20,
-            },
-            namespaces: self.namespaces.clone(),
-        };
-        let options = HubOptions {
-            subscriptions_max: 128,
-            hash_seed: self.seed,
-            namespaces: self.namespaces.clone(),
-        };
-        let broker = MemoryBroker::new(ShardId(shard), self.shards, home);
-        Hub::new(options, broker)
+    /// Some channel of the server's own clients; with `open` one that takes no token of its own.
+    pub(crate) fn draw_channel(&self, open: bool, net: &Net) -> usize {
+        if self.crowded {
+            return net.pick(&FEW);
+        }
+        net.below(OPEN + usize::from(!open))
     }
 
-    pub(crate) fn desk(&self) -> Desk {
-        Desk {
-            limits: SessionLimits::default(),
-            namespaces: self.namespaces.clone(),
-            verifier: Some(self.verifier.clone()),
-            anonymous: true,
-            origins: Arc::new(Origins::new([], true).expect("no origin is a good list")),
-            api_keys: Arc::new(ApiKeys::new([]).expect("no key is a good list")),
-            node: NodeKey(self.seed | 1),
-            board: Arc::new(Board::new()),
-            pages: Arc::new(NoPages),
-            version: "sim",
-            started_unix_ms: 0,
-            draining: false,
-            appwrite: None,
-            grip: None,
+    /// The configuration, as an operator would write it.
+    pub(crate) fn config(&self, net: &Net) -> Config {
+        let mut text = format!(
+            "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
+             [auth]\nhmac_secret = {SECRET:?}\nanonymous = true\napi_keys = [{API_KEY:?}]\n\
+             [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
+             [limits]\nmessages_per_second_max = 0\n\
+             [appwrite]\nconnections_per_minute = 0\nmessages_per_minute = 0\n\
+             [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
+             [grip]\nhttp_publish = \"127.0.0.1:3\"\n\
+             [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n",
+        );
+        let mut named: Vec<&str> = Vec::new();
+        for channel in &CHANNELS[..=PRIVATE] {
+            let Some((name, _)) = channel.name.split_once(':') else {
+                continue;
+            };
+            if named.contains(&name) {
+                continue;
+            }
+            named.push(name);
+            let (size, ttl_ms) = channel.history;
+            let slow = match (channel.lossy, size) {
+                (false, _) => "close",
+                (true, 0) => "latest-only",
+                (true, _) => "drop-oldest",
+            };
+            let _ = write!(
+                text,
+                "[[namespace]]\nname = \"{name}\"\nslow_consumer = \"{slow}\"\n\
+                 anonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
+                 subscribe_token = {}\n",
+                channel.private
+            );
+            if size > 0 {
+                let _ = write!(
+                    text,
+                    "history_size = {size}\nhistory_ttl = \"{ttl_ms}ms\"\nrecovery = true\n"
+                );
+            }
+        }
+        let file = ConfigFile {
+            name: "sim.toml".to_owned(),
+            text,
+        };
+        let sources = Sources {
+            file: Some(file),
+            ..Sources::default()
+        };
+        match Config::load(&sources) {
+            Ok(loaded) => {
+                let mut config = loaded.config;
+                if self.tight {
+                    // Less than an operator may choose, to reach the end of it.
+                    config.limits.history_bytes_max = net.pick(&[1000, 4000]);
+                }
+                config
+            }
+            Err(problems) => panic!("the configuration: {problems:?}"),
         }
     }
-}
-
-struct NoPages;
-
-impl Pages for NoPages {
-    fn page(&self, _: &str) -> Option<Page> {
-        None
-    }
-}
-
-fn namespaces() -> Namespaces {
-    let options = |publications_max, ttl_ms, overflow| ChannelOptions {
-        retention: Retention {
-            publications_max,
-            ttl_ms,
-        },
-        recovery: true,
-        overflow,
-        anonymous_subscribe: true,
-        anonymous_publish: true,
-        publish: true,
-        subscribe_token: false,
-    };
-    let private = ChannelOptions {
-        subscribe_token: true,
-        ..options(30, 60_000, Overflow::Close)
-    };
-    Namespaces::new(
-        options(0, 0, Overflow::Close),
-        vec![
-            ("hist".into(), options(40, 600_000, Overflow::Close)),
-            ("small".into(), options(4, 3_000, Overflow::Close)),
-            ("drop".into(), options(40, 600_000, Overflow::DropOldest)),
-            ("last".into(), options(0, 0, Overflow::LatestOnly)),
-            ("priv".into(), private),
-        ],
-    )
 }
 
 /// A token for a connection (`channel` is `None`) or for a subscription.
@@ -175,5 +195,6 @@ pub(crate) fn token(
         channels,
         ..NewToken::default()
     };
-    sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(SECRET)).expect("a good key")
+    let key = SigningKey::HmacSecret(SECRET.as_bytes());
+    sign(&claims, Algorithm::Hs256, key).expect("a good key")
 }

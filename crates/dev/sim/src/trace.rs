@@ -1,72 +1,79 @@
-//! What happened last, for whoever reads a failure.
+//! What happened, for whoever reads a failure; and a hash of all of it, to compare two runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
-
-use throng_types::Now;
+use std::fmt::{Display, Write};
 
 /// Events kept of a run that is not printed as it goes.
-const KEPT: usize = 60;
+const KEPT: usize = 80;
+/// A longer event is cut where it is shown.
+const LINE_BYTES_MAX: usize = 400;
 
-/// A longer event is cut.
-const LINE_BYTES_MAX: usize = 300;
-
-#[derive(Default)]
-struct Events {
-    last: VecDeque<String>,
-    step: usize,
-}
-
-/// How much of a run is written down.
+/// How much of a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Only the number of the step: a run that is expected to pass.
-    Nothing,
     /// The last events.
     Last,
     /// Everything, on standard output.
     Print,
 }
 
-/// A log that outlives the run, also when the run panics.
-#[derive(Clone)]
+/// The events of a run.
 pub(crate) struct Trace {
     detail: Detail,
-    events: Rc<RefCell<Events>>,
+    last: RefCell<VecDeque<String>>,
+    hash: Cell<u64>,
+    line: RefCell<String>,
 }
 
 impl Trace {
-    pub(crate) fn new(detail: Detail) -> Self {
+    pub(crate) const fn new(detail: Detail) -> Self {
         Self {
             detail,
-            events: Rc::default(),
+            last: RefCell::new(VecDeque::new()),
+            // FNV-1a's offset basis.
+            hash: Cell::new(0xcbf2_9ce4_8422_2325),
+            line: RefCell::new(String::new()),
         }
     }
 
-    pub(crate) fn at_step(&self, step: usize) {
-        self.events.borrow_mut().step = step;
-    }
-
-    pub(crate) fn note(&self, step: usize, now: Now, words: impl FnOnce() -> String) {
-        if self.detail == Detail::Nothing {
-            return;
+    pub(crate) fn note(&self, mono_us: u64, words: impl Display) {
+        let mut line = self.line.borrow_mut();
+        line.clear();
+        let _ = write!(
+            line,
+            "{:>10}.{:03} ms  {words}",
+            mono_us / 1000,
+            mono_us % 1000
+        );
+        let mut hash = self.hash.get();
+        for byte in line.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        let mut line = format!("{step:>6} {:>10} ms  {}", now.mono.0, words());
-        line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
+        self.hash.set(hash);
+        let end = line.floor_char_boundary(LINE_BYTES_MAX);
+        line.truncate(end);
         if self.detail == Detail::Print {
             println!("{line}");
         }
-        let mut events = self.events.borrow_mut();
-        if events.last.len() == KEPT {
-            events.last.pop_front();
-        }
-        events.last.push_back(line);
+        let mut last = self.last.borrow_mut();
+        let mut kept = if last.len() == KEPT {
+            last.pop_front().unwrap_or_default()
+        } else {
+            String::new()
+        };
+        kept.clear();
+        kept.push_str(&line);
+        last.push_back(kept);
     }
 
-    /// The last step that was begun, and the last events.
-    pub(crate) fn end(&self) -> (usize, Vec<String>) {
-        let events = self.events.borrow();
-        (events.step, events.last.iter().cloned().collect())
+    /// The hash of all events so far.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash.get()
+    }
+
+    /// The last events.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.last.borrow().iter().cloned().collect()
     }
 }

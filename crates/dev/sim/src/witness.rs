@@ -1,386 +1,358 @@
-//! The shadow model: what was accepted in each channel, in which order, and what follows.
+//! The model: what was published, what each client got, and whether that is what it had to get.
 //!
-//! It sees what homes are told and what they answer, and knows by its own arithmetic what
-//! the answers must be; clients then ask it whether what they got is what they had to get.
+//! Knows nothing of the server's insides: only what publishers sent and were answered, and what
+//! clients asked and saw, each with its time. So it holds for one shard and for many, and for
+//! whatever stands behind them.
 //!
-//! Publications of a channel have places 1, 2, 3, … in the order in which they were accepted;
-//! place 0 is before all. Offsets are the server's; places are the witness's.
+//! What must hold, for each subscription:
+//! - what came was published in that channel, unchanged, each publication once;
+//! - with one shard, nothing came that was answered to its publisher before the client asked for
+//!   the channel, but what was recovered;
+//! - all clients agree on the order: who sees `x` and then `y` at once, and loses nothing, sees
+//!   what everybody sees; and what was answered before another was sent comes before it;
+//! - offsets rise by one from where the server said that the subscription begins;
+//! - a recovery is exactly what was missed, or nothing of it, and never fails without need;
+//! - at the end, everything is there that was sent after the subscription stood. Only channels
+//!   that may drop are excused, and then as many as are missing were told.
 
-mod clients;
+mod settle;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
-use throng_broker::{ChannelOptions, Draft, Recovery, Subscribed, Ticket};
-use throng_types::{ChannelName, ConnId, Epoch, Now, Position, Publication, ShardId};
+use throng_types::Epoch;
 
-use crate::payload;
-use crate::rng::Rng;
-use crate::setup::{CHANNELS, FEW, Setup};
-use crate::trace::Trace;
+use crate::net::Net;
+use crate::payload::{self, Got};
+use crate::setup::CHANNELS;
 
-/// A publication that was accepted.
-struct Entry {
-    n: u64,
-    payload: Vec<u8>,
-    position: Option<Position>,
-    at_ms: u64,
+/// An epoch and an offset.
+pub(crate) type Place = (Epoch, u64);
+
+struct Publication {
+    channels: Vec<usize>,
+    bytes: Vec<u8>,
+    sent_us: u64,
+    /// When its publisher was told that it is accepted.
+    acked_us: Option<u64>,
+    /// It was refused.
+    refused: bool,
+    /// It may have a place in history.
+    keeps: bool,
+    place: BTreeMap<usize, Place>,
 }
 
-/// One channel.
-struct Channel {
-    name: ChannelName,
-    options: ChannelOptions,
-    entries: Vec<Entry>,
-    places: BTreeMap<u64, usize>,
-    /// The life of the stream, once an answer has named it, and those before it.
-    epoch: Option<Epoch>,
-    epochs_before: Vec<Epoch>,
-    /// The newest offset in this life.
-    top: u64,
+/// Where a subscription began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    /// The server did not say.
+    Unknown,
+    /// Behind this place.
+    At(Place),
+    /// Where another one ended: it was recovered from there.
+    After(usize),
 }
 
-impl Channel {
-    fn positioned(&self) -> impl DoubleEndedIterator<Item = (usize, &Entry, u64)> {
-        let entries = self.entries.iter().enumerate();
-        entries.filter_map(|(at, entry)| {
-            let position = entry.position.filter(|p| Some(p.epoch) == self.epoch)?;
-            Some((at + 1, entry, position.offset))
-        })
-    }
+/// One subscription of one connection.
+struct Track {
+    who: String,
+    channel: usize,
+    conn: usize,
+    user: String,
+    asked_us: u64,
+    begun_us: Option<u64>,
+    start: Start,
+    /// Numbers, as they came.
+    got: Vec<u64>,
+    /// What came first was history, in which publications without a place are missing.
+    recovered: bool,
+    active: bool,
+    /// Nothing may be dropped in its connection.
+    lossless: bool,
+}
 
-    /// Whether the home must still have what was accepted then, unless its bytes ran out.
-    fn is_young(&self, entry: &Entry, now: Now) -> bool {
-        now.mono.0 - entry.at_ms < self.options.retention.ttl_ms
-    }
-
-    /// Whether everything after an offset must still be there.
-    fn has_all_after(&self, offset: u64, now: Now) -> bool {
-        let missed = self.top - offset;
-        let mut newer = self
-            .positioned()
-            .rev()
-            .take_while(|(_, _, at)| *at > offset);
-        missed <= u64::from(self.options.retention.publications_max)
-            && newer.all(|(_, entry, _)| self.is_young(entry, now))
-    }
-
-    /// Takes notice of the life that an answer names. `top` is the newest offset before it.
-    fn see_epoch(&mut self, epoch: Epoch, interest: u64, now: Now) {
-        if self.epoch == Some(epoch) {
-            return;
-        }
-        if let Some(before) = self.epoch
-            && self.top > 0
-        {
-            assert_eq!(
-                interest, 0,
-                "{}: a stream with subscribers began anew",
-                self.name
-            );
-            let young = self
-                .positioned()
-                .any(|(_, entry, _)| self.is_young(entry, now));
-            assert!(!young, "{}: a stream with history began anew", self.name);
-            assert!(
-                !self.epochs_before.contains(&epoch),
-                "{}: {epoch:?} is used twice",
-                self.name
-            );
-            self.epochs_before.push(before);
-        }
-        assert!(
-            !self.epochs_before.contains(&epoch),
-            "{}: {epoch:?} came back",
-            self.name
-        );
-        (self.epoch, self.top) = (Some(epoch), 0);
-    }
+/// A recovery that was asked for.
+struct Recovery {
+    who: String,
+    channel: usize,
+    since: Place,
+    to: Place,
+    /// The numbers, if it succeeded.
+    got: Option<Vec<u64>>,
+    at_us: u64,
 }
 
 /// See the module's head.
 pub(crate) struct Witness {
-    pub(crate) now: Now,
-    pub(crate) step: usize,
-    pub(crate) trace: Trace,
-    channels: Vec<Channel>,
-    by_name: BTreeMap<String, usize>,
-    /// Whether one publication goes to several channels at once. Then protocols that do not
-    /// name the channel have one channel only, so that it can be told what belongs where.
-    pub(crate) broadcasts: bool,
-    /// Whether the server API often ends connections and subscriptions.
-    pub(crate) meddling: bool,
-    /// Everybody is in the same few channels.
-    crowded: bool,
-    /// History may go before its time, because few bytes of it are kept.
+    net: Net,
     tight: bool,
-    /// The newest place that each shard has taken, as far as it is subscribed.
-    seen: BTreeMap<(ShardId, usize), usize>,
-    /// Where subscriptions begin whose answers are on their way.
-    starts: BTreeMap<(ShardId, u32), (usize, usize)>,
-    /// Where subscriptions begin whose answers the sessions have been given.
-    joined: BTreeMap<(ConnId, usize), VecDeque<usize>>,
-    /// Subscriptions that the server API ended.
-    ended: BTreeSet<(ConnId, usize)>,
-    numbers: u64,
-    /// Publications accepted, for the summary.
-    pub(crate) accepted: u64,
-    /// Publications that clients got.
-    pub(crate) received: u64,
-    /// Recoveries that were whole, and that were not.
-    pub(crate) recoveries: (u64, u64),
-    /// Deliveries that were forgotten for slow clients.
-    pub(crate) dropped: u64,
+    /// There is one shard only: nothing is on its way between shards.
+    alone: bool,
+    publications: Vec<Publication>,
+    tracks: Vec<Track>,
+    recoveries: Vec<Recovery>,
+    /// Deliveries that each connection was told were dropped; none if it cannot be counted.
+    told: BTreeMap<usize, Option<u64>>,
+    /// Users whose subscriptions the server API ended, and when.
+    meddled: Vec<(String, usize, u64)>,
+    pub(crate) sum: Summary,
+}
+
+/// What a run did, to see that it did something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Publications that were accepted.
+    pub accepted: u64,
+    /// Publications that clients got, of the server's own protocols.
+    pub received: u64,
+    /// Those that clients of GRIP got.
+    pub received_grip: u64,
+    /// Those that clients of Appwrite Realtime got.
+    pub received_appwrite: u64,
+    /// Recoveries that were whole.
+    pub recovered: u64,
+    /// Recoveries that could not be.
+    pub lost: u64,
+    /// Deliveries that were dropped for slow clients.
+    pub dropped: u64,
+}
+
+impl Summary {
+    /// The figures, in the order of their declaration.
+    #[must_use]
+    pub const fn parts(&self) -> [u64; 7] {
+        [
+            self.accepted,
+            self.received,
+            self.received_grip,
+            self.received_appwrite,
+            self.recovered,
+            self.lost,
+            self.dropped,
+        ]
+    }
+
+    /// Adds those of another run.
+    pub const fn add(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.received += other.received;
+        self.received_grip += other.received_grip;
+        self.received_appwrite += other.received_appwrite;
+        self.recovered += other.recovered;
+        self.lost += other.lost;
+        self.dropped += other.dropped;
+    }
 }
 
 impl Witness {
-    pub(crate) fn new(setup: &Setup, trace: Trace) -> Self {
-        let channel = |name: &&str| {
-            let name = ChannelName::new(name).expect("a name");
-            Channel {
-                options: *setup.namespaces.find(&name).expect("configured"),
-                name,
-                entries: Vec::new(),
-                places: BTreeMap::new(),
-                epoch: None,
-                epochs_before: Vec::new(),
-                top: 0,
-            }
-        };
+    pub(crate) fn new(net: &Net, tight: bool, alone: bool) -> Self {
         Self {
-            now: Now::default(),
-            step: 0,
-            trace,
-            channels: CHANNELS.iter().map(channel).collect(),
-            by_name: CHANNELS
-                .iter()
-                .enumerate()
-                .map(|(at, name)| ((*name).to_owned(), at))
-                .collect(),
-            broadcasts: setup.broadcasts,
-            meddling: setup.meddling,
-            crowded: setup.crowded,
-            tight: setup.tight,
-            seen: BTreeMap::new(),
-            starts: BTreeMap::new(),
-            joined: BTreeMap::new(),
-            ended: BTreeSet::new(),
-            numbers: 0,
-            accepted: 0,
-            received: 0,
-            recoveries: (0, 0),
-            dropped: 0,
+            net: net.clone(),
+            tight,
+            alone,
+            publications: Vec::new(),
+            tracks: Vec::new(),
+            recoveries: Vec::new(),
+            told: BTreeMap::new(),
+            meddled: Vec::new(),
+            sum: Summary::default(),
         }
     }
 
-    /// Notes an event, if anybody wants to read it.
-    pub(crate) fn note(&mut self, words: impl FnOnce() -> String) {
-        self.trace.note(self.step, self.now, words);
-    }
-
-    /// A number for a new publication.
-    pub(crate) const fn number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
-    }
-
-    /// Some channel; with `open` one that takes no token of its own.
-    pub(crate) fn draw_channel(&self, open: bool, rng: &mut Rng) -> usize {
-        if self.crowded {
-            return rng.pick(&FEW);
-        }
-        // The last one is private.
-        rng.below(self.channels.len() - usize::from(open))
-    }
-
-    pub(crate) fn name(&self, channel: usize) -> &str {
-        self.channels[channel].name.as_str()
-    }
-
-    pub(crate) fn options(&self, channel: usize) -> ChannelOptions {
-        self.channels[channel].options
+    fn now_us(&self) -> u64 {
+        self.net.0.borrow().mono_us
     }
 
     pub(crate) fn channel(&self, name: &str) -> usize {
-        *self
-            .by_name
-            .get(name)
-            .unwrap_or_else(|| panic!("nobody asked for channel {name:?}"))
+        let at = CHANNELS.iter().position(|channel| channel.name == name);
+        at.unwrap_or_else(|| panic!("nobody asked for channel {name:?}"))
     }
 
-    /// The newest place of a channel.
-    pub(crate) fn last_place(&self, channel: usize) -> usize {
-        self.channels[channel].entries.len()
+    // ---- publishers ----
+
+    /// The number of a publication that is about to be sent.
+    pub(crate) const fn next_number(&self) -> u64 {
+        self.publications.len() as u64
     }
 
-    // ---- what homes do ----
-
-    /// A home accepted a draft and gave it a position.
-    pub(crate) fn accepted(&mut self, draft: &Draft, position: Option<Position>, interest: u64) {
-        let at = self.channel(draft.channel.as_str());
-        let now = self.now;
-        let channel = &mut self.channels[at];
-        let n = payload::number(&draft.payload.bytes).expect("data of ours");
-        let keeps = channel.options.retention.keeps() && !draft.skip_history;
-        assert_eq!(
-            position.is_some(),
+    /// It is sent now. Its number was given by [`Self::next_number`].
+    pub(crate) fn sends(&mut self, channels: &[usize], bytes: &[u8], keeps: bool) -> u64 {
+        let n = self.next_number();
+        self.publications.push(Publication {
+            channels: channels.to_vec(),
+            bytes: bytes.to_vec(),
+            sent_us: self.now_us(),
+            acked_us: None,
+            refused: false,
             keeps,
-            "{}: positions are for history",
-            channel.name
-        );
-        if let Some(position) = position {
-            channel.see_epoch(position.epoch, interest, now);
-            channel.top += 1;
-            assert_eq!(
-                position.offset, channel.top,
-                "{}: offsets rise by one",
-                channel.name
-            );
-        }
-        channel.entries.push(Entry {
-            n,
-            payload: draft.payload.bytes.to_vec(),
-            position,
-            at_ms: now.mono.0,
+            place: BTreeMap::new(),
         });
-        let place = channel.entries.len();
-        assert!(channel.places.insert(n, place).is_none(), "accepted twice");
-        self.accepted += 1;
-        self.note(|| {
-            format!(
-                "accept n={n} in {} at {position:?}, place {place}",
-                draft.channel
-            )
-        });
+        n
     }
 
-    /// A home answered a subscribe.
-    pub(crate) fn subscribed(
+    /// Its publisher was told that it is accepted, or that it is not.
+    pub(crate) fn answered(&mut self, n: u64, accepted: bool) {
+        let now_us = self.now_us();
+        let publication = &mut self.publications[n as usize];
+        if accepted {
+            publication.acked_us = Some(now_us);
+            self.sum.accepted += 1;
+        } else {
+            publication.refused = true;
+        }
+    }
+
+    /// It is accepted, and nobody is told so: it may still be on its way.
+    pub(crate) fn accepts(&mut self, n: u64) {
+        self.publications[n as usize].acked_us = Some(u64::MAX);
+        self.sum.accepted += 1;
+    }
+
+    /// Somebody was told where a publication stands; all must be told the same.
+    pub(crate) fn stands(&mut self, n: u64, channel: usize, place: Place) {
+        let publication = &mut self.publications[n as usize];
+        assert!(publication.keeps, "n={n} was not to be kept");
+        let known = *publication.place.entry(channel).or_insert(place);
+        assert_eq!(known, place, "n={n} stands at two places");
+    }
+
+    /// A server API call ended the subscriptions of a user to a channel, maybe.
+    pub(crate) fn meddles(&mut self, user: &str, channel: usize) {
+        let now_us = self.now_us();
+        self.meddled.push((user.to_owned(), channel, now_us));
+    }
+
+    // ---- clients ----
+
+    /// A client asks for a channel. With `lossless`, nothing may be dropped in its connection.
+    pub(crate) fn asks(
         &mut self,
-        name: &ChannelName,
-        since: Option<Position>,
-        interest: u64,
-        result: &Subscribed,
+        who: String,
+        conn: usize,
+        user: &str,
+        channel: usize,
+        lossless: bool,
+    ) -> usize {
+        self.told.entry(conn).or_insert(Some(0));
+        self.tracks.push(Track {
+            who,
+            channel,
+            conn,
+            user: user.to_owned(),
+            asked_us: self.now_us(),
+            begun_us: None,
+            start: Start::Unknown,
+            got: Vec::new(),
+            recovered: false,
+            active: false,
+            lossless,
+        });
+        self.tracks.len() - 1
+    }
+
+    /// Another channel of the connection may drop, or drops can no longer be counted.
+    pub(crate) fn blurs(&mut self, conn: usize) {
+        self.told.insert(conn, None);
+    }
+
+    pub(crate) fn loses_sharpness(&mut self, track: usize) {
+        self.tracks[track].lossless = false;
+    }
+
+    /// The client was told that its subscription stands.
+    pub(crate) fn begins(&mut self, track: usize, start: Start) {
+        let now_us = self.now_us();
+        let track = &mut self.tracks[track];
+        assert!(track.begun_us.is_none(), "{}: subscribed twice", track.who);
+        track.begun_us = Some(now_us);
+        track.active = true;
+        track.start = start;
+        track.recovered = matches!(start, Start::After(_));
+    }
+
+    pub(crate) fn has_begun(&self, track: usize) -> bool {
+        self.tracks[track].begun_us.is_some()
+    }
+
+    pub(crate) fn is_active(&self, track: usize) -> bool {
+        self.tracks[track].active
+    }
+
+    /// The subscription has ended, or its connection has.
+    pub(crate) fn ends(&mut self, track: usize) {
+        self.tracks[track].active = false;
+    }
+
+    pub(crate) fn told_dropped(&mut self, conn: usize, count: u64) {
+        self.sum.dropped += count;
+        if let Some(told) = self.told.entry(conn).or_insert(Some(0)) {
+            *told += count;
+        }
+    }
+
+    /// A recovery was asked for, and answered. Of one that succeeded, what it brought.
+    pub(crate) fn recovers(
+        &mut self,
+        who: String,
+        channel: usize,
+        since: Place,
+        to: Place,
+        got: Option<Vec<u64>>,
     ) {
-        let (at, now, tight) = (self.channel(name.as_str()), self.now, self.tight);
-        let channel = &mut self.channels[at];
-        if !channel.options.retention.keeps() {
-            assert_eq!(result.position, None, "{name}: no history, no position");
-            let recovery = if since.is_some() {
-                Recovery::Lost
-            } else {
-                Recovery::NotAsked
-            };
-            assert_eq!(result.recovery, recovery, "{name}");
-            return;
+        match got {
+            Some(_) => self.sum.recovered += 1,
+            None => self.sum.lost += 1,
         }
-        let position = result.position.expect("history has positions");
-        channel.see_epoch(position.epoch, interest, now);
-        assert_eq!(
-            position.offset, channel.top,
-            "{name}: where the stream stands"
-        );
-        let possible = |since: Position| {
-            channel.options.recovery
-                && since.epoch == position.epoch
-                && since.offset <= position.offset
-                && channel.has_all_after(since.offset, now)
-        };
-        match (&result.recovery, since) {
-            (Recovery::NotAsked, None) => {}
-            (Recovery::Whole(missed), Some(since)) => {
-                assert!(
-                    possible(since),
-                    "{name}: {since:?} cannot be recovered from"
-                );
-                let offsets: Vec<u64> = missed
-                    .iter()
-                    .filter_map(|p| p.position)
-                    .map(|p| p.offset)
-                    .collect();
-                let expected: Vec<u64> = (since.offset + 1..=position.offset).collect();
-                assert_eq!(offsets, expected, "{name}: exactly what was missed");
-                self.recoveries.0 += 1;
-            }
-            (Recovery::Lost, Some(since)) => {
-                // What was missed is nothing: no byte of history is needed to say so.
-                let excused = tight && since.offset < position.offset;
-                assert!(
-                    excused || !possible(since),
-                    "{name}: {since:?} can be recovered from"
-                );
-                self.recoveries.1 += 1;
-            }
-            (recovery, since) => panic!("{name}: asked {since:?}, answered {recovery:?}"),
-        }
+        let at_us = self.now_us();
+        self.recoveries.push(Recovery {
+            who,
+            channel,
+            since,
+            to,
+            got,
+            at_us,
+        });
     }
 
-    // ---- what shards take ----
-
-    /// A shard took a publication for its subscribers.
-    pub(crate) fn took(&mut self, shard: ShardId, publication: &Publication) {
-        let channel = self.channel(publication.channel.as_str());
-        let n = payload::number(&publication.payload.bytes).expect("data of ours");
-        let place = *self.channels[channel]
-            .places
-            .get(&n)
-            .expect("accepted before it is delivered");
-        self.seen.insert((shard, channel), place);
-    }
-
-    /// The home of a channel has taken everything there is.
-    pub(crate) fn took_all(&mut self, shard: ShardId, name: &ChannelName) {
-        let channel = self.channel(name.as_str());
-        self.seen.insert((shard, channel), self.last_place(channel));
-    }
-
-    /// A home's answer to a subscribe is on its way.
-    pub(crate) fn answers(&mut self, to: ShardId, ticket: Ticket, name: &ChannelName) {
-        let channel = self.channel(name.as_str());
-        let start = (channel, self.last_place(channel));
+    /// Checks what a client got, wherever it came from; returns its number.
+    pub(crate) fn checks(&self, who: &str, channel: usize, got: &Got<'_>) -> u64 {
+        let name = CHANNELS[channel].name;
+        let n = payload::number_of(got);
+        let n = n.unwrap_or_else(|| panic!("{who}: {name}: data of nobody: {got:?}"));
+        let publication = self.publications.get(n as usize);
+        let publication = publication.unwrap_or_else(|| panic!("{who}: {name}: n={n}: never sent"));
         assert!(
-            self.starts.insert((to, ticket.0), start).is_none(),
-            "a ticket is one question's"
+            publication.channels.contains(&channel),
+            "{who}: n={n} was not sent to {name}"
         );
+        assert!(!publication.refused, "{who}: {name}: n={n} was refused");
+        let same = payload::is_same(&publication.bytes, got);
+        assert!(same, "{who}: {name}: n={n}: the data changed on their way");
+        n
     }
 
-    /// It has arrived.
-    pub(crate) fn answer_arrives(&mut self, shard: ShardId, ticket: Ticket) {
-        let (channel, place) = self
-            .starts
-            .remove(&(shard, ticket.0))
-            .expect("it was asked");
-        self.seen.insert((shard, channel), place);
+    /// The channels of a publication, for protocols that do not name the channel.
+    pub(crate) fn channels_of(&self, got: &Got<'_>) -> &[usize] {
+        let n = payload::number_of(got).unwrap_or_else(|| panic!("data of nobody: {got:?}"));
+        &self.publications[n as usize].channels
     }
 
-    /// A session was told that its subscription has begun.
-    pub(crate) fn joined(&mut self, conn: ConnId, name: &ChannelName) {
-        let channel = self.channel(name.as_str());
-        let place = self
-            .seen
-            .get(&(conn.shard(), channel))
-            .copied()
-            .unwrap_or(0);
-        self.joined
-            .entry((conn, channel))
-            .or_default()
-            .push_back(place);
-        self.note(|| format!("{conn:?} joins {name} at place {place}"));
-    }
-
-    /// The server API ended a subscription.
-    pub(crate) fn ends(&mut self, conn: ConnId, name: &ChannelName) {
-        let channel = self.channel(name.as_str());
-        self.ended.insert((conn, channel));
-        self.note(|| format!("{conn:?} is made to leave {name}"));
-    }
-
-    /// Whether it did; for a client whose protocol has no word for it.
-    pub(crate) fn was_ended(&self, conn: ConnId, channel: usize) -> bool {
-        self.ended.contains(&(conn, channel))
-    }
-
-    /// Where a client's next subscription to a channel begins.
-    pub(crate) fn start(&mut self, conn: ConnId, channel: usize) -> Option<usize> {
-        self.joined.get_mut(&(conn, channel))?.pop_front()
+    /// A subscription got a publication; with its offset if the protocol shows it.
+    pub(crate) fn gets(&mut self, track: usize, got: &Got<'_>, offset: Option<u64>) {
+        let Track { who, channel, .. } = &self.tracks[track];
+        let channel = *channel;
+        let n = self.checks(who, channel, got);
+        let at = &mut self.tracks[track];
+        assert!(at.active, "{}: n={n} without a subscription", at.who);
+        assert!(!at.got.contains(&n), "{}: n={n} came twice", at.who);
+        at.got.push(n);
+        if let (Some(offset), Start::At((epoch, _))) = (offset, at.start) {
+            self.stands(n, channel, (epoch, offset));
+        }
+        let sum = match channel {
+            crate::setup::APPWRITE.. => &mut self.sum.received_appwrite,
+            crate::setup::GRIP.. => &mut self.sum.received_grip,
+            _ => &mut self.sum.received,
+        };
+        *sum += 1;
     }
 }

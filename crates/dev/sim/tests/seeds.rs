@@ -1,106 +1,107 @@
-//! The ordinary runs of the simulator, and those that once found something.
-//!
-//! `THRONG_SIM_SEED` replays one seed and prints what happens; `THRONG_SIM_SEEDS` runs more.
+//! Runs of the simulator, each from one seed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Debug;
 
-use throng_sim::{Failure, Summary, run};
+use throng_sim::{Failure, Fault, Hits, Outcome, Summary, run_engine, run_server};
 
-const SEEDS: u64 = 256;
-const STEPS: usize = 3000;
-
-/// Seeds that once found something, and what it was.
-const REGRESSIONS: [(u64, &str); 4] = [
-    (11, "a subscribe that was taken back was never answered"),
+/// Steps of one run of the engine alone, and of the server.
+const ENGINE_STEPS: usize = 1000;
+const SERVER_STEPS: usize = 1500;
+/// Seeds of runs that once failed, and what they showed. `true` is a run of the server.
+const REGRESSIONS: [(bool, u64, &str); 3] = [
+    (false, 4, "a shard slept on mail that had found no room"),
     (
-        638,
-        "what was held back for a stream followed its last chunk",
+        false,
+        205,
+        "a write that ended with a frame was taken for a refused one",
     ),
     (
-        19,
-        "what was held back for a WebSocket followed its close frame",
-    ),
-    (
-        694,
-        "first words named a channel whose subscription had been ended",
+        true,
+        113,
+        "what was held back followed the last chunk of a stream that ended",
     ),
 ];
+/// Seeds of an ordinary test.
+const SEEDS: u64 = 256;
 
 fn number(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is not a number: {value}")),
-    )
+    std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs seeds on two threads; the sum of what they did, or the failure of one.
-fn run_all(seeds: u64) -> Result<Summary, Failure> {
-    let next = AtomicU64::new(0);
-    let work = || {
-        let mut sum = Summary::default();
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds {
-                return Ok(sum);
-            }
-            let done =
-                run(seed, STEPS, false).inspect_err(|_| next.store(seeds, Ordering::Relaxed))?;
-            sum.accepted += done.accepted;
-            sum.received += done.received;
-            sum.recovered += done.recovered;
-            sum.lost += done.lost;
-            sum.dropped += done.dropped;
-        }
+/// Runs every seed of a test, shared by two threads, or the one that the environment names.
+#[track_caller]
+fn sweep<T: Debug + Send>(run: impl Fn(u64, bool) -> Result<T, Failure> + Sync) -> Vec<T> {
+    let run = |seed, print| run(seed, print).unwrap_or_else(|failure| panic!("{failure}"));
+    if let Some(seed) = number("THRONG_SIM_SEED") {
+        println!("seed {seed} holds: {:?}", run(seed, true));
+        return Vec::new();
+    }
+    let seeds = number("THRONG_SIM_SEEDS").unwrap_or(SEEDS);
+    let part = |first: u64| -> Vec<T> {
+        let seeds = (first..seeds).step_by(2);
+        seeds.map(|seed| run(seed, false)).collect()
     };
     std::thread::scope(|scope| {
-        let threads = [scope.spawn(work), scope.spawn(work)];
-        let mut all = Summary::default();
-        for thread in threads {
-            let sum = thread.join().expect("a run catches its panics")?;
-            all.accepted += sum.accepted;
-            all.received += sum.received;
-            all.recovered += sum.recovered;
-            all.lost += sum.lost;
-            all.dropped += sum.dropped;
-        }
-        Ok(all)
+        let other = scope.spawn(|| part(1));
+        let mut all = part(0);
+        all.extend(other.join().expect("its seeds hold"));
+        all
     })
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_out_of_order() {
-    if let Some(seed) = number("THRONG_SIM_SEED") {
-        match run(seed, STEPS, true) {
-            Ok(summary) => println!("{summary:?}"),
-            Err(failure) => panic!("{failure}"),
-        }
+fn the_engine_loses_doubles_and_swaps_nothing() {
+    sweep(|seed, print| run_engine(seed, ENGINE_STEPS, print));
+}
+
+#[test]
+fn the_server_loses_doubles_and_swaps_nothing() {
+    let all = sweep(|seed, print| run_server(seed, SERVER_STEPS, print));
+    if all.is_empty() {
         return;
     }
-    let sum = match run_all(number("THRONG_SIM_SEEDS").unwrap_or(SEEDS)) {
-        Ok(sum) => sum,
-        Err(failure) => panic!("{failure}"),
-    };
+    let (mut hits, mut sum) = (Hits::default(), Summary::default());
+    for Outcome {
+        hits: more,
+        sum: of_run,
+        ..
+    } in &all
+    {
+        hits.add(more);
+        sum.add(of_run);
+    }
     println!("{sum:?}");
-    let parts = [
-        sum.accepted,
-        sum.received,
-        sum.recovered,
-        sum.lost,
-        sum.dropped,
-    ];
-    assert!(
-        parts.iter().all(|&part| part > 0),
-        "the runs did not do everything: {sum:?}"
-    );
+    for fault in Fault::ALL {
+        println!("{fault:?}: {}", hits.of(fault));
+        assert!(hits.of(fault) > 0, "{fault:?} never came up");
+    }
+    let all_done = sum.parts().iter().all(|&part| part > 0);
+    assert!(all_done, "the runs did not do everything: {sum:?}");
 }
 
 #[test]
 fn what_was_found_once_stays_mended() {
-    for (seed, what) in REGRESSIONS {
-        if let Err(failure) = run(seed, STEPS, false) {
+    for (is_server, seed, what) in REGRESSIONS {
+        let ran = if is_server {
+            run_server(seed, SERVER_STEPS, false).map(drop)
+        } else {
+            run_engine(seed, ENGINE_STEPS, false).map(drop)
+        };
+        if let Err(failure) = ran {
             panic!("{failure}\nseed {seed} once showed that {what}");
         }
+    }
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    for seed in 0..8 {
+        let hash = |outcome: Outcome| outcome.hash;
+        let once = run_server(seed, SERVER_STEPS, false).map(hash);
+        let again = run_server(seed, SERVER_STEPS, false).map(hash);
+        assert_eq!(once.ok(), again.ok(), "seed {seed} of the server");
+        let once = run_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
+        let again = run_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
+        assert_eq!(once.ok(), again.ok(), "seed {seed} of the engine");
     }
 }

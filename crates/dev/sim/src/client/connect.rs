@@ -8,89 +8,89 @@ use throng_ws::handshake;
 
 use super::centrifuge::Commands;
 use super::wire::Wire;
-use super::{Around, Client, Link, Protocol};
-use crate::feed::Feed;
-use crate::setup::token;
+use super::{Around, Client, Kind, Link};
+use crate::setup::{CHANNELS, token};
 
 impl Client {
-    pub(super) fn begin(&mut self, pipe: usize, around: &mut Around<'_>) -> Link {
-        let resume = around.rng.percent(85);
+    pub(super) fn begin(&mut self, conn: usize, around: &mut Around<'_>) {
+        let net = around.net;
+        let resume = net.percent(85);
         if !resume {
             self.cursor.clear();
         }
-        let has_cursor = matches!(self.protocol, Protocol::Sse | Protocol::Lines);
-        let uni = matches!(
-            self.protocol,
-            Protocol::UniWs | Protocol::UniSse | Protocol::UniHttp
-        );
+        let has_cursor = matches!(self.kind, Kind::Sse | Kind::Lines);
         let mut since = BTreeMap::new();
-        if resume && uni {
+        if resume && self.kind.is_uni() {
             for channel in &self.channels {
                 let known = self.positions.get(channel);
                 since.extend(known.map(|&position| (*channel, position)));
             }
         }
         let mut key = [0; 16];
-        key[..8].copy_from_slice(&around.rng.next().to_be_bytes());
-        let bytes = Vec::new();
-        let mut link = Link {
-            pipe,
-            conn: None,
-            wire: Wire::Head { bytes, key },
-            feed: Feed::default(),
+        key[..8].copy_from_slice(&net.next().to_be_bytes());
+        self.link = Some(Link {
+            conn,
+            wire: Wire::Head {
+                bytes: Vec::new(),
+                key,
+            },
+            tracks: BTreeMap::new(),
             commands: Commands::default(),
             since,
             resuming: has_cursor && !self.cursor.is_empty(),
+            lossy: false,
             open: false,
             over: false,
-        };
-        for &channel in &self.channels {
-            link.feed.asks(channel, around.witness);
-        }
-        let request = self.request(&link, key, around);
-        around.net.pipe(pipe).up.extend(request);
-        around.witness.note(|| {
-            let (number, protocol, channels) = (self.number, self.protocol, &self.channels);
-            format!("client {number} ({protocol:?}, {channels:?}) connects by pipe {pipe}")
+            shut: false,
+            reads_from_us: 0,
         });
-        match self.protocol {
-            Protocol::Centrifuge => self.connect_command(&mut link, resume, around),
-            Protocol::UniWs => {
+        if self.kind != Kind::Centrifuge {
+            for channel in self.channels.clone() {
+                self.asks(channel, around);
+            }
+        }
+        let request = self.request(key, around);
+        self.say(&request, around);
+        match self.kind {
+            Kind::Centrifuge => self.connect_command(resume, around),
+            Kind::UniWs => {
                 // It does not wait for the answer to its handshake.
-                let text = self.uni_connect(&link, around);
-                let frame = frame(text.as_bytes(), around);
-                around.net.pipe(pipe).up.extend(frame);
+                let text = self.uni_connect(around);
+                self.say(&frame(text.as_bytes(), around), around);
             }
             _ => {}
         }
-        link
     }
 
-    fn request(&self, link: &Link, key: [u8; 16], around: &mut Around<'_>) -> Vec<u8> {
-        let mut target = match self.protocol {
-            Protocol::Sse => "/sse?",
-            Protocol::Lines => "/stream?",
-            Protocol::Plain => "/ws?",
-            Protocol::Centrifuge => "/connection/websocket",
-            Protocol::UniWs => "/connection/uni_websocket",
-            Protocol::UniSse => "/connection/uni_sse?cf_connect=",
-            Protocol::UniHttp => "/connection/uni_http_stream",
+    fn request(&self, key: [u8; 16], around: &Around<'_>) -> Vec<u8> {
+        let resuming = self.link.as_ref().is_some_and(|link| link.resuming);
+        let mut target = match self.kind {
+            Kind::Sse => "/sse?",
+            Kind::Lines => "/stream?",
+            Kind::Plain => "/ws?",
+            Kind::Centrifuge => "/connection/websocket",
+            Kind::UniWs => "/connection/uni_websocket",
+            Kind::UniSse => "/connection/uni_sse?cf_connect=",
+            Kind::UniHttp => "/connection/uni_http_stream",
+            Kind::Grip => "/grip?",
+            Kind::Appwrite => "/v1/realtime?project=sim",
         }
         .to_owned();
         let mut bearer = String::new();
         let mut headers = Vec::new();
         let mut body = Vec::new();
-        match self.protocol {
-            Protocol::Sse | Protocol::Lines | Protocol::Plain => {
-                for &channel in &self.channels {
+        let names = self.channels.iter().map(|&channel| CHANNELS[channel].name);
+        match self.kind {
+            Kind::Sse | Kind::Lines | Kind::Plain => {
+                for name in names {
                     target.push_str("channel=");
-                    query::encode(around.witness.name(channel), &mut target);
+                    query::encode(name, &mut target);
                     target.push('&');
                 }
-                if link.resuming && (self.protocol == Protocol::Lines || around.rng.percent(20)) {
+                if resuming && (self.kind == Kind::Lines || around.net.percent(20)) {
                     target.push_str("last_event_id=");
                     query::encode(&self.cursor, &mut target);
-                } else if link.resuming {
+                } else if resuming {
                     headers.push(("Last-Event-ID", self.cursor.as_str()));
                 }
                 if !self.user.is_empty() {
@@ -100,39 +100,40 @@ impl Client {
                     headers.push(("Authorization", bearer.as_str()));
                 }
             }
-            Protocol::UniSse => query::encode(&self.uni_connect(link, around), &mut target),
-            Protocol::UniHttp => body = self.uni_connect(link, around).into_bytes(),
-            Protocol::Centrifuge | Protocol::UniWs => {}
+            Kind::UniSse => query::encode(&self.uni_connect(around), &mut target),
+            Kind::UniHttp => body = self.uni_connect(around).into_bytes(),
+            Kind::Grip => target.extend(names.map(|name| format!("{name}&"))),
+            Kind::Appwrite => target.extend(names.map(|name| format!("&channels[]={name}"))),
+            Kind::Centrifuge | Kind::UniWs => {}
         }
         let mut out = Vec::new();
-        match self.protocol {
-            Protocol::Plain | Protocol::Centrifuge | Protocol::UniWs => {
-                handshake::encode_request("sim", &target, key, &headers, &mut out);
-            }
-            Protocol::UniHttp => {
-                encode_request("POST", &target, "sim", &headers, Some(&body), &mut out);
-            }
-            _ => encode_request("GET", &target, "sim", &headers, None, &mut out),
+        if self.kind.is_websocket() {
+            handshake::encode_request("sim", &target, key, &headers, &mut out);
+        } else if self.kind == Kind::UniHttp {
+            encode_request("POST", &target, "sim", &headers, Some(&body), &mut out);
+        } else {
+            encode_request("GET", &target, "sim", &headers, None, &mut out);
         }
         out
     }
 
     /// When a token of this client's ends, if it does.
-    pub(super) fn expiry(&self, around: &mut Around<'_>) -> Option<u64> {
-        let ends = !self.calm && around.rng.percent(20);
-        ends.then(|| around.witness.now.unix_s() + around.rng.between(2, 60) as u64)
+    pub(super) fn expiry(&self, around: &Around<'_>) -> Option<u64> {
+        let ends = !self.calm && around.net.percent(20);
+        ends.then(|| around.net.now().unix_ms / 1000 + around.net.between(2, 60) as u64)
     }
 
-    fn uni_connect(&self, link: &Link, around: &mut Around<'_>) -> String {
+    fn uni_connect(&self, around: &Around<'_>) -> String {
         let mut subs = serde_json::Map::new();
         for channel in &self.channels {
-            let sub = match link.since.get(channel) {
+            let since = self.link.as_ref().and_then(|link| link.since.get(channel));
+            let sub = match since {
                 Some((epoch, offset)) => {
                     json!({"recover": true, "epoch": epoch.to_string(), "offset": offset})
                 }
                 None => json!({}),
             };
-            subs.insert(around.witness.name(*channel).to_owned(), sub);
+            subs.insert(CHANNELS[*channel].name.to_owned(), sub);
         }
         let mut connect = json!({ "subs": subs });
         if !self.user.is_empty() {
@@ -143,9 +144,9 @@ impl Client {
 }
 
 /// A client's text frame.
-pub(super) fn frame(text: &[u8], around: &mut Around<'_>) -> Vec<u8> {
+pub(super) fn frame(text: &[u8], around: &Around<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let masking = throng_ws::Masking::Client((around.rng.next() as u32).to_be_bytes());
+    let masking = throng_ws::Masking::Client((around.net.next() as u32).to_be_bytes());
     throng_ws::encode_message(masking, throng_ws::Opcode::Text, text, &mut out);
     out
 }

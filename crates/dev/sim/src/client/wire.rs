@@ -6,7 +6,7 @@ use throng_http1::{BodyDecoder, Limits, parse_response};
 use throng_sse::DecoderLimits;
 use throng_ws::{Decoder, Event, Opcode, Role, handshake};
 
-use super::{Around, Client, Protocol};
+use super::Kind;
 
 const WS_LIMITS: throng_ws::Limits = throng_ws::Limits {
     message_bytes_max: 1 << 20,
@@ -32,12 +32,14 @@ pub(super) enum Message {
     },
     /// The body of a chunked answer has ended.
     LastChunk,
+    /// The head of a good answer.
+    Begun,
     /// The server said no.
     Refused(u16),
 }
 
 impl Message {
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self {
             Self::Data { data, .. } | Self::Line(data) => {
                 String::from_utf8_lossy(data).into_owned()
@@ -63,7 +65,31 @@ pub(super) enum Wire {
 type AfterHead = (Result<Wire, u16>, Vec<u8>);
 
 impl Wire {
-    fn after_head(&self, protocol: Protocol, last_event_id: &str) -> Option<AfterHead> {
+    /// Takes bytes, and gives the messages that they complete.
+    pub(super) fn take(
+        &mut self,
+        input: &mut [u8],
+        kind: Kind,
+        last_event_id: &str,
+    ) -> Vec<Message> {
+        let mut messages = Vec::new();
+        self.feed(input, &mut messages);
+        match self.after_head(kind, last_event_id) {
+            Some((Ok(wire), mut rest)) => {
+                *self = wire;
+                messages.push(Message::Begun);
+                self.feed(&mut rest, &mut messages);
+            }
+            Some((Err(status), _)) => {
+                *self = Self::Over;
+                messages.push(Message::Refused(status));
+            }
+            None => {}
+        }
+        messages
+    }
+
+    fn after_head(&self, kind: Kind, last_event_id: &str) -> Option<AfterHead> {
         let Self::Head { bytes, key } = self else {
             return None;
         };
@@ -73,10 +99,7 @@ impl Wire {
         };
         let parsed = parse_response(bytes, &limits, false).expect("a good response");
         let (response, head_bytes) = parsed?;
-        let ws = matches!(
-            protocol,
-            Protocol::Plain | Protocol::Centrifuge | Protocol::UniWs
-        );
+        let ws = kind.is_websocket();
         let good = if ws { 101 } else { 200 };
         let next = if response.status != good {
             Err(response.status)
@@ -84,7 +107,7 @@ impl Wire {
             handshake::check_response(101, |name| response.header(name), *key)
                 .expect("a good handshake");
             Ok(Self::Ws(Decoder::new(Role::Client)))
-        } else if matches!(protocol, Protocol::Sse | Protocol::UniSse) {
+        } else if matches!(kind, Kind::Sse | Kind::UniSse) {
             let decoder = throng_sse::Decoder::resumed(DecoderLimits::default(), last_event_id);
             Ok(Self::Sse(Box::new(decoder)))
         } else {
@@ -148,7 +171,11 @@ fn feed_lines(
 ) {
     let mut at = 0;
     while at < input.len() {
-        assert!(!body.is_done(), "nothing follows the last chunk");
+        assert!(
+            !body.is_done(),
+            "nothing follows the last chunk: {:?}",
+            String::from_utf8_lossy(&input[at..])
+        );
         let step = body.feed(&input[at..]).expect("good chunks");
         at += step.consumed;
         for &byte in step.data {
@@ -161,35 +188,6 @@ fn feed_lines(
         if step.done {
             assert!(line.is_empty(), "the last line is whole");
             messages.push(Message::LastChunk);
-        }
-    }
-}
-
-impl Client {
-    /// Takes bytes from the server.
-    pub(super) fn take(&mut self, input: &mut [u8], around: &mut Around<'_>) {
-        let mut messages = Vec::new();
-        let Some(link) = self.link.as_mut() else {
-            return;
-        };
-        link.wire.feed(input, &mut messages);
-        match link.wire.after_head(self.protocol, &self.cursor) {
-            Some((Ok(wire), mut rest)) => {
-                link.wire = wire;
-                link.wire.feed(&mut rest, &mut messages);
-            }
-            Some((Err(status), _)) => {
-                link.wire = Wire::Over;
-                messages.push(Message::Refused(status));
-            }
-            None => {}
-        }
-        for message in messages {
-            let (number, protocol) = (self.number, self.protocol);
-            around
-                .witness
-                .note(|| format!("client {number} ({protocol:?}) gets {}", message.shown()));
-            self.message(message, around);
         }
     }
 }

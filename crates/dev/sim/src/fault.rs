@@ -1,0 +1,97 @@
+//! The faults that a run may meet, and how often it did.
+
+/// One kind of fault. Each must come up over an ordinary run of the simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Fault {
+    /// A client's bytes arrive in pieces.
+    SplitInput,
+    /// The kernel takes fewer bytes than it has room for.
+    ShortWrite,
+    /// A write finds no room.
+    NoRoom,
+    /// Readiness is told later than it came.
+    LateEvent,
+    /// Readiness is told for nothing, or for an index that nobody has.
+    SpuriousEvent,
+    /// A wait is interrupted.
+    Interrupted,
+    /// A client resets its connection.
+    Reset,
+    /// A client leaves with bytes to read.
+    Left,
+    /// A client shuts its sending side and goes on reading.
+    HalfClose,
+    /// A client does not read for a while.
+    SlowReader,
+    /// A mailbox between two shards has no room.
+    MailboxFull,
+    /// The room in a mailbox is seen later than its reader made it.
+    StaleRoom,
+    /// A shard hears late that it was woken.
+    LateWake,
+    /// Accepting finds no descriptor.
+    NoDescriptor,
+    /// A connection was aborted before it was accepted.
+    AcceptAborted,
+    /// A shard's turn begins long after it should have.
+    LateTurn,
+    /// The clock leaps.
+    ClockLeap,
+    /// A drain begins.
+    Drain,
+    /// A GRIP backend fails, before its answer or within it.
+    BackendFailed,
+    /// Appwrite's events begin anew: some may be lost.
+    FeedBroken,
+}
+
+impl Fault {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 20] = [
+        Self::SplitInput,
+        Self::ShortWrite,
+        Self::NoRoom,
+        Self::LateEvent,
+        Self::SpuriousEvent,
+        Self::Interrupted,
+        Self::Reset,
+        Self::Left,
+        Self::HalfClose,
+        Self::SlowReader,
+        Self::MailboxFull,
+        Self::StaleRoom,
+        Self::LateWake,
+        Self::NoDescriptor,
+        Self::AcceptAborted,
+        Self::LateTurn,
+        Self::ClockLeap,
+        Self::Drain,
+        Self::BackendFailed,
+        Self::FeedBroken,
+    ];
+}
+
+/// How often each kind of fault came up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hits([u64; Fault::ALL.len()]);
+
+impl Hits {
+    /// Counts one.
+    pub(crate) const fn count(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// How often a kind came up.
+    #[must_use]
+    pub const fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}

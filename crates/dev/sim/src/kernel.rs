@@ -1,0 +1,411 @@
+//! The kernel as the engine sees it, with time and faults from a seed.
+//!
+//! Never waits: [`Kernel::wait`] gives what is ready and returns; who is stepped when is the
+//! business of `stage.rs`, which honours the time that a shard would have slept.
+//!
+//! What it plays: edge-triggered readiness with one edge for each change, told late, merged,
+//! for nothing, or for an index that nobody has; writes that take less than there is room for;
+//! accepting without descriptors; and mailboxes whose room is seen late.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
+use throng_sys::errno::{ECONNABORTED, ECONNRESET, EMFILE, EPIPE};
+
+use crate::fault::Fault;
+use crate::net::{Net, Port, ShardSide, World};
+
+/// One shard's kernel.
+pub(crate) struct SimKernel {
+    net: Net,
+    shard: usize,
+}
+
+/// A connection's descriptor; closed when it is dropped.
+pub(crate) struct SimSocket {
+    net: Net,
+    number: usize,
+}
+
+impl Drop for SimSocket {
+    fn drop(&mut self) {
+        // Held by whoever panics.
+        let Ok(mut world) = self.net.0.try_borrow_mut() else {
+            return;
+        };
+        world.descriptors += 1;
+        let closed = self.number;
+        world.live.retain(|&number| number != closed);
+        let conn = &mut world.conns[closed];
+        conn.server_gone = true;
+        conn.watched = None;
+        // As close(2) does: bytes that nobody read make it a reset.
+        if !conn.up.is_empty() || !conn.flying.is_empty() {
+            conn.up.clear();
+            conn.flying.clear();
+        }
+    }
+}
+
+/// A listener, by its number.
+pub(crate) struct SimListener(pub(crate) u8);
+
+pub(crate) struct SimWake(Arc<AtomicBool>);
+
+impl Wake for SimWake {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl SimKernel {
+    pub(crate) fn new(net: &Net, shard: usize, listeners: usize) -> Self {
+        let mut world = net.0.borrow_mut();
+        let mut side = ShardSide::default();
+        side.ports.resize_with(listeners, Port::default);
+        world.shards.push(side);
+        assert_eq!(world.shards.len(), shard + 1, "in order");
+        drop(world);
+        let net = net.clone();
+        Self { net, shard }
+    }
+}
+
+fn error(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+impl World {
+    fn fault(&mut self, percent: usize, fault: Fault) -> bool {
+        let hit = percent > 0 && (self.rng.below(100) as usize) < percent;
+        if hit {
+            self.hits.count(fault);
+        }
+        hit
+    }
+
+    fn send(&mut self, number: usize, bytes: usize) -> io::Result<usize> {
+        let odds = self.odds;
+        let conn = &self.conns[number];
+        if conn.reset {
+            return Err(error(ECONNRESET));
+        }
+        if conn.client_gone {
+            return Err(error(EPIPE));
+        }
+        assert!(!conn.server_fin, "nothing is written after the end");
+        let room = conn.room();
+        let refused = self.fault(odds.no_room, Fault::NoRoom);
+        if room == 0 || refused {
+            if room == 0 {
+                self.hits.count(Fault::NoRoom);
+            }
+            let conn = &mut self.conns[number];
+            conn.wants_room = true;
+            // The room that a fault denied is there: it is told as room that has come.
+            conn.edge |= room > 0 && conn.watched.is_some_and(|(_, _, tells)| tells);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let whole = room.min(bytes);
+        if whole > 1 && self.fault(odds.short_write, Fault::ShortWrite) {
+            return Ok(1 + self.rng.below(whole as u64 - 1) as usize);
+        }
+        Ok(whole)
+    }
+}
+
+impl Kernel for SimKernel {
+    type Socket = SimSocket;
+    type Listener = SimListener;
+    type Wake = SimWake;
+    type Sender<M> = SimSender<M>;
+    type Receiver<M> = SimReceiver<M>;
+
+    fn mono_us(&self) -> u64 {
+        self.net.0.borrow().mono_us
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.net.0.borrow().unix_ms
+    }
+
+    fn make_wake(&mut self) -> io::Result<SimWake> {
+        let world = self.net.0.borrow();
+        Ok(SimWake(world.shards[self.shard].woken.clone()))
+    }
+
+    fn make_mailbox<M>(&mut self) -> (SimSender<M>, SimReceiver<M>) {
+        let ring = Rc::new(Ring {
+            mail: RefCell::new(VecDeque::new()),
+            closed: Cell::new(false),
+        });
+        let sender = SimSender {
+            ring: ring.clone(),
+            seen: Cell::new(0),
+            net: self.net.clone(),
+        };
+        (sender, SimReceiver { ring })
+    }
+
+    fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        ready.clear();
+        let world = &mut *self.net.0.borrow_mut();
+        let odds = world.odds;
+        if world.fault(odds.interrupted, Fault::Interrupted) {
+            return Ok(());
+        }
+        let quiet = |source| Ready {
+            source,
+            readable: true,
+            writable: false,
+            read_closed: false,
+            error: false,
+        };
+        if world.shards[self.shard].woken.load(Ordering::Relaxed)
+            && !world.fault(odds.late_wake, Fault::LateWake)
+        {
+            world.shards[self.shard]
+                .woken
+                .store(false, Ordering::Relaxed);
+            ready.push(quiet(Source::Mailbox));
+        }
+        for (number, port) in world.shards[self.shard].ports.iter_mut().enumerate() {
+            if std::mem::take(&mut port.edge) {
+                ready.push(quiet(Source::Listener(number as u8)));
+            }
+        }
+        for at in 0..world.live.len() {
+            let number = world.live[at];
+            let Some((shard, index, tells_room)) = world.conns[number].watched else {
+                continue;
+            };
+            if shard != self.shard {
+                continue;
+            }
+            let spurious = !world.conns[number].edge;
+            if spurious && !world.fault(odds.spurious, Fault::SpuriousEvent) {
+                continue;
+            }
+            if !spurious && world.fault(odds.late_event, Fault::LateEvent) {
+                continue;
+            }
+            let conn = &mut world.conns[number];
+            conn.edge = false;
+            ready.push(Ready {
+                source: Source::Connection(index),
+                readable: conn.readable() || spurious,
+                writable: tells_room && (conn.room() > 0 || conn.client_gone || conn.reset),
+                read_closed: conn.fin_arrived() || conn.reset,
+                error: conn.reset,
+            });
+        }
+        for stray in std::mem::take(&mut world.shards[self.shard].strays) {
+            let room = world.rng.below(2) == 0;
+            ready.push(Ready {
+                writable: room,
+                ..quiet(Source::Connection(stray))
+            });
+        }
+        // Any order will do.
+        for at in (1..ready.len()).rev() {
+            ready.swap(at, world.rng.below(at as u64 + 1) as usize);
+        }
+        Ok(())
+    }
+
+    fn watch_listener(&mut self, listener: &SimListener, _: u8) -> io::Result<()> {
+        let mut world = self.net.0.borrow_mut();
+        world.shards[self.shard].ports[usize::from(listener.0)].edge = true;
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: &SimListener) -> io::Result<(SimSocket, SocketAddr)> {
+        let world = &mut *self.net.0.borrow_mut();
+        let odds = world.odds;
+        let port = usize::from(listener.0);
+        if world.shards[self.shard].ports[port].backlog.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if world.descriptors == 0 || world.fault(odds.accept, Fault::NoDescriptor) {
+            if world.descriptors == 0 {
+                world.hits.count(Fault::NoDescriptor);
+            }
+            return Err(error(EMFILE));
+        }
+        let aborted = world.fault(odds.accept, Fault::AcceptAborted);
+        let number = world.shards[self.shard].ports[port].backlog.pop_front();
+        let number = number.expect("one waits");
+        if aborted {
+            let conn = &mut world.conns[number];
+            (conn.server_gone, conn.aborted) = (true, true);
+            return Err(error(ECONNABORTED));
+        }
+        world.descriptors -= 1;
+        world.live.push(number);
+        let socket = SimSocket {
+            net: self.net.clone(),
+            number,
+        };
+        let host = Ipv4Addr::new(10, 0, 0, (number % 250) as u8 + 1);
+        Ok((socket, SocketAddr::from((host, 1024 + number as u16))))
+    }
+
+    fn connect(&mut self, _: Option<SocketAddr>, _: SocketAddr) -> io::Result<SimSocket> {
+        unreachable!("no app of the simulator opens connections")
+    }
+
+    fn take_error(&mut self, _: &SimSocket) -> io::Result<Option<io::Error>> {
+        Ok(None)
+    }
+
+    fn watch(&mut self, socket: &SimSocket, index: u32, interest: Interest) -> io::Result<()> {
+        let mut world = self.net.0.borrow_mut();
+        let tells_room = interest == Interest::InputAndRoom;
+        let conn = &mut world.conns[socket.number];
+        assert!(conn.watched.is_none(), "watched twice");
+        conn.watched = Some((self.shard, index, tells_room));
+        conn.edge = conn.readable() || tells_room;
+        Ok(())
+    }
+
+    fn watch_room(&mut self, socket: &SimSocket, index: u32) -> io::Result<()> {
+        let mut world = self.net.0.borrow_mut();
+        let conn = &mut world.conns[socket.number];
+        assert!(conn.watched.is_some(), "not watched yet");
+        conn.watched = Some((self.shard, index, true));
+        conn.edge = conn.readable() || conn.room() > 0 || conn.client_gone;
+        Ok(())
+    }
+
+    fn recv(&mut self, socket: &SimSocket, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut world = self.net.0.borrow_mut();
+        let conn = &mut world.conns[socket.number];
+        if conn.reset {
+            return Err(error(ECONNRESET));
+        }
+        if conn.up.is_empty() {
+            return if conn.fin_arrived() {
+                Ok(0)
+            } else {
+                Err(io::ErrorKind::WouldBlock.into())
+            };
+        }
+        let count = conn.up.len().min(buffer.len());
+        for (to, byte) in buffer.iter_mut().zip(conn.up.drain(..count)) {
+            *to = byte;
+        }
+        Ok(count)
+    }
+
+    fn send(&mut self, socket: &SimSocket, bytes: &[u8]) -> io::Result<usize> {
+        self.send_vectored(socket, &[IoSlice::new(bytes)])
+    }
+
+    fn send_vectored(&mut self, socket: &SimSocket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut world = self.net.0.borrow_mut();
+        let offered = slices.iter().map(|slice| slice.len()).sum();
+        assert!(offered > 0, "an empty write");
+        let taken = world.send(socket.number, offered)?;
+        let all = slices.iter().flat_map(|slice| slice.iter());
+        world.conns[socket.number].down.extend(all.take(taken));
+        Ok(taken)
+    }
+
+    fn shutdown_write(&mut self, socket: &SimSocket) -> io::Result<()> {
+        let mut world = self.net.0.borrow_mut();
+        let conn = &mut world.conns[socket.number];
+        if conn.reset {
+            return Err(error(ECONNRESET));
+        }
+        assert!(!conn.server_fin, "shut twice");
+        conn.server_fin = true;
+        Ok(())
+    }
+
+    fn close_listener(&mut self, listener: SimListener) {
+        let world = &mut *self.net.0.borrow_mut();
+        let port = &mut world.shards[self.shard].ports[usize::from(listener.0)];
+        port.closed = true;
+        // Those that wait are refused, and nobody new is sent here.
+        for number in std::mem::take(&mut port.backlog) {
+            let conn = &mut world.conns[number];
+            (conn.server_gone, conn.aborted) = (true, true);
+        }
+    }
+}
+
+struct Ring<M> {
+    mail: RefCell<VecDeque<M>>,
+    closed: Cell<bool>,
+}
+
+/// The sending end of a mailbox. What its reader took meanwhile it may see late, as a thread does.
+pub(crate) struct SimSender<M> {
+    ring: Rc<Ring<M>>,
+    /// Messages that lie in the ring, as far as the sender knows.
+    seen: Cell<usize>,
+    net: Net,
+}
+
+impl<M> MailSender<M> for SimSender<M> {
+    fn slots(&self) -> usize {
+        let world = &mut *self.net.0.borrow_mut();
+        let truth = self.ring.mail.borrow().len();
+        let odds = world.odds;
+        if truth < self.seen.get() {
+            if world.fault(odds.stale_room, Fault::StaleRoom) {
+                // The reader is at work: the next look sees it.
+            } else {
+                self.seen.set(truth);
+            }
+        }
+        let slots = world.mailbox_slots - self.seen.get();
+        if slots == 0 {
+            world.hits.count(Fault::MailboxFull);
+        }
+        slots
+    }
+
+    fn push(&mut self, mail: M) -> Result<(), M> {
+        let slots = self.net.0.borrow().mailbox_slots;
+        let mut ring = self.ring.mail.borrow_mut();
+        if ring.len() == slots {
+            return Err(mail);
+        }
+        ring.push_back(mail);
+        self.seen.set(self.seen.get() + 1);
+        Ok(())
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.ring.closed.get()
+    }
+}
+
+/// The receiving end of a mailbox.
+pub(crate) struct SimReceiver<M> {
+    ring: Rc<Ring<M>>,
+}
+
+impl<M> MailReceiver<M> for SimReceiver<M> {
+    fn pop(&mut self) -> Option<M> {
+        self.ring.mail.borrow_mut().pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ring.mail.borrow().is_empty()
+    }
+}
+
+impl<M> Drop for SimReceiver<M> {
+    fn drop(&mut self) {
+        self.ring.closed.set(true);
+    }
+}

@@ -1,0 +1,358 @@
+//! The server as it is, its clients, publishers and backends, one random step after the other.
+
+use throng_appwrite::FeedMessage;
+use throng_engine::ConnLimits;
+use throng_server::{Assembly, Options, ShardApp};
+use throng_sys::random;
+
+use crate::Failure;
+use crate::attempt;
+use crate::backend::Requests;
+use crate::client::{Around, Client};
+use crate::fault::{Fault, Hits};
+use crate::net::{Net, Odds};
+use crate::publisher::Publisher;
+use crate::setup::{APPWRITE, CHANNELS, Setup};
+use crate::stage::Stage;
+use crate::trace::Detail;
+use crate::witness::{Summary, Witness};
+
+/// Events of Appwrite that may wait for a shard: far below what makes its driver wait.
+const FEED_BYTES_MAX: usize = 100_000;
+
+struct Play {
+    net: Net,
+    setup: Setup,
+    witness: Witness,
+    assembly: Assembly,
+    stage: Stage<ShardApp>,
+    requests: Requests,
+    clients: Vec<Client>,
+    publishers: Vec<Publisher>,
+    draining: bool,
+}
+
+/// Lends the parts that clients need.
+macro_rules! around {
+    ($play:ident) => {
+        Around {
+            net: &$play.net,
+            setup: &$play.setup,
+            witness: &mut $play.witness,
+        }
+    };
+}
+
+impl Play {
+    fn new(net: Net, seed: u64, steps: usize) -> Self {
+        random::repeat(Some(seed));
+        let setup = Setup::draw(&net, steps);
+        let options = Options {
+            config: setup.config(&net),
+            version: "sim",
+            capacity: None,
+        };
+        let requests = Requests::default();
+        let backend = std::sync::Arc::new(requests.clone());
+        let assembly =
+            Assembly::new(&options, setup.shards, backend).expect("a good configuration");
+        let limits = ConnLimits {
+            queue_bytes_max: setup.queue_bytes_max,
+            unread_above_bytes: setup.unread_above_bytes,
+        };
+        let listeners = assembly.listeners();
+        let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, doors| {
+            assembly.app(shard, doors)
+        });
+        {
+            let world = &mut *net.0.borrow_mut();
+            world.mailbox_slots = [1, 3, 20, 4096][world.rng.below(4) as usize];
+            world.odds = Odds::draw(&mut world.rng);
+        }
+        let mut play = Self {
+            witness: Witness::new(&net, setup.tight, setup.shards == 1),
+            clients: Vec::new(),
+            publishers: Vec::new(),
+            draining: false,
+            assembly,
+            stage,
+            requests,
+            setup,
+            net,
+        };
+        for number in 0..play.setup.clients {
+            let client = Client::new(number, &around!(play));
+            play.clients.push(client);
+        }
+        for _ in 0..play.setup.publishers {
+            play.publishers.push(Publisher::new(false));
+        }
+        play.publishers.push(Publisher::new(true));
+        play
+    }
+
+    // ---- steps ----
+
+    fn step(&mut self, step: usize) {
+        if self.setup.drain_at == Some(step) {
+            self.draining = true;
+            self.net.hit(Fault::Drain);
+            self.net.note("the drain begins");
+            for door in &self.stage.doors {
+                assert!(self.assembly.drain(door), "room for one word");
+            }
+        }
+        self.net.pass_us(self.net.between(0, 8000) as u64);
+        match self.net.below(100) {
+            0..40 => {
+                let shard = self.net.below(self.stage.len());
+                if self.net.percent(3) {
+                    self.net.hit(Fault::LateTurn);
+                    self.net.pass_us(50_000);
+                }
+                if self.stage.is_awake(shard) {
+                    self.stage.turn(shard);
+                }
+            }
+            40..62 => {
+                let at = self.net.below(self.clients.len());
+                self.clients[at].read(&mut around!(self));
+            }
+            62..80 => self.client_acts(),
+            80..90 => self.publisher_acts(),
+            90..93 => {
+                let fails = self.net.percent(15);
+                self.backend_acts(fails);
+            }
+            93..96 => self.appwrite_acts(),
+            96..98 => {
+                let shard = self.net.below(self.stage.len());
+                let stray = self.net.below(12) as u32;
+                self.net.hit(Fault::SpuriousEvent);
+                self.net.0.borrow_mut().shards[shard].strays.push(stray);
+            }
+            _ => {
+                if self.net.percent(self.setup.leap_percent * 3) {
+                    let leaps = [2_000, 9_000, 30_000, 70_000, 700_000, 8_000_000];
+                    let ms = self.net.pick(&leaps);
+                    self.net.hit(Fault::ClockLeap);
+                    self.net.note(format_args!("the clock leaps by {ms} ms"));
+                    self.net.pass_us(ms * 1000);
+                }
+            }
+        }
+    }
+
+    fn client_acts(&mut self) {
+        let at = self.net.below(self.clients.len());
+        let Some(conn) = self.clients[at].conn() else {
+            return self.clients[at].connect(&mut around!(self));
+        };
+        if self.net.percent(40) {
+            self.net.arrive(conn, self.net.pick(&[1, 20, 100_000]));
+        } else if self.net.percent(self.setup.cut_percent) {
+            self.clients[at].cut(&mut around!(self));
+        } else {
+            self.clients[at].act(&mut around!(self));
+        }
+    }
+
+    fn publisher_acts(&mut self) {
+        let at = self.net.below(self.publishers.len());
+        let publisher = &mut self.publishers[at];
+        let mut around = around!(self);
+        if let Some(conn) = publisher.conn() {
+            self.net.arrive(conn, usize::MAX);
+        } else {
+            publisher.connect(&mut around);
+        }
+        publisher.read(&mut around);
+        publisher.act(&mut around);
+    }
+
+    /// The backend answers a little of what it was asked; true if it did.
+    fn backend_acts(&self, fails: bool) -> bool {
+        let Some((conn, token, event)) = self.requests.next(fails) else {
+            return false;
+        };
+        if fails {
+            self.net.hit(Fault::BackendFailed);
+        }
+        self.net
+            .note(format_args!("the backend answers {conn:?}: {event:?}"));
+        if Assembly::answer(&self.stage.doors, conn, token, event).is_err() {
+            self.requests.put_back(conn, token);
+        }
+        true
+    }
+
+    fn appwrite_acts(&mut self) {
+        let Some(feed) = self.assembly.feed() else {
+            return;
+        };
+        if self.net.percent(3) {
+            self.net.hit(Fault::FeedBroken);
+            return feed.begin_anew();
+        }
+        let channel = APPWRITE + self.net.below(2);
+        let n = self.witness.next_number();
+        let payload = format!("{{\"n\":{n},\"pad\":\"\"}}");
+        self.witness.sends(&[channel], payload.as_bytes(), false);
+        let name = CHANNELS[channel].name;
+        let event = format!(
+            "{{\"project\":\"sim\",\"roles\":[\"any\"],\"data\":{{\"events\":[\"{name}.create\"],\
+             \"channels\":[\"{name}\"],\"timestamp\":\"now\",\"payload\":{payload}}}}}"
+        );
+        self.net.note(format_args!("Appwrite tells {event}"));
+        let event = FeedMessage::parse(event.as_bytes(), FEED_BYTES_MAX);
+        feed.publish(event.expect("a good event"));
+        self.witness.accepts(n);
+    }
+
+    // ---- the end of a run ----
+
+    /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
+    fn rest(&mut self) {
+        self.net.0.borrow_mut().odds.accept = 0;
+        for _ in 0..3 {
+            let Self {
+                net,
+                setup,
+                witness,
+                stage,
+                requests,
+                clients,
+                publishers,
+                ..
+            } = self;
+            let doors = stage.doors.clone();
+            stage.rest(|| {
+                let mut around = Around {
+                    net,
+                    setup,
+                    witness,
+                };
+                let mut busy = false;
+                for client in &mut *clients {
+                    if let Some(conn) = client.conn() {
+                        net.arrive(conn, usize::MAX);
+                    }
+                    busy |= client.read(&mut around);
+                }
+                for publisher in &mut *publishers {
+                    if let Some(conn) = publisher.conn() {
+                        net.arrive(conn, usize::MAX);
+                    }
+                    busy |= publisher.read(&mut around);
+                }
+                while let Some((conn, token, event)) = requests.next(false) {
+                    busy = true;
+                    if Assembly::answer(&doors, conn, token, event).is_err() {
+                        requests.put_back(conn, token);
+                        break;
+                    }
+                }
+                busy
+            });
+            if !self.net.has_backlog() {
+                return;
+            }
+            // Accepting had paused.
+            self.net.pass_us(600_000);
+        }
+    }
+
+    /// Nothing may be owed.
+    fn settle(&mut self) {
+        self.clients.iter_mut().for_each(Client::calm_down);
+        self.rest();
+        if self.draining {
+            self.net.pass_us(60_000_000);
+            self.rest();
+            let left: usize = self.stage.running().map(|one| one.conns().len()).sum();
+            assert_eq!(left, 0, "everybody has gone after a drain");
+            return;
+        }
+        for client in &self.clients {
+            client.settle(&around!(self));
+        }
+        let waiting = self.publishers.iter().any(Publisher::is_waiting);
+        assert!(!waiting, "every request was answered");
+        assert!(self.requests.is_empty(), "a backend's answer was not taken");
+        self.witness.settle();
+        for running in self.stage.running() {
+            for (id, _) in running.conns().sessions() {
+                let queued = running.conns().queued_bytes(id);
+                assert_eq!(queued, 0, "{id:?}: what could leave has left");
+            }
+        }
+        self.survey();
+    }
+
+    /// Asks the servers what they count, and counts.
+    fn survey(&mut self) {
+        let mut around = around!(self);
+        let publisher = &mut self.publishers[0];
+        if !publisher.is_connected() {
+            publisher.connect(&mut around);
+        }
+        publisher.survey(&mut around);
+        self.rest();
+        let told = self.publishers[0].counts.as_ref();
+        assert!(told.is_some(), "the survey was answered");
+        assert!(self.publishers[0].clients.is_some());
+    }
+
+    /// Everybody leaves; nothing of anybody may stay.
+    fn end(&mut self) {
+        let mut around = around!(self);
+        for client in &mut self.clients {
+            client.leave(&mut around);
+        }
+        for publisher in &mut self.publishers {
+            publisher.leave(&mut around);
+        }
+        self.rest();
+        // Whoever was on its way out is given the time that it may take.
+        self.net.pass_us(6_000_000);
+        self.rest();
+        for running in self.stage.running() {
+            assert!(running.conns().is_empty(), "a connection stayed");
+        }
+    }
+}
+
+/// What a run of the server did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// The hash of its trace: the same seed gives the same.
+    pub hash: u64,
+    /// The faults that it met.
+    pub hits: Hits,
+    /// What came of it.
+    pub sum: Summary,
+}
+
+/// Runs one seed of the server for so many steps; `print` shows each event as it happens.
+///
+/// # Errors
+/// If anything did not hold; also where the server panicked.
+pub fn run_server(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failure> {
+    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
+    let result = attempt(seed, &net.clone(), || {
+        let mut play = Play::new(net, seed, steps);
+        for step in 0..steps {
+            play.step(step);
+        }
+        play.settle();
+        play.end();
+        let world = play.net.0.borrow();
+        Outcome {
+            hash: world.trace.hash(),
+            hits: world.hits,
+            sum: play.witness.sum,
+        }
+    });
+    random::repeat(None);
+    result
+}

@@ -1,0 +1,280 @@
+//! A simulated publisher: one connection to the API port or to GRIP's, requests and their
+//! answers in order.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use throng_http1::{BodyDecoder, Limits, encode_request, parse_response, query};
+
+use crate::client::Around;
+use crate::payload;
+use crate::setup::{API_KEY, CHANNELS, GRIP, PORT_API, PORT_GRIP};
+
+/// What a request asked for.
+#[derive(Debug)]
+enum Asked {
+    /// `/pub`.
+    Pub(u64, usize),
+    Publish(u64, usize),
+    Broadcast(u64, Vec<usize>),
+    History(usize),
+    Channels,
+    Info,
+    /// Disconnect or unsubscribe.
+    Command,
+    /// `/publish/` of GRIP.
+    Items(Vec<u64>),
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(crate) struct Publisher {
+    conn: Option<usize>,
+    /// It publishes to GRIP's port.
+    is_grip: bool,
+    input: Vec<u8>,
+    open: VecDeque<Asked>,
+    /// The answers of the last `info` and `channels`.
+    pub(crate) clients: Option<u64>,
+    pub(crate) counts: Option<Value>,
+}
+
+impl Publisher {
+    pub(crate) fn new(is_grip: bool) -> Self {
+        Self {
+            is_grip,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) const fn is_connected(&self) -> bool {
+        self.conn.is_some()
+    }
+
+    pub(crate) fn conn(&self) -> Option<usize> {
+        self.conn
+    }
+
+    pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
+        let port = if self.is_grip { PORT_GRIP } else { PORT_API };
+        *self = Self {
+            conn: Some(around.net.connect(port, 30_000)),
+            ..Self::new(self.is_grip)
+        };
+    }
+
+    pub(crate) fn leave(&mut self, around: &mut Around<'_>) {
+        if let Some(conn) = self.conn.take() {
+            around.net.client_leaves(conn, false);
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    fn post(&mut self, asked: Asked, target: &str, body: &[u8], around: &mut Around<'_>) {
+        let Some(conn) = self.conn else { return };
+        let mut out = Vec::new();
+        let headers = [("X-API-Key", API_KEY)];
+        encode_request("POST", target, "sim", &headers, Some(body), &mut out);
+        around.net.note(format_args!(
+            "a publisher on {conn} posts {target} {}",
+            String::from_utf8_lossy(body)
+        ));
+        around.net.client_send(conn, &out);
+        self.open.push_back(asked);
+    }
+
+    fn call(&mut self, asked: Asked, method: &str, body: &Value, around: &mut Around<'_>) {
+        let target = format!("/api/{method}");
+        self.post(asked, &target, body.to_string().as_bytes(), around);
+    }
+
+    /// Asks what the servers count.
+    pub(crate) fn survey(&mut self, around: &mut Around<'_>) {
+        self.call(Asked::Info, "info", &json!({}), around);
+        self.call(Asked::Channels, "channels", &json!({}), around);
+    }
+
+    pub(crate) fn act(&mut self, around: &mut Around<'_>) {
+        if self.open.len() >= 3 {
+            return;
+        }
+        let net = around.net;
+        if self.is_grip {
+            return self.publish_items(around);
+        }
+        let channel = around.setup.draw_channel(false, net);
+        let name = CHANNELS[channel].name;
+        let pick = if around.setup.meddling && net.percent(40) {
+            net.between(87, 99)
+        } else {
+            net.below(100)
+        };
+        let keeps = CHANNELS[channel].history.0 > 0;
+        let n = around.witness.next_number();
+        match pick {
+            0..32 => {
+                let data = payload::make(n, false, net);
+                around.witness.sends(&[channel], &data, keeps);
+                let mut target = "/pub?channel=".to_owned();
+                query::encode(name, &mut target);
+                self.post(Asked::Pub(n, channel), &target, &data, around);
+            }
+            32..58 => {
+                let data = payload::make(n, true, net);
+                let mut publish = json!({"channel": name, "data": parsed(&data)});
+                let skips = net.percent(10);
+                if skips {
+                    publish["skip_history"] = true.into();
+                }
+                around.witness.sends(&[channel], &data, keeps && !skips);
+                self.call(Asked::Publish(n, channel), "publish", &publish, around);
+            }
+            58..72 => {
+                let data = payload::make(n, true, net);
+                let mut all = vec![channel];
+                let other = around.setup.draw_channel(false, net);
+                let several = around.setup.broadcasts && other != channel;
+                all.extend(several.then_some(other));
+                let names: Vec<&str> = all.iter().map(|&at| CHANNELS[at].name).collect();
+                let broadcast = json!({"channels": names, "data": parsed(&data)});
+                around.witness.sends(&all, &data, true);
+                self.call(Asked::Broadcast(n, all), "broadcast", &broadcast, around);
+            }
+            72..77 => {
+                let history = json!({"channel": name, "limit": 5});
+                self.call(Asked::History(channel), "history", &history, around);
+            }
+            77..82 => self.survey(around),
+            82..93 => {
+                let user = format!("u{}", net.below(3));
+                around.witness.meddles(&user, channel);
+                let unsubscribe = json!({"channel": name, "user": user});
+                self.call(Asked::Command, "unsubscribe", &unsubscribe, around);
+            }
+            _ => {
+                let user = format!("u{}", net.below(3));
+                self.call(Asked::Command, "disconnect", &json!({"user": user}), around);
+            }
+        }
+    }
+
+    fn publish_items(&mut self, around: &mut Around<'_>) {
+        let (mut items, mut numbers) = (Vec::new(), Vec::new());
+        for _ in 0..around.net.pick(&[1, 1, 3]) {
+            let channel = GRIP + around.net.below(2);
+            let n = around.witness.next_number();
+            let data = format!("n={n};{}", "x".repeat(around.net.pick(&[0, 30, 300])));
+            around.witness.sends(&[channel], data.as_bytes(), false);
+            let content = format!("{data}\n");
+            let name = CHANNELS[channel].name;
+            items.push(json!({"channel": name, "http-stream": {"content": content}}));
+            numbers.push(n);
+        }
+        let body = json!({ "items": items }).to_string();
+        self.post(Asked::Items(numbers), "/publish/", body.as_bytes(), around);
+    }
+
+    /// Reads what has arrived, and the end if that is all. True if anything happened.
+    pub(crate) fn read(&mut self, around: &mut Around<'_>) -> bool {
+        let Some(conn) = self.conn else {
+            return false;
+        };
+        let Some(bytes) = around.net.client_recv(conn, usize::MAX) else {
+            assert!(self.input.is_empty(), "a response was cut off");
+            around.net.client_leaves(conn, false);
+            *self = Self::new(self.is_grip);
+            return true;
+        };
+        self.input.extend(&bytes);
+        while self.response(around) {}
+        !bytes.is_empty()
+    }
+
+    /// Takes one whole response.
+    fn response(&mut self, around: &mut Around<'_>) -> bool {
+        let limits = Limits::default();
+        let head = parse_response(&self.input, &limits, false).expect("a good response");
+        let Some((response, head_bytes)) = head else {
+            return false;
+        };
+        let status = response.status;
+        let mut decoder = BodyDecoder::for_response(response.body, &limits);
+        let step = decoder
+            .feed(&self.input[head_bytes..])
+            .expect("a good body");
+        if !step.done {
+            return false;
+        }
+        let body = step.data.to_vec();
+        self.input.drain(..head_bytes + step.consumed);
+        let shown = String::from_utf8_lossy(&body).into_owned();
+        around
+            .net
+            .note(format_args!("a publisher gets {status} {shown}"));
+        let Some(asked) = self.open.pop_front() else {
+            panic!("an answer to nothing: {status} {shown}");
+        };
+        if status == 408 {
+            // The clock leapt within the request; the server ends the connection, and what
+            // was sent behind it is not answered.
+            self.open.clear();
+            return false;
+        }
+        assert_eq!(status, 200, "{asked:?}: {shown}");
+        self.answered(&asked, &body, around);
+        true
+    }
+
+    fn answered(&mut self, asked: &Asked, body: &[u8], around: &mut Around<'_>) {
+        let witness = &mut *around.witness;
+        if let Asked::Items(numbers) = asked {
+            for &n in numbers {
+                witness.answered(n, true);
+            }
+            return;
+        }
+        let body = parsed(body);
+        let mut published = |n: u64, channel: usize, told: &Value| {
+            if let Some(place) = crate::client::place_of(told) {
+                witness.stands(n, channel, place);
+            }
+        };
+        match asked {
+            Asked::Pub(n, channel) => {
+                published(*n, *channel, &body);
+                witness.answered(*n, true);
+            }
+            Asked::Publish(n, channel) => {
+                assert!(body["error"].is_null(), "{body}");
+                published(*n, *channel, &body["result"]);
+                witness.answered(*n, true);
+            }
+            Asked::Broadcast(n, channels) => {
+                let responses = body["result"]["responses"].as_array().expect("one each");
+                assert_eq!(responses.len(), channels.len());
+                for (channel, response) in channels.iter().zip(responses) {
+                    assert!(response["error"].is_null(), "{body}");
+                    published(*n, *channel, &response["result"]);
+                }
+                witness.answered(*n, true);
+            }
+            Asked::History(channel) => {
+                let keeps = CHANNELS[*channel].history.0 > 0;
+                let code = body["error"]["code"].as_u64();
+                assert_eq!(code, (!keeps).then_some(108), "{body}");
+            }
+            Asked::Channels => self.counts = Some(body["result"]["channels"].clone()),
+            Asked::Info => self.clients = body["result"]["nodes"][0]["num_clients"].as_u64(),
+            Asked::Command => assert!(body["error"].is_null(), "{body}"),
+            Asked::Items(_) => {}
+        }
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Value {
+    let value = serde_json::from_slice(bytes);
+    value.unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(bytes)))
+}

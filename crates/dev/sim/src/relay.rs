@@ -1,0 +1,319 @@
+//! The engine alone under the simulated kernel, with the smallest app that uses all of it.
+//!
+//! The app answers each line with `ok` (the connection's own bytes) and hands it to everybody,
+//! on every shard (deliveries and mail). Clients check what they get against what was said:
+//! each answer once and in order, and of each other client an unbroken row of lines.
+
+mod app;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use throng_engine::ConnLimits;
+
+use app::{Mail, Relay};
+
+use crate::fault::{Fault, Hits};
+use crate::net::{Net, Odds};
+use crate::stage::Stage;
+use crate::trace::Detail;
+use crate::{Failure, attempt};
+
+/// Shards of the longest run.
+const SHARDS_MAX: usize = 3;
+
+/// A client, and what it must get.
+#[derive(Default)]
+struct Client {
+    number: usize,
+    conn: Option<usize>,
+    input: Vec<u8>,
+    /// Lines said on this connection that are not answered.
+    unanswered: VecDeque<String>,
+    /// The last line that came of each connection.
+    seen: BTreeMap<usize, u64>,
+    said: u64,
+    over: bool,
+    /// It has shut its sending side.
+    shut: bool,
+    reads_from_us: u64,
+}
+
+impl Client {
+    fn say(&mut self, net: &Net, line: &str) {
+        if let Some(conn) = self.conn {
+            net.note(format_args!(
+                "client {} on {conn} says {line:?}",
+                self.number
+            ));
+            net.client_send(conn, line.as_bytes());
+        }
+    }
+
+    fn act(&mut self, net: &Net) {
+        let Some(conn) = self.conn.filter(|_| !self.over && !self.shut) else {
+            return;
+        };
+        match net.below(40) {
+            0 => {
+                self.over = true;
+                self.say(net, "bye\n");
+            }
+            1 | 2 => self.say(net, "hold\n"),
+            3 => {
+                net.hit(Fault::HalfClose);
+                self.shut = true;
+                net.client_fin(conn);
+            }
+            _ => {
+                for _ in 0..net.pick(&[1, 1, 4, 12]) {
+                    self.said += 1;
+                    let size = net.pick(&[0, 3, 40, 900]);
+                    let line = format!("{conn} {} {}\n", self.said, "x".repeat(size));
+                    self.unanswered.push_back(line.clone());
+                    self.say(net, &line);
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, net: &Net) {
+        if let Some(conn) = self.conn.take() {
+            let reset = net.percent(50);
+            net.hit(if reset { Fault::Reset } else { Fault::Left });
+            net.note(format_args!("client {} leaves {conn}", self.number));
+            net.client_leaves(conn, reset);
+        }
+    }
+
+    fn read(&mut self, net: &Net, bytes_max: usize) -> bool {
+        let Some(conn) = self.conn else { return false };
+        let Some(bytes) = net.client_recv(conn, bytes_max) else {
+            net.note(format_args!(
+                "client {} sees the end of {conn}",
+                self.number
+            ));
+            let excused = self.over || self.shut || net.was_aborted(conn);
+            assert!(excused, "the server ended {conn} unasked");
+            net.client_leaves(conn, false);
+            self.conn = None;
+            return true;
+        };
+        self.input.extend(&bytes);
+        while let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.input.drain(..=end).collect();
+            self.line(std::str::from_utf8(&line).expect("lines are text"));
+        }
+        !bytes.is_empty()
+    }
+
+    fn line(&mut self, line: &str) {
+        if matches!(line, "bye\n" | "free\n" | "idle\n") {
+            return;
+        }
+        if let Some(answer) = line.strip_prefix("ok ") {
+            let expected = self.unanswered.pop_front();
+            assert_eq!(
+                Some(answer),
+                expected.as_deref(),
+                "answers in order, each once"
+            );
+            return;
+        }
+        let mut words = line.split(' ');
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        let (from, n) = number().zip(number()).expect("a line of a client");
+        if let Some(before) = self.seen.insert(from as usize, n) {
+            assert_eq!(n, before + 1, "an unbroken row of {from}'s lines");
+        }
+    }
+}
+
+/// One run of the engine alone: some thousand steps, then rest, and nothing may be owed.
+struct Play {
+    net: Net,
+    stage: Stage<Relay>,
+    clients: Vec<Client>,
+    kernel_bytes: usize,
+}
+
+impl Play {
+    fn new(net: Net) -> Self {
+        let shards = net.between(1, SHARDS_MAX);
+        let limits = ConnLimits {
+            // Nobody is too slow here.
+            queue_bytes_max: 1 << 30,
+            unread_above_bytes: net.pick(&[100, 3000, 1 << 20]),
+        };
+        let gather = net.percent(50);
+        let stage = Stage::new(&net, shards, 1, limits, |shard, _| {
+            Relay::new(shard.index(), shards, gather)
+        });
+        let mut world = net.0.borrow_mut();
+        world.mailbox_slots = [1, 2, 7, 4096][world.rng.below(4) as usize];
+        world.odds = Odds::draw(&mut world.rng);
+        drop(world);
+        let clients = (0..net.between(2, 7)).map(|number| Client {
+            number,
+            ..Client::default()
+        });
+        Self {
+            kernel_bytes: net.pick(&[20, 300, 5000]),
+            clients: clients.collect(),
+            stage,
+            net,
+        }
+    }
+
+    fn step(&mut self) {
+        let net = &self.net;
+        net.pass_us(net.between(0, 400) as u64);
+        match net.below(100) {
+            0..45 => {
+                let shard = net.below(self.stage.len());
+                if self.stage.is_awake(shard) {
+                    self.stage.turn(shard);
+                }
+            }
+            45..65 => {
+                let now_us = net.0.borrow().mono_us;
+                let at = net.below(self.clients.len());
+                let client = &mut self.clients[at];
+                if client.reads_from_us <= now_us {
+                    client.read(net, net.pick(&[1, 30, 1000, 1 << 20]));
+                    if net.percent(3) {
+                        net.hit(Fault::SlowReader);
+                        client.reads_from_us = now_us + 200_000;
+                    }
+                }
+            }
+            65..95 => {
+                let at = net.below(self.clients.len());
+                let client = &mut self.clients[at];
+                match client.conn {
+                    None => {
+                        let conn = net.connect(0, self.kernel_bytes);
+                        net.note(format_args!("client {at} connects: {conn}"));
+                        *client = Client {
+                            number: at,
+                            conn: Some(conn),
+                            ..Client::default()
+                        };
+                    }
+                    Some(conn) if net.percent(40) => net.arrive(conn, net.pick(&[1, 20, 9999])),
+                    Some(_) if net.percent(2) => client.leave(net),
+                    Some(_) => client.act(net),
+                }
+            }
+            95..98 => {
+                let shard = net.below(self.stage.len());
+                let stray = net.below(20) as u32;
+                net.hit(Fault::SpuriousEvent);
+                net.0.borrow_mut().shards[shard].strays.push(stray);
+            }
+            98 if net.percent(10) => {
+                net.hit(Fault::ClockLeap);
+                net.pass_us(net.pick(&[50_000, 5_000_000, 40_000_000]));
+            }
+            _ => net.hit(Fault::LateTurn),
+        }
+    }
+
+    /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
+    fn rest(&mut self) {
+        let odds = self.net.0.borrow().odds;
+        self.net.0.borrow_mut().odds.accept = 0;
+        let (net, clients) = (&self.net, &mut self.clients);
+        self.stage.rest(|| {
+            let mut busy = false;
+            for client in &mut *clients {
+                if let Some(conn) = client.conn {
+                    net.arrive(conn, usize::MAX);
+                }
+                busy |= client.read(net, 1 << 20);
+            }
+            busy
+        });
+        if self.net.has_backlog() {
+            // Accepting had paused.
+            self.net.pass_us(600_000);
+            self.rest();
+        }
+        self.net.0.borrow_mut().odds = odds;
+    }
+
+    /// Everything that was said and could arrive has.
+    fn settle(&mut self) {
+        self.rest();
+        let refused = |client: &Client| {
+            let world = self.net.0.borrow();
+            client.conn.is_none_or(|conn| world.conns[conn].server_gone)
+        };
+        for client in self.clients.iter().filter(|client| !refused(client)) {
+            assert!(
+                client.unanswered.is_empty() || client.shut || client.over,
+                "client {}: never answered: {:?}",
+                client.number,
+                client.unanswered.front()
+            );
+            if client.over || client.shut {
+                continue;
+            }
+            for other in &self.clients {
+                let seen = other.conn.and_then(|conn| client.seen.get(&conn));
+                if let Some(&seen) = seen {
+                    let said = other.said - other.unanswered.len() as u64;
+                    let (number, at, of) = (client.number, client.conn, other.conn);
+                    assert!(
+                        seen >= said,
+                        "client {number} on {at:?} has {seen} of {said} lines of {of:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        for client in &mut self.clients {
+            client.leave(&self.net);
+        }
+        self.rest();
+        self.net.pass_us(6_000_000);
+        self.rest();
+        for running in self.stage.running() {
+            assert!(running.conns().is_empty(), "a connection stayed");
+            assert_eq!(running.app().live, 0, "each was told closed");
+            assert!(running.app().lines.is_empty(), "a line stayed");
+            assert!(
+                running.app().out.iter().all(VecDeque::is_empty),
+                "mail stayed"
+            );
+        }
+    }
+}
+
+/// Runs one seed of the engine alone for so many steps; gives the hash of its trace.
+///
+/// # Errors
+/// If anything did not hold; also where the engine panicked.
+pub fn run_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), Failure> {
+    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
+    attempt(seed, &net.clone(), || {
+        let mut play = Play::new(net);
+        for step in 0..steps {
+            play.step();
+            if step == steps / 2 {
+                play.settle();
+            }
+        }
+        if play.net.percent(30) {
+            play.net.hit(Fault::Drain);
+            for door in &play.stage.doors {
+                assert!(door.send(Mail::Shut).is_ok());
+            }
+        }
+        play.settle();
+        play.end();
+        let world = play.net.0.borrow();
+        (world.trace.hash(), world.hits)
+    })
+}

@@ -1,0 +1,161 @@
+//! The app of the runs of the engine alone: it answers each line, and hands it to everybody.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use throng_engine::{Accepted, App, Closed, Conns, Delivery, Effects, Ending, Kernel, Overflow};
+use throng_types::{ConnId, Frame, Millis, Now};
+
+/// A connection that says nothing for so long is told `idle`, in milliseconds.
+const IDLE_MS: u64 = 30_000;
+/// Mail that an app takes while it has this much to hand on.
+const BUSY_LINES: usize = 6;
+
+/// A connection of the app.
+pub(super) struct Session {
+    line: Vec<u8>,
+    idle: u64,
+}
+
+pub(super) enum Mail {
+    Line(Vec<u8>),
+    /// Shuts the listener.
+    Shut,
+}
+
+/// What one shard runs.
+pub(super) struct Relay {
+    shard: usize,
+    pub(super) out: Vec<VecDeque<Vec<u8>>>,
+    /// Lines to hand to everybody here, one in each turn.
+    pub(super) lines: VecDeque<Vec<u8>>,
+    gather: bool,
+    pub(super) live: usize,
+    /// Connections whose deliveries are held back; one is let go in each turn.
+    held: VecDeque<ConnId>,
+}
+
+impl Relay {
+    pub(super) fn new(shard: usize, shards: usize, gather: bool) -> Self {
+        Self {
+            shard,
+            out: vec![VecDeque::new(); shards],
+            lines: VecDeque::new(),
+            gather,
+            live: 0,
+            held: VecDeque::new(),
+        }
+    }
+}
+
+impl<K: Kernel> App<K> for Relay {
+    type Session = Session;
+    type Mail = Mail;
+
+    fn accept(&mut self, _: u8, _: SocketAddr, now: Now) -> Option<Accepted<Session>> {
+        self.live += 1;
+        Some(Accepted {
+            session: Session {
+                line: Vec::new(),
+                idle: 0,
+            },
+            tag: 7,
+            deadline: Some(now.mono + IDLE_MS),
+        })
+    }
+
+    fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {
+        fx.set_deadline(Some(fx.now.mono + IDLE_MS));
+        for &byte in input.iter() {
+            session.line.push(byte);
+            if byte != b'\n' {
+                continue;
+            }
+            let line = std::mem::take(&mut session.line);
+            match line.as_slice() {
+                b"bye\n" => {
+                    fx.out.extend_from_slice(b"bye\n");
+                    fx.end(Ending::Flush);
+                    return;
+                }
+                b"hold\n" => {
+                    fx.hold(true);
+                    self.held.push_back(id);
+                }
+                line => {
+                    fx.out.extend_from_slice(b"ok ");
+                    fx.out.extend_from_slice(line);
+                    self.lines.push_back(line.to_vec());
+                    for (to, out) in self.out.iter_mut().enumerate() {
+                        if to != self.shard {
+                            out.push_back(line.to_vec());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn timeout(&mut self, _: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
+        session.idle += 1;
+        fx.out.extend_from_slice(b"idle\n");
+        fx.set_deadline(Some(fx.now.mono + IDLE_MS));
+    }
+
+    fn drained(&mut self, _: ConnId, _: &mut Session, dropped: u32, _: &mut Effects<'_>) {
+        assert_eq!(dropped, 0, "nothing here may be dropped");
+    }
+
+    fn closed(&mut self, _: ConnId, _: Session, tag: u32, _: Closed, _: Now) {
+        assert_eq!(tag, 7);
+        self.live -= 1;
+    }
+
+    fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session, K>, _: Now) {
+        match mail {
+            Mail::Line(line) => {
+                assert_ne!(from, Some(self.shard), "nobody writes to himself");
+                self.lines.push_back(line);
+            }
+            Mail::Shut => conns.stop_listening(0),
+        }
+    }
+
+    fn wants_mail(&self) -> bool {
+        self.lines.len() < BUSY_LINES
+    }
+
+    fn take_mail(&mut self, to: usize) -> Option<Mail> {
+        self.out[to].pop_front().map(Mail::Line)
+    }
+
+    fn turn(&mut self, conns: &mut Conns<Session, K>, _: Now) -> bool {
+        if let Some(line) = self.lines.pop_front() {
+            let (head, tail) = line.split_at(line.len() / 2);
+            let frames = [Frame::new(head), Frame::new(tail)];
+            let joined = Frame::new(&line);
+            let delivery = Delivery {
+                frames: &frames,
+                joined: &joined,
+                key: 1,
+                overflow: Overflow::Close,
+                gather: self.gather,
+            };
+            let all: Vec<u32> = conns.sessions().map(|(id, _)| id.index()).collect();
+            for index in all {
+                conns.deliver(index, &delivery);
+            }
+        }
+        if let Some(id) = self.held.pop_front() {
+            conns.with(id, |_, fx| {
+                fx.out.extend_from_slice(b"free\n");
+                fx.hold(self.held.contains(&id));
+            });
+        }
+        !self.lines.is_empty() || !self.held.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Millis> {
+        None
+    }
+}

@@ -1,0 +1,123 @@
+//! Shards side by side on one thread: who takes a turn when.
+//!
+//! Owns the shards that run. A shard is stepped only when it would have woken: something is
+//! ready, or the time that it wanted to sleep is over. So a shard that sleeps on work is seen
+//! to sleep on it.
+
+use std::time::Duration;
+
+use throng_engine::{App, ConnLimits, Door, Running, ShardParts, seats_on};
+use throng_types::ShardId;
+
+use crate::kernel::{SimKernel, SimListener};
+use crate::net::Net;
+
+/// A wait that is as good as none: a shard that looks again for room in a mailbox.
+const SOON_US: u64 = 2_000;
+
+/// The shards of a run.
+pub(crate) struct Stage<A: App<SimKernel>> {
+    net: Net,
+    shards: Vec<Option<Running<A, SimKernel>>>,
+    /// When each wakes of its own accord.
+    wakes_at_us: Vec<u64>,
+    pub(crate) doors: Vec<Door<A::Mail>>,
+}
+
+impl<A: App<SimKernel>> Stage<A> {
+    /// Shards with so many listeners each; `app` makes what runs on one, given the ways in.
+    pub(crate) fn new(
+        net: &Net,
+        shards: usize,
+        listeners: usize,
+        limits: ConnLimits,
+        mut app: impl FnMut(ShardId, &[Door<A::Mail>]) -> A,
+    ) -> Self {
+        let parts = (0..shards).map(|shard| ShardParts {
+            shard: ShardId(shard as u8),
+            kernel: SimKernel::new(net, shard, listeners),
+            listeners: (0..listeners as u8).map(SimListener).collect(),
+            limits,
+        });
+        let (seats, doors) = seats_on(parts.collect()).expect("nothing of it can fail");
+        let running = seats.into_iter().map(|seat| {
+            let app = app(seat.shard(), &doors);
+            Some(seat.with(app).start())
+        });
+        Self {
+            net: net.clone(),
+            shards: running.collect(),
+            wakes_at_us: vec![0; shards],
+            doors,
+        }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The shards that have not ended.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Running<A, SimKernel>> {
+        self.shards.iter().flatten()
+    }
+
+    /// Whether a shard would be awake now.
+    pub(crate) fn is_awake(&self, shard: usize) -> bool {
+        let now_us = self.net.0.borrow().mono_us;
+        self.shards[shard].is_some()
+            && (self.wakes_at_us[shard] <= now_us || self.net.has_events(shard))
+    }
+
+    /// Takes one turn.
+    pub(crate) fn turn(&mut self, shard: usize) {
+        let Some(running) = &mut self.shards[shard] else {
+            return;
+        };
+        running.turn().expect("a simulated wait does not fail");
+        if running.finished() {
+            self.net.note(format_args!("shard {shard} has ended"));
+            self.shards[shard] = None;
+            return;
+        }
+        let now_us = self.net.0.borrow().mono_us;
+        self.wakes_at_us[shard] = match running.wait_max() {
+            Some(wait) => now_us + duration_us(wait),
+            None => u64::MAX,
+        };
+    }
+
+    /// How long until the next shard wakes of its own accord.
+    pub(crate) fn next_wake_us(&self) -> Option<u64> {
+        let now_us = self.net.0.borrow().mono_us;
+        let awake = (0..self.len()).filter(|&shard| self.shards[shard].is_some());
+        let next = awake.map(|shard| self.wakes_at_us[shard]).min()?;
+        Some(next.saturating_sub(now_us))
+    }
+
+    /// Lets all shards run until none has anything to do but wait. `others` lets everybody else
+    /// act between two rounds, and says whether they did. Only a wait of a moment is waited for:
+    /// whoever would sleep longer has nothing to do, or believes so.
+    pub(crate) fn rest(&mut self, mut others: impl FnMut() -> bool) {
+        for _ in 0..100_000 {
+            let mut busy = others();
+            for shard in 0..self.len() {
+                if self.is_awake(shard) {
+                    busy = true;
+                    self.turn(shard);
+                }
+            }
+            if busy {
+                continue;
+            }
+            match self.next_wake_us() {
+                Some(us) if us <= SOON_US => self.net.pass_us(us),
+                _ => return,
+            }
+        }
+        panic!("the shards never come to rest");
+    }
+}
+
+fn duration_us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX / 2)
+}
