@@ -71,6 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_has_no_number_or_no_time_is_not_kept() {
+        for (publications_max, ttl_ms) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let retention = Retention {
+                publications_max,
+                ttl_ms,
+            };
+            assert_eq!(retention.keeps(), publications_max * ttl_ms as u32 == 1);
+        }
+    }
+
+    #[test]
     fn a_namespace_is_found_by_what_stands_before_the_colon() {
         let kept = ChannelOptions {
             retention: Retention {

@@ -363,7 +363,7 @@ impl World {
     }
 
     fn settle(&mut self) {
-        for _ in 0..10_000 {
+        for _ in 0..1_000 {
             let mut quiet = true;
             for shard in 0..self.hubs.len() {
                 self.carry_mail(shard, 100);

@@ -26,9 +26,7 @@ impl Home {
         self.give_to_others(now);
         if let Some(key) = self.streams.key(channel) {
             let kept = |home: &Self| home.streams.at(key).map_or(0, |(_, stream)| stream.kept());
-            while kept(self) >= retention.publications_max as usize {
-                self.drop_oldest(key);
-            }
+            while kept(self) >= retention.publications_max as usize && self.drop_oldest(key) {}
             self.expire(key, retention, now);
         }
         self.share.fits(bytes) && self.take(bytes, now)
@@ -87,9 +85,7 @@ impl Home {
             let oldest_at = home.streams.at(key).and_then(|(_, it)| it.oldest_at());
             oldest_at.is_some_and(|at| now.since(at) >= retention.ttl_ms)
         };
-        while is_old(self) {
-            self.drop_oldest(key);
-        }
+        while is_old(self) && self.drop_oldest(key) {}
     }
 
     /// Notes when to look at a stream next, after its oldest publications went.
