@@ -361,12 +361,13 @@ impl Client {
 
     /// Checks, when everything has come to rest, that nothing is owed.
     pub(crate) fn settle(&self, around: &Around<'_>) {
-        let Some(link) = self.link.as_ref().filter(|link| !link.shut) else {
+        let Some(link) = self.link.as_ref() else {
             return;
         };
         if around.net.was_aborted(link.conn) {
             return;
         }
+        assert!(!link.shut, "{}: its end was not seen", self.who());
         assert!(!link.over, "{}: an end without an end", self.who());
         let open = link.open || self.kind == Kind::Plain;
         assert!(open, "{} never heard the first words", self.who());

@@ -20,7 +20,7 @@ use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, W
 use throng_sys::errno::{ECONNABORTED, ECONNRESET, EMFILE, EPIPE};
 
 use crate::fault::Fault;
-use crate::net::{Net, Port, ShardSide, World};
+use crate::net::{Conn, Net, Port, ShardSide, World};
 
 /// One shard's kernel.
 pub(crate) struct SimKernel {
@@ -110,7 +110,7 @@ impl World {
             let conn = &mut self.conns[number];
             conn.wants_room = true;
             // The room that a fault denied is there: it is told as room that has come.
-            conn.edge |= room > 0 && conn.watched.is_some_and(|(_, _, tells)| tells);
+            conn.edge_room |= room > 0 && conn.watched.is_some_and(|(_, _, tells)| tells);
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let whole = room.min(bytes);
@@ -189,21 +189,27 @@ impl Kernel for SimKernel {
             if shard != self.shard {
                 continue;
             }
-            let spurious = !world.conns[number].edge;
+            let Conn {
+                edge_in, edge_room, ..
+            } = world.conns[number];
+            let spurious = !edge_in && !edge_room;
             if spurious && !world.fault(odds.spurious, Fault::SpuriousEvent) {
                 continue;
             }
             if !spurious && world.fault(odds.late_event, Fault::LateEvent) {
                 continue;
             }
+            let terse = (world.rng.below(100) as usize) < odds.terse;
             let conn = &mut world.conns[number];
-            conn.edge = false;
+            (conn.edge_in, conn.edge_room) = (false, false);
+            let has_room = tells_room && (conn.room() > 0 || conn.client_gone || conn.reset);
+            let closed = conn.fin_arrived() || conn.reset;
             ready.push(Ready {
                 source: Source::Connection(index),
-                readable: conn.readable() || spurious,
-                writable: tells_room && (conn.room() > 0 || conn.client_gone || conn.reset),
-                read_closed: conn.fin_arrived() || conn.reset,
-                error: conn.reset,
+                readable: edge_in || spurious || !terse && conn.readable(),
+                writable: has_room && (edge_room || !terse),
+                read_closed: closed && (edge_in || !terse),
+                error: conn.reset && (edge_in || !terse),
             });
         }
         for stray in std::mem::take(&mut world.shards[self.shard].strays) {
@@ -271,7 +277,8 @@ impl Kernel for SimKernel {
         let conn = &mut world.conns[socket.number];
         assert!(conn.watched.is_none(), "watched twice");
         conn.watched = Some((self.shard, index, tells_room));
-        conn.edge = conn.readable() || tells_room;
+        conn.edge_in = conn.readable();
+        conn.edge_room = tells_room;
         Ok(())
     }
 
@@ -280,7 +287,9 @@ impl Kernel for SimKernel {
         let conn = &mut world.conns[socket.number];
         assert!(conn.watched.is_some(), "not watched yet");
         conn.watched = Some((self.shard, index, true));
-        conn.edge = conn.readable() || conn.room() > 0 || conn.client_gone;
+        // Linux looks at both when it is asked anew.
+        conn.edge_in |= conn.readable();
+        conn.edge_room = conn.room() > 0 || conn.client_gone;
         Ok(())
     }
 

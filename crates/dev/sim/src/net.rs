@@ -32,6 +32,8 @@ pub(crate) struct Odds {
     pub(crate) stale_room: usize,
     pub(crate) late_wake: usize,
     pub(crate) accept: usize,
+    /// Times in a hundred that an event tells only what changed, and not all that is ready.
+    pub(crate) terse: usize,
 }
 
 impl Odds {
@@ -48,6 +50,7 @@ impl Odds {
             stale_room: one(80),
             late_wake: one(80),
             accept: one(30),
+            terse: one(100),
         }
     }
 }
@@ -76,8 +79,10 @@ pub(crate) struct Conn {
     pub(crate) wants_room: bool,
     /// The shard, the table index under which it is watched, and whether room is told.
     pub(crate) watched: Option<(usize, u32, bool)>,
-    /// Something changed since the last event.
-    pub(crate) edge: bool,
+    /// Input came since the last event.
+    pub(crate) edge_in: bool,
+    /// Room came since the last event.
+    pub(crate) edge_room: bool,
 }
 
 impl Conn {
@@ -95,7 +100,7 @@ impl Conn {
 
     /// Bytes, the end, or a reset arrive.
     fn changed(&mut self) {
-        self.edge |= self.watched.is_some();
+        self.edge_in |= self.watched.is_some();
     }
 }
 
@@ -225,7 +230,8 @@ impl Net {
             aborted: false,
             wants_room: false,
             watched: None,
-            edge: false,
+            edge_in: false,
+            edge_room: false,
         });
         let port = usize::from(port);
         let listens = |side: &ShardSide| side.ports.get(port).is_some_and(|port| !port.closed);
@@ -297,6 +303,7 @@ impl Net {
         if !reset {
             conn.up.extend(flying);
         }
+        conn.edge_room |= conn.watched.is_some();
         conn.changed();
     }
 
@@ -311,7 +318,7 @@ impl Net {
         }
         let bytes = conn.down.drain(..count).collect();
         if std::mem::take(&mut conn.wants_room) {
-            conn.edge |= conn.watched.is_some();
+            conn.edge_room |= conn.watched.is_some();
         }
         Some(bytes)
     }
@@ -328,7 +335,7 @@ impl Net {
                 .live
                 .iter()
                 .map(|&number| &world.conns[number])
-                .any(|conn| conn.edge && of_shard(conn))
+                .any(|conn| (conn.edge_in || conn.edge_room) && of_shard(conn))
     }
 
     /// Whether connections wait to be accepted: accepting may have paused.

@@ -36,6 +36,8 @@ struct Client {
     /// It has shut its sending side.
     shut: bool,
     reads_from_us: u64,
+    /// Connections that the server ended and this client never closes.
+    stays: Vec<usize>,
 }
 
 impl Client {
@@ -94,7 +96,12 @@ impl Client {
             ));
             let excused = self.over || self.shut || net.was_aborted(conn);
             assert!(excused, "the server ended {conn} unasked");
-            net.client_leaves(conn, false);
+            if net.percent(70) {
+                net.client_leaves(conn, false);
+            } else {
+                // It never closes: the server must not wait for ever.
+                self.stays.push(conn);
+            }
             self.conn = None;
             return true;
         };
@@ -196,6 +203,7 @@ impl Play {
                         *client = Client {
                             number: at,
                             conn: Some(conn),
+                            stays: std::mem::take(&mut client.stays),
                             ..Client::default()
                         };
                     }
@@ -220,25 +228,26 @@ impl Play {
 
     /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
     fn rest(&mut self) {
-        let odds = self.net.0.borrow().odds;
         self.net.0.borrow_mut().odds.accept = 0;
-        let (net, clients) = (&self.net, &mut self.clients);
-        self.stage.rest(|| {
-            let mut busy = false;
-            for client in &mut *clients {
-                if let Some(conn) = client.conn {
-                    net.arrive(conn, usize::MAX);
+        for _ in 0..3 {
+            let (net, clients) = (&self.net, &mut self.clients);
+            self.stage.rest(|| {
+                let mut busy = false;
+                for client in &mut *clients {
+                    if let Some(conn) = client.conn {
+                        net.arrive(conn, usize::MAX);
+                    }
+                    busy |= client.read(net, 1 << 20);
                 }
-                busy |= client.read(net, 1 << 20);
+                busy
+            });
+            if !self.net.has_backlog() {
+                return;
             }
-            busy
-        });
-        if self.net.has_backlog() {
             // Accepting had paused.
             self.net.pass_us(600_000);
-            self.rest();
         }
-        self.net.0.borrow_mut().odds = odds;
+        panic!("connections wait to be accepted for ever");
     }
 
     /// Everything that was said and could arrive has.
@@ -255,7 +264,9 @@ impl Play {
                 client.number,
                 client.unanswered.front()
             );
-            if client.over || client.shut {
+            let number = client.number;
+            assert!(!client.shut, "client {number}: its end was not seen");
+            if client.over {
                 continue;
             }
             for other in &self.clients {
@@ -273,6 +284,12 @@ impl Play {
     }
 
     fn end(&mut self) {
+        self.net.pass_us(6_000_000);
+        self.rest();
+        for conn in self.clients.iter().flat_map(|client| &client.stays) {
+            let gone = self.net.0.borrow().conns[*conn].server_gone;
+            assert!(gone, "the server waits for {conn} to close for ever");
+        }
         for client in &mut self.clients {
             client.leave(&self.net);
         }
