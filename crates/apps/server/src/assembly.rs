@@ -7,18 +7,27 @@ use std::sync::{Arc, Mutex};
 
 use throng_appwrite_feed::Feed;
 use throng_engine::{ConnLimits, Door};
+use throng_gateway_grip::{Backends, Grip, Mail as GripMail};
 use throng_grip::exchange::OriginEvent;
-use throng_origin::Backend;
+use throng_metrics::Board;
 use throng_types::{ConnId, ShardId};
 
-use crate::appwrite::Part;
-use crate::build::{Options, Shared, StartError, conn_limits};
+use crate::build::conn_limits;
 use crate::drain::DrainOptions;
-use crate::shard::{Mail, Message, ShardApp};
+use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan};
+use crate::list::Holds;
+use crate::options::{Options, StartError};
+use crate::plan::Plan;
+use crate::settings::{Blueprint, Start};
+use crate::shard::{Letter, Mail, ShardApp};
+
+/// The way into one shard.
+pub type Mailbox = Door<Mail<GatewayMail>>;
 
 /// What [`ShardApp`]s are made from.
 pub struct Assembly {
-    shared: Shared,
+    blueprint: Blueprint,
+    plan: GatewaysPlan,
     limits: ConnLimits,
     drain: DrainOptions,
     listeners: usize,
@@ -26,28 +35,33 @@ pub struct Assembly {
 }
 
 /// The feed, and what each shard has not taken of it yet.
-type Fed = (Arc<Feed>, Vec<Option<Part>>);
+type Fed = (Option<Arc<Feed>>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
-    /// What so many shards share. Requests to GRIP backends go to `backend`.
+    /// What so many shards share.
     ///
     /// # Errors
     /// If the configuration names keys, routes or origins that cannot be used.
-    pub fn new(
-        options: &Options,
-        shards: usize,
-        backend: Arc<dyn Backend>,
-    ) -> Result<Self, StartError> {
+    pub fn new(options: &Options, shards: usize, start: Start) -> Result<Self, StartError> {
         let config = &options.config;
-        let mut shared = Shared::new(options, shards)?;
-        if let Some(plan) = &mut shared.grip {
-            plan.start_with(backend);
-        }
+        let counters = Arc::new(Board::new());
+        let plan = GatewaysPlan::new(config, shards, &counters)?;
+        let ports = plan.ports();
+        let subscriptions_max = plan.subscriptions_max();
+        let blueprint = Blueprint::new::<Gateways>(
+            options,
+            shards as u8,
+            &ports,
+            subscriptions_max,
+            start,
+            counters,
+        )?;
         Ok(Self {
             limits: conn_limits(config),
             drain: DrainOptions::of(config),
-            listeners: config.listen.client.len() + 1 + shared.grip_listeners.len(),
-            shared,
+            listeners: config.listen.client.len() + 1 + ports.len(),
+            blueprint,
+            plan,
             feed: Mutex::default(),
         })
     }
@@ -66,26 +80,31 @@ impl Assembly {
         self.limits
     }
 
-    /// What runs on one shard; `doors` are those of all. To be called once for each shard.
-    pub fn app(&self, shard: ShardId, doors: &[Door<Mail>]) -> ShardApp {
+    /// What runs on one shard; `mailboxes` are those of all, and requests to GRIP backends go to
+    /// `backends`. To be called once for each shard.
+    pub fn app(
+        &self,
+        shard: ShardId,
+        mailboxes: &[Mailbox],
+        backends: Box<dyn Backends>,
+    ) -> ShardApp<Gateways> {
         let mut part = None;
-        if let Ok(mut feed) = self.feed.lock()
-            && let Some(plan) = &self.shared.appwrite
-        {
+        if let Ok(mut feed) = self.feed.lock() {
             let (_, parts) = feed.get_or_insert_with(|| {
-                let (feed, parts) = plan.feed(doors);
+                let (feed, parts) = self.plan.without_drivers(mailboxes);
                 (feed, parts.into_iter().map(Some).collect())
             });
             part = parts.get_mut(shard.index()).and_then(Option::take);
         }
-        ShardApp::new(self.shared.parts(shard, part))
+        let list = part.map(|part| part.into_list(Some(backends)));
+        self.blueprint.app(shard, list.unwrap_or_default())
     }
 
     /// Where Appwrite's events go in, if it is configured and the apps are made.
     #[must_use]
     pub fn feed(&self) -> Option<Arc<Feed>> {
         let feed = self.feed.lock().ok()?;
-        feed.as_ref().map(|(feed, _)| feed.clone())
+        feed.as_ref().and_then(|(feed, _)| feed.clone())
     }
 
     /// Tells a shard what a backend answered.
@@ -93,17 +112,31 @@ impl Assembly {
     /// # Errors
     /// The event, if the shard has no room or has ended.
     pub fn answer(
-        doors: &[Door<Mail>],
+        mailboxes: &[Mailbox],
         conn: ConnId,
         token: u32,
         event: OriginEvent,
     ) -> Result<(), OriginEvent> {
-        crate::grip::answer(doors, conn, token, event)
+        let Some(mailbox) = mailboxes.get(conn.shard().index()) else {
+            return Ok(());
+        };
+        let mail = GripMail::Origin { conn, token, event };
+        let sent = mailbox.send(Mail::from_driver(GatewayMail::Grip(mail)));
+        sent.map_err(|back| {
+            match back
+                .into_driver()
+                .map(<Gateways as Holds<Grip>>::unwrap_mail)
+            {
+                Some(Ok(GripMail::Origin { event, .. })) => event,
+                // A mailbox gives back what it was given.
+                _ => unreachable!("another mail"),
+            }
+        })
     }
 
     /// Begins to end a shard gracefully; false if it has no room for that word or has ended.
     #[must_use]
-    pub fn drain(&self, door: &Door<Mail>) -> bool {
-        door.send(Mail(Message::Drain(self.drain))).is_ok()
+    pub fn drain(&self, mailbox: &Mailbox) -> bool {
+        mailbox.send(Mail(Letter::Drain(self.drain))).is_ok()
     }
 }

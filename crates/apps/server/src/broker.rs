@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use throng_broker::{Budget, HomeOptions, Namespaces, ReplyLimit};
 use throng_config::Config;
-use throng_sys::random;
+use throng_types::Rng;
 
 /// The options of every shard's part; they share one budget for history.
 pub(crate) fn home_options(
     config: &Config,
     namespaces: Arc<Namespaces>,
-    shards: usize,
+    shards: u8,
+    random: &mut Rng,
 ) -> HomeOptions {
     let limits = &config.limits;
     HomeOptions {
         // Never zero, so that no epoch of ours is the one that stands for "unknown".
-        nonce: (random::seed() as u32).max(1),
-        hash_seed: random::seed(),
-        history: Budget::new(limits.history_bytes_max as usize, shards as u8),
-        streams_max: (limits.streams_max as usize).div_ceil(shards),
+        nonce: (random.next_u64() as u32).max(1),
+        hash_seed: random.next_u64(),
+        history: Budget::new(limits.history_bytes_max as usize, shards),
+        streams_max: (limits.streams_max as usize).div_ceil(usize::from(shards)),
         reply: ReplyLimit {
             publications_max: limits.history_reply_max as usize,
             bytes_max: limits.history_reply_bytes_max as usize,

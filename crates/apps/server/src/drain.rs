@@ -4,11 +4,7 @@
 //! grows with their number, and each is given a wait of its own.
 
 use throng_config::Config;
-use throng_engine::{Conns, Kernel};
-use throng_session::{Farewell, Session};
-use throng_types::{ConnId, Disconnect, Millis, Now};
-
-use crate::shard::ShardApp;
+use throng_types::{ConnId, Millis};
 
 /// Clients told in a second, as long as the time limit allows to be so gentle.
 const CLIENTS_PER_S: u64 = 1000;
@@ -17,7 +13,7 @@ const STEP_MS: u64 = 50;
 
 /// Bounds of a drain, in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DrainOptions {
+pub struct DrainOptions {
     /// After this the server ends, whoever is left.
     pub(crate) timeout_ms: u64,
     /// Clients are asked to wait up to this long before they come back.
@@ -98,47 +94,6 @@ impl Drain {
     /// Whether the time is up.
     pub(crate) fn is_over(&self, now: Millis) -> bool {
         now >= self.ends_at
-    }
-}
-
-impl ShardApp {
-    pub(crate) fn begin_drain(
-        &mut self,
-        options: DrainOptions,
-        conns: &mut Conns<Session, impl Kernel>,
-        now: Now,
-    ) {
-        if self.drain.is_some() {
-            return;
-        }
-        self.parts.desk.draining = true;
-        for listener in 0..self.parts.api_listener {
-            conns.stop_listening(listener);
-        }
-        let clients = conns.sessions().filter(|(_, session)| session.is_client());
-        let clients: Vec<ConnId> = clients.map(|(id, _)| id).collect();
-        let seed = throng_sys::random::seed();
-        self.drain = Some(Drain::new(clients, options, now.mono, seed));
-    }
-
-    pub(crate) fn step_drain(&mut self, conns: &mut Conns<Session, impl Kernel>, now: Now) {
-        let Some(drain) = self.drain.as_mut() else {
-            return;
-        };
-        let step = drain.step(now.mono);
-        let last = drain.all_told();
-        for (conn, reconnect_ms) in step {
-            self.farewell(conn, &Farewell::Drain { reconnect_ms }, conns);
-        }
-        if last {
-            // Idle connections of the API port have nothing to wait for; busy ones are left to
-            // finish.
-            let api = conns.sessions().filter(|(_, session)| !session.is_client());
-            let api: Vec<ConnId> = api.map(|(id, _)| id).collect();
-            for conn in api {
-                self.farewell(conn, &Farewell::Because(Disconnect::Shutdown), conns);
-            }
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use throng_engine::Door;
 
 use crate::drain::DrainOptions;
-use crate::shard::{Mail, Message};
+use crate::shard::{Letter, Mail};
 
 /// Why a running server ended.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +28,34 @@ pub enum ServeError {
     },
 }
 
-/// See the module's head. Dropping it leaves the server running.
+/// What the handle tells a shard.
+#[derive(Clone, Copy)]
+pub(crate) enum Command {
+    Drain(DrainOptions),
+    Stop,
+}
+
+/// The handle's way into one shard, whatever its gateways.
+pub(crate) struct Control(Box<dyn Fn(Command) -> bool + Send + Sync>);
+
+impl Control {
+    pub(crate) fn new<M: Send + 'static>(mailbox: Door<Mail<M>>) -> Self {
+        Self(Box::new(move |command| {
+            let letter = match command {
+                Command::Drain(options) => Letter::Drain(options),
+                Command::Stop => Letter::Stop,
+            };
+            mailbox.send(Mail(letter)).is_ok()
+        }))
+    }
+}
+
+/// A running server. Dropping it leaves the server running.
 pub struct Handle {
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
-    pub(crate) grip: Vec<(&'static str, SocketAddr)>,
-    pub(crate) doors: Vec<Door<Mail>>,
+    pub(crate) own: Vec<(&'static str, SocketAddr)>,
+    pub(crate) shards: Vec<Control>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
     pub(crate) drain: DrainOptions,
 }
@@ -51,10 +73,10 @@ impl Handle {
         self.api
     }
 
-    /// Where GRIP's publishers connect, by the options of `[grip]`.
+    /// Where the gateways' own ports are, by the options that name them.
     #[must_use]
-    pub fn grip_addresses(&self) -> &[(&'static str, SocketAddr)] {
-        &self.grip
+    pub fn own_addresses(&self) -> &[(&'static str, SocketAddr)] {
+        &self.own
     }
 
     /// Whether every shard is at work. Once one has ended, so should the others.
@@ -66,24 +88,18 @@ impl Handle {
     /// Begins a graceful stop: no new connections, clients are told to come back, and the
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
-        let drain = self.drain;
-        self.tell(|| Mail(Message::Drain(drain)));
+        self.tell(Command::Drain(self.drain));
     }
 
     /// Ends at once; connections are cut.
     pub fn stop(&self) {
-        self.tell(|| Mail(Message::Stop));
+        self.tell(Command::Stop);
     }
 
-    fn tell(&self, mut mail: impl FnMut() -> Mail) {
-        for (door, thread) in self.doors.iter().zip(&self.threads) {
-            let mut mail = mail();
-            // A full door empties with the shard's next turn; an ended shard takes nothing.
-            while let Err(back) = door.send(mail) {
-                if thread.is_finished() {
-                    break;
-                }
-                mail = back;
+    fn tell(&self, command: Command) {
+        for (shard, thread) in self.shards.iter().zip(&self.threads) {
+            // A full mailbox empties with the shard's next turn; an ended shard takes nothing.
+            while !(shard.0)(command) && !thread.is_finished() {
                 std::thread::yield_now();
             }
         }

@@ -1,29 +1,52 @@
-//! The server: shards, sessions and hubs put together, and the handle that starts,
+//! The server: shards, gateways and hubs put together, and the handle that starts,
 //! observes and ends them.
 //!
 //! Who knows whom: the engine calls the shard's app, which hands events to
-//! sessions, carries their orders to its hub, and the hub's deliveries back to the
+//! sessions, carries their orders to its hub and gateways, and the hub's deliveries back to the
 //! engine. Shards meet only through mailboxes. Nothing here parses a byte.
+//!
+//! A family of clients is one line in [`gateways`](mod@gateways).
 
-mod appwrite;
+mod app;
 mod assembly;
 mod broker;
 mod build;
 mod drain;
-mod gather;
-mod grip;
+mod draining;
+pub mod gateways;
 mod handle;
+mod list;
 mod listeners;
+mod macros;
 mod observe;
+mod options;
+mod outbox;
 mod pages;
+pub mod parts;
 mod peers;
+mod plan;
+mod replies;
+mod sessions;
+mod settings;
 mod shard;
 mod sink;
+mod slot;
+mod standing;
 mod stats;
-mod tell;
+mod surveys;
+mod view;
 
-pub use assembly::Assembly;
-pub use build::{Options, StartError, start};
+pub use assembly::{Assembly, Mailbox};
+pub use build::{start, start_with};
+pub use drain::DrainOptions;
 pub use handle::{Handle, ServeError};
+pub use list::{GatewayList, Holds, Host};
+pub use observe::Observer;
+pub use options::{Options, StartError};
+pub use plan::{OwnPort, Plan};
+pub use sessions::Sessions;
+pub use settings::{Blueprint, Start};
 pub use shard::{Mail, ShardApp};
+pub use slot::Slot;
 pub use stats::Capacity;
+pub use view::View;

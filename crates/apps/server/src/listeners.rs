@@ -7,29 +7,34 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use throng_config::Config;
 use throng_sys::socket;
 
-use crate::build::StartError;
+use crate::options::StartError;
+use crate::plan::OwnPort;
 
 /// How long a client that connects and says nothing is left to the kernel, in seconds.
 const SILENCE_S: u16 = 1;
 
-/// Descriptors, and the addresses that they have. Each shard's are in the order clients, API, GRIP.
+/// Descriptors, and the addresses that they have. Each shard's are in the order clients, API,
+/// gateways' own.
 pub(crate) struct Listeners {
     pub(crate) per_shard: Vec<Vec<OwnedFd>>,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
-    /// In the order of [`crate::grip::listeners`].
-    pub(crate) grip: Vec<SocketAddr>,
+    /// The gateways' own, in their order.
+    pub(crate) own: Vec<SocketAddr>,
 }
 
 impl Listeners {
-    pub(crate) fn bind(config: &Config, shards: usize) -> Result<Self, StartError> {
+    pub(crate) fn bind(
+        config: &Config,
+        own_ports: &[OwnPort],
+        shards: usize,
+    ) -> Result<Self, StartError> {
         let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
         let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
         let mut bound = Vec::new();
-        let grip = crate::grip::listeners(config);
-        let grip = grip.iter().map(|(_, address)| address);
+        let own = own_ports.iter().map(|port| &port.address);
         let wanted = config.listen.client.iter().chain([&config.listen.api]);
-        for &wanted in wanted.chain(grip) {
+        for &wanted in wanted.chain(own) {
             let fail = |error| StartError::Listen {
                 address: wanted,
                 error,
@@ -45,13 +50,13 @@ impl Listeners {
             }
             bound.push(address);
         }
-        let grip = bound.split_off(config.listen.client.len() + 1);
+        let own = bound.split_off(config.listen.client.len() + 1);
         let api = bound.pop().unwrap_or(config.listen.api);
         Ok(Self {
             per_shard,
             clients: bound,
             api,
-            grip,
+            own,
         })
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use throng_gateway_grip::PUSHPIN_METRICS;
 use throng_metrics::{CONTENT_TYPE, write_json, write_pushpin, write_text};
-use throng_session::{PUSHPIN_METRICS, Page, Pages};
+use throng_session::{Page, Pages};
 
 use crate::stats::Observatory;
 

@@ -2,55 +2,78 @@
 
 use std::sync::Arc;
 
-use throng_engine::{Conns, Delivery, Effects, Kernel};
-use throng_hub::{Answer, Asker, Batch, Format, Sink};
+use throng_engine::{Conns, Delivery, Kernel};
+use throng_hub::{Answer, Asker, Batch, FormKind, Format, Sink};
 use throng_metrics::Counter;
-use throng_session::{Desk, Fx, GripOrder, Order, Session, encode};
-use throng_types::{Frame, Publication};
+use throng_session::{Event, Order, Shared};
+use throng_types::{ConnId, Frame, Publication};
 
-use crate::observe::recount;
+use crate::list::GatewayList;
+use crate::sessions::Sessions;
 
 /// The hub's view of the connections, for the length of one call.
-pub(crate) struct Outlet<'a, K: Kernel> {
-    pub(crate) conns: &'a mut Conns<Session, K>,
-    pub(crate) desk: &'a Desk,
-    pub(crate) orders: &'a mut Vec<Order>,
+pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
+    pub(crate) conns: &'a mut Conns<L::Session, K>,
+    pub(crate) list: &'a mut L,
+    pub(crate) shared: &'a Shared,
+    pub(crate) orders: &'a mut Vec<Order<L::Order>>,
 }
 
-impl<K: Kernel> Sink for Outlet<'_, K> {
+impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
     fn answer(&mut self, asker: Asker, answer: Answer) {
-        let (desk, orders) = (self.desk, &mut *self.orders);
-        self.conns.with(asker.conn, |session, effects| {
-            let before = session.standing();
-            act(effects, orders, |fx| {
-                session.answer(asker.conn, asker.token, answer, desk, fx)
-            });
-            recount(desk, before, session.standing());
-        });
+        let token = asker.token;
+        self.event(asker.conn, Event::Answer { token, answer });
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        encode(format, publication, out);
+        self.list.encode(format.number(), publication, out);
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
-        if let Some(encoded) = batch.encoded
-            && encoded.frames.iter().any(|frame| frame.is_empty())
-        {
-            return self.deliver_mixed(index, batch, &encoded.frames);
-        }
-        let personal;
-        let mut is_grip = false;
-        let (frames, joined) = if let Some(encoded) = batch.encoded {
-            is_grip = self.delivered(index, encoded.frames.len());
-            (&encoded.frames[..], &encoded.joined)
-        } else {
-            personal = self.personal(index, batch);
-            match &personal {
-                Some((frames, joined)) => (&frames[..], joined),
-                None => return,
+        match (batch.format.kind(), batch.encoded) {
+            (FormKind::Shared, Some(encoded)) => {
+                self.send(index, batch, &encoded.frames, &encoded.joined);
             }
+            (FormKind::Noted, Some(encoded)) if encoded.has_gaps => {
+                self.deliver_mixed(index, batch, &encoded.frames);
+            }
+            (FormKind::Noted, Some(encoded)) => {
+                self.send_noted(index, batch, &encoded.frames, &encoded.joined);
+            }
+            (FormKind::Personal, _) => self.deliver_personal(index, batch),
+            (FormKind::Shown, _) => {
+                for publication in batch.publications {
+                    self.show(index, publication);
+                }
+            }
+            (FormKind::Shared | FormKind::Noted, None) => {
+                debug_assert!(false, "such forms are encoded");
+            }
+        }
+    }
+
+    fn carried(&mut self, publication: &Publication) {
+        self.list.carried(publication, self.orders);
+    }
+}
+
+impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
+    fn event(&mut self, conn: ConnId, event: Event<'_>) {
+        let mut sessions = Sessions {
+            list: self.list,
+            shared: self.shared,
+            orders: self.orders,
         };
+        self.conns.with(conn, |session, effects| {
+            sessions.event(conn, session, event, effects);
+        });
+    }
+
+    /// Queues or writes frames.
+    fn send(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame], joined: &Frame) {
+        let counters = &self.shared.counters;
+        counters.add(Counter::Deliveries, frames.len() as u64);
+        counters.add(Counter::DeliveryBytes, joined.len() as u64);
         let delivery = Delivery {
             frames,
             joined,
@@ -58,82 +81,39 @@ impl<K: Kernel> Sink for Outlet<'_, K> {
             overflow: batch.overflow,
             gather: batch.gather,
         };
-        self.desk
-            .board
-            .add(Counter::Deliveries, frames.len() as u64);
-        self.desk
-            .board
-            .add(Counter::DeliveryBytes, joined.len() as u64);
-        self.deliver_counted(index, &delivery, is_grip.then_some(batch.publications));
+        self.conns.deliver(index, &delivery);
     }
 
-    fn carried(&mut self, publication: &Publication) {
-        let grip = self.desk.grip.as_ref();
-        if let Some((receipt, count)) = grip.and_then(|grip| grip.carried(publication)) {
-            let order = GripOrder::Carried { receipt, count };
-            self.orders.push(Order::Grip(order));
-        }
-    }
-}
-
-impl<'a, K: Kernel> Outlet<'a, K> {
-    pub(crate) const fn new(
-        conns: &'a mut Conns<Session, K>,
-        desk: &'a Desk,
-        orders: &'a mut Vec<Order>,
-    ) -> Self {
-        Self {
-            conns,
-            desk,
-            orders,
-        }
-    }
-
-    /// Delivers, and notes who takes publications whose publisher wants to know.
-    fn deliver_counted(
-        &mut self,
-        index: u32,
-        delivery: &Delivery<'_>,
-        publications: Option<&[Arc<Publication>]>,
-    ) {
-        let tagged = |publication: &&Arc<Publication>| publication.tags.is_some();
-        let Some((grip, publications)) = self.desk.grip.as_ref().zip(publications) else {
-            return self.conns.deliver(index, delivery);
-        };
-        if publications.iter().find(tagged).is_none() {
-            return self.conns.deliver(index, delivery);
-        }
+    /// The same, and tells the session.
+    fn send_noted(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame], joined: &Frame) {
         let before = self.conns.stats().deliveries;
-        self.conns.deliver(index, delivery);
+        self.send(index, batch, frames, joined);
         let taken = self.conns.stats().deliveries - before;
-        if taken == delivery.frames.len() as u64 {
-            for publication in publications {
-                grip.took(publication);
-            }
+        self.note(index, batch.publications, taken == frames.len() as u64);
+    }
+
+    fn note(&self, index: u32, publications: &[Arc<Publication>], is_taken: bool) {
+        let id = self.conns.id(index);
+        if let Some(session) = id.and_then(|id| self.conns.session(id)) {
+            let now = self.conns.now();
+            self.list
+                .delivered(session, publications, is_taken, now, self.shared);
         }
     }
 
-    /// Delivers publications of which some have no shared form: the session looks at these.
+    /// Delivers publications of which some have no shared bytes: the session looks at these.
     fn deliver_mixed(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame]) {
         for (publication, frame) in batch.publications.iter().zip(frames) {
             if frame.is_empty() {
                 self.show(index, publication);
                 continue;
             }
-            let is_grip = self.delivered(index, 1);
-            let delivery = Delivery {
-                frames: std::slice::from_ref(frame),
-                joined: frame,
-                key: batch.channel_key,
-                overflow: batch.overflow,
+            let one = Batch {
+                publications: std::slice::from_ref(publication),
                 gather: true,
+                ..*batch
             };
-            self.desk.board.add(Counter::Deliveries, 1);
-            self.desk
-                .board
-                .add(Counter::DeliveryBytes, frame.len() as u64);
-            let publications = std::slice::from_ref(publication);
-            self.deliver_counted(index, &delivery, is_grip.then_some(publications));
+            self.send_noted(index, &one, std::slice::from_ref(frame), frame);
         }
     }
 
@@ -142,80 +122,42 @@ impl<'a, K: Kernel> Outlet<'a, K> {
         let Some(id) = self.conns.id(index) else {
             return;
         };
-        let (desk, orders) = (self.desk, &mut *self.orders);
+        let mut sessions = Sessions {
+            list: self.list,
+            shared: self.shared,
+            orders: self.orders,
+        };
+        let mut bytes = 0;
         self.conns.with(id, |session, effects| {
-            let before = session.standing();
-            let written = effects.out.len();
-            act(effects, orders, |fx| {
-                session.publication(id, publication, desk, fx)
-            });
-            if effects.out.len() > written {
-                let bytes = effects.out.len() - written;
-                desk.board.add(Counter::Deliveries, 1);
-                desk.board.add(Counter::GripDeliveries, 1);
-                if let Some(grip) = &desk.grip {
-                    grip.took(publication);
-                }
-                desk.board.add(Counter::DeliveryBytes, bytes as u64);
-            }
-            recount(desk, before, session.standing());
+            let before = effects.out.len();
+            sessions.event(id, session, Event::Publication(publication), effects);
+            bytes = effects.out.len() - before;
         });
+        if bytes > 0 {
+            self.shared.counters.add(Counter::Deliveries, 1);
+            let counters = &self.shared.counters;
+            counters.add(Counter::DeliveryBytes, bytes as u64);
+            self.note(index, std::slice::from_ref(publication), true);
+        }
     }
 
-    /// So many deliveries from shared bytes go out to a session.
-    /// True if it is a client of GRIP.
-    fn delivered(&self, index: u32, count: usize) -> bool {
-        let session = || self.conns.session(self.conns.id(index)?);
-        let is_grip = self.desk.grip.is_some()
-            && session().is_some_and(|session| session.delivered(self.conns.now()));
-        if is_grip {
-            self.desk.board.add(Counter::GripDeliveries, count as u64);
-        }
-        is_grip
-    }
-
-    /// Frames that a session encodes for itself alone; none while it holds them back.
-    fn personal(&mut self, index: u32, batch: &Batch<'_>) -> Option<(Vec<Frame>, Frame)> {
-        let id = self.conns.id(index)?;
-        if self.conns.session(id).is_some_and(Session::looks_at_all) {
-            for publication in batch.publications {
-                self.show(index, publication);
-            }
-            return None;
-        }
+    /// Delivers frames that a session encodes for itself alone; none while it holds them back.
+    fn deliver_personal(&mut self, index: u32, batch: &Batch<'_>) {
+        let Some(id) = self.conns.id(index) else {
+            return;
+        };
         let (mut frames, mut all) = (Vec::new(), Vec::new());
         self.conns.with(id, |session, _| {
             for publication in batch.publications {
                 let start = all.len();
-                session.encode_personal(publication, &mut all);
+                L::encode_personal(session, publication, &mut all);
                 if all.len() > start {
                     frames.push(Frame::new(&all[start..]));
                 }
             }
         });
-        (!frames.is_empty()).then(|| (frames, Frame::new(&all)))
-    }
-}
-
-/// Lets a session act, and hands its wishes to the engine.
-pub(crate) fn act(
-    effects: &mut Effects<'_>,
-    orders: &mut Vec<Order>,
-    run: impl FnOnce(&mut Fx<'_>),
-) {
-    let mut fx = Fx::new(effects.out, orders, effects.now);
-    run(&mut fx);
-    let (deadline, end, hold, pause) = (fx.deadline, fx.end, fx.hold, fx.pause);
-    if let Some(pause) = pause {
-        effects.pause(pause);
-    }
-    if let Some(deadline) = deadline {
-        effects.set_deadline(deadline);
-    }
-    if let Some(hold) = hold {
-        effects.hold(hold);
-    }
-    if let Some(end) = end {
-        effects.end(end);
+        if !frames.is_empty() {
+            self.send(index, batch, &frames, &Frame::new(&all));
+        }
     }
 }

@@ -15,21 +15,20 @@ use crate::Format;
 pub(crate) struct Member(u32);
 
 impl Member {
-    const INDEX_BITS: u32 = 28;
+    const INDEX_BITS: u32 = u32::BITS - Format::BITS;
     /// The highest slot that a member can name.
     pub(crate) const INDEX_MAX: u32 = (1 << Self::INDEX_BITS) - 1;
 
     pub(crate) const fn new(index: u32, format: Format) -> Self {
-        Self((format.number() as u32) << Self::INDEX_BITS | index)
+        Self((format.to_bits() as u32) << Self::INDEX_BITS | index)
     }
 
     pub(crate) const fn index(self) -> u32 {
         self.0 & Self::INDEX_MAX
     }
 
-    pub(crate) fn format(self) -> Format {
-        // Four bits are left after the shift, and those are all the numbers there are.
-        Format::new((self.0 >> Self::INDEX_BITS) as u8).expect("four bits")
+    pub(crate) const fn format(self) -> Format {
+        Format::from_bits((self.0 >> Self::INDEX_BITS) as u8)
     }
 }
 
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn members_give_memory_back_when_most_have_left() {
-        let format = Format::new(0).unwrap();
+        let format = Format::new(0, crate::FormKind::Shared);
         let mut members = Members::default();
         for index in 0..1000 {
             members.push(Member::new(index, format));
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_member_keeps_slot_and_form() {
-        let format = Format::new(15).unwrap();
+        let format = Format::new(15, crate::FormKind::Shown);
         let member = Member::new(Member::INDEX_MAX, format);
         assert_eq!(
             (member.index(), member.format()),

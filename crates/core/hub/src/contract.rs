@@ -16,36 +16,76 @@ pub struct HubOptions {
     pub namespaces: Arc<Namespaces>,
 }
 
+/// What a wire form says of its deliveries, once, where it is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FormKind {
+    /// The same bytes for everybody; nobody is asked.
+    Shared,
+    /// The same bytes for everybody, and the session is told that they went out. It looks itself
+    /// at publications for which there are none.
+    Noted,
+    /// Each session encodes for itself, because its frames differ from everybody else's.
+    Personal,
+    /// Each session looks at the publication and does what it likes.
+    Shown,
+}
+
 /// A wire form of deliveries. Connections of one form share encoded frames.
-///
-/// Forms 12 to 15 are personal: each connection encodes for itself, because its
-/// frames differ from everybody else's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format(u8);
 
 impl Format {
-    const PERSONAL_FROM: u8 = 12;
+    const NUMBER_BITS: u8 = 4;
+    /// Different forms that there may be.
+    pub const COUNT: u8 = 1 << Self::NUMBER_BITS;
+    pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 2;
 
-    /// The form with this number; `None` from 16 on.
+    /// The form with this number.
+    ///
+    /// # Panics
+    /// From [`Format::COUNT`] on, which the list of gateways rules out when it is compiled.
     #[must_use]
-    pub const fn new(number: u8) -> Option<Self> {
-        if number < 16 {
-            Some(Self(number))
-        } else {
-            None
-        }
+    pub const fn new(number: u8, kind: FormKind) -> Self {
+        assert!(number < Self::COUNT);
+        let kind = match kind {
+            FormKind::Shared => 0,
+            FormKind::Noted => 1,
+            FormKind::Personal => 2,
+            FormKind::Shown => 3,
+        };
+        Self(kind << Self::NUMBER_BITS | number)
     }
 
     /// The number that it was made from.
     #[must_use]
     pub const fn number(self) -> u8 {
+        self.0 & (Self::COUNT - 1)
+    }
+
+    /// What it says of its deliveries.
+    #[must_use]
+    pub const fn kind(self) -> FormKind {
+        match self.0 >> Self::NUMBER_BITS {
+            0 => FormKind::Shared,
+            1 => FormKind::Noted,
+            2 => FormKind::Personal,
+            _ => FormKind::Shown,
+        }
+    }
+
+    /// Whether there are bytes that connections of this form share.
+    #[must_use]
+    pub const fn is_encoded(self) -> bool {
+        matches!(self.kind(), FormKind::Shared | FormKind::Noted)
+    }
+
+    pub(crate) const fn to_bits(self) -> u8 {
         self.0
     }
 
-    /// Whether each connection encodes for itself.
-    #[must_use]
-    pub const fn personal(self) -> bool {
-        self.0 >= Self::PERSONAL_FROM
+    /// A form from the bits of another one.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
     }
 }
 
@@ -126,6 +166,8 @@ pub struct Encoded {
     pub frames: Vec<Frame>,
     /// All of them, one after the other; the same frame when there is only one.
     pub joined: Frame,
+    /// Some of the frames are empty: whoever gets them looks at those publications itself.
+    pub has_gaps: bool,
 }
 
 /// What is due to one connection: publications of one channel, in order.
@@ -137,7 +179,9 @@ pub struct Batch<'a> {
     pub overflow: Overflow,
     /// What was published.
     pub publications: &'a [Arc<Publication>],
-    /// The same in the connection's wire form; `None` for personal forms.
+    /// The connection's wire form.
+    pub format: Format,
+    /// The same in that form; `None` for forms without shared bytes.
     pub encoded: Option<&'a Encoded>,
     /// More may follow for this connection in this turn: queue, and write once.
     pub gather: bool,
@@ -163,11 +207,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_have_sixteen_numbers_and_four_are_personal() {
-        for number in 0..16 {
-            let format = Format::new(number).unwrap();
-            assert_eq!((format.number(), format.personal()), (number, number >= 12));
+    fn a_form_has_a_number_and_a_kind_and_only_two_kinds_have_shared_bytes() {
+        use FormKind::{Noted, Personal, Shared, Shown};
+        for number in 0..Format::COUNT {
+            for kind in [Shared, Noted, Personal, Shown] {
+                let format = Format::new(number, kind);
+                assert_eq!((format.number(), format.kind()), (number, kind));
+                assert_eq!(Format::from_bits(format.to_bits()), format);
+                assert_eq!(format.is_encoded(), matches!(kind, Shared | Noted));
+            }
         }
-        assert_eq!(Format::new(16), None);
     }
 }

@@ -114,6 +114,7 @@ fn deliver(
         channel_key,
         overflow,
         publications: &load.publications,
+        format: member.format(),
         encoded: load.form(form),
         gather,
     };

@@ -89,7 +89,7 @@ pub(crate) struct Load {
 impl Load {
     /// The load in a shared wire form; nothing for personal ones.
     pub(crate) fn encoded(&mut self, format: Format, sink: &mut impl Sink) -> Option<usize> {
-        if format.personal() {
+        if !format.is_encoded() {
             return None;
         }
         let known = self.encoded.iter().position(|(known, _)| *known == format);
@@ -299,5 +299,10 @@ fn encode(format: Format, publications: &[Arc<Publication>], sink: &mut impl Sin
         [only] => only.clone(),
         _ => Frame::new(&bytes),
     };
-    Encoded { frames, joined }
+    let has_gaps = frames.iter().any(|frame| frame.is_empty());
+    Encoded {
+        frames,
+        joined,
+        has_gaps,
+    }
 }

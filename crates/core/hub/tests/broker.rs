@@ -8,7 +8,7 @@ use throng_broker::{
     Broker, ChannelOptions, HistoryPage, HistoryQuery, HomeStats, Namespaces, Overflow, Published,
     Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
 };
-use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
+use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Sink};
 use throng_types::{
     ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
 };
@@ -90,7 +90,7 @@ impl Sink for Heard {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        assert!(!format.personal());
+        assert!(format.is_encoded());
         self.encoded += 1;
         out.extend_from_slice(&publication.payload.bytes);
     }
@@ -181,7 +181,7 @@ impl Scene {
                 token: self.next_token,
             },
             channel: name(channel),
-            format: Format::new(if index < PERSONAL_FROM { 3 } else { 13 }).unwrap(),
+            format: Format::new(3, FormKind::Shared),
             since,
         };
         self.hub.handle(command, NOW, &mut self.heard);

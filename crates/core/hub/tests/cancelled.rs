@@ -5,7 +5,7 @@ use std::sync::Arc;
 use throng_broker::{
     Budget, ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Refusal, ReplyLimit, home_of,
 };
-use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
+use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Sink};
 use throng_types::{ChannelName, ConnId, Now, Publication, ShardId};
 
 #[derive(Default)]
@@ -65,7 +65,7 @@ fn every_subscribe_is_answered() {
     let subscribe = |token| Command::Subscribe {
         asker: Asker { conn, token },
         channel: channel.clone(),
-        format: Format::new(0).unwrap(),
+        format: Format::new(0, FormKind::Shared),
         since: None,
     };
     hubs[0].handle(subscribe(1), Now::default(), &mut answers);

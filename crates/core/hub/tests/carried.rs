@@ -5,7 +5,7 @@ use std::sync::Arc;
 use throng_broker::{
     Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, ReplyLimit,
 };
-use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Sink};
+use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
 #[derive(Default)]
@@ -80,7 +80,7 @@ fn hub(members: u32, heard: &mut Heard) -> Hub {
                 token: 0,
             },
             channel: channel(),
-            format: Format::new(1).unwrap(),
+            format: Format::new(1, FormKind::Shared),
             since: None,
         };
         hub.handle(command, Now::default(), heard);

@@ -11,7 +11,7 @@ use throng_broker::{
     Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, Recovery, Refusal,
     ReplyLimit, Retention,
 };
-use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Mail, Sink};
+use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, Sink};
 use throng_types::{
     ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Position, Publication, ShardId,
 };
@@ -267,7 +267,11 @@ impl World {
         };
         let channel = self.channel();
         let recover = self.rng.below(2) == 0;
-        let format = Format::new([0, 1, 13][conn.index() as usize % 3]).unwrap();
+        let format = match conn.index() % 3 {
+            0 => Format::new(0, FormKind::Shared),
+            1 => Format::new(1, FormKind::Shared),
+            _ => Format::new(13, FormKind::Personal),
+        };
         let seen = self.seen(conn, &channel);
         if seen.subscribed || seen.asked {
             return;

@@ -6,7 +6,7 @@ use throng_broker::{
     Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, Refusal, Reply,
     ReplyLimit,
 };
-use throng_hub::{Answer, Asker, Batch, Command, Format, Hub, HubOptions, Mail, Sink};
+use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
 struct Nobody;
@@ -57,7 +57,7 @@ fn hub(channels: &[&str]) -> Hub {
                 token: 0,
             },
             channel: name(channel),
-            format: Format::new(0).unwrap(),
+            format: Format::new(0, FormKind::Shared),
             since: None,
         };
         hub.handle(command, Now::default(), &mut Nobody);

@@ -2,9 +2,9 @@
 
 use throng_auth::{Allow, Claims, TokenFault};
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Now};
+use throng_types::{ChannelName, Millis, Now};
 
-use crate::Desk;
+use crate::Shared;
 
 /// What is kept of a connection's token. Anonymous connections have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,51 +21,58 @@ pub struct Identity {
     pub subscriptions_until: Vec<(ChannelName, u64)>,
 }
 
-/// Why nobody in particular may not connect.
+/// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub enum AuthError {
     /// A token is needed.
     NoToken,
     /// The token is not good.
     Token(TokenFault),
 }
 
-impl Stranger {
+impl AuthError {
     /// A sentence for the client.
-    pub(crate) fn message(self) -> String {
+    #[must_use]
+    pub fn message(self) -> String {
         match self {
-            Self::NoToken => "a token is needed: pass it as `Authorization: Bearer TOKEN` or as the query parameter `token`".to_owned(),
+            Self::NoToken => "a token is needed: pass it as `Authorization: Bearer TOKEN` or as \
+                              the query parameter `token`"
+                .to_owned(),
             Self::Token(fault) => fault.to_string(),
         }
     }
 }
 
 /// Checks a connection token. An absent one is good where anonymous clients are.
-pub(crate) fn authenticate(
+///
+/// # Errors
+/// Why the client may not connect; it is counted.
+pub fn authenticate(
     token: Option<&str>,
-    desk: &Desk,
+    shared: &Shared,
     now: Now,
-) -> Result<Option<Claims>, Stranger> {
+) -> Result<Option<Claims>, AuthError> {
     let token = token.filter(|token| !token.is_empty());
-    let (Some(token), Some(verifier)) = (token, desk.verifier.as_ref()) else {
+    let (Some(token), Some(verifier)) = (token, shared.verifier.as_ref()) else {
         // Without keys a token says nothing, and an SDK may send one all the same.
-        return if desk.anonymous {
+        return if shared.anonymous {
             Ok(None)
         } else {
-            desk.board.count(Counter::AuthMissing);
-            Err(Stranger::NoToken)
+            shared.counters.count(Counter::AuthMissing);
+            Err(AuthError::NoToken)
         };
     };
     let claims = verifier.verify(token, now.unix_s());
     let claims = claims.and_then(|claims| claims.check_connection().map(|()| claims));
     claims.map(Some).map_err(|fault| {
-        desk.board.count(failure(fault));
-        Stranger::Token(fault)
+        shared.counters.count(failure(fault));
+        AuthError::Token(fault)
     })
 }
 
 /// The series that counts a refused token.
-pub(crate) const fn failure(fault: TokenFault) -> Counter {
+#[must_use]
+pub const fn failure(fault: TokenFault) -> Counter {
     match fault {
         TokenFault::Malformed | TokenFault::NoExpiry => Counter::AuthMalformed,
         TokenFault::Algorithm => Counter::AuthAlgorithm,
@@ -80,7 +87,8 @@ pub(crate) const fn failure(fault: TokenFault) -> Counter {
 
 impl Identity {
     /// What is kept of good claims.
-    pub(crate) fn from_claims(claims: &Claims) -> Self {
+    #[must_use]
+    pub fn from_claims(claims: &Claims) -> Self {
         Self {
             user: claims.sub.clone(),
             info: claims.info.clone(),
@@ -91,16 +99,39 @@ impl Identity {
     }
 
     /// The next time at which something of this identity ends, in Unix seconds.
-    pub(crate) fn next_end_unix_s(&self) -> Option<u64> {
+    #[must_use]
+    pub fn next_end_unix_s(&self) -> Option<u64> {
         let subscriptions = self.subscriptions_until.iter().map(|(_, until)| *until);
         subscriptions.chain(self.expires_at_unix_s).min()
     }
 
+    /// When the connection ends by this token, `grace_s` seconds after it or its subscriptions'
+    /// tokens expire.
+    #[must_use]
+    pub fn ends_at(&self, grace_s: u64, now: Now) -> Option<Millis> {
+        Some(at_unix_s(
+            self.next_end_unix_s()?.saturating_add(grace_s),
+            now,
+        ))
+    }
+
+    /// When the connection's own token expires.
+    #[must_use]
+    pub fn connection_ends_at(&self, now: Now) -> Option<Millis> {
+        Some(at_unix_s(self.expires_at_unix_s?, now))
+    }
+
     /// Notes when a subscription ends.
-    pub(crate) fn set_subscription_until(&mut self, channel: &ChannelName, until: Option<u64>) {
+    pub fn set_subscription_until(&mut self, channel: &ChannelName, until: Option<u64>) {
         self.subscriptions_until
             .retain(|(known, _)| known != channel);
         self.subscriptions_until
             .extend(until.map(|until| (channel.clone(), until)));
     }
+}
+
+/// The monotonic time of a moment of the wall clock; a token may name any.
+fn at_unix_s(unix_s: u64, now: Now) -> Millis {
+    let wait_ms = unix_s.saturating_mul(1000).saturating_sub(now.unix_ms);
+    Millis(now.mono.0.saturating_add(wait_ms))
 }

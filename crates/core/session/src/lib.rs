@@ -1,47 +1,43 @@
-//! One connection as a state machine: bytes in, bytes and orders out.
+//! The front door, and what every gateway's sessions share.
 //!
-//! A session begins as HTTP, and its first request decides what it becomes: a
-//! WebSocket, an event stream, a stream of lines, or an answer. What it wants of the
-//! hub it writes down as [`Order`]s; whoever runs it carries them out and hands the
-//! answers back. What all sessions of a shard share is the [`Desk`].
+//! A connection begins as [`Http`]: requests in, answers out, until a [`Gateway`] claims a request
+//! and the connection becomes one of its sessions. A session is a state machine: an [`Event`]
+//! comes in with a [`Context`], and bytes, actions and [`Order`]s go out. Whoever runs it carries
+//! the orders out and hands the answers back.
 //!
-//! Never: sockets, clocks, channels' members. An idle session owns no heap memory
-//! unless its client brought a token or subscribed to several channels at once.
+//! Never: sockets, clocks, channels' members, a gateway's name. An idle session owns no heap
+//! memory unless its client brought a token or subscribed to several channels at once.
 
-mod api;
-mod appwrite;
-mod centrifuge;
 mod client_id;
-mod cursor;
-mod desk;
-mod effects;
-mod format;
-mod grip;
-mod http;
+mod close;
+mod context;
+pub mod encode;
+mod gateway;
+pub mod http;
 mod identity;
 mod opening;
 mod permit;
+mod publishing;
 mod route;
-mod session;
-mod standing;
+mod shard;
+mod shared;
+pub mod solo;
 mod stream;
-mod ws;
+mod survey;
+mod websocket;
 
-pub use appwrite::{
-    AppwriteDesk, AppwriteProject, Credential, Found, Lookup, News, Order as AppwriteOrder,
-    Outside, Refused, Room, RoomOptions, Wanted, Wire,
-};
 pub use client_id::{ClientId, NodeKey};
-pub use cursor::{Cursor, CursorEntry};
-pub use desk::{Desk, PUSHPIN_METRICS, Page, Pages, SessionLimits};
-pub use effects::{End, Fx, NodeCount, Order, Question, Told};
-pub use format::{
-    CENTRIFUGE, PLAIN_WS, SSE, SSE_MANY, STREAM, STREAM_MANY, UNI_HTTP, UNI_SSE, UNI_WS, encode,
-};
-pub use grip::{
-    GripDesk, GripHome, GripOptions, GripOrder, LastItem, NAMESPACE as GRIP_NAMESPACE, Offered,
-    Receipt, Socket as GripSocket, grip_home_of,
-};
-pub use identity::Identity;
-pub use session::Session;
-pub use standing::{Admission, Farewell, Standing, Transport};
+pub use close::{Admission, CloseReason, Transport};
+pub use context::{Context, Order};
+pub use gateway::{Class, Event, Flow, Form, FormKind, Gateway, Opened, Sender};
+pub use http::{Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, refuse};
+pub use identity::{AuthError, Identity, authenticate, failure};
+pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
+pub use permit::{RESERVED, Verdict, may_publish, may_subscribe};
+pub use publishing::{Publications, PublishResult, draft};
+pub use route::{Claim, Port, Rank};
+pub use shard::{Own, Shard};
+pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};
+pub use stream::{Stream, StreamBeat};
+pub use survey::{NodeCount, Survey, SurveyReply};
+pub use websocket::{Beat, Heard, WebSocket, first_beat, message_limits};

@@ -4,63 +4,56 @@
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Refusal, Subscribed};
-use throng_hub::{Asker, Command, Format};
-use throng_types::{ChannelName, ConnId, Position, Publication};
+use throng_types::{ChannelName, Position, Publication};
 
-use crate::effects::Fx;
+use crate::{Context, Form};
 
 /// The token of subscribes that belong to the opening; commands of clients have other ids.
-pub(crate) const OPENING: u32 = 0;
+pub const OPENING: u32 = 0;
 
 /// Asks for the channels of a connection that opens, each from where it may resume.
-pub(crate) fn subscribe(
-    conn: ConnId,
+pub fn subscribe<S, O>(
     channels: Vec<(ChannelName, Option<Position>)>,
-    format: Format,
-    fx: &mut Fx<'_>,
+    form: Form,
+    cx: &mut Context<'_, S, O>,
 ) {
     for (channel, since) in channels {
-        let asker = Asker {
-            conn,
-            token: OPENING,
-        };
-        fx.hub(Command::Subscribe {
-            asker,
-            channel,
-            format,
-            since,
-        });
+        cx.subscribe(OPENING, channel, form, since);
     }
 }
 
 /// What one channel said.
-pub(crate) struct Opened {
-    pub(crate) channel: ChannelName,
-    pub(crate) result: Result<Subscribed, Refusal>,
+pub struct ChannelOpened {
+    /// Which.
+    pub channel: ChannelName,
+    /// Where its stream stands, or why the subscription was refused.
+    pub result: Result<Subscribed, Refusal>,
 }
 
 /// Channels asked, and what those that answered said. Boxed, and gone once all have.
 #[derive(Default)]
-pub(crate) struct Opening {
+pub struct Opening {
     waiting: usize,
     /// In the order in which they answered.
-    pub(crate) opened: Vec<Opened>,
+    pub opened: Vec<ChannelOpened>,
     /// The connect command that the answer belongs to, if one does.
-    pub(crate) command: u32,
+    pub command: u32,
     /// Whether the client said where it had been.
-    pub(crate) resuming: bool,
+    pub resuming: bool,
     /// Deliveries that must be encoded after the first words, because their ids tell the
     /// place in all channels.
     held: Vec<Arc<Publication>>,
     /// More came than is held; the client must come back and recover.
-    pub(crate) overflowed: bool,
+    pub overflowed: bool,
 }
 
 /// Deliveries held; the opening lasts as long as mail takes between shards.
 const HELD_MAX: usize = 1024;
 
 impl Opening {
-    pub(crate) fn new(waiting: usize, command: u32, resuming: bool) -> Box<Self> {
+    /// Waits for so many channels.
+    #[must_use]
+    pub fn new(waiting: usize, command: u32, resuming: bool) -> Box<Self> {
         Box::new(Self {
             waiting,
             command,
@@ -70,22 +63,18 @@ impl Opening {
     }
 
     /// Takes an answer; true once all are in.
-    pub(crate) fn take(
-        &mut self,
-        channel: ChannelName,
-        result: Result<Subscribed, Refusal>,
-    ) -> bool {
+    pub fn take(&mut self, channel: ChannelName, result: Result<Subscribed, Refusal>) -> bool {
         if matches!(result, Err(Refusal::TakenBack)) {
-            // The server ended it before it began; the others are not the worse for it.
+            // The server ended it before it began; the other channels go on.
             self.waiting -= 1;
         } else {
-            self.opened.push(Opened { channel, result });
+            self.opened.push(ChannelOpened { channel, result });
         }
         self.opened.len() >= self.waiting
     }
 
     /// Forgets a channel that answered, because the server has ended its subscription since.
-    pub(crate) fn forget(&mut self, channel: &ChannelName) {
+    pub fn forget(&mut self, channel: &ChannelName) {
         let before = self.opened.len();
         self.opened.retain(|opened| opened.channel != *channel);
         self.waiting -= before - self.opened.len();
@@ -93,7 +82,7 @@ impl Opening {
     }
 
     /// Keeps a delivery until the first words have been said.
-    pub(crate) fn hold(&mut self, publication: &Arc<Publication>) {
+    pub fn hold(&mut self, publication: &Arc<Publication>) {
         if self.held.len() < HELD_MAX {
             self.held.push(publication.clone());
         } else {
@@ -102,13 +91,14 @@ impl Opening {
     }
 
     /// What was kept, in order.
-    pub(crate) fn take_held(&mut self) -> Vec<Arc<Publication>> {
+    pub fn take_held(&mut self) -> Vec<Arc<Publication>> {
         std::mem::take(&mut self.held)
     }
 
     /// Whether the client has, or is about to get, everything since it was last here.
-    pub(crate) fn recovered(&self) -> bool {
-        let whole = |opened: &Opened| {
+    #[must_use]
+    pub fn recovered(&self) -> bool {
+        let whole = |opened: &ChannelOpened| {
             matches!(
                 &opened.result,
                 Ok(Subscribed {

@@ -4,20 +4,22 @@ use throng_auth::{Allow, ChannelPattern};
 use throng_broker::ChannelOptions;
 use throng_types::ChannelName;
 
-use crate::{Desk, Identity};
+use crate::{Identity, Shared};
 
 /// Channels of the server's own; clients have no business there.
-pub(crate) const RESERVED: &str = "throng";
+pub const RESERVED: &str = "throng";
 
-/// Whether clients have no business in a channel, whatever their tokens say: the server's own,
-/// and those in which backends alone say who listens.
-fn is_closed(channel: &ChannelName) -> bool {
-    matches!(channel.namespace(), Some(RESERVED | crate::grip::NAMESPACE))
+/// Whether clients have no business in a channel, whatever their tokens say: the server's own, and
+/// those of gateways that alone say who subscribes.
+fn is_closed(channel: &ChannelName, shared: &Shared) -> bool {
+    channel.namespace().is_some_and(|namespace| {
+        namespace == RESERVED || shared.closed_namespaces.contains(&namespace)
+    })
 }
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Go on.
     Yes,
     /// The namespace is not configured.
@@ -41,7 +43,7 @@ impl<'a> Grounds<'a> {
         identity: Option<&Identity>,
         patterns: fn(&Allow) -> &[ChannelPattern],
         channel: &ChannelName,
-        desk: &'a Desk,
+        shared: &'a Shared,
     ) -> Option<Self> {
         let allow = identity.and_then(|identity| identity.allow.as_ref());
         let covers = |allow| {
@@ -49,7 +51,7 @@ impl<'a> Grounds<'a> {
             patterns.any(|pattern| pattern.covers(channel.as_str()))
         };
         Some(Self {
-            options: desk.namespaces.find(channel)?,
+            options: shared.namespaces.find(channel)?,
             has_user: identity.is_some_and(|identity| !identity.user.is_empty()),
             covered: allow.map(covers),
         })
@@ -57,17 +59,18 @@ impl<'a> Grounds<'a> {
 }
 
 /// Whether a connection may subscribe. `proven` says that it brought a good token for the channel.
-pub(crate) fn may_subscribe(
+#[must_use]
+pub fn may_subscribe(
     identity: Option<&Identity>,
     channel: &ChannelName,
     proven: bool,
-    desk: &Desk,
+    shared: &Shared,
 ) -> Verdict {
-    let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, desk) else {
+    let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, shared) else {
         return Verdict::UnknownChannel;
     };
     let yes = match (proven, grounds.covered) {
-        _ if is_closed(channel) => false,
+        _ if is_closed(channel, shared) => false,
         (true, _) | (_, Some(true)) => true,
         (_, Some(false)) => false,
         _ if grounds.options.subscribe_token => false,
@@ -77,16 +80,13 @@ pub(crate) fn may_subscribe(
 }
 
 /// Whether a connection may publish.
-pub(crate) fn may_publish(
-    identity: Option<&Identity>,
-    channel: &ChannelName,
-    desk: &Desk,
-) -> Verdict {
-    let Some(grounds) = Grounds::find(identity, |allow| &allow.publish, channel, desk) else {
+#[must_use]
+pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
+    let Some(grounds) = Grounds::find(identity, |allow| &allow.publish, channel, shared) else {
         return Verdict::UnknownChannel;
     };
     let yes = match grounds.covered {
-        _ if is_closed(channel) => false,
+        _ if is_closed(channel, shared) => false,
         Some(covered) => covered,
         None if grounds.has_user => grounds.options.publish,
         None => grounds.options.anonymous_publish,

@@ -1,49 +1,105 @@
-//! Which path means what, on the client port and on the API port.
+//! Which gateway a request belongs to, and the few paths that are the front door's own.
 
-use throng_centrifuge::api::Method;
+use crate::http::Incoming;
 
 /// The port that a connection came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Port {
+pub enum Port {
+    /// Clients'.
     Client,
+    /// The server API's.
     Api,
-    /// GRIP's own port for publishers.
-    Publish,
-    /// GRIP's own port for metrics.
-    Metrics,
+    /// One of a gateway's own, by the gateway's place in the list and its own number.
+    Own {
+        /// The gateway.
+        gateway: u8,
+        /// Which of its ports.
+        port: u8,
+    },
 }
 
-/// What a path names.
+/// Which of several claims to a request wins: the highest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// The front door's own page at `/`.
+    Page,
+    /// A rule that covers the path among many others.
+    Prefix,
+    /// An endpoint at just this path.
+    Endpoint,
+    /// A rule that names the path itself.
+    Rule,
+}
+
+/// A gateway's claim to a request, and the terms on which the front door lets it in.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// The gateway's own number of what was asked for.
+    pub endpoint: u8,
+    /// Against other gateways' claims.
+    pub rank: Rank,
+    /// The methods that it takes, as the header Allow lists them; `None` for all.
+    pub methods: Option<&'static str>,
+    /// Whether browsers' pages of other origins are kept away.
+    pub checks_origin: bool,
+    /// Whether the front door answers OPTIONS for it, as to a preflight of CORS.
+    pub preflight: bool,
+    /// Whether [`crate::Gateway::open`] may be called while the body is still coming.
+    pub streams_body: bool,
+    /// Bytes of a body that is awaited whole; `None` for the port's limit.
+    pub body_bytes_max: Option<usize>,
+}
+
+impl Claim {
+    /// A claim on the usual terms: an endpoint, these methods, origins checked.
+    #[must_use]
+    pub fn endpoint(endpoint: u8, methods: &'static str) -> Self {
+        Self {
+            endpoint,
+            rank: Rank::Endpoint,
+            methods: Some(methods),
+            checks_origin: true,
+            preflight: methods.contains("OPTIONS"),
+            streams_body: false,
+            body_bytes_max: None,
+        }
+    }
+
+    /// Whether it takes this method.
+    #[must_use]
+    pub fn takes(&self, method: &str) -> bool {
+        self.methods
+            .is_none_or(|methods| methods.split(", ").any(|known| known == method))
+    }
+}
+
+/// What the front door serves itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
-    /// `/ws`.
-    PlainWs,
-    /// `/sse`.
-    Sse,
-    /// `/stream`.
-    Stream,
-    /// `/connection/websocket`.
-    Centrifuge,
-    /// `/connection/uni_websocket`.
-    UniWs,
-    /// `/connection/uni_sse`.
-    UniSse,
-    /// `/connection/uni_http_stream`.
-    UniHttp,
-    /// `/v1/realtime`, and anything below it: Appwrite's own server takes every path.
-    Appwrite,
-    /// `/v1/realtime/events` on the API port.
-    AppwriteEvents,
-    /// `/api/{method}`.
-    Api(Method),
-    /// `/pub`.
-    Publish,
-    /// `/publish/` and `/recover` for GRIP; all paths of its own port.
-    Grip,
+pub(crate) enum Own {
     /// `/healthz`.
     Health,
-    /// Anything that [`crate::Pages`] may know, on the API port; what there is, on the client port.
+    /// The list of endpoints on the client port; [`crate::Pages`] on the API port.
     Page,
+}
+
+impl Own {
+    pub(crate) const METHODS: &'static str = "GET, HEAD";
+
+    pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<(Self, Claim)> {
+        let (own, rank) = match (incoming.port, incoming.request.path()) {
+            (Port::Own { .. }, _) => return None,
+            (_, "/healthz") => (Self::Health, Rank::Endpoint),
+            (Port::Client, "/") => (Self::Page, Rank::Page),
+            (Port::Api, path) if !path.starts_with("/api/") => (Self::Page, Rank::Page),
+            (Port::Client | Port::Api, _) => return None,
+        };
+        let claim = Claim {
+            rank,
+            checks_origin: own == Self::Page,
+            ..Claim::endpoint(0, Self::METHODS)
+        };
+        Some((own, claim))
+    }
 }
 
 /// What there is on the client port, for people who come without a path.
@@ -60,60 +116,3 @@ Throng's client port:
   GET  /healthz
 Publishing is on the API port.
 ";
-
-impl Endpoint {
-    /// The endpoint at a path, if there is one.
-    pub(crate) fn find(port: Port, path: &str) -> Option<Self> {
-        Some(match (port, path) {
-            (Port::Publish, _)
-            | (Port::Api, "/publish" | "/publish/" | "/recover" | "/recover/") => Self::Grip,
-            (Port::Metrics, "/" | "/metrics") => Self::Page,
-            (Port::Metrics, _) => return None,
-            (_, "/healthz") => Self::Health,
-            (_, "/sse") => Self::Sse,
-            (Port::Client, "/ws") => Self::PlainWs,
-            (Port::Client, "/stream") => Self::Stream,
-            (Port::Client, "/connection/websocket") => Self::Centrifuge,
-            (Port::Client, "/connection/uni_websocket") => Self::UniWs,
-            (Port::Client, "/connection/uni_sse") => Self::UniSse,
-            (Port::Client, "/connection/uni_http_stream") => Self::UniHttp,
-            (Port::Client, "/") => Self::Page,
-            (Port::Client, path) if is_appwrite(path) => Self::Appwrite,
-            (Port::Client, _) => return None,
-            (Port::Api, "/pub") => Self::Publish,
-            (Port::Api, "/v1/realtime/events") => Self::AppwriteEvents,
-            (Port::Api, path) => match path.strip_prefix("/api/") {
-                Some(method) => Self::Api(Method::from_name(method)?),
-                None => Self::Page,
-            },
-        })
-    }
-
-    /// The methods that the endpoint takes, as the header Allow lists them.
-    pub(crate) const fn methods(self) -> &'static str {
-        match self {
-            Self::Publish | Self::Api(_) | Self::AppwriteEvents => "POST",
-            Self::Grip => "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH",
-            Self::UniHttp => "POST, OPTIONS",
-            Self::Health | Self::Page => "GET, HEAD",
-            Self::Sse | Self::Stream | Self::UniSse => "GET, OPTIONS",
-            Self::PlainWs | Self::Centrifuge | Self::UniWs | Self::Appwrite => "GET",
-        }
-    }
-
-    /// Whether it takes this method.
-    pub(crate) fn takes(self, method: &str) -> bool {
-        self.methods().split(", ").any(|known| known == method)
-    }
-
-    /// Whether browsers may be kept from it by their pages' origin. Appwrite's projects have
-    /// platforms for that.
-    pub(crate) const fn guards_origin(self) -> bool {
-        !matches!(self, Self::Health | Self::Appwrite)
-    }
-}
-
-fn is_appwrite(path: &str) -> bool {
-    let rest = path.strip_prefix("/v1/realtime");
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use throng_gateway_grip::{Backends, Ticket};
 use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginHead, OriginRequest};
 use throng_grip::headers::Header;
-use throng_origin::{Backend, Hold};
 use throng_types::ConnId;
 
 /// A request, and how much of its answer has been sent.
@@ -24,13 +24,13 @@ pub(crate) struct Exchange {
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<VecDeque<Exchange>>>);
 
-impl Backend for Requests {
+impl Backends for Requests {
     fn submit(
         &self,
         conn: ConnId,
         token: u32,
         request: OriginRequest,
-    ) -> Result<Box<dyn Hold>, OriginFailure> {
+    ) -> Result<Box<dyn Ticket>, OriginFailure> {
         let exchange = Exchange {
             conn,
             token,
@@ -58,9 +58,9 @@ struct Asked {
     token: u32,
 }
 
-impl Hold for Asked {
+impl Ticket for Asked {
     fn grant(&self, _: usize) {}
-    fn send(&self, _: Vec<u8>) {}
+    fn send(&mut self, _: Vec<u8>) {}
     fn finish(&mut self) {}
 }
 

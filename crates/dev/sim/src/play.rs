@@ -2,7 +2,8 @@
 
 use throng_appwrite::FeedMessage;
 use throng_engine::ConnLimits;
-use throng_server::{Assembly, Options, ShardApp};
+use throng_server::gateways::Gateways;
+use throng_server::{Assembly, Options, ShardApp, Start};
 use throng_sys::random;
 
 use crate::Failure;
@@ -25,7 +26,7 @@ struct Play {
     setup: Setup,
     witness: Witness,
     assembly: Assembly,
-    stage: Stage<ShardApp>,
+    stage: Stage<ShardApp<Gateways>>,
     requests: Requests,
     clients: Vec<Client>,
     publishers: Vec<Publisher>,
@@ -48,21 +49,20 @@ impl Play {
         random::repeat(Some(seed));
         let setup = Setup::draw(&net, steps);
         let options = Options {
-            config: setup.config(&net),
+            config: std::sync::Arc::new(setup.config(&net)),
             version: "sim",
             capacity: None,
         };
         let requests = Requests::default();
-        let backend = std::sync::Arc::new(requests.clone());
-        let assembly =
-            Assembly::new(&options, setup.shards, backend).expect("a good configuration");
+        let start = Start { unix_ms: 0, seed };
+        let assembly = Assembly::new(&options, setup.shards, start).expect("a good configuration");
         let limits = ConnLimits {
             queue_bytes_max: setup.queue_bytes_max,
             unread_above_bytes: setup.unread_above_bytes,
         };
         let listeners = assembly.listeners();
         let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, doors| {
-            assembly.app(shard, doors)
+            assembly.app(shard, doors, Box::new(requests.clone()))
         });
         {
             let world = &mut *net.0.borrow_mut();

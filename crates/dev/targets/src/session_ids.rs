@@ -3,7 +3,8 @@
 //!
 //! Input: the text.
 
-use throng_session::{Cursor, NodeKey};
+use throng_gateway_plain::Cursor;
+use throng_session::NodeKey;
 use throng_types::{ChannelName, ConnId, ShardId};
 
 /// Where mutations begin.

@@ -11,15 +11,23 @@ use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::{FeedMessage, Platforms};
 use throng_auth::{ApiKeys, KeyConfig, Origins, Verifier};
-use throng_broker::{ChannelOptions, Namespaces, Overflow, Retention};
-use throng_grip::exchange::Rest;
-use throng_grip::routes::parse_routes;
-use throng_metrics::Board;
-use throng_session::{
-    Admission, AppwriteDesk, AppwriteProject, Desk, Fx, GripDesk, GripOptions, GripOrder,
-    GripSocket, Lookup, NodeKey, Order, Outside, Page, Pages, Refused, Session, SessionLimits,
+use throng_broker::{ChannelOptions, Namespaces, Retention};
+use throng_engine::Effects;
+use throng_gateway_appwrite::{
+    Appwrite, AppwriteProject, AppwriteShared, EventHubOptions, Inbox, Lookup, News, Outside,
+    Refused,
 };
-use throng_types::{ConnId, Millis, Now, ShardId};
+use throng_gateway_centrifuge::Centrifuge;
+use throng_gateway_grip::{
+    Backends, Grip, GripOptions, GripShared, Order as GripOrder, PortKind, Socket, Ticket,
+};
+use throng_gateway_plain::Plain;
+use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_grip::routes::parse_routes;
+use throng_server::gateways::{GatewayOrder, Gateways, Session};
+use throng_server::{GatewayList, Holds, Sessions, Slot};
+use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as Desk, solo};
+use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -70,14 +78,6 @@ const NOW: Now = Now {
     unix_ms: 1_790_000_000_000,
 };
 
-struct NoPages;
-
-impl Pages for NoPages {
-    fn page(&self, _: &str) -> Option<Page> {
-        None
-    }
-}
-
 /// A world that admits everybody and hears nothing.
 struct Nobody;
 
@@ -95,12 +95,12 @@ impl Outside for Nobody {
     }
 }
 
-/// What a desk's parts are made of once.
+/// What is made once.
 struct Shared {
     namespaces: Arc<Namespaces>,
     verifier: Arc<Verifier>,
     api_keys: Arc<ApiKeys>,
-    appwrite: Arc<AppwriteDesk>,
+    appwrite: AppwriteShared,
     grip: Arc<GripOptions>,
 }
 
@@ -129,18 +129,26 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         namespaces: Arc::new(Namespaces::new(open, Vec::new())),
         verifier: Arc::new(Verifier::new(keys).expect("a good key")),
         api_keys: Arc::new(ApiKeys::new(["k"]).expect("a good key")),
-        appwrite: Arc::new(AppwriteDesk::new(vec![project], Arc::new(Nobody))),
+        appwrite: AppwriteShared::new(vec![project], Arc::new(Nobody)),
         grip: Arc::new(GripOptions {
             routes: parse_routes("grip 127.0.0.1:80,over_http\n*,path_beg=/g test\n").routes,
             sig_iss: "i".to_owned(),
             sig_key: Some(b"key".to_vec()),
             body_bytes_max: 1000,
+            tells_topics: false,
+            ports: vec![
+                PortKind::Http,
+                PortKind::Metrics,
+                PortKind::Zmq(Socket::Pull),
+                PortKind::Zmq(Socket::Sub),
+                PortKind::Zmq(Socket::Rep),
+            ],
             ..GripOptions::default()
         }),
     }
 });
 
-fn desk() -> Desk {
+fn shared() -> Desk {
     let shared = &*SHARED;
     Desk {
         limits: SessionLimits {
@@ -152,30 +160,77 @@ fn desk() -> Desk {
         },
         namespaces: Arc::clone(&shared.namespaces),
         verifier: Some(Arc::clone(&shared.verifier)),
-        anonymous: true,
         origins: Arc::new(Origins::new([], true).expect("a good list")),
         api_keys: Arc::clone(&shared.api_keys),
-        node: NodeKey(7),
-        board: Arc::new(Board::new()),
-        pages: Arc::new(NoPages),
-        version: "target",
-        started_unix_ms: 0,
-        appwrite: Some(Arc::clone(&shared.appwrite)),
-        grip: Some(GripDesk::new(Arc::clone(&shared.grip))),
-        draining: false,
+        ..solo::shared()
     }
 }
 
-fn session(port: u8) -> Session {
-    match port % 7 {
-        0 => Session::client(Admission::Welcome, IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        1 => Session::api(),
-        2 => Session::publisher(),
-        3 => Session::metrics(),
-        4 => Session::zmtp(GripSocket::Pull),
-        5 => Session::zmtp(GripSocket::Sub),
-        _ => Session::zmtp(GripSocket::Rep),
+/// Nothing ever happens at Appwrite.
+struct NoNews;
+
+impl Inbox for NoNews {
+    fn next(&mut self) -> Option<News> {
+        None
     }
+}
+
+/// Backends that nobody reaches; orders are only looked at here.
+struct NoBackends;
+
+impl Backends for NoBackends {
+    fn submit(
+        &self,
+        _: ConnId,
+        _: u32,
+        _: OriginRequest,
+    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+        Err(OriginFailure {
+            fault: OriginFault::Busy,
+            detail: String::new(),
+        })
+    }
+
+    fn tell(&self, _: OriginRequest) -> Result<(), OriginFailure> {
+        Ok(())
+    }
+}
+
+fn gateways() -> Gateways {
+    let options = EventHubOptions {
+        seed: 1,
+        history_ms: 0,
+        history_bytes_max: 0,
+    };
+    let (appwrite, grip) = (
+        SHARED.appwrite.clone(),
+        GripShared::new(Arc::clone(&SHARED.grip)),
+    );
+    let appwrite = Appwrite::new(appwrite, options, Box::new(NoNews), 1 << 20);
+    Gateways {
+        plain: Some(Slot::new(Plain)),
+        centrifuge: Some(Slot::new(Centrifuge)),
+        appwrite: Some(Slot::new(appwrite)),
+        grip: Some(Slot::new(Grip::new(grip, Box::new(NoBackends)))),
+    }
+}
+
+fn session(list: &Gateways, port: u8) -> Session {
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let gateway = <Gateways as Holds<Grip>>::NUMBER;
+    let port = match port % 7 {
+        0 => Port::Client,
+        1 => Port::Api,
+        own => Port::Own {
+            gateway,
+            port: own - 2,
+        },
+    };
+    let own = match port {
+        Port::Own { gateway, port } => list.accept(gateway, port, peer),
+        Port::Client | Port::Api => None,
+    };
+    own.unwrap_or_else(|| Gateways::http(Http::new(port, peer, Admission::Welcome)))
 }
 
 #[derive(Debug, PartialEq)]
@@ -188,18 +243,20 @@ struct Outcome {
 /// The orders as text. What a client sends to a backend may be in the order to ask it or in pieces
 /// behind it; the text has it in one. A backend that was asked before the body turned out to be
 /// broken, and then forgotten, is as one that was never asked.
-fn told(orders: Vec<Order>) -> String {
+fn told(orders: Vec<Order<GatewayOrder>>) -> String {
     let (mut out, mut asked, mut uplink, mut is_whole) = (String::new(), None, Vec::new(), false);
     for order in orders {
         match order {
-            Order::Grip(GripOrder::Ask { mut request, .. }) => {
+            Order::Gateway(GatewayOrder::Grip(GripOrder::Ask { mut request, .. })) => {
                 uplink = mem::take(&mut request.body);
                 is_whole = mem::replace(&mut request.rest, Rest::Nothing) == Rest::Nothing;
                 asked = Some(request);
             }
-            Order::Grip(GripOrder::Send { bytes, .. }) => uplink.extend(bytes),
-            Order::Grip(GripOrder::Finish { .. }) => is_whole = true,
-            Order::Grip(GripOrder::Forget { .. }) => asked = None,
+            Order::Gateway(GatewayOrder::Grip(GripOrder::Send { bytes, .. })) => {
+                uplink.extend(bytes)
+            }
+            Order::Gateway(GatewayOrder::Grip(GripOrder::Finish { .. })) => is_whole = true,
+            Order::Gateway(GatewayOrder::Grip(GripOrder::Forget { .. })) => asked = None,
             other => _ = writeln!(out, "{other:?}"),
         }
     }
@@ -211,25 +268,32 @@ fn told(orders: Vec<Order>) -> String {
 
 /// None if the session wants to be read no further, which a chunk that has arrived cannot heed.
 fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
-    let (desk, mut session) = (desk(), session(port));
+    let (shared, mut list) = (shared(), gateways());
+    let mut session = session(&list, port);
     let id = ConnId::new(ShardId(0), 1, 1);
     let (mut out, mut orders) = (Vec::new(), Vec::new());
     let (mut rest, mut ended) = (wire, false);
     for &bytes in chunk_bytes.iter().cycle() {
         let (chunk, further) = rest.split_at(bytes.min(rest.len()));
         rest = further;
-        let mut fx = Fx::new(&mut out, &mut orders, NOW);
-        session.bytes(id, &mut chunk.to_vec(), &desk, &mut fx);
-        let is_paused = fx.pause == Some(true);
-        ended = fx.end.is_some();
-        if is_paused {
+        let mut effects = Effects::new(&mut out, NOW);
+        let mut sessions = Sessions {
+            list: &mut list,
+            shared: &shared,
+            orders: &mut orders,
+        };
+        let event = &mut chunk.to_vec();
+        sessions.event(id, &mut session, Event::Bytes(event), &mut effects);
+        let actions = effects.actions;
+        ended = actions.end.is_some();
+        if actions.pause == Some(true) {
             return None;
         }
         if rest.is_empty() || ended {
             break;
         }
     }
-    let _ = (session.standing(), session.identity(), session.is_over());
+    let _ = Gateways::class(&session);
     let orders = told(orders);
     Some(Outcome { out, orders, ended })
 }

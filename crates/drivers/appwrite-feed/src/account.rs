@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use throng_appwrite::{AccountError, Identity};
-use throng_session::{Credential, Found, Lookup};
+use throng_gateway_appwrite::{Credential, Found, Lookup};
 use ureq::Agent;
 use ureq::http::Request;
 

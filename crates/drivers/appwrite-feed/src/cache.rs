@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use throng_session::{Credential, Found};
+use throng_gateway_appwrite::{Credential, Found};
 
 /// Who shows what: the project and the credential.
 pub(crate) type Key = (Box<str>, Credential);

@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use throng_gateway_appwrite::{Found, Lookup, News, Refused};
 use throng_metrics::Counter;
-use throng_session::{Found, Lookup, News, Refused};
 use throng_types::ConnId;
 
 use crate::cache::{Cache, Key};

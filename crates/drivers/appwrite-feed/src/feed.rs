@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{io, thread};
 
 use throng_appwrite::{FeedMessage, IdentityChange};
+use throng_gateway_appwrite::{News, Refused};
 use throng_metrics::Counter;
-use throng_session::{News, Refused};
 use throng_types::{Epoch, Position};
 
 use crate::{Directory, Meter};

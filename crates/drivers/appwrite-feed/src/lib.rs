@@ -5,7 +5,7 @@
 //!
 //! [`Feed`] numbers events and hands them to every shard through its [`Inlet`]; [`Subscriber`] fills
 //! it from Redis, [`Feed::offer`] from the server API. [`Directory`] answers
-//! [`Lookup`](throng_session::Lookup)s through the same inlets. All threads end when the shards have.
+//! [`Lookup`](throng_gateway_appwrite::Lookup)s through the same inlets. All threads end when the shards have.
 
 mod account;
 mod cache;

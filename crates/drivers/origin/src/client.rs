@@ -54,41 +54,10 @@ impl Default for OriginOptions {
     }
 }
 
-/// What stands in for the network: it takes requests as origins do. For the simulator, which
-/// answers them with its own time and faults.
-pub trait Backend: Send + Sync {
-    /// Takes a request, as [`Client::submit`] does; what it answers goes to the shard.
-    ///
-    /// # Errors
-    /// If it is too busy; nothing follows then.
-    fn submit(
-        &self,
-        conn: ConnId,
-        token: u32,
-        request: OriginRequest,
-    ) -> Result<Box<dyn Hold>, OriginFailure>;
-
-    /// Takes a request whose answer is of no interest.
-    ///
-    /// # Errors
-    /// If it is too busy.
-    fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure>;
-}
-
-/// A [`Backend`]'s side of a [`Ticket`]; dropped with it.
-pub trait Hold: Send {
-    /// See [`Ticket::grant`].
-    fn grant(&self, bytes: usize);
-    /// See [`Ticket::send`].
-    fn send(&self, bytes: Vec<u8>);
-    /// See [`Ticket::finish`].
-    fn finish(&mut self);
-}
-
 /// The running client. Dropping it ends all exchanges without a word.
 pub struct Origin {
     runtime: Option<Runtime>,
-    client: Client,
+    shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
@@ -119,29 +88,23 @@ impl Origin {
             deliver,
             room: Arc::new(Semaphore::new(options.requests_max)),
         };
-        let client = Client(Way::Network {
-            handle: runtime.handle().clone(),
-            shared: Arc::new(shared),
-        });
         Ok(Self {
             runtime: Some(runtime),
-            client,
+            shared: Arc::new(shared),
         })
     }
 
-    /// Starts nothing: requests go to `backend`.
-    #[must_use]
-    pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            runtime: None,
-            client: Client(Way::Backend(backend)),
-        }
-    }
-
     /// The way in, one for each shard.
+    ///
+    /// # Panics
+    /// Never: the runtime is there as long as this is.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.client.clone()
+        let runtime = self.runtime.as_ref().expect("taken only by drop");
+        Client {
+            handle: runtime.handle().clone(),
+            shared: self.shared.clone(),
+        }
     }
 }
 
@@ -155,12 +118,9 @@ impl Drop for Origin {
 
 /// The way in.
 #[derive(Clone)]
-pub struct Client(Way);
-
-#[derive(Clone)]
-enum Way {
-    Network { handle: Handle, shared: Arc<Shared> },
-    Backend(Arc<dyn Backend>),
+pub struct Client {
+    handle: Handle,
+    shared: Arc<Shared>,
 }
 
 /// Bytes that an origin may still send. It may go below zero, because what one read brings is
@@ -191,49 +151,33 @@ impl Credit {
 }
 
 /// The hand on a request that was taken.
-pub struct Ticket(Hand);
-
-enum Hand {
-    Network {
-        credit: Arc<Credit>,
-        uplink: Option<Sender<Vec<u8>>>,
-        /// Dropped with the ticket, which the exchange notices.
-        _cancel: oneshot::Sender<()>,
-    },
-    Backend(Box<dyn Hold>),
+pub struct Ticket {
+    credit: Arc<Credit>,
+    uplink: Option<Sender<Vec<u8>>>,
+    /// Dropped with the ticket, which the exchange notices.
+    _cancel: oneshot::Sender<()>,
 }
 
 impl Ticket {
     /// The client has taken this many bytes of the answer: as many more may come.
     pub fn grant(&self, bytes: usize) {
-        match &self.0 {
-            Hand::Network { credit, .. } => credit.grant(bytes),
-            Hand::Backend(hold) => hold.grant(bytes),
-        }
+        self.credit.grant(bytes);
     }
 
     /// Sends more of what follows the request. [`OriginEvent::Taken`] tells when the origin has
     /// it; until then it is kept, so whoever sends is to stop while much is on its way.
     pub fn send(&mut self, bytes: Vec<u8>) {
-        match &mut self.0 {
-            Hand::Network { credit, uplink, .. } => {
-                let sent = uplink.as_ref().map(|uplink| uplink.try_send(bytes));
-                // An exchange that is over has told so.
-                if let Some(Err(TrySendError::Full(_))) = sent {
-                    credit.overflowed.store(true, Ordering::Release);
-                    *uplink = None;
-                }
-            }
-            Hand::Backend(hold) => hold.send(bytes),
+        let sent = self.uplink.as_ref().map(|uplink| uplink.try_send(bytes));
+        // An exchange that is over has told so.
+        if let Some(Err(TrySendError::Full(_))) = sent {
+            self.credit.overflowed.store(true, Ordering::Release);
+            self.uplink = None;
         }
     }
 
     /// Nothing more follows.
     pub fn finish(&mut self) {
-        match &mut self.0 {
-            Hand::Network { uplink, .. } => *uplink = None,
-            Hand::Backend(hold) => hold.finish(),
-        }
+        self.uplink = None;
     }
 }
 
@@ -248,14 +192,7 @@ impl Client {
         token: u32,
         request: OriginRequest,
     ) -> Result<Ticket, OriginFailure> {
-        let (handle, shared) = match &self.0 {
-            Way::Network { handle, shared } => (handle, shared),
-            Way::Backend(backend) => {
-                let hold = backend.submit(conn, token, request)?;
-                return Ok(Ticket(Hand::Backend(hold)));
-            }
-        };
-        let permit = permit(shared)?;
+        let permit = self.permit()?;
         let credit = Arc::new(Credit {
             left: AtomicI64::new(WINDOW_BYTES),
             more: Notify::new(),
@@ -276,17 +213,17 @@ impl Client {
             token,
             errand: Errand {
                 request,
-                shared: shared.clone(),
+                shared: self.shared.clone(),
                 uplink: from,
             },
             credit: credit.clone(),
         };
-        handle.spawn(guarded(exchange, cancelled, permit));
-        Ok(Ticket(Hand::Network {
+        self.handle.spawn(guarded(exchange, cancelled, permit));
+        Ok(Ticket {
             credit,
             uplink,
             _cancel: cancel,
-        }))
+        })
     }
 }
 
@@ -297,27 +234,24 @@ impl Client {
     /// # Errors
     /// [`OriginFault::Busy`] if there is no room.
     pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
-        let (handle, shared) = match &self.0 {
-            Way::Network { handle, shared } => (handle, shared.clone()),
-            Way::Backend(backend) => return backend.tell(request),
-        };
-        let permit = permit(&shared)?;
-        handle.spawn(async move {
+        let permit = self.permit()?;
+        let shared = self.shared.clone();
+        self.handle.spawn(async move {
             crate::exchange::tell(request, shared).await;
             drop(permit);
         });
         Ok(())
     }
-}
 
-fn permit(shared: &Shared) -> Result<OwnedSemaphorePermit, OriginFailure> {
-    shared.room.clone().try_acquire_owned().map_err(|_| {
-        let requests_max = shared.options.requests_max;
-        OriginFailure {
-            fault: OriginFault::Busy,
-            detail: format!("{requests_max} requests to backends are under way"),
-        }
-    })
+    fn permit(&self) -> Result<OwnedSemaphorePermit, OriginFailure> {
+        self.shared.room.clone().try_acquire_owned().map_err(|_| {
+            let requests_max = self.shared.options.requests_max;
+            OriginFailure {
+                fault: OriginFault::Busy,
+                detail: format!("{requests_max} requests to backends are under way"),
+            }
+        })
+    }
 }
 
 async fn guarded(

@@ -30,4 +30,4 @@ mod tls;
 mod uplink;
 mod wire;
 
-pub use client::{Backend, Client, Deliver, Hold, Origin, OriginOptions, Ticket};
+pub use client::{Client, Deliver, Origin, OriginOptions, Ticket};

@@ -78,8 +78,8 @@ pub(crate) fn run(args: &Args) -> Result {
     }
     let signals = stop::Signals::register()?;
     let report = diagnose(&config);
-    let handle = throng_server::start(throng_server::Options {
-        config: config.clone(),
+    let handle = throng_server::start(&throng_server::Options {
+        config: std::sync::Arc::new(config.clone()),
         version: VERSION,
         capacity: Some(capacity(&report)),
     })
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result {
         config: &config,
         clients: handle.client_addresses(),
         api: handle.api_address(),
-        grip: handle.grip_addresses(),
+        grip: handle.own_addresses(),
         report: &report,
     };
     match config.log.format {

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use throng_gateway_appwrite::Credential;
 use throng_metrics::Board;
-use throng_session::Credential;
 use throng_types::ShardId;
 
 use super::*;

@@ -1,0 +1,186 @@
+//! The shard's app as the engine calls it.
+
+use std::net::SocketAddr;
+
+use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel};
+use throng_metrics::{Counter, Gauge};
+use throng_session::{Admission, Event, Http, Port, Sender};
+use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
+
+use crate::drain::Drain;
+use crate::list::GatewayList;
+use crate::outbox::Note;
+use crate::shard::{Letter, Mail, NO_CLIENT, ShardApp, VISITS_PER_TURN};
+use crate::standing::{count, standing, uncount};
+
+impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
+    type Session = L::Session;
+    type Mail = Mail<L::Mail>;
+
+    fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<L::Session>> {
+        let port = *self.parts.ports.get(usize::from(listener))?;
+        let (session, tag) = match port {
+            Port::Client => self.admit(peer.ip()),
+            Port::Api => (
+                L::http(Http::new(port, peer.ip(), Admission::Welcome)),
+                NO_CLIENT,
+            ),
+            Port::Own { gateway, port: own } => {
+                let session = self.list.accept(gateway, own, peer.ip());
+                let http = || L::http(Http::new(port, peer.ip(), Admission::Welcome));
+                (session.unwrap_or_else(http), NO_CLIENT)
+            }
+        };
+        count(&self.parts.shared, standing::<L>(&session));
+        Some(Accepted {
+            session,
+            tag,
+            deadline: Some(now.mono + self.parts.shared.limits.head_timeout_ms),
+        })
+    }
+
+    fn bytes(
+        &mut self,
+        id: ConnId,
+        session: &mut L::Session,
+        input: &mut [u8],
+        effects: &mut Effects<'_>,
+    ) {
+        self.sessions()
+            .event(id, session, Event::Bytes(input), effects);
+    }
+
+    fn timeout(&mut self, id: ConnId, session: &mut L::Session, effects: &mut Effects<'_>) {
+        self.sessions().event(id, session, Event::Timeout, effects);
+    }
+
+    fn drained(
+        &mut self,
+        id: ConnId,
+        session: &mut L::Session,
+        dropped: u32,
+        effects: &mut Effects<'_>,
+    ) {
+        self.list.drained(session, id);
+        if dropped > 0 {
+            self.sessions()
+                .event(id, session, Event::Drained { dropped }, effects);
+        }
+    }
+
+    fn closed(&mut self, id: ConnId, session: L::Session, tag: u32, why: Closed, now: Now) {
+        self.parts.hub.gone(id, now);
+        // By its tag: a dashboard's stream came by the API port, whatever it has become.
+        self.clients -= usize::from(tag != NO_CLIENT);
+        uncount(&self.parts.shared, standing::<L>(&session));
+        match why {
+            Closed::ByPeer | Closed::Error(_) => self.counters().count(Counter::ClosedClient),
+            Closed::Slow => self.counters().count(Counter::closed(Disconnect::Slow)),
+            // Counted with its reason when the session ended it.
+            Closed::ByApp => {}
+        }
+        if let Some(address) = self.addresses.remove(tag) {
+            self.parts.peers.leave(address);
+        }
+        self.ended.push((id, session));
+    }
+
+    fn mail(
+        &mut self,
+        from: Option<usize>,
+        mail: Mail<L::Mail>,
+        conns: &mut Conns<L::Session, K>,
+        now: Now,
+    ) {
+        let sender = from.map(|from| ShardId(from as u8));
+        match mail.0 {
+            Letter::Hub(mail) => {
+                if let Some(from) = sender {
+                    self.with_hub(conns, |hub, outlet| hub.mail(from, mail, now, outlet));
+                }
+            }
+            Letter::Note(Note::Survey { ticket, survey }) => {
+                let reply = self.reply(survey, conns, now);
+                if let Some(from) = sender {
+                    self.outboxes
+                        .push(from, Note::SurveyReply { ticket, reply });
+                }
+            }
+            Letter::Note(Note::SurveyReply { ticket, reply }) => {
+                self.surveyed(ticket, reply, conns);
+            }
+            Letter::Note(Note::Gateway(mail)) | Letter::Driver(mail) => {
+                let sender = sender.map_or(Sender::Driver, Sender::Shard);
+                self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
+            }
+            Letter::Drain(options) => self.begin_drain(options, conns, now),
+            Letter::Stop => self.stopped = true,
+        }
+    }
+
+    fn wants_mail(&self) -> bool {
+        self.parts.hub.wants_mail()
+    }
+
+    fn take_mail(&mut self, to: usize) -> Option<Mail<L::Mail>> {
+        if let Some(note) = self.outboxes.pop(to) {
+            return Some(Mail(Letter::Note(note)));
+        }
+        let mail = self.parts.hub.take_mail(ShardId(to as u8))?;
+        Some(Mail(Letter::Hub(mail)))
+    }
+
+    fn turn(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
+        self.now = now;
+        self.tell_ended(conns, now);
+        if self.drain.is_some() {
+            self.step_drain(conns, now);
+        }
+        self.carry_out(conns, now);
+        let mut more = false;
+        if now.mono >= self.housekeeping_at {
+            more |= self.housekeeping(conns, now);
+        }
+        more |= self.with_list(conns, now, |list, host| list.turn(VISITS_PER_TURN, host));
+        self.carry_out(conns, now);
+        more |= self.with_hub(conns, |hub, outlet| {
+            hub.fan_out(VISITS_PER_TURN, now, outlet)
+        });
+        more || !self.orders.is_empty() || !self.ended.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Millis> {
+        let drain = self.drain.as_ref().map(Drain::deadline);
+        // Gateways have yet to hear of connections that ended after the last turn's work.
+        let ended = (!self.ended.is_empty()).then_some(self.now.mono);
+        let deadlines = [
+            Some(self.housekeeping_at),
+            drain,
+            ended,
+            self.list.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn finished(&self, conns: &Conns<L::Session, K>) -> bool {
+        let drained = self.drain.as_ref().is_some_and(|drain| {
+            (drain.all_told() && conns.is_empty()) || drain.is_over(self.now.mono)
+        });
+        self.stopped || drained
+    }
+
+    fn accept_paused(&mut self, paused: bool) {
+        self.counters().set(Gauge::AcceptPaused, u64::from(paused));
+        let shard = self.parts.shard.0;
+        if paused {
+            self.counters().count(Counter::RefusedDescriptors);
+            tracing::warn!(
+                shard,
+                "out of file descriptors: new connections wait until one is freed; raise nofile \
+                 (`throng doctor` says how)"
+            );
+        } else {
+            tracing::info!(shard, "accepting connections again");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The server's gateways: the closed list, and what each of them needs to start.
+
+mod appwrite;
+mod appwrite_feed;
+mod grip;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use throng_appwrite_feed::Feed;
+use throng_config::Config;
+use throng_engine::Door;
+use throng_gateway_appwrite::Appwrite;
+use throng_gateway_centrifuge::Centrifuge;
+use throng_gateway_grip::{Backends, Grip};
+use throng_gateway_plain::Plain;
+use throng_metrics::Board;
+use throng_types::ShardId;
+
+use crate::list::Holds;
+use crate::options::StartError;
+use crate::plan::{OwnPort, Plan};
+use crate::shard::Mail;
+use crate::slot::Slot;
+use appwrite::{AppwritePart, AppwritePlan};
+use grip::GripPlan;
+
+pub(crate) use grip::metrics as pushpin_metrics;
+
+crate::gateways! {
+    /// Every family of clients that the server has.
+    pub struct Gateways {
+        plain: Plain(Plain),
+        centrifuge: Centrifuge(Centrifuge),
+        appwrite: Appwrite(Appwrite),
+        grip: Grip(Grip),
+    }
+    sessions Session, orders GatewayOrder, mail GatewayMail
+}
+
+/// [`Gateways`] before they run.
+pub struct GatewaysPlan {
+    config: Arc<Config>,
+    appwrite: Option<AppwritePlan>,
+    grip: Option<GripPlan>,
+}
+
+/// What moves to one shard's thread.
+pub struct GatewaysPart {
+    appwrite: Option<AppwritePart>,
+    grip: Option<GripPlan>,
+}
+
+impl GatewaysPlan {
+    /// Reads the sections of the gateways. `counters` are for their drivers alone.
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        shards: usize,
+        counters: &Arc<Board>,
+    ) -> Result<Self, StartError> {
+        Ok(Self {
+            appwrite: AppwritePlan::new(config, shards, counters),
+            grip: GripPlan::new(config)?,
+            config: config.clone(),
+        })
+    }
+}
+
+impl Plan for GatewaysPlan {
+    type List = Gateways;
+    type Part = GatewaysPart;
+
+    fn ports(&self) -> Vec<OwnPort> {
+        let section = self.config.grip.as_ref();
+        let ports = section.map(grip::ports).unwrap_or_default();
+        let ports = ports.into_iter().enumerate();
+        ports
+            .map(|(number, (port, address))| OwnPort {
+                gateway: <Gateways as Holds<Grip>>::NUMBER,
+                port: number as u8,
+                address,
+                option: grip::option(port),
+            })
+            .collect()
+    }
+
+    fn subscriptions_max(&self) -> usize {
+        self.grip.as_ref().map_or(0, GripPlan::channels_max)
+    }
+
+    fn start(
+        mut self,
+        mailboxes: &[Door<Mail<GatewayMail>>],
+        addresses: &[SocketAddr],
+    ) -> Result<Vec<GatewaysPart>, StartError> {
+        let appwrite = match &self.appwrite {
+            Some(plan) => plan.start(&self.config, mailboxes)?,
+            None => Vec::new(),
+        };
+        if let Some(plan) = &mut self.grip {
+            plan.bound(addresses);
+            plan.start(
+                mailboxes,
+                |mail| Mail::from_driver(GatewayMail::Grip(mail)),
+                |mail| <Gateways as Holds<Grip>>::unwrap_mail(mail.into_driver()?).ok(),
+            )?;
+        }
+        Ok(self.parts(mailboxes, appwrite))
+    }
+
+    fn build(part: GatewaysPart, _: ShardId) -> Gateways {
+        let backends = part.grip.as_ref().and_then(GripPlan::driver);
+        part.into_list(backends)
+    }
+}
+
+impl GatewaysPlan {
+    /// The parts, and the feed that nothing feeds yet: no driver is started.
+    pub(crate) fn without_drivers(
+        &self,
+        mailboxes: &[Door<Mail<GatewayMail>>],
+    ) -> (Option<Arc<Feed>>, Vec<GatewaysPart>) {
+        let fed = self.appwrite.as_ref().map(|plan| plan.feed(mailboxes));
+        let (feed, parts) = fed.unzip();
+        (feed, self.parts(mailboxes, parts.unwrap_or_default()))
+    }
+
+    fn parts(
+        &self,
+        mailboxes: &[Door<Mail<GatewayMail>>],
+        appwrite: Vec<AppwritePart>,
+    ) -> Vec<GatewaysPart> {
+        let mut appwrite = appwrite.into_iter();
+        let parts = mailboxes.iter().map(|_| GatewaysPart {
+            appwrite: appwrite.next(),
+            grip: self.grip.clone(),
+        });
+        parts.collect()
+    }
+}
+
+impl GatewaysPart {
+    /// A shard's list, on its thread. GRIP is off without backends.
+    pub(crate) fn into_list(self, backends: Option<Box<dyn Backends>>) -> Gateways {
+        let grip = self.grip.zip(backends);
+        Gateways {
+            plain: Some(Slot::new(Plain)),
+            centrifuge: Some(Slot::new(Centrifuge)),
+            appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
+            grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_stays_small() {
+        // Every idle connection pays this.
+        assert!(size_of::<Session>() <= 72, "{}", size_of::<Session>());
+    }
+}

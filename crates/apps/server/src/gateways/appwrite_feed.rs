@@ -1,0 +1,167 @@
+//! What Appwrite Realtime needs outside the shards: the queue of news, and a count of openings.
+//!
+//! Rule for "full": the driver waits, and with it Appwrite's Redis.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use throng_appwrite::FeedMessage;
+use throng_appwrite_feed::{Directory, Feed, Inlet, Offered};
+use throng_engine::Door;
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
+use throng_types::Now;
+
+/// News that may wait for one shard. Queue: `news`.
+const NEWS_MAX: usize = 1024;
+/// Addresses counted in one minute; beyond that nobody new is counted, and nobody refused for it.
+const ADDRESSES_MAX: usize = 1 << 20;
+
+/// A shard's end of its queue. The feed ends with the last of them.
+pub(crate) struct ShardInbox {
+    pub(crate) news: Receiver<News>,
+    pub(crate) feed: Arc<Feed>,
+}
+
+impl Inbox for ShardInbox {
+    fn next(&mut self) -> Option<News> {
+        self.news.try_recv().ok()
+    }
+}
+
+impl Drop for ShardInbox {
+    fn drop(&mut self) {
+        self.feed.end();
+    }
+}
+
+/// The driver's end of a shard's queue.
+struct ShardInlet<M> {
+    sender: SyncSender<News>,
+    door: Door<M>,
+}
+
+/// An inlet and the queue behind it.
+pub(crate) fn inlet<M: Send + 'static>(door: Door<M>) -> (Arc<dyn Inlet>, Receiver<News>) {
+    let (sender, receiver) = sync_channel(NEWS_MAX);
+    (Arc::new(ShardInlet { sender, door }), receiver)
+}
+
+impl<M: Send> Inlet for ShardInlet<M> {
+    fn send(&self, news: News, on_full: &dyn Fn()) -> bool {
+        let sent = match self.sender.try_send(news) {
+            Ok(()) => true,
+            Err(TrySendError::Full(news)) => {
+                on_full();
+                self.sender.send(news).is_ok()
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        };
+        self.door.ring();
+        sent
+    }
+}
+
+/// What is outside the shards, for all of them.
+pub(crate) struct World {
+    pub(crate) openings: Openings,
+    /// Set before the first connection is accepted.
+    pub(crate) offered: OnceLock<Offered>,
+    pub(crate) directory: OnceLock<Arc<Directory>>,
+}
+
+impl Outside for World {
+    fn admit(&self, address: IpAddr, now: Now) -> bool {
+        self.openings.admit(address, now)
+    }
+
+    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
+        self.directory.get().ok_or(Refused)?.ask(lookup)
+    }
+
+    fn publish(&self, event: FeedMessage) -> Result<(), Refused> {
+        self.offered.get().ok_or(Refused)?.put(event)
+    }
+}
+
+/// How many connections each address has opened in this window, over all shards.
+pub(crate) struct Openings {
+    opens_max: u32,
+    window_ms: u64,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    window: u64,
+    by_address: std::collections::HashMap<IpAddr, u32>,
+}
+
+impl Openings {
+    /// So many in a window; zero is no limit.
+    pub(crate) fn new(opens_max: u32, window_ms: u64) -> Self {
+        Self {
+            opens_max,
+            window_ms,
+            counts: Mutex::default(),
+        }
+    }
+
+    fn admit(&self, address: IpAddr, now: Now) -> bool {
+        if self.opens_max == 0 {
+            return true;
+        }
+        let Ok(mut counts) = self.counts.lock() else {
+            return true;
+        };
+        let window = now.mono.0 / self.window_ms.max(1);
+        if counts.window != window {
+            *counts = Counts {
+                window,
+                ..Counts::default()
+            };
+        }
+        let address = network_of(address);
+        if counts.by_address.len() >= ADDRESSES_MAX && !counts.by_address.contains_key(&address) {
+            return true;
+        }
+        let count = counts.by_address.entry(address).or_insert(0);
+        *count = count.saturating_add(1);
+        *count <= self.opens_max
+    }
+}
+
+/// Whoever has one IPv6 address has the whole network of it.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => {
+            const NETWORK: u128 = !(u64::MAX as u128);
+            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & NETWORK))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::Millis;
+
+    use super::*;
+
+    #[test]
+    fn openings_are_counted_by_address_and_window() {
+        let openings = Openings::new(2, 1000);
+        let at = |ms| Now {
+            mono: Millis(ms),
+            unix_ms: 0,
+        };
+        let admit = |address: &str, ms| openings.admit(address.parse().unwrap(), at(ms));
+        assert!(admit("203.0.113.1", 0) && admit("203.0.113.1", 999));
+        assert!(!admit("203.0.113.1", 999));
+        assert!(admit("203.0.113.2", 999));
+        assert!(admit("203.0.113.1", 1000));
+        assert!(admit("2001:db8::1", 1000) && admit("2001:db8::2", 1000));
+        assert!(!admit("2001:db8::3", 1000) && admit("2001:db8:0:1::3", 1000));
+        assert!(Openings::new(0, 1000).admit("203.0.113.1".parse().unwrap(), at(0)));
+    }
+}

@@ -1,0 +1,64 @@
+//! What a server is started with, and why it may not start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use throng_auth::{EmptyKey, KeyError, OriginError};
+use throng_config::Config;
+
+use crate::stats::Capacity;
+
+/// What a server is started with.
+pub struct Options {
+    /// The validated configuration, its key files read.
+    pub config: Arc<Config>,
+    /// Shown to clients and operators.
+    pub version: &'static str,
+    /// What this machine can hold, for the dashboard.
+    pub capacity: Option<Capacity>,
+}
+
+/// Why a server did not start. Nothing of it is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {error}{}", hint(error))]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A key for tokens is not good.
+    #[error("the keys for tokens cannot be used: {0}")]
+    Key(#[from] KeyError),
+    /// An API key is not good.
+    #[error("auth.api_keys: {0}")]
+    ApiKey(#[from] EmptyKey),
+    /// An allowed origin is not good.
+    #[error("auth.allowed_origins: {0}")]
+    Origin(#[from] OriginError),
+    /// Something outside that Appwrite Realtime needs cannot be used.
+    #[error("{0}: {1}")]
+    Appwrite(&'static str, String),
+    /// A route or key of GRIP is not good.
+    #[error("{0}")]
+    Grip(String),
+    /// The kernel gave no reactor or thread.
+    #[error("a shard cannot be made: {0}")]
+    Shard(io::Error),
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program listens there: end it, or choose another address with --listen or --api"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
+        _ => "",
+    }
+}

@@ -1,0 +1,65 @@
+//! What waits for room in the mailboxes of other shards, beside the hub's own mail.
+//!
+//! Rule for "full": at [`OUTBOX_MAX`] a gateway that asks is told that there is no room, and refuses
+//! where the question began. Answers have room: there are never more of them than questions.
+//! Surveys are at most one for each connection of the API port.
+
+use std::collections::VecDeque;
+
+use throng_session::{Survey, SurveyReply};
+use throng_types::ShardId;
+
+/// Messages that may wait for one shard before new questions are refused. Queue: `gateway outbox`.
+pub(crate) const OUTBOX_MAX: usize = 65_536;
+
+/// A message to another shard's app.
+pub(crate) enum Note<M> {
+    /// Answer this.
+    Survey { ticket: u32, survey: Survey },
+    /// The answer.
+    SurveyReply { ticket: u32, reply: SurveyReply },
+    /// A gateway's.
+    Gateway(M),
+}
+
+/// See the module's head. One queue for each shard; its own stays empty.
+pub(crate) struct Outboxes<M> {
+    /// Bound: [`OUTBOX_MAX`] for questions; see the module's head for answers.
+    queues: Vec<VecDeque<Note<M>>>,
+}
+
+impl<M> Outboxes<M> {
+    pub(crate) fn new(shards: u8) -> Self {
+        Self {
+            queues: (0..shards).map(|_| VecDeque::new()).collect(),
+        }
+    }
+
+    pub(crate) fn shards(&self) -> u8 {
+        self.queues.len() as u8
+    }
+
+    pub(crate) fn has_room(&self, to: ShardId) -> bool {
+        let queue = self.queues.get(to.index());
+        queue.is_some_and(|queue| queue.len() < OUTBOX_MAX)
+    }
+
+    pub(crate) fn push(&mut self, to: ShardId, note: Note<M>) {
+        if let Some(queue) = self.queues.get_mut(to.index()) {
+            queue.push_back(note);
+        }
+    }
+
+    pub(crate) fn push_gateway(&mut self, to: ShardId, mail: M) {
+        self.push(to, Note::Gateway(mail));
+    }
+
+    pub(crate) fn pop(&mut self, to: usize) -> Option<Note<M>> {
+        let queue = self.queues.get_mut(to)?;
+        let note = queue.pop_front()?;
+        if queue.is_empty() && queue.capacity() > 1024 {
+            *queue = VecDeque::new();
+        }
+        Some(note)
+    }
+}

@@ -1,0 +1,15 @@
+//! The names that [`gateways!`](crate::gateways) needs where it is used.
+
+pub use std::net::IpAddr;
+pub use std::sync::Arc;
+
+pub use throng_engine::Kernel;
+pub use throng_hub::Format;
+pub use throng_metrics::Gauge;
+pub use throng_session::{
+    Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Reject, Sender,
+    Shared,
+};
+pub use throng_types::{ConnId, Millis, Now, Publication};
+
+pub use crate::list::Host;

@@ -1,0 +1,277 @@
+//! From a configuration to what all shards have in common.
+
+use std::sync::Arc;
+
+use throng_auth::{ApiKeys, KeyConfig, KeyError, OriginError, Origins, Verifier};
+use throng_broker::{ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Retention};
+use throng_config::{Config, SlowConsumer};
+use throng_hub::{Hub, HubOptions};
+use throng_metrics::Board;
+use throng_session::{NodeKey, Port, SessionLimits, Shared};
+use throng_sys::memory;
+use throng_types::{Overflow, Rng, ShardId};
+
+use crate::broker::home_options;
+use crate::gateways::pushpin_metrics;
+use crate::list::GatewayList;
+use crate::observe::Observer;
+use crate::options::{Options, StartError};
+use crate::pages::ServerPages;
+use crate::peers::Peers;
+use crate::plan::OwnPort;
+use crate::shard::{ShardApp, ShardParts};
+use crate::stats::{Observatory, Ticker};
+
+/// What differs from start to start, as arguments: so a simulator starts the same server again.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The wall clock, in Unix milliseconds.
+    pub unix_ms: u64,
+    /// Any number; ids, epochs and hash seeds follow from it.
+    pub seed: u64,
+}
+
+/// What all shards have in common, ready to be given to each.
+#[derive(Clone)]
+pub struct Blueprint {
+    shards: u8,
+    limits: SessionLimits,
+    subscriptions_max: usize,
+    namespaces: Arc<Namespaces>,
+    closed_namespaces: Arc<[&'static str]>,
+    verifier: Option<Arc<Verifier>>,
+    anonymous: bool,
+    origins: Arc<Origins>,
+    api_keys: Arc<ApiKeys>,
+    observatory: Arc<Observatory>,
+    peers: Arc<Peers>,
+    node: NodeKey,
+    seed: u64,
+    home: HomeOptions,
+    connections_max: usize,
+    ports: Arc<[Port]>,
+}
+
+impl Blueprint {
+    /// Checks the configuration as far as it concerns all shards. `ports` are the gateways' own,
+    /// which listen behind the client ports and the API port.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn new<L: GatewayList>(
+        options: &Options,
+        shards: u8,
+        own_ports: &[OwnPort],
+        subscriptions_max: usize,
+        start: Start,
+        driver_counters: Arc<Board>,
+    ) -> Result<Self, StartError> {
+        let config = &options.config;
+        let mut random = Rng::new(start.seed);
+        let mut boards: Vec<_> = (0..shards).map(|_| Arc::new(Board::new())).collect();
+        // Drivers have counters of their own: a set has one writer.
+        boards.push(driver_counters);
+        let observatory = Observatory {
+            boards,
+            version: options.version,
+            started_unix_ms: start.unix_ms,
+            open_mode: config.open_mode(),
+            capacity: options.capacity.clone(),
+            pushpin: config.grip.as_ref().map(pushpin_metrics),
+            base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
+        };
+        let closed: Vec<&'static str> = L::NAMESPACES.concat();
+        let namespaces = Arc::new(namespaces(config, &closed));
+        let limits = limits(config);
+        let client_ports = config.listen.client.iter().map(|_| Port::Client);
+        let ports = client_ports.chain([Port::Api]);
+        let ports = ports.chain(own_ports.iter().map(|own| Port::Own {
+            gateway: own.gateway,
+            port: own.port,
+        }));
+        let connections_max = config.engine.connections_max as usize;
+        Ok(Self {
+            shards,
+            subscriptions_max: subscriptions_max.max(limits.channels_max),
+            limits,
+            home: home_options(config, namespaces.clone(), shards, &mut random),
+            namespaces,
+            closed_namespaces: closed.into(),
+            verifier: verifier(config)?.map(Arc::new),
+            anonymous: config.anonymous_allowed(),
+            origins: Arc::new(origins(config)?),
+            api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
+            observatory: Arc::new(observatory),
+            peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
+            node: NodeKey(random.next_u64()),
+            seed: random.next_u64(),
+            connections_max: per_shard(connections_max, usize::from(shards)),
+            ports: ports.collect(),
+        })
+    }
+
+    /// A shard's app; on its thread.
+    #[must_use]
+    pub fn app<L: GatewayList>(&self, shard: ShardId, list: L) -> ShardApp<L> {
+        let options = HubOptions {
+            subscriptions_max: self.subscriptions_max,
+            hash_seed: self.home.hash_seed,
+            namespaces: self.namespaces.clone(),
+        };
+        let broker = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let shared = Shared {
+            limits: self.limits.clone(),
+            namespaces: self.namespaces.clone(),
+            closed_namespaces: self.closed_namespaces.clone(),
+            verifier: self.verifier.clone(),
+            anonymous: self.anonymous,
+            origins: self.origins.clone(),
+            api_keys: self.api_keys.clone(),
+            node: self.node,
+            counters: self.observatory.boards[shard.index()].clone(),
+            pages: Arc::new(ServerPages(self.observatory.clone())),
+            version: self.observatory.version,
+            started_unix_ms: self.observatory.started_unix_ms,
+            draining: false,
+        };
+        let parts = ShardParts {
+            shard,
+            shards: self.shards,
+            hub: Hub::new(options, broker),
+            shared,
+            peers: self.peers.clone(),
+            connections_max: self.connections_max,
+            ports: self.ports.clone(),
+            ticker: Ticker::new(self.observatory.clone()),
+            seed: self.seed ^ u64::from(shard.0),
+        };
+        ShardApp::new(parts, list)
+    }
+
+    /// What copies a shard's numbers at the end of each turn.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        Observer::default()
+    }
+}
+
+/// A shard's part of a bound on all; zero is no bound.
+const fn per_shard(all: usize, shards: usize) -> usize {
+    if all == 0 {
+        usize::MAX
+    } else {
+        all.div_ceil(shards)
+    }
+}
+
+fn limits(config: &Config) -> SessionLimits {
+    let limits = &config.limits;
+    SessionLimits {
+        head_bytes_max: limits.head_bytes_max as usize,
+        message_bytes_max: limits.message_bytes_max as usize,
+        publish_bytes_max: limits.publish_bytes_max as usize,
+        channels_max: limits.channels_per_connection as usize,
+        messages_per_s_max: limits.messages_per_second_max,
+        head_timeout_ms: limits.head_timeout_ms,
+        keepalive_timeout_ms: limits.keepalive_timeout_ms,
+        ping_interval_ms: config.websocket.ping_interval_ms,
+        pong_timeout_ms: config.websocket.pong_timeout_ms,
+        stream_keepalive_ms: config.stream.keepalive_interval_ms,
+        drain_jitter_ms: config.drain.jitter_ms,
+        ..SessionLimits::default()
+    }
+}
+
+fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
+    let mut named: Vec<(Box<str>, ChannelOptions)> = config
+        .namespaces
+        .iter()
+        .map(|namespace| {
+            (
+                namespace.name.as_str().into(),
+                channel_options(&namespace.options),
+            )
+        })
+        .collect();
+    // The server's own channels; sessions keep clients out of it.
+    named.push(("throng".into(), ChannelOptions::default()));
+    // The gateways' own.
+    for &name in closed {
+        named.retain(|(known, _)| &**known != name);
+        named.push((name.into(), ChannelOptions::default()));
+    }
+    Namespaces::new(channel_options(&config.channel), named)
+}
+
+const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOptions {
+    ChannelOptions {
+        retention: Retention {
+            publications_max: options.history_size,
+            ttl_ms: options.history_ttl_ms,
+        },
+        recovery: options.recovery,
+        overflow: match options.slow_consumer {
+            SlowConsumer::Close => Overflow::Close,
+            SlowConsumer::DropOldest => Overflow::DropOldest,
+            SlowConsumer::LatestOnly => Overflow::LatestOnly,
+        },
+        anonymous_subscribe: options.anonymous_subscribe,
+        anonymous_publish: options.anonymous_publish,
+        publish: options.publish,
+        subscribe_token: options.subscribe_token,
+    }
+}
+
+fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
+    let auth = &config.auth;
+    if !auth.client_keys() {
+        return Ok(None);
+    }
+    let keys = KeyConfig {
+        hmac_secret: auth
+            .hmac_secret
+            .as_ref()
+            .map(|secret| secret.as_bytes().into()),
+        rsa_public_pem: auth.rsa_public_key.as_ref().map(|pem| pem.as_str().into()),
+        ecdsa_public_pem: auth
+            .ecdsa_public_key
+            .as_ref()
+            .map(|pem| pem.as_str().into()),
+        eddsa_public_pem: auth
+            .eddsa_public_key
+            .as_ref()
+            .map(|pem| pem.as_str().into()),
+        audience: auth
+            .audience
+            .as_ref()
+            .map(|audience| audience.as_str().into()),
+        issuer: auth.issuer.as_ref().map(|issuer| issuer.as_str().into()),
+        hmac_previous_secret: auth
+            .hmac_previous_secret
+            .as_ref()
+            .map(|secret| secret.as_bytes().into()),
+        leeway_s: auth.leeway_ms / 1000,
+        require_exp: auth.require_exp,
+    };
+    Verifier::new(keys).map(Some)
+}
+
+/// Pages of this machine may connect to a server that only this machine reaches. There the
+/// header Host proves nothing (a page can give its own name our address), so it is not trusted.
+const LOCAL_PAGES: [&str; 6] = [
+    "http://localhost:*",
+    "http://127.0.0.1:*",
+    "http://[::1]:*",
+    "https://localhost:*",
+    "https://127.0.0.1:*",
+    "https://[::1]:*",
+];
+
+fn origins(config: &Config) -> Result<Origins, OriginError> {
+    let listed = config.auth.allowed_origins.iter().map(String::as_str);
+    if config.open_mode() {
+        Origins::new(listed.chain(LOCAL_PAGES), false)
+    } else {
+        Origins::new(listed, true)
+    }
+}

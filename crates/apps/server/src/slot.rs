@@ -1,0 +1,88 @@
+//! A gateway's place in the list: the gateway, what its sessions share, and its orders while it
+//! runs.
+
+use std::rc::Rc;
+
+use throng_engine::Kernel;
+use throng_session::{Context, Gateway, Order};
+
+use crate::list::{Holds, Host};
+use crate::view::View;
+
+/// A gateway in the list.
+pub struct Slot<G: Gateway> {
+    gateway: G,
+    shared: Rc<G::Shared>,
+    orders: Vec<Order<G::Order>>,
+}
+
+impl<G: Gateway> Slot<G> {
+    /// A place for a gateway.
+    #[must_use]
+    pub fn new(gateway: G) -> Self {
+        Self {
+            shared: gateway.shared(),
+            gateway,
+            orders: Vec::new(),
+        }
+    }
+
+    /// What the gateway's sessions share.
+    #[must_use]
+    pub fn shared(&self) -> &G::Shared {
+        &self.shared
+    }
+
+    /// The gateway, for what concerns no session.
+    pub const fn gateway(&mut self) -> &mut G {
+        &mut self.gateway
+    }
+
+    /// The same, to look at.
+    #[must_use]
+    pub const fn look(&self) -> &G {
+        &self.gateway
+    }
+
+    /// Runs something of the gateway's for one connection.
+    pub fn with_context<L: Holds<G>, R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        orders: &mut Vec<Order<L::Order>>,
+        run: impl FnOnce(&mut Context<'_, G::Shared, G::Order>) -> R,
+    ) -> R {
+        let mut own = Context {
+            id: cx.id,
+            now: cx.now,
+            shared: cx.shared,
+            own: &*self.shared,
+            out: cx.out,
+            actions: cx.actions,
+            orders: &mut self.orders,
+            forms_from: L::FORMS_FROM,
+        };
+        let result = run(&mut own);
+        self.pass_on::<L>(orders);
+        result
+    }
+
+    /// Runs the gateway on its shard.
+    pub fn on_shard<L: Holds<G>, K: Kernel, R>(
+        &mut self,
+        host: &mut Host<'_, L, K>,
+        run: impl FnOnce(&mut G, &mut View<'_, '_, L, K, G>) -> R,
+    ) -> R {
+        let mut view = View::new(host, &self.shared, &mut self.orders);
+        let result = run(&mut self.gateway, &mut view);
+        self.pass_on::<L>(host.orders);
+        result
+    }
+
+    fn pass_on<L: Holds<G>>(&mut self, orders: &mut Vec<Order<L::Order>>) {
+        orders.extend(self.orders.drain(..).map(|order| match order {
+            Order::Hub(command) => Order::Hub(command),
+            Order::Survey { asker, survey } => Order::Survey { asker, survey },
+            Order::Gateway(order) => Order::Gateway(L::wrap_order(order)),
+        }));
+    }
+}

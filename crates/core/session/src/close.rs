@@ -1,0 +1,88 @@
+//! How a session's peer is connected, and why the server ends a connection.
+
+use throng_metrics::Counter;
+use throng_types::Disconnect;
+
+/// How a session's peer is connected, for gauges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// HTTP requests and answers, or nothing said yet.
+    Http,
+    /// A WebSocket.
+    WebSocket,
+    /// An event stream.
+    Sse,
+    /// A stream of lines.
+    Stream,
+}
+
+/// Whether there is room for a client. If not, it is told so when it asks for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// There is.
+    Welcome,
+    /// Its address has as many connections as it may.
+    AddressFull,
+    /// The server has as many connections as it may.
+    ServerFull,
+}
+
+/// Why the server ends a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// For one of our reasons.
+    Because(Disconnect),
+    /// With a code and reason that the server API named.
+    Custom {
+        /// A WebSocket close code, 3000 to 4999.
+        code: u16,
+        /// At most 123 bytes.
+        reason: Box<str>,
+    },
+    /// The server goes down; come back in so many milliseconds.
+    Drain {
+        /// How long this client should wait.
+        reconnect_ms: u64,
+    },
+}
+
+impl CloseReason {
+    /// The series that counts it.
+    #[must_use]
+    pub fn counter(&self) -> Counter {
+        Counter::closed(match self {
+            Self::Because(reason) => *reason,
+            Self::Custom { .. } => Disconnect::ForceNoReconnect,
+            Self::Drain { .. } => Disconnect::Shutdown,
+        })
+    }
+
+    /// How long the client should wait before it comes back, if that was said.
+    #[must_use]
+    pub fn reconnect_ms(&self) -> Option<u64> {
+        match self {
+            Self::Drain { reconnect_ms } => Some(*reconnect_ms),
+            _ => None,
+        }
+    }
+
+    /// The code that Centrifugo's clients know it by.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Because(reason) => reason.code(),
+            Self::Custom { code, .. } => *code,
+            Self::Drain { .. } => Disconnect::Shutdown.code(),
+        }
+    }
+
+    /// The sentence beside the code.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Because(reason) => reason.reason(),
+            Self::Custom { reason, .. } => reason,
+            Self::Drain { .. } => Disconnect::Shutdown.reason(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a session is given with each event, and what it asks for beyond its connection.
+
+use std::convert::Infallible;
+
+use throng_hub::{Asker, Command, Format};
+use throng_metrics::Counter;
+use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
+
+use crate::{Form, Shared, Survey};
+
+/// A wish that goes beyond the connection. Carried out after the event, in the order of writing.
+#[derive(Debug)]
+pub enum Order<O = Infallible> {
+    /// For the hub.
+    Hub(Command),
+    /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
+    Survey {
+        /// Whom to answer.
+        asker: Asker,
+        /// What to ask.
+        survey: Survey,
+    },
+    /// For the session's own gateway: [`crate::Gateway::order`].
+    Gateway(O),
+}
+
+/// One event's surroundings: who, when, what the shard shares, where bytes and orders go.
+///
+/// `S` is what the sessions of one gateway share on a shard, `O` are the gateway's own orders. Code
+/// that several gateways use is generic over both and touches neither.
+pub struct Context<'a, S = (), O = Infallible> {
+    /// The connection.
+    pub id: ConnId,
+    /// The clocks, as read at the start of the turn.
+    pub now: Now,
+    /// What all sessions of the shard share.
+    pub shared: &'a Shared,
+    /// What the sessions of this gateway share on the shard.
+    pub own: &'a S,
+    /// Bytes for the peer: append.
+    pub out: &'a mut Vec<u8>,
+    /// What is to be done with the connection.
+    pub actions: &'a mut Actions,
+    /// Wishes beyond the connection: append.
+    pub orders: &'a mut Vec<Order<O>>,
+    /// The number of the gateway's first wire form; the list of gateways hands them out.
+    pub forms_from: u8,
+}
+
+impl<S, O> Context<'_, S, O> {
+    /// Counts one.
+    pub fn count(&self, counter: Counter) {
+        self.shared.counters.count(counter);
+    }
+
+    /// Sets the connection's one deadline.
+    pub const fn deadline_at(&mut self, at: Millis) {
+        self.actions.deadline = Some(Some(at));
+    }
+
+    /// Sets the deadline, or clears it.
+    pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
+        self.actions.deadline = Some(deadline);
+    }
+
+    /// Holds deliveries back, or lets them go; see [`Actions::hold`].
+    pub const fn hold(&mut self, hold: bool) {
+        self.actions.hold = Some(hold);
+    }
+
+    /// Stops reading the connection, or goes on; see [`Actions::pause`].
+    pub const fn pause(&mut self, pause: bool) {
+        self.actions.pause = Some(pause);
+    }
+
+    /// Ends the connection; see [`Actions::end`].
+    pub fn end(&mut self, end: End) {
+        self.actions.end(end);
+    }
+
+    /// Whether the connection is to end.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.actions.end.is_some()
+    }
+
+    /// Orders something of the hub.
+    pub fn hub(&mut self, command: Command) {
+        self.orders.push(Order::Hub(command));
+    }
+
+    /// Orders something of the own gateway.
+    pub fn order(&mut self, order: O) {
+        self.orders.push(Order::Gateway(order));
+    }
+
+    /// Asks every shard.
+    pub fn survey(&mut self, survey: Survey) {
+        let asker = self.asker(0);
+        self.orders.push(Order::Survey { asker, survey });
+    }
+
+    /// Names this connection to the hub; the answer brings the token back.
+    #[must_use]
+    pub const fn asker(&self, token: u32) -> Asker {
+        Asker {
+            conn: self.id,
+            token,
+        }
+    }
+
+    /// Subscribes the connection: deliveries come in the gateway's wire form with this number, and
+    /// the answer brings the token back.
+    pub fn subscribe(
+        &mut self,
+        token: u32,
+        channel: ChannelName,
+        form: Form,
+        since: Option<Position>,
+    ) {
+        let format = self.format(form);
+        self.hub(Command::Subscribe {
+            asker: self.asker(token),
+            channel,
+            format,
+            since,
+        });
+    }
+
+    /// Ends a subscription of the connection.
+    pub fn unsubscribe(&mut self, channel: ChannelName) {
+        let conn = self.id;
+        self.hub(Command::Unsubscribe { conn, channel });
+    }
+
+    /// The hub's name for a wire form of this gateway.
+    #[must_use]
+    pub const fn format(&self, form: Form) -> Format {
+        Format::new(self.forms_from + form.number, form.kind)
+    }
+}

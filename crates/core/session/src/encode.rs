@@ -1,0 +1,36 @@
+//! Small pieces of wire forms that several gateways write.
+
+use throng_http1::{CHUNK_END, encode_chunk_head};
+use throng_ws::{Masking, Opcode, encode_header};
+
+/// Appends a text frame whose payload is written by `write`.
+pub fn ws_text(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut text = Vec::new();
+    write(&mut text);
+    encode_header(Masking::Server, Opcode::Text, text.len(), out);
+    out.extend_from_slice(&text);
+}
+
+/// Appends one event whose data, a single line, is written by `write`.
+pub fn sse_data(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b"data: ");
+    write(out);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Appends one chunk whose bytes are written by `write`.
+pub fn chunk(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut data = Vec::new();
+    write(&mut data);
+    encode_chunk_head(data.len() as u64, out);
+    out.extend_from_slice(&data);
+    out.extend_from_slice(CHUNK_END);
+}
+
+/// Appends one line in a chunk.
+pub fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    chunk(out, |line| {
+        write(line);
+        line.push(b'\n');
+    });
+}

@@ -1,0 +1,245 @@
+//! The protocol seam: what a family of clients is to the rest of the server.
+//!
+//! A gateway owns its sessions, the requests that it claims, its orders, what it keeps on a shard
+//! and its part of the server API. Gateways know the front door, the hub's words and the wire
+//! formats, and never each other. The server puts them together in one closed list (in
+//! `apps/server`), so every call below is static.
+//!
+//! Invariants
+//! - An event appends bytes and orders and performs nothing; orders are carried out after it.
+//! - Fan-out looks at a form's kind, never at a gateway's name.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_hub::Answer;
+use throng_metrics::Gauge;
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId, Unsubscribe};
+
+pub use throng_hub::FormKind;
+
+use crate::http::{Incoming, Reject, Resume};
+use crate::route::{Claim, Port};
+use crate::{CloseReason, Context, Identity, Shard, Shared, SurveyReply, Transport};
+
+/// A wire form of deliveries, declared once by its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Its place among the gateway's forms.
+    pub number: u8,
+    /// Whether its deliveries are shared bytes, personal, or need the session's eye.
+    pub kind: FormKind,
+}
+
+impl Form {
+    /// A form; `number` counts from zero within the gateway.
+    #[must_use]
+    pub const fn new(number: u8, kind: FormKind) -> Self {
+        Self { number, kind }
+    }
+}
+
+/// What happens to a session.
+pub enum Event<'a> {
+    /// Bytes arrived; all of them are the session's to take.
+    Bytes(&'a mut [u8]),
+    /// The deadline has come; it is unset.
+    Timeout,
+    /// The hub answers; `token` is the one that the command carried.
+    Answer {
+        /// What the command carried.
+        token: u32,
+        /// What the hub says.
+        answer: Answer,
+    },
+    /// Every shard has answered a [`crate::Survey`].
+    Surveyed(Vec<SurveyReply>),
+    /// A publication that the session has to look at itself, because its form is
+    /// [`FormKind::Shown`], or [`FormKind::Noted`] without shared bytes.
+    Publication(&'a Arc<Publication>),
+    /// The queue was full and is empty again; so many deliveries were dropped meanwhile.
+    Drained {
+        /// Deliveries that this connection will never get.
+        dropped: u32,
+    },
+    /// The server ended one of its subscriptions.
+    Unsubscribed {
+        /// Of which channel.
+        channel: &'a ChannelName,
+        /// Why.
+        why: Unsubscribe,
+    },
+    /// The server ends it: say so in the words of the protocol.
+    Close(&'a CloseReason),
+}
+
+/// What becomes of a session after an event.
+#[must_use]
+pub enum Flow {
+    /// It stays what it is.
+    Stay,
+    /// Its exchange is over: the connection takes HTTP requests again.
+    Http(Resume),
+}
+
+/// What a claimed request leads to.
+pub enum Opened<C> {
+    /// It was answered; the connection may serve another request.
+    Answered {
+        /// Whether it does.
+        keep_alive: bool,
+    },
+    /// The connection is the gateway's from now on.
+    Session(C),
+}
+
+/// What the server wants to know of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Class<'a> {
+    /// How its peer is connected.
+    pub transport: Transport,
+    /// Whether it belongs to a client, rather than to a publisher or an API call.
+    pub is_client: bool,
+    /// Who it is, if its token says.
+    pub identity: Option<&'a Identity>,
+}
+
+/// Where mail comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// The same gateway on another shard.
+    Shard(ShardId),
+    /// A driver of this gateway.
+    Driver,
+}
+
+/// A family of clients. One value per shard, owned by the shard's thread.
+pub trait Gateway: Sized + 'static {
+    /// What is kept for a connection. Every idle connection pays its size; box what is rare.
+    type Session;
+    /// What its sessions share on a shard.
+    type Shared;
+    /// What its sessions ask of it.
+    type Order: fmt::Debug;
+    /// What it tells itself on other shards, and what its drivers tell it.
+    type Mail: Send + 'static;
+
+    /// Its wire forms.
+    const FORMS: &'static [Form];
+    /// The gauge of its connections, beside that of their transport.
+    const CONNECTIONS: Option<Gauge> = None;
+    /// Namespaces in which clients have no business: only the gateway subscribes there.
+    const NAMESPACES: &'static [&'static str] = &[];
+
+    /// What its sessions share; the same value each time.
+    fn shared(&self) -> Rc<Self::Shared>;
+
+    /// Whether a request is its own, and on which terms.
+    fn claim(own: &Self::Shared, request: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim>;
+
+    /// What to say at a path of this gateway while it is not configured.
+    fn off(port: Port, path: &str) -> Option<&'static str> {
+        let _ = (port, path);
+        None
+    }
+
+    /// Opens a request that it claimed. A body that [`Claim::streams_body`] may still be coming.
+    ///
+    /// # Errors
+    /// A status and a sentence for the client.
+    fn open(
+        claim: &Claim,
+        request: &Incoming<'_, '_>,
+        cx: &mut Context<'_, Self::Shared, Self::Order>,
+    ) -> Result<Opened<Self::Session>, Reject>;
+
+    /// A connection to a port of its own; `None` if the port speaks HTTP.
+    fn accept(own: &Self::Shared, port: u8, peer: IpAddr) -> Option<Self::Session> {
+        let _ = (own, port, peer);
+        None
+    }
+
+    /// Something happens to a session.
+    fn event(
+        session: &mut Self::Session,
+        event: Event<'_>,
+        cx: &mut Context<'_, Self::Shared, Self::Order>,
+    ) -> Flow;
+
+    /// What a session is.
+    fn class(session: &Self::Session) -> Class<'_>;
+
+    /// Appends a publication in a shared wire form, by the form's number. Appends nothing for what
+    /// sessions of a [`FormKind::Noted`] form must look at.
+    fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+        let _ = (own, form, publication, out);
+    }
+
+    /// Appends a publication in a session's personal form; nothing while it must wait.
+    fn encode_personal(
+        session: &mut Self::Session,
+        publication: &Arc<Publication>,
+        out: &mut Vec<u8>,
+    ) {
+        let _ = (session, publication, out);
+    }
+
+    /// Shared bytes of a [`FormKind::Noted`] form went out to a session, or a publication that it
+    /// was shown made it write. `is_taken` is false if the queue did not take all of them.
+    fn delivered(
+        own: &Self::Shared,
+        session: &Self::Session,
+        publications: &[Arc<Publication>],
+        is_taken: bool,
+        now: Now,
+        shared: &Shared,
+    ) {
+        let _ = (own, session, publications, is_taken, now, shared);
+    }
+
+    /// Everybody on this shard who is to get a publication with tags has got it.
+    fn carried(own: &Self::Shared, publication: &Publication) -> Option<Self::Order> {
+        let _ = (own, publication);
+        None
+    }
+
+    // ---- on the shard, beyond one connection ----
+
+    /// Carries out what a session ordered.
+    fn order(&mut self, order: Self::Order, shard: &mut impl Shard<Self>) {
+        let _ = (order, shard);
+    }
+
+    /// Takes mail.
+    fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {
+        let _ = (from, mail, shard);
+    }
+
+    /// A session's queue is empty again.
+    fn drained(&mut self, conn: ConnId) {
+        let _ = conn;
+    }
+
+    /// A connection of this gateway has gone, with its session.
+    fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl Shard<Self>) {
+        let _ = (conn, session, shard);
+    }
+
+    /// Once a turn, with the number of frames that may be made; true if more waits.
+    fn turn(&mut self, frames_max: usize, shard: &mut impl Shard<Self>) -> bool {
+        let _ = (frames_max, shard);
+        false
+    }
+
+    /// Once a second.
+    fn tick(&mut self, shard: &mut impl Shard<Self>) {
+        let _ = shard;
+    }
+
+    /// When [`Gateway::turn`] must run even if nothing happens.
+    fn deadline(&self) -> Option<Millis> {
+        None
+    }
+}

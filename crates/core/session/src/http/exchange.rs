@@ -1,0 +1,80 @@
+//! A request whose answer comes later: what a gateway keeps of the connection meanwhile.
+//!
+//! Rule for "full": what the client sends behind the request is kept up to a bound that the
+//! gateway names; a client that sends more is cut off. Queue: `pipelined requests`.
+
+use std::net::IpAddr;
+
+use throng_types::End;
+
+use crate::http::Incoming;
+use crate::route::Port;
+use crate::{Context, Flow};
+
+/// See the module's head.
+pub struct Exchange {
+    port: Port,
+    peer: IpAddr,
+    /// Whether the connection may serve another request after this one.
+    pub keep_alive: bool,
+    /// Requests behind this one.
+    raw: Vec<u8>,
+}
+
+/// A connection that takes HTTP requests again, and the bytes that it has already.
+pub struct Resume {
+    pub(crate) port: Port,
+    pub(crate) peer: IpAddr,
+    /// To be fed to the connection at once.
+    pub raw: Vec<u8>,
+}
+
+impl Exchange {
+    /// Begins with a request.
+    #[must_use]
+    pub fn new(incoming: &Incoming<'_, '_>) -> Self {
+        Self {
+            port: incoming.port,
+            peer: incoming.peer,
+            keep_alive: incoming.request.keep_alive(),
+            raw: Vec::new(),
+        }
+    }
+
+    /// Whether the request came by the client port.
+    #[must_use]
+    pub const fn is_client(&self) -> bool {
+        matches!(self.port, Port::Client)
+    }
+
+    /// Keeps bytes behind the request, up to so many.
+    pub fn keep<S, O>(&mut self, input: &[u8], bytes_max: usize, cx: &mut Context<'_, S, O>) {
+        if self.raw.len() + input.len() > bytes_max {
+            cx.end(End::Now);
+        } else {
+            self.raw.extend_from_slice(input);
+        }
+    }
+
+    /// Keeps requests behind a call of the server API: as much as two of the longest.
+    pub fn keep_behind_api_call<S, O>(&mut self, input: &[u8], cx: &mut Context<'_, S, O>) {
+        let limits = &cx.shared.limits;
+        let bytes_max = 2 * (limits.head_bytes_max + limits.publish_bytes_max);
+        self.keep(input, bytes_max, cx);
+    }
+
+    /// The answer is written: the connection takes the next request, or ends.
+    pub fn done<S, O>(&mut self, cx: &mut Context<'_, S, O>) -> Flow {
+        if !self.keep_alive {
+            cx.set_deadline(None);
+            cx.end(End::Flush);
+            return Flow::Stay;
+        }
+        cx.deadline_at(cx.now.mono + cx.shared.limits.keepalive_timeout_ms);
+        Flow::Http(Resume {
+            port: self.port,
+            peer: self.peer,
+            raw: std::mem::take(&mut self.raw),
+        })
+    }
+}

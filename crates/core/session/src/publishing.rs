@@ -1,0 +1,62 @@
+//! Publications of one request: how each was answered.
+
+use throng_broker::{Draft, Refusal};
+use throng_hub::{Answer, Command};
+use throng_types::{ChannelName, Payload, Position};
+
+use crate::Context;
+
+/// What became of a publication: the position that it got, in channels that keep history.
+pub type PublishResult = Result<Option<Position>, Refusal>;
+
+/// The answers to the publications of one request, in the order of the request.
+pub struct Publications {
+    results: Vec<Option<PublishResult>>,
+    waiting: usize,
+}
+
+impl Publications {
+    /// So many, none of them answered; the answers' tokens count from zero.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            results: vec![None; count],
+            waiting: count,
+        }
+    }
+
+    /// Orders publications of the hub.
+    pub fn order<S, O>(drafts: Vec<Draft>, cx: &mut Context<'_, S, O>) -> Self {
+        let all = Self::new(drafts.len());
+        for (token, draft) in drafts.into_iter().enumerate() {
+            let asker = cx.asker(token as u32);
+            cx.hub(Command::Publish { asker, draft });
+        }
+        all
+    }
+
+    /// Takes an answer. Gives all of them once they are in.
+    pub fn answer(&mut self, token: u32, answer: &Answer) -> Option<Vec<PublishResult>> {
+        let Answer::Published { result } = answer else {
+            return None;
+        };
+        let place = self.results.get_mut(token as usize)?;
+        if place.replace(*result).is_none() {
+            self.waiting -= 1;
+        }
+        (self.waiting == 0).then(|| self.results.iter().flatten().copied().collect())
+    }
+}
+
+/// A draft of data alone.
+#[must_use]
+pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
+    Draft {
+        channel,
+        payload,
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+    }
+}

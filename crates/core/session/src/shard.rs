@@ -1,0 +1,77 @@
+//! A shard as one of its gateways sees it.
+
+use throng_broker::{Draft, Published, Refusal};
+use throng_hub::Hub;
+use throng_types::{ConnId, Frame, Now, ShardId};
+
+use crate::{Context, Flow, Gateway, Shared};
+
+/// The gateway's context for one of its sessions.
+pub type Own<'a, G> = Context<'a, <G as Gateway>::Shared, <G as Gateway>::Order>;
+
+/// What a gateway may do beyond one connection. Calls act at once; what sessions order meanwhile
+/// is carried out after the gateway has returned, unless it takes its own orders before.
+pub trait Shard<G: Gateway> {
+    /// Which shard this is.
+    fn this(&self) -> ShardId;
+    /// How many shards there are.
+    fn shards(&self) -> u8;
+    /// The clocks, as read at the start of the turn.
+    fn now(&self) -> Now;
+    /// What all sessions of the shard share.
+    fn shared(&self) -> &Shared;
+    /// The shard's hub, for questions.
+    fn hub(&self) -> &Hub;
+
+    /// Publishes in a channel that is at home here.
+    ///
+    /// # Errors
+    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)>;
+
+    /// Whether a connection is there, whatever its gateway.
+    fn is_connected(&self, conn: ConnId) -> bool;
+    /// The connection in a slot.
+    fn conn(&self, index: u32) -> Option<ConnId>;
+    /// All connections, whatever their gateway.
+    fn sessions(&self) -> Vec<ConnId>;
+    /// Bytes that wait for a connection.
+    fn queued_bytes(&self, conn: ConnId) -> usize;
+
+    /// Lets a session of this gateway act; false if it has gone or is another gateway's.
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
+    ) -> bool;
+
+    /// Lets a session act whose connection has gone. What it writes reaches nobody.
+    fn with_gone(
+        &mut self,
+        conn: ConnId,
+        session: &mut G::Session,
+        act: impl FnOnce(&mut G::Session, &mut Own<'_, G>),
+    );
+
+    /// Takes what this gateway's sessions have ordered of it since it was called, in order.
+    fn take_orders(&mut self) -> Vec<G::Order>;
+
+    /// Queues a frame in two pieces for a connection, of which the second is shared, and counts
+    /// it. A connection whose queue is full ends.
+    fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
+
+    /// Whether the queue to another shard has room for a question. Answers need not ask: there are
+    /// never more of them than questions.
+    fn has_room(&self, to: ShardId) -> bool;
+    /// Sends mail to this gateway on another shard.
+    fn mail(&mut self, to: ShardId, mail: G::Mail);
+    /// Sends the same mail to this gateway on every other shard.
+    fn mail_all(&mut self, mail: impl Fn() -> G::Mail) {
+        let this = self.this();
+        for shard in (0..self.shards()).map(ShardId) {
+            if shard != this {
+                self.mail(shard, mail());
+            }
+        }
+    }
+}

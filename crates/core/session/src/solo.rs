@@ -1,0 +1,235 @@
+//! One gateway behind the front door, without a shard: for the tests of gateways.
+//!
+//! A [`Solo`] is one connection. What its session writes and orders is collected; nobody carries
+//! the orders out, so a test does what it wants to see.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_auth::{ApiKeys, Origins};
+use throng_broker::{ChannelOptions, Namespaces};
+use throng_metrics::Board;
+use throng_types::{Actions, ConnId, Now};
+
+use crate::{
+    Admission, Becomes, Claim, Context, Event, Flow, Gateway, Http, Incoming, NoPages, NodeKey,
+    Opened, Order, Port, Reject, Router, SessionLimits, Shared,
+};
+
+/// What a session is.
+enum State<G: Gateway> {
+    Http(Http),
+    Own(G::Session),
+}
+
+/// See the module's head.
+pub struct Solo<G: Gateway> {
+    /// Its connection's id.
+    pub id: ConnId,
+    /// The clocks.
+    pub now: Now,
+    /// What all sessions share.
+    pub shared: Rc<Shared>,
+    /// What the gateway's sessions share.
+    pub own: Rc<G::Shared>,
+    /// What was written and not taken yet.
+    pub out: Vec<u8>,
+    /// What was ordered and not taken yet.
+    pub orders: Vec<Order<G::Order>>,
+    /// What the last event wanted done.
+    pub actions: Actions,
+    state: State<G>,
+}
+
+/// Sends the requests of one connection to the one gateway.
+struct OneGateway<'a, G: Gateway> {
+    own: &'a G::Shared,
+    orders: &'a mut Vec<Order<G::Order>>,
+}
+
+impl<G: Gateway> Router for OneGateway<'_, G> {
+    type Session = G::Session;
+
+    fn claim(&self, request: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<(u8, Claim)> {
+        Some((0, G::claim(self.own, request, cx.shared)?))
+    }
+
+    fn off(&self, _: &Incoming<'_, '_>) -> Option<&'static str> {
+        None
+    }
+
+    fn open(
+        &mut self,
+        (_, claim): (u8, &Claim),
+        request: &Incoming<'_, '_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Opened<G::Session>, Reject> {
+        let mut own = Context {
+            id: cx.id,
+            now: cx.now,
+            shared: cx.shared,
+            own: self.own,
+            out: cx.out,
+            actions: cx.actions,
+            orders: self.orders,
+            forms_from: 0,
+        };
+        G::open(claim, request, &mut own)
+    }
+}
+
+/// Options without keys, channels for everybody, the usual limits.
+#[must_use]
+pub fn shared() -> Shared {
+    let open = ChannelOptions {
+        anonymous_subscribe: true,
+        anonymous_publish: true,
+        publish: true,
+        ..ChannelOptions::default()
+    };
+    Shared {
+        limits: SessionLimits::default(),
+        namespaces: Arc::new(Namespaces::new(open, Vec::new())),
+        closed_namespaces: Arc::new([]),
+        verifier: None,
+        anonymous: true,
+        origins: Arc::new(Origins::new([""; 0], true).expect("an empty list")),
+        api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
+        node: NodeKey(7),
+        counters: Arc::new(Board::new()),
+        pages: Arc::new(NoPages),
+        version: "solo",
+        started_unix_ms: 0,
+        draining: false,
+    }
+}
+
+impl<G: Gateway> Solo<G> {
+    /// A new connection by a port.
+    #[must_use]
+    pub fn new(
+        id: ConnId,
+        port: Port,
+        peer: IpAddr,
+        shared: Rc<Shared>,
+        own: Rc<G::Shared>,
+    ) -> Self {
+        let accepted = match port {
+            Port::Own { port, .. } => G::accept(&own, port, peer),
+            Port::Client | Port::Api => None,
+        };
+        let http = || State::Http(Http::new(port, peer, Admission::Welcome));
+        Self {
+            id,
+            now: Now::default(),
+            shared,
+            own,
+            out: Vec::new(),
+            orders: Vec::new(),
+            actions: Actions::default(),
+            state: accepted.map_or_else(http, State::Own),
+        }
+    }
+
+    /// The gateway's session, once a request was claimed.
+    pub const fn session(&mut self) -> Option<&mut G::Session> {
+        match &mut self.state {
+            State::Http(_) => None,
+            State::Own(session) => Some(session),
+        }
+    }
+
+    /// Feeds bytes.
+    pub fn feed(&mut self, input: &[u8]) {
+        let mut input = input.to_vec();
+        self.event(Event::Bytes(&mut input));
+    }
+
+    /// Lets the gateway's session do something, if there is one.
+    pub fn act<R>(
+        &mut self,
+        act: impl FnOnce(&mut G::Session, &mut Context<'_, G::Shared, G::Order>) -> R,
+    ) -> Option<R> {
+        self.actions = Actions::default();
+        let State::Own(session) = &mut self.state else {
+            return None;
+        };
+        let mut cx = Context {
+            id: self.id,
+            now: self.now,
+            shared: &self.shared,
+            own: &*self.own,
+            out: &mut self.out,
+            actions: &mut self.actions,
+            orders: &mut self.orders,
+            forms_from: 0,
+        };
+        Some(act(session, &mut cx))
+    }
+
+    /// Lets something happen to the session.
+    pub fn event(&mut self, event: Event<'_>) {
+        let mut rest = match self.act_or_http(event) {
+            Next::Stay => return,
+            Next::Own(session, rest) => {
+                self.state = State::Own(session);
+                rest
+            }
+            Next::Http(http, rest) => {
+                self.state = State::Http(http);
+                rest
+            }
+        };
+        if !rest.is_empty() && self.actions.end.is_none() {
+            let before = self.actions;
+            self.event(Event::Bytes(&mut rest));
+            self.actions = Actions {
+                deadline: self.actions.deadline.or(before.deadline),
+                end: self.actions.end.or(before.end),
+                hold: self.actions.hold.or(before.hold),
+                pause: self.actions.pause.or(before.pause),
+            };
+        }
+    }
+
+    fn act_or_http(&mut self, event: Event<'_>) -> Next<G> {
+        if let State::Http(http) = &mut self.state {
+            self.actions = Actions::default();
+            let mut router = OneGateway::<G> {
+                own: &self.own,
+                orders: &mut self.orders,
+            };
+            let mut cx = Context {
+                id: self.id,
+                now: self.now,
+                shared: &self.shared,
+                own: &(),
+                out: &mut self.out,
+                actions: &mut self.actions,
+                orders: &mut Vec::new(),
+                forms_from: 0,
+            };
+            let becomes: Becomes<G::Session> = match event {
+                Event::Bytes(input) => http.bytes(input, &mut router, &mut cx),
+                Event::Timeout => {
+                    http.timeout(&mut cx);
+                    None
+                }
+                _ => None,
+            };
+            return becomes.map_or(Next::Stay, |(session, rest)| Next::Own(session, rest));
+        }
+        match self.act(|session, cx| G::event(session, event, cx)) {
+            Some(Flow::Http(resume)) => Next::Http(Http::again(&resume), resume.raw),
+            Some(Flow::Stay) | None => Next::Stay,
+        }
+    }
+}
+
+/// What a session becomes, and bytes that it has not read.
+enum Next<G: Gateway> {
+    Stay,
+    Own(G::Session, Vec<u8>),
+    Http(Http, Vec<u8>),
+}

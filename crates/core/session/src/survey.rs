@@ -1,0 +1,80 @@
+//! What the server API asks of every shard, and what a shard replies.
+
+use throng_types::ChannelName;
+
+/// A question to all shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Survey {
+    /// Channels with subscribers, and how many.
+    Channels,
+    /// How many connections, users, channels and subscriptions.
+    Count,
+    /// End a user's connections.
+    Disconnect {
+        /// The user.
+        user: Box<str>,
+        /// Only this one, by its public id, if not empty.
+        client: Box<str>,
+        /// The code and reason to give; Centrifugo's 3503 unless the call says otherwise.
+        code: u16,
+        /// See `code`.
+        reason: Box<str>,
+        /// Connections to spare, by their public ids.
+        whitelist: Vec<Box<str>>,
+    },
+    /// End a user's subscription.
+    Unsubscribe {
+        /// The user.
+        user: Box<str>,
+        /// Only this connection, by its public id, if not empty.
+        client: Box<str>,
+        /// The channel; `None` for all.
+        channel: Option<ChannelName>,
+    },
+}
+
+/// One shard's reply to a [`Survey`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SurveyReply {
+    /// To [`Survey::Channels`].
+    Channels(Vec<(ChannelName, u32)>),
+    /// To [`Survey::Count`].
+    Count(NodeCount),
+    /// To the others: how many connections or subscriptions ended.
+    Done(u32),
+}
+
+/// Sizes of one shard, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCount {
+    /// Connections of clients (not of the server API).
+    pub clients: u32,
+    /// Hashes of their users' names, sorted, each once.
+    pub users: Vec<u64>,
+    /// Channels with subscribers.
+    pub channels: Vec<u64>,
+    /// Subscriptions.
+    pub subscriptions: u32,
+}
+
+impl NodeCount {
+    /// Adds up the replies of all shards; users and channels are counted once.
+    #[must_use]
+    pub fn sum(replies: Vec<SurveyReply>) -> Self {
+        let mut all = Self::default();
+        for reply in replies {
+            let SurveyReply::Count(count) = reply else {
+                continue;
+            };
+            all.clients += count.clients;
+            all.subscriptions += count.subscriptions;
+            all.users.extend(count.users);
+            all.channels.extend(count.channels);
+        }
+        all.users.sort_unstable();
+        all.users.dedup();
+        all.channels.sort_unstable();
+        all.channels.dedup();
+        all
+    }
+}

@@ -1,0 +1,254 @@
+//! A WebSocket as every gateway needs it: control frames, pings, a bound on messages, the close.
+//!
+//! Owns the decoder and the time of the next sign of life. Never: what messages mean, who the
+//! client is.
+//!
+//! Invariants
+//! - After a close frame was written, nothing else is.
+//! - At most one ping is without an answer.
+
+use std::ops::ControlFlow;
+
+use throng_metrics::Counter;
+use throng_types::{ConnId, End, Millis, Now};
+use throng_ws::{
+    CloseFrame, Decoder, Event, Fault, Limits, Masking, Opcode, Role, encode_close,
+    encode_close_answer, encode_pong,
+};
+
+use crate::Context;
+
+/// How many messages a client may send: a bucket that fills with time.
+#[derive(Clone, Copy)]
+struct Allowance {
+    milli: u32,
+    at_ms: u32,
+}
+
+impl Allowance {
+    const fn full(now: Now) -> Self {
+        Self {
+            milli: u32::MAX,
+            at_ms: now.mono.0 as u32,
+        }
+    }
+
+    /// Takes one message out; false if there is none left. Zero is no bound.
+    fn take(&mut self, per_s_max: u32, now: Now) -> bool {
+        if per_s_max == 0 {
+            return true;
+        }
+        let now_ms = now.mono.0 as u32;
+        let elapsed_ms = u64::from(now_ms.wrapping_sub(self.at_ms));
+        let full = u64::from(per_s_max) * 1000;
+        let filled = u64::from(self.milli) + elapsed_ms * u64::from(per_s_max);
+        self.at_ms = now_ms;
+        self.milli = u32::try_from(filled.min(full)).unwrap_or(u32::MAX);
+        let enough = self.milli >= 1000;
+        self.milli -= if enough { 1000 } else { 0 };
+        enough
+    }
+}
+
+/// What a frame leaves for the gateway to do.
+pub enum Heard<'a> {
+    /// Nothing.
+    Nothing,
+    /// The client has answered a ping: the deadline is to be set anew.
+    Alive,
+    /// A message.
+    Message {
+        /// Text or binary.
+        opcode: Opcode,
+        /// The payload.
+        data: &'a [u8],
+    },
+}
+
+/// What a deadline means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beat {
+    /// Nothing is due yet.
+    Early,
+    /// A ping is due.
+    Ping,
+    /// The client has not answered the last one.
+    NoPong,
+}
+
+/// A WebSocket, with a few bytes of its gateway's own.
+pub struct WebSocket<T = ()> {
+    decoder: Decoder,
+    /// When the next ping or the awaited pong is due.
+    beat_at: Millis,
+    allowance: Allowance,
+    awaits_pong: bool,
+    closing: bool,
+    /// The gateway's. In here, because here is room for it that would else be lost.
+    pub state: T,
+}
+
+impl<T> WebSocket<T> {
+    /// A WebSocket whose handshake was answered.
+    #[must_use]
+    pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
+        Self {
+            decoder: Decoder::new(Role::Server),
+            beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now),
+            allowance: Allowance::full(cx.now),
+            awaits_pong: false,
+            closing: false,
+            state,
+        }
+    }
+
+    /// Whether a close frame was written or answered.
+    #[must_use]
+    pub const fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    // ---- reading ----
+
+    /// Lends the decoder, so that the gateway can be called while it reads; see
+    /// [`WebSocket::put_decoder`].
+    pub fn take_decoder(&mut self) -> Decoder {
+        std::mem::replace(&mut self.decoder, Decoder::new(Role::Server))
+    }
+
+    /// Takes the decoder back. A fault of the client's ends the connection.
+    pub fn put_decoder<R, S, O>(
+        &mut self,
+        decoder: Decoder,
+        fed: Result<R, Fault>,
+        cx: &mut Context<'_, S, O>,
+    ) {
+        self.decoder = decoder;
+        if let Err(fault) = fed {
+            cx.count(Counter::BadRequests);
+            self.close(fault.close_code(), fault.reason(), cx);
+        }
+    }
+
+    /// Whether reading goes on.
+    #[must_use]
+    pub const fn flow(&self) -> ControlFlow<()> {
+        if self.closing {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// Answers control frames, and gives messages to the gateway.
+    pub fn hear<'e, S, O>(
+        &mut self,
+        event: &'e Event<'_>,
+        cx: &mut Context<'_, S, O>,
+    ) -> Heard<'e> {
+        match event {
+            Event::Ping(payload) => encode_pong(Masking::Server, payload, cx.out),
+            Event::Pong(_) if self.alive(cx) => return Heard::Alive,
+            Event::Pong(_) => {}
+            Event::Close(frame) => {
+                self.closing = true;
+                encode_close_answer(Masking::Server, frame.as_ref(), cx.out);
+                cx.end(End::Flush);
+            }
+            Event::Message { opcode, data } => {
+                cx.count(Counter::MessagesIn);
+                let opcode = *opcode;
+                return Heard::Message { opcode, data };
+            }
+        }
+        Heard::Nothing
+    }
+
+    /// Counts a message; false if the client sends more than it may.
+    pub fn may_send<S, O>(&mut self, cx: &Context<'_, S, O>) -> bool {
+        let per_s_max = cx.shared.limits.messages_per_s_max;
+        self.allowance.take(per_s_max, cx.now)
+    }
+
+    // ---- signs of life ----
+
+    /// When the next ping, or the answer to the last one, is due.
+    #[must_use]
+    pub fn beat_at<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Millis> {
+        let beats = self.awaits_pong || cx.shared.limits.ping_interval_ms > 0;
+        beats.then_some(self.beat_at)
+    }
+
+    /// The client has shown that it is there. True if the deadline is to be set anew.
+    pub fn alive<S, O>(&mut self, cx: &Context<'_, S, O>) -> bool {
+        if !std::mem::take(&mut self.awaits_pong) {
+            return false;
+        }
+        // The ping was sent when the last beat was due; the wait for the answer is part of the
+        // interval.
+        let limits = &cx.shared.limits;
+        let sent_at = self.beat_at.0.saturating_sub(limits.pong_timeout_ms);
+        self.beat_at = Millis(sent_at) + limits.ping_interval_ms;
+        true
+    }
+
+    /// What is due now.
+    #[must_use]
+    pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
+        match cx.now.mono >= self.beat_at {
+            true if self.awaits_pong => Beat::NoPong,
+            true if cx.shared.limits.ping_interval_ms > 0 => Beat::Ping,
+            _ => Beat::Early,
+        }
+    }
+
+    /// Notes that a ping was written; `is_answered` if the client's protocol has an answer.
+    pub fn pinged<S, O>(&mut self, is_answered: bool, cx: &Context<'_, S, O>) {
+        cx.count(Counter::Pings);
+        let limits = &cx.shared.limits;
+        self.awaits_pong = is_answered;
+        self.beat_at = cx.now.mono
+            + match is_answered {
+                true => limits.pong_timeout_ms,
+                false => limits.ping_interval_ms,
+            };
+    }
+
+    /// Begins the intervals anew, at a time of this connection's own within the first.
+    pub fn restart_beat<S, O>(&mut self, cx: &Context<'_, S, O>) {
+        self.beat_at = first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now);
+    }
+
+    // ---- the end ----
+
+    /// Writes the close frame. What is held back never leaves: it would follow the frame.
+    pub fn close<S, O>(&mut self, code: u16, reason: &str, cx: &mut Context<'_, S, O>) {
+        if !self.closing {
+            encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
+            self.cut(cx);
+        }
+    }
+
+    /// Ends the connection without a close frame, once what was written has left.
+    pub fn cut<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
+        self.closing = true;
+        cx.actions.hold = None;
+        cx.end(End::Flush);
+    }
+}
+
+/// The bound on messages from clients.
+#[must_use]
+pub fn message_limits<S, O>(cx: &Context<'_, S, O>) -> Limits {
+    Limits {
+        message_bytes_max: cx.shared.limits.message_bytes_max,
+    }
+}
+
+/// When the first sign of life of a connection is due: somewhere within the first interval, so
+/// that a crowd that came at once does not get its pings at once for ever.
+#[must_use]
+pub fn first_beat(id: ConnId, interval_ms: u64, now: Now) -> Millis {
+    let spread = u64::from(id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    now.mono + interval_ms / 2 + ((spread * (interval_ms / 2).max(1)) >> 32)
+}

@@ -1,0 +1,222 @@
+//! An example of a gateway: lines over TCP, on a port of its own.
+//!
+//! | the client says | it is answered |
+//! |---|---|
+//! | `SUB channel` | `OK`, and from then on `MSG channel data` for each publication |
+//! | `UNSUB channel` | `OK` |
+//! | `PUB channel data` | `OK` |
+//!
+//! A line that means nothing, or that the hub refuses, is answered with `ERR` and a reason. Lines
+//! end in a line feed; one longer than [`LINE_BYTES_MAX`] ends the connection.
+//!
+//! This crate is all that a protocol needs: the front door, the hub, the engine, the configuration
+//! and the metrics know nothing of it. `tests/socket.rs` adds it to a server's list with one line.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use throng_hub::{Answer, Command};
+use throng_session::{
+    Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Reject, Shared,
+    Transport, Verdict, draft, may_publish, may_subscribe,
+};
+use throng_types::{ChannelName, End, Payload, PayloadKind, Publication};
+
+/// Bytes of a line, without its end.
+pub const LINE_BYTES_MAX: usize = 4096;
+
+/// `MSG channel data`, the same bytes for everybody.
+const MESSAGE: Form = Form::new(0, FormKind::Shared);
+
+type Cx<'a> = Context<'a>;
+
+/// See the crate's head.
+#[derive(Default)]
+pub struct LineGateway;
+
+/// One connection: a line that has not ended yet.
+#[derive(Default)]
+pub struct Line {
+    start: Vec<u8>,
+}
+
+impl Gateway for LineGateway {
+    type Session = Line;
+    type Shared = ();
+    type Order = Infallible;
+    type Mail = Infallible;
+
+    const FORMS: &'static [Form] = &[MESSAGE];
+
+    fn shared(&self) -> Rc<()> {
+        Rc::new(())
+    }
+
+    fn claim((): &(), _: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+        None
+    }
+
+    fn open(_: &Claim, _: &Incoming<'_, '_>, _: &mut Cx<'_>) -> Result<Opened<Line>, Reject> {
+        Err(Reject::new(404, "lines have a port of their own"))
+    }
+
+    fn accept((): &(), _: u8, _: IpAddr) -> Option<Line> {
+        Some(Line::default())
+    }
+
+    fn event(line: &mut Line, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match event {
+            Event::Bytes(input) => line.read(input, cx),
+            Event::Answer { answer, .. } => write_answer(&answer, cx.out),
+            Event::Close(why) => {
+                cx.out.extend_from_slice(b"BYE ");
+                cx.out.extend_from_slice(why.reason().as_bytes());
+                cx.out.push(b'\n');
+                cx.end(End::Flush);
+            }
+            // A client that has said nothing yet had its time.
+            Event::Timeout => cx.end(End::Flush),
+            Event::Drained { .. } | Event::Unsubscribed { .. } => {}
+            Event::Surveyed(_) | Event::Publication(_) => {}
+        }
+        Flow::Stay
+    }
+
+    fn class(_: &Line) -> Class<'_> {
+        Class {
+            transport: Transport::Stream,
+            is_client: true,
+            identity: None,
+        }
+    }
+
+    fn encode((): &(), _: u8, publication: &Publication, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"MSG ");
+        out.extend_from_slice(publication.channel.as_str().as_bytes());
+        out.push(b' ');
+        let line = publication.payload.bytes.iter();
+        out.extend(line.filter(|byte| **byte != b'\n'));
+        out.push(b'\n');
+    }
+}
+
+impl Line {
+    fn read(&mut self, input: &[u8], cx: &mut Cx<'_>) {
+        cx.set_deadline(None);
+        for piece in input.split_inclusive(|byte| *byte == b'\n') {
+            self.start.extend_from_slice(piece);
+            if self.start.len() > LINE_BYTES_MAX + 1 {
+                cx.out.extend_from_slice(b"ERR the line is too long\n");
+                return cx.end(End::Flush);
+            }
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.start);
+                let line = String::from_utf8_lossy(&line);
+                if let Err(why) = run(line.trim_end(), cx) {
+                    cx.out.extend_from_slice(format!("ERR {why}\n").as_bytes());
+                }
+            }
+        }
+    }
+}
+
+fn run(line: &str, cx: &mut Cx<'_>) -> Result<(), &'static str> {
+    let mut words = line.splitn(3, ' ');
+    let (verb, name) = (words.next().unwrap_or_default(), words.next());
+    let name = name.ok_or("say SUB, UNSUB or PUB, and a channel")?;
+    let channel = ChannelName::new(name).map_err(|_| "that is no name of a channel")?;
+    match verb {
+        "SUB" => {
+            permitted(may_subscribe(None, &channel, false, cx.shared))?;
+            cx.subscribe(0, channel, MESSAGE, None);
+        }
+        "UNSUB" => {
+            cx.unsubscribe(channel);
+            cx.out.extend_from_slice(b"OK\n");
+        }
+        "PUB" => {
+            permitted(may_publish(None, &channel, cx.shared))?;
+            let payload = Payload {
+                bytes: words.next().unwrap_or_default().as_bytes().into(),
+                kind: PayloadKind::Text,
+            };
+            let (asker, draft) = (cx.asker(0), draft(channel, payload));
+            cx.hub(Command::Publish { asker, draft });
+        }
+        _ => return Err("say SUB, UNSUB or PUB, and a channel"),
+    }
+    Ok(())
+}
+
+const fn permitted(verdict: Verdict) -> Result<(), &'static str> {
+    match verdict {
+        Verdict::Yes => Ok(()),
+        Verdict::UnknownChannel => Err("the channel's namespace is not configured"),
+        Verdict::No => Err("permission denied"),
+    }
+}
+
+fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
+    let is_good = match answer {
+        Answer::Subscribed { result, .. } => result.is_ok(),
+        Answer::Published { result } => result.is_ok(),
+        Answer::History { result } => result.is_ok(),
+    };
+    out.extend_from_slice(match is_good {
+        true => b"OK\n",
+        false => b"ERR refused\n",
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use throng_session::Port;
+    use throng_session::solo::{self, Solo};
+    use throng_types::ConnId;
+
+    use super::*;
+
+    fn said(pieces: &[&[u8]]) -> (String, usize) {
+        let port = Port::Own {
+            gateway: 0,
+            port: 0,
+        };
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let shared = Rc::new(solo::shared());
+        let id = ConnId::from_bits(1);
+        let mut line = Solo::<LineGateway>::new(id, port, peer, shared, Rc::new(()));
+        for piece in pieces {
+            line.feed(piece);
+        }
+        let orders = line.orders.len();
+        (String::from_utf8(line.out).expect("text"), orders)
+    }
+
+    #[test]
+    fn lines_mean_the_same_wherever_they_are_cut() {
+        let wire = b"SUB a\nPUB a hello world\nHELLO\nUNSUB a\nSUB \n";
+        let whole = said(&[wire]);
+        assert_eq!(whole.1, 3, "a subscribe, a publication, an unsubscribe");
+        assert_eq!(
+            whole
+                .0
+                .lines()
+                .filter(|line| line.starts_with("ERR"))
+                .count(),
+            2
+        );
+        for at in 0..=wire.len() {
+            let (first, second) = wire.split_at(at);
+            assert_eq!(said(&[first, second]), whole, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_ends_the_connection() {
+        let (said, orders) = said(&[&[b'x'; LINE_BYTES_MAX + 2]]);
+        assert_eq!((said.as_str(), orders), ("ERR the line is too long\n", 0));
+    }
+}

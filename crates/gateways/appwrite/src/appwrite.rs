@@ -1,0 +1,34 @@
+//! One shard's part of the gateway.
+
+use std::rc::Rc;
+
+use crate::event_hub::EventHub;
+use crate::order::EventHubOptions;
+use crate::shared::{AppwriteShared, Inbox};
+
+/// One shard's Appwrite clients.
+pub struct Appwrite {
+    pub(crate) shared: Rc<AppwriteShared>,
+    pub(crate) hub: EventHub,
+    pub(crate) news: Box<dyn Inbox>,
+    /// Bytes that may wait for one connection.
+    pub(crate) queue_bytes_max: usize,
+}
+
+impl Appwrite {
+    /// With an event hub of its own and the shard's queue of news.
+    #[must_use]
+    pub fn new(
+        shared: AppwriteShared,
+        options: EventHubOptions,
+        news: Box<dyn Inbox>,
+        queue_bytes_max: usize,
+    ) -> Self {
+        Self {
+            shared: Rc::new(shared),
+            hub: EventHub::new(options),
+            news,
+            queue_bytes_max,
+        }
+    }
+}

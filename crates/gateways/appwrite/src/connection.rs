@@ -1,0 +1,349 @@
+//! One client of Appwrite Realtime: frames in, frames and orders out.
+//!
+//! While Appwrite is asked who the client is, its messages wait; before the first answer it is in
+//! nobody's room, so no event can overtake its `connected` frame.
+//!
+//! Invariants
+//! - After a close frame was written, nothing else is.
+//! - A connection enters the room once, when it says `connected`, and stays until it is gone.
+
+use std::sync::Arc;
+
+use throng_appwrite::{
+    Aftermath, ClientMessage, Connected, Fault, Identity, PONG, Phase, Slot, SubscribeItem,
+    channel, subscription_id,
+};
+use throng_metrics::Counter;
+use throng_session::encode::ws_text;
+use throng_session::{Beat, CloseReason, Heard, WebSocket};
+use throng_types::Disconnect;
+use throng_ws::{Limits, Masking, encode_ping};
+
+use crate::context::Cx;
+use crate::order::Order;
+use crate::order::Wanted;
+use crate::pending::{Asking, More, Opening, Shown, User};
+use crate::shared::Credential;
+
+/// One client: its WebSocket, and what is known of it.
+pub struct Connection {
+    ws: WebSocket<State>,
+    pub(super) more: Option<Box<More>>,
+}
+
+/// What stands in the WebSocket's spare bytes.
+struct State {
+    /// The number of the window in which `messages` were counted.
+    window: u32,
+    messages: u16,
+    project: u16,
+    opened: bool,
+}
+
+impl Connection {
+    /// A WebSocket whose handshake was answered.
+    pub(super) fn new(cx: &Cx<'_>) -> Self {
+        let state = State {
+            window: 0,
+            messages: 0,
+            project: 0,
+            opened: false,
+        };
+        Self {
+            ws: WebSocket::new(state, cx),
+            more: None,
+        }
+    }
+
+    pub(super) const fn project(&self) -> u16 {
+        self.ws.state.project
+    }
+
+    pub(super) const fn is_closing(&self) -> bool {
+        self.ws.is_closing()
+    }
+
+    pub(super) fn user_id(&self) -> &str {
+        let user = self.more.as_ref().and_then(|more| more.user.as_ref());
+        user.map_or("", |user| &user.id)
+    }
+
+    pub(super) fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.asking.is_some())
+    }
+
+    // ---- opening ----
+
+    /// Opens the session, or asks first who the client is.
+    pub(super) fn begin(&mut self, project: u16, opening: Opening, cx: &mut Cx<'_>) {
+        self.ws.state.project = project;
+        let Some(shown) = opening.shown.clone() else {
+            return self.open(None, opening, cx);
+        };
+        cx.deadline_at(cx.now.mono + cx.shared.limits.connect_timeout_ms);
+        self.ask(Asking::Open(Box::new(opening)), &shown, false, cx);
+    }
+
+    /// Says `connected` and enters the room.
+    pub(super) fn open(&mut self, user: Option<Arc<Identity>>, opening: Opening, cx: &mut Cx<'_>) {
+        let appwrite = cx.own;
+        let guest = Identity::guest();
+        let identity = user.as_deref().unwrap_or(&guest);
+        let request = &opening.request;
+        let slots = match request.subscriptions(&identity.user_id, &appwrite.limits) {
+            Ok(slots) => slots,
+            Err(fault) => return self.refuse_opening(&fault, cx),
+        };
+        let ids: Vec<(Slot, String)> = slots
+            .iter()
+            .enumerate()
+            .map(|(n, slot)| (slot.slot.clone(), own_id(n, 0, cx)))
+            .collect();
+        let connected = Connected {
+            channels: &channel::convert(&request.channels, &identity.user_id),
+            subscriptions: Some(&ids),
+            account: (!identity.is_guest()).then_some(&*identity.account),
+        };
+        ws_text(cx.out, |out| connected.encode(out));
+        let subscriptions = slots.into_iter().zip(ids).map(|(slot, (_, id))| Wanted {
+            id,
+            channels: slot.channels,
+            filter: slot.filter,
+        });
+        let subscriptions: Vec<Wanted> = subscriptions.collect();
+        let waits = subscriptions.is_empty();
+        cx.order(Order::Enter {
+            conn: cx.id,
+            project: appwrite.project_id(self.ws.state.project).into(),
+            roles: identity.roles.clone(),
+            subscriptions,
+            positions: opening.recover.is_some(),
+        });
+        if let Some(shown) = opening.shown.filter(|_| !identity.is_guest()) {
+            self.more().user = Some(User {
+                id: identity.user_id.as_str().into(),
+                shown,
+            });
+        }
+        match opening.recover {
+            // Its subscriptions come in a message, and what it missed after them.
+            Some(since) if waits => self.more().recover = Some(since),
+            Some(since) => cx.order(Order::Recover { conn: cx.id, since }),
+            None => {}
+        }
+        self.ws.state.opened = true;
+        self.ws.restart_beat(cx);
+        self.arm(cx);
+    }
+
+    /// Says why not, and ends the connection.
+    pub(super) fn refuse_opening(&mut self, fault: &Fault, cx: &mut Cx<'_>) {
+        self.refuse(fault, Phase::Open, cx);
+    }
+
+    /// Sends the `error` frame; what becomes of the connection depends on the fault and the phase.
+    pub(crate) fn refuse(&mut self, fault: &Fault, phase: Phase, cx: &mut Cx<'_>) {
+        if self.is_closing() {
+            return;
+        }
+        let appwrite = cx.own;
+        cx.count(refused(fault));
+        let mut aftermath = Aftermath::Stay;
+        ws_text(cx.out, |out| {
+            aftermath = fault.refuse(phase, appwrite.style, out);
+        });
+        match aftermath {
+            Aftermath::Stay => {}
+            Aftermath::Close(code) => self.ws.close(code, fault.label(), cx),
+            Aftermath::Drop => self.ws.cut(cx),
+        }
+    }
+
+    // ---- frames ----
+
+    pub(crate) fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        if self.is_closing() {
+            return;
+        }
+        let limits = Limits {
+            message_bytes_max: cx.own.limits.message_bytes_max,
+        };
+        let mut decoder = self.ws.take_decoder();
+        let fed = decoder.feed(input, &limits, |event| {
+            match self.ws.hear(&event, cx) {
+                Heard::Nothing => {}
+                Heard::Alive => self.arm(cx),
+                Heard::Message { data, .. } => self.hear(data, cx),
+            }
+            self.ws.flow()
+        });
+        self.ws.put_decoder(decoder, fed, cx);
+    }
+
+    /// A message, which waits while Appwrite is asked who the client is.
+    fn hear(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let waits = self.is_asking();
+        let taken = self.may_speak(cx) && (!waits || self.more().wait(data));
+        if !taken {
+            self.refuse(&Fault::TooManyMessages, Phase::Message, cx);
+        } else if !waits {
+            self.message(data, cx);
+            self.more.take_if(|more| more.is_empty());
+        }
+    }
+
+    /// Counts a message; false if there were too many in this window.
+    fn may_speak(&mut self, cx: &Cx<'_>) -> bool {
+        let rates = &cx.own.rates;
+        let window = cx.now.mono.0.checked_div(rates.window_ms);
+        let window = window.unwrap_or_default() as u32;
+        if self.ws.state.window != window {
+            self.ws.state.window = window;
+            self.ws.state.messages = 0;
+        }
+        self.ws.state.messages = self.ws.state.messages.saturating_add(1);
+        let max = rates.messages_max;
+        max == 0 || u32::from(self.ws.state.messages) <= max
+    }
+
+    pub(super) fn message(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        match ClientMessage::parse(data, &cx.own.limits) {
+            Ok(message) => self.act(message, cx),
+            Err(fault) => self.refuse(&fault, Phase::Message, cx),
+        }
+    }
+
+    fn act(&mut self, message: ClientMessage, cx: &mut Cx<'_>) {
+        match message {
+            ClientMessage::Ping => ws_text(cx.out, |out| out.extend_from_slice(PONG)),
+            ClientMessage::Authentication { session } if cx.own.identifies => {
+                let shown = Shown {
+                    credential: Credential::Session(session.into()),
+                    to_console: false,
+                };
+                let asking = Asking::Authentication(shown.clone());
+                self.ask(asking, &shown, false, cx);
+            }
+            ClientMessage::Authentication { .. } => {
+                self.refuse(&Fault::Session, Phase::Message, cx);
+            }
+            ClientMessage::Subscribe(items) => self.subscribe(items, cx),
+            ClientMessage::Unsubscribe(ids) => {
+                cx.order(Order::Unsubscribe { conn: cx.id, ids });
+            }
+            // Presence is kept in Appwrite's database, which is not ours to write to.
+            ClientMessage::Presence(_) if self.user_id().is_empty() => {
+                self.refuse(&Fault::Unauthorized, Phase::Message, cx);
+            }
+            ClientMessage::Presence(_) => {
+                self.refuse(&Fault::ApiDisabled, Phase::Message, cx);
+            }
+        }
+    }
+
+    fn subscribe(&mut self, items: Vec<SubscribeItem>, cx: &mut Cx<'_>) {
+        let items = items.into_iter().enumerate().map(|(n, item)| Wanted {
+            id: item
+                .id
+                .unwrap_or_else(|| own_id(n, self.ws.state.messages, cx)),
+            channels: channel::convert(&item.channels, self.user_id()),
+            filter: item.filter,
+        });
+        let items = items.collect();
+        cx.order(Order::Subscribe { conn: cx.id, items });
+        let recover = self.more.as_mut().and_then(|more| more.recover.take());
+        if let Some(since) = recover {
+            cx.order(Order::Recover { conn: cx.id, since });
+        }
+    }
+
+    // ---- time and the end ----
+
+    fn arm(&self, cx: &mut Cx<'_>) {
+        if self.ws.state.opened && !self.is_closing() {
+            cx.set_deadline(self.ws.beat_at(cx));
+        }
+    }
+
+    pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.is_closing() {
+            return;
+        }
+        if !self.ws.state.opened {
+            return self.refuse_opening(&Fault::Server, cx);
+        }
+        match self.ws.beat(cx) {
+            Beat::Early => {}
+            Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
+            Beat::Ping => {
+                encode_ping(Masking::Server, b"", cx.out);
+                self.ws.pinged(true, cx);
+            }
+        }
+        self.arm(cx);
+    }
+
+    pub(crate) fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
+        if self.is_closing() {
+            return;
+        }
+        match why {
+            CloseReason::Because(reason) => self.disconnect(*reason, cx),
+            CloseReason::Custom { code, reason } => {
+                cx.count(why.counter());
+                self.ws.close(*code, reason, cx);
+            }
+            CloseReason::Drain { .. } => self.disconnect(Disconnect::Shutdown, cx),
+        }
+    }
+
+    /// Ends the connection for one of our reasons. SDKs come back after every code but 1008.
+    fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
+        cx.count(Counter::closed(reason));
+        let code = match reason {
+            // "Service restart" and "try again later" (RFC 6455, registry of close codes).
+            Disconnect::Shutdown => 1012,
+            Disconnect::Slow => 1013,
+            reason if reason.reconnect() => 1011,
+            _ => 1008,
+        };
+        self.ws.close(code, reason.reason(), cx);
+    }
+}
+
+/// An id for a subscription without one, different from all others of the connection: the numbers
+/// that tell it from them go through a mixer, so that it looks like what Appwrite makes.
+fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
+    let within = u64::from(messages) << 16 | n as u64;
+    let (id, now) = (cx.id.to_bits(), cx.now.unix_ms);
+    let seed = cx.shared.node.0 ^ id.rotate_left(17) ^ now.rotate_left(32);
+    subscription_id(now * 1000, mix(seed ^ mix(within)) as u32)
+}
+
+/// The finisher of `SplitMix64`: different numbers stay different.
+const fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// The metric of a refusal.
+fn refused(fault: &Fault) -> Counter {
+    match fault.label() {
+        "project" => Counter::AppwriteRefusedProject,
+        "api_disabled" => Counter::AppwriteRefusedApiDisabled,
+        "too_many_requests" => Counter::AppwriteRefusedOpenings,
+        "too_many_messages" => Counter::AppwriteRefusedMessages,
+        "origin" => Counter::AppwriteRefusedOrigin,
+        "channels" => Counter::AppwriteRefusedChannels,
+        "query" => Counter::AppwriteRefusedQuery,
+        "format" => Counter::AppwriteRefusedFormat,
+        "session" => Counter::AppwriteRefusedSession,
+        "unauthorized" => Counter::AppwriteRefusedUnauthorized,
+        _ => Counter::AppwriteRefusedServer,
+    }
+}

@@ -1,0 +1,9 @@
+//! What a session of this gateway is given with each event.
+
+use throng_session::Context;
+
+use crate::order::Order;
+use crate::shared::AppwriteShared;
+
+/// The surroundings of one event.
+pub(crate) type Cx<'a> = Context<'a, AppwriteShared, Order>;

@@ -1,0 +1,400 @@
+//! One shard's Appwrite connections: who subscribed to what, and the way of events to them.
+//!
+//! Why this is not [`throng_hub`]: Appwrite's events have no channel that a client could name
+//! beforehand. Each event has roles and several channel names, a subscription has queries, and who
+//! may see an event is decided when it happens, by the roles that the connection has then. An event
+//! has one place in one feed that all shards get whole, so there is no home shard and no position
+//! per channel. Nothing of the broker's contract is left but order, which the feed gives.
+//!
+//! Owns the index, the history and what is held back. Never: sockets, threads, clocks; connections
+//! are reached through [`Connections`].
+//!
+//! An event is matched once, when its turn comes: its receivers and their ids are written down, and
+//! the frames made from that, some in each turn of the shard. The next event waits until all of
+//! one's frames are queued, so every connection gets events in the feed's order.
+//!
+//! When the feed says that a user's roles have changed, events for that user's connections are held
+//! back until Appwrite has told the new roles, and then matched with those; so nothing reaches them
+//! that they may not see any more, and nothing is lost. Rule for "full": a connection for which too
+//! many are held is ended, and comes back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use throng_appwrite::{
+    Fault, FeedMessage, IdentityChange, Index, IndexError, Matches, Phase, Rebind, Response,
+    Subscribed, Subscription,
+};
+use throng_session::encode::ws_text;
+use throng_types::{ConnId, Millis, Now, Position};
+
+use crate::fanout::{Fanout, Shared, test_event};
+use crate::history::History;
+use crate::order::{Connections, EventHubOptions, Order, Wanted};
+
+/// Events held back for one connection whose roles are being asked for.
+const HELD_MAX: usize = 256;
+/// Between two events of the channel `tests`, on which other people's tests depend.
+const TEST_EVENT_MS: u64 = 5_000;
+
+/// A connection whose roles are being asked for, and what happened since.
+struct Held {
+    project: Box<str>,
+    events: Vec<(Arc<FeedMessage>, Position)>,
+}
+
+/// One shard's subscriptions to events, and events on their way.
+pub struct EventHub {
+    index: Index,
+    connections: usize,
+    history: History,
+    fanout: Option<Fanout>,
+    held: BTreeMap<u32, Held>,
+    /// Connections whose events carry positions.
+    positioned: BTreeSet<u32>,
+    test_event_at: Millis,
+    matches: Matches,
+    head: Vec<u8>,
+}
+
+impl EventHub {
+    /// An empty hub.
+    #[must_use]
+    pub fn new(options: EventHubOptions) -> Self {
+        Self {
+            index: Index::new(options.seed),
+            connections: 0,
+            history: History::new(options.history_ms, options.history_bytes_max),
+            fanout: None,
+            held: BTreeMap::new(),
+            positioned: BTreeSet::new(),
+            test_event_at: Millis::default(),
+            matches: Matches::default(),
+            head: Vec::new(),
+        }
+    }
+
+    /// Connections in the hub.
+    #[must_use]
+    pub const fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// Whether frames of an event are still to be made: the next one must wait.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        self.fanout.is_some()
+    }
+
+    // ---- orders ----
+
+    /// Carries out a session's order. Orders of connections that have gone are without effect.
+    pub fn handle(&mut self, order: Order, connections: &mut impl Connections) {
+        let (Order::Enter { conn, .. }
+        | Order::Subscribe { conn, .. }
+        | Order::Unsubscribe { conn, .. }
+        | Order::SetRoles { conn, .. }
+        | Order::Recover { conn, .. }) = &order;
+        if connections.id(conn.index()) != Some(*conn) {
+            return;
+        }
+        match order {
+            Order::Enter {
+                conn,
+                project,
+                roles,
+                subscriptions,
+                positions,
+            } => {
+                let entered = self.index.insert(conn.index(), &project, &roles);
+                self.connections += usize::from(entered.is_ok());
+                if positions {
+                    self.positioned.insert(conn.index());
+                }
+                let result = entered.and_then(|()| self.subscribe(conn, &subscriptions));
+                if let Err(error) = result {
+                    connections.refuse(conn, &error.into(), Phase::Open);
+                }
+            }
+            Order::Subscribe { conn, items } => self.subscribe_and_tell(conn, &items, connections),
+            Order::Unsubscribe { conn, ids } => {
+                let index = &mut self.index;
+                let removed: Vec<(&str, bool)> = ids
+                    .iter()
+                    .map(|id| (id.as_str(), index.unsubscribe(conn.index(), id)))
+                    .collect();
+                say(conn, &Response::Unsubscribe(&removed), connections);
+            }
+            Order::SetRoles {
+                conn,
+                roles,
+                from,
+                to,
+                settled,
+            } => {
+                let rebind = Rebind {
+                    from: &from,
+                    to: &to,
+                };
+                self.index.set_roles(conn.index(), &roles, Some(rebind));
+                if settled {
+                    self.release(conn, connections);
+                }
+            }
+            Order::Recover { conn, since } => self.recover(conn, since, connections),
+        }
+    }
+
+    fn subscribe(&mut self, conn: ConnId, items: &[Wanted]) -> Result<(), IndexError> {
+        let subscriptions: Vec<Subscription<'_>> = items
+            .iter()
+            .map(|item| Subscription {
+                id: &item.id,
+                channels: &item.channels,
+                filter: &item.filter,
+            })
+            .collect();
+        self.index.subscribe(conn.index(), &subscriptions)
+    }
+
+    fn subscribe_and_tell(
+        &mut self,
+        conn: ConnId,
+        items: &[Wanted],
+        connections: &mut impl Connections,
+    ) {
+        if let Err(error) = self.subscribe(conn, items) {
+            return connections.refuse(conn, &error.into(), Phase::Message);
+        }
+        let told: Vec<Subscribed<'_>> = items
+            .iter()
+            .map(|item| Subscribed {
+                id: &item.id,
+                channels: &item.channels,
+                queries: item.filter.text(),
+            })
+            .collect();
+        say(conn, &Response::Subscribe(&told), connections);
+    }
+
+    /// A connection is gone.
+    pub fn leave(&mut self, index: u32) {
+        self.connections -= usize::from(self.index.remove(index));
+        self.held.remove(&index);
+        self.positioned.remove(&index);
+    }
+
+    // ---- events ----
+
+    /// Counting begins anew: events may have been lost.
+    pub fn begin(&mut self, position: Position) {
+        self.history.begin(position);
+    }
+
+    /// Takes the next event. Not while the hub [is busy](Self::is_busy).
+    pub fn event(
+        &mut self,
+        event: &Arc<FeedMessage>,
+        position: Position,
+        now: Now,
+        connections: &mut impl Connections,
+    ) {
+        self.history.push(event, position, now.mono);
+        if let Some(change) = event.identity_change() {
+            self.hold_back(&event.project, &change, connections);
+        }
+        self.hold(event, position, connections);
+        self.spread(event, position, connections);
+    }
+
+    /// Finds an event's receivers and writes them down.
+    fn spread(
+        &mut self,
+        event: &Arc<FeedMessage>,
+        position: Position,
+        connections: &mut impl Connections,
+    ) {
+        debug_assert!(!self.is_busy(), "events go one after the other");
+        self.index.matches(event, &mut self.matches);
+        let mut receivers = Vec::with_capacity(self.matches.receivers.len());
+        let mut ids = Vec::new();
+        for found in &self.matches.receivers {
+            if !self.held.is_empty() && self.held.contains_key(&found.connection) {
+                continue;
+            }
+            if let Some(conn) = connections.id(found.connection) {
+                self.index.write_ids(&self.matches, found, &mut ids);
+                receivers.push((conn, ids.len() as u32));
+            }
+        }
+        connections.matched(receivers.len());
+        if !receivers.is_empty() {
+            self.fanout = Some(Fanout {
+                shared: Shared::new(event, position),
+                receivers,
+                ids,
+                next: 0,
+            });
+        }
+        // What a crowd needed is not kept for the few of the next event.
+        if self.matches.receivers.capacity() > 1 << 16 {
+            self.matches = Matches::default();
+        }
+    }
+
+    /// Makes at most so many frames of the event at hand, and says how many.
+    pub fn fan_out(&mut self, frames_max: usize, connections: &mut impl Connections) -> usize {
+        let Some(fanout) = self.fanout.as_mut() else {
+            return 0;
+        };
+        let begin = fanout.next;
+        let end = fanout.receivers.len().min(fanout.next + frames_max);
+        let mut from = match fanout.next.checked_sub(1) {
+            Some(last) => fanout.receivers[last].1 as usize,
+            None => 0,
+        };
+        for &(conn, to) in &fanout.receivers[fanout.next..end] {
+            let ids = &fanout.ids[from..to as usize];
+            from = to as usize;
+            let positioned = !self.positioned.is_empty() && self.positioned.contains(&conn.index());
+            fanout.shared.head(ids, positioned, &mut self.head);
+            connections.deliver(conn, &self.head, &fanout.shared.tail);
+        }
+        fanout.next = end;
+        if end == fanout.receivers.len() {
+            self.fanout = None;
+        }
+        end - begin
+    }
+
+    /// Once in a while: the history fades, and the channel `tests` has its event.
+    pub fn tick(&mut self, now: Now, connections: &mut impl Connections) {
+        self.history.forget(now.mono);
+        if self.connections == 0 || self.is_busy() || now.mono < self.test_event_at {
+            return;
+        }
+        self.test_event_at = now.mono + TEST_EVENT_MS;
+        if let Some(event) = test_event(now) {
+            self.spread(&Arc::new(event), self.history.position(), connections);
+        }
+    }
+
+    // ---- roles that change ----
+
+    /// Holds events back for a user's connections and lets them ask for their roles.
+    fn hold_back(
+        &mut self,
+        project: &str,
+        change: &IdentityChange,
+        connections: &mut impl Connections,
+    ) {
+        let (IdentityChange::Reload { user_id }
+        | IdentityChange::SessionEnded { user_id, .. }
+        | IdentityChange::UserDeleted { user_id }) = change;
+        let mut theirs = Vec::new();
+        self.index
+            .with_role(project, &format!("user:{user_id}"), &mut theirs);
+        for index in theirs {
+            let Some(conn) = connections.id(index) else {
+                continue;
+            };
+            self.held.entry(index).or_insert_with(|| Held {
+                project: project.into(),
+                events: Vec::new(),
+            });
+            connections.reload(conn);
+        }
+    }
+
+    fn hold(
+        &mut self,
+        event: &Arc<FeedMessage>,
+        position: Position,
+        connections: &mut impl Connections,
+    ) {
+        let mut too_many = Vec::new();
+        for (&index, held) in &mut self.held {
+            if held.project != event.project {
+                continue;
+            }
+            if held.events.len() < HELD_MAX {
+                held.events.push((event.clone(), position));
+            } else {
+                too_many.push(index);
+            }
+        }
+        for index in too_many {
+            // Without its roles it hears nothing more, whether or not it closes at once.
+            self.index.set_roles::<&str>(index, &[], None);
+            self.held.remove(&index);
+            if let Some(conn) = connections.id(index) {
+                connections.refuse(conn, &Fault::Server, Phase::Open);
+            }
+        }
+    }
+
+    /// The roles are known: matches what was held back with them.
+    fn release(&mut self, conn: ConnId, connections: &mut impl Connections) {
+        if let Some(held) = self.held.remove(&conn.index()) {
+            for (event, position) in held.events {
+                self.tell(conn, &event, position, connections);
+            }
+        }
+    }
+
+    // ---- what was missed ----
+
+    fn recover(
+        &mut self,
+        conn: ConnId,
+        since: Option<Position>,
+        connections: &mut impl Connections,
+    ) {
+        let missed = since.and_then(|since| self.history.since(since));
+        let Position { epoch, offset } = self.history.position();
+        let recovered = missed.is_some();
+        let mut out = Vec::new();
+        ws_text(&mut out, |text| {
+            let frame = format!(
+                "{{\"type\":\"recovery\",\"data\":{{\"position\":\"{epoch}-{offset}\",\
+                 \"recovered\":{recovered}}}}}"
+            );
+            text.extend_from_slice(frame.as_bytes());
+        });
+        connections.say(conn, &out);
+        if since.is_some() {
+            connections.recovered(recovered);
+        }
+        for (event, position) in missed.unwrap_or_default() {
+            self.tell(conn, &event, position, connections);
+        }
+    }
+
+    /// Tells one connection alone of an event, if it is for it.
+    fn tell(
+        &mut self,
+        conn: ConnId,
+        event: &Arc<FeedMessage>,
+        position: Position,
+        connections: &mut impl Connections,
+    ) {
+        self.index
+            .matches_for(conn.index(), event, &mut self.matches);
+        let Some(found) = self.matches.receivers.first() else {
+            return;
+        };
+        let mut ids = Vec::new();
+        self.index.write_ids(&self.matches, found, &mut ids);
+        connections.matched(1);
+        let shared = Shared::new(event, position);
+        let positioned = self.positioned.contains(&conn.index());
+        shared.head(&ids, positioned, &mut self.head);
+        connections.deliver(conn, &self.head, &shared.tail);
+    }
+}
+
+fn say(conn: ConnId, response: &Response<'_>, connections: &mut impl Connections) {
+    let mut out = Vec::new();
+    ws_text(&mut out, |text| response.encode(text));
+    connections.say(conn, &out);
+}

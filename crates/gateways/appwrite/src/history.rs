@@ -1,0 +1,119 @@
+//! What happened lately, for clients that come back and ask what they missed.
+//!
+//! Off the connections for clients that do not ask. One that opens with `?recover=` gets, after
+//! `connected` (or, if it subscribes by message, after its first `subscribe`), a frame
+//! `{"type":"recovery","data":{"position":"EPOCH-OFFSET","recovered":false}}`, and each `event`
+//! has a `position` in its `data`. One that comes back with `?recover=EPOCH-OFFSET`, the last
+//! position that it has seen, is told `"recovered":true` and gets every event since that its new
+//! subscriptions match and its roles of now allow; or `"recovered":false` and nothing, if
+//! not all of them are here any more or the feed itself may have lost some.
+//!
+//! Rule for "full": the oldest goes, by age and by the bytes of all events together. The events are
+//! shared with the other shards, whose pasts hold the same.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use throng_appwrite::FeedMessage;
+use throng_types::{Epoch, Millis, Position};
+
+/// What an event takes besides its payload, about.
+const EVENT_BYTES: usize = 1024;
+
+struct Entry {
+    event: Arc<FeedMessage>,
+    offset: u64,
+    at: Millis,
+}
+
+/// The latest events, for clients that come back.
+pub(super) struct History {
+    history_ms: u64,
+    bytes_max: usize,
+    /// Bound: `bytes_max` of the options, and the age of `history_ms`.
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    last: Position,
+}
+
+impl History {
+    /// Keeps events for so long, and of so many bytes; zero keeps none.
+    pub(super) const fn new(history_ms: u64, bytes_max: usize) -> Self {
+        Self {
+            history_ms,
+            bytes_max,
+            entries: VecDeque::new(),
+            bytes: 0,
+            last: Position {
+                epoch: Epoch(0),
+                offset: 0,
+            },
+        }
+    }
+
+    /// Where things stand.
+    pub(super) const fn position(&self) -> Position {
+        self.last
+    }
+
+    /// Counting begins anew: what is here has a gap behind it.
+    pub(super) fn begin(&mut self, position: Position) {
+        self.entries = VecDeque::new();
+        self.bytes = 0;
+        self.last = position;
+    }
+
+    pub(super) fn push(&mut self, event: &Arc<FeedMessage>, position: Position, now: Millis) {
+        if position.epoch != self.last.epoch || position.offset != self.last.offset + 1 {
+            self.begin(position);
+        }
+        self.last = position;
+        if self.history_ms == 0 {
+            return;
+        }
+        self.bytes += bytes_of(event);
+        self.entries.push_back(Entry {
+            event: event.clone(),
+            offset: position.offset,
+            at: now,
+        });
+        self.forget(now);
+    }
+
+    /// Lets go what is too old or too much.
+    pub(super) fn forget(&mut self, now: Millis) {
+        while let Some(oldest) = self.entries.front() {
+            let old = now.since(oldest.at) > self.history_ms;
+            if !old && self.bytes <= self.bytes_max {
+                return;
+            }
+            self.bytes -= bytes_of(&oldest.event);
+            self.entries.pop_front();
+        }
+        self.entries.shrink_to(64);
+    }
+
+    /// Everything since a position, with its own; `None` if not all of it is here.
+    pub(super) fn since(&self, since: Position) -> Option<Vec<(Arc<FeedMessage>, Position)>> {
+        if since.epoch != self.last.epoch || since.offset > self.last.offset {
+            return None;
+        }
+        let missed = self.last.offset - since.offset;
+        let from = self
+            .entries
+            .len()
+            .checked_sub(usize::try_from(missed).ok()?)?;
+        let entries = self.entries.iter().skip(from).map(|entry| {
+            let position = Position {
+                epoch: self.last.epoch,
+                offset: entry.offset,
+            };
+            (entry.event.clone(), position)
+        });
+        Some(entries.collect())
+    }
+}
+
+fn bytes_of(event: &FeedMessage) -> usize {
+    event.payload().len() + EVENT_BYTES
+}

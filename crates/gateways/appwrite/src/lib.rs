@@ -1,0 +1,35 @@
+//! Appwrite Realtime at `/v1/realtime`: the sessions of its clients, and one shard's event hub.
+//!
+//! A session ([`Connection`]) speaks with its client and writes down [`Order`]s; the shard's
+//! [`EventHub`] knows who subscribed to what, carries the orders out and finds the receivers of
+//! events. What neither may do (ask Appwrite who somebody is, count openings of an address, hand an
+//! event to all shards) is behind [`Outside`]. What comes back from there is [`News`], in one
+//! queue, so that answers about users and the events that change them keep their order.
+//!
+//! Beyond stock, for clients that ask for it: `?recover=` in the URL brings positions, and
+//! `?recover=POSITION` what was missed since. See `history`.
+
+mod appwrite;
+mod connection;
+mod context;
+mod event_hub;
+mod fanout;
+mod gateway;
+mod history;
+mod identity;
+mod open;
+mod order;
+mod pending;
+mod publish;
+mod shard;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use appwrite::Appwrite;
+pub use connection::Connection;
+pub use event_hub::EventHub;
+pub use order::{Connections, EventHubOptions, Order, Wanted};
+pub use shared::{
+    AppwriteProject, AppwriteShared, Credential, Found, Inbox, Lookup, News, Outside, Refused,
+};

@@ -1,0 +1,148 @@
+//! From a request for `/v1/realtime` to a session.
+//!
+//! As in stock, every handshake is answered with 101 and refusals are frames; only requests that
+//! are no WebSocket handshakes at all are answered in HTTP.
+
+use std::net::IpAddr;
+
+use throng_appwrite::{ConnectRequest, Fault, SessionHeaders};
+use throng_http1::{Request, query};
+use throng_session::http::check_draining;
+use throng_session::{Claim, Incoming, Opened, Port, Reject};
+use throng_types::{Epoch, Position};
+use throng_ws::handshake;
+
+use crate::connection::Connection;
+use crate::context::Cx;
+use crate::pending::{Opening, Shown};
+use crate::shared::Credential;
+
+/// The parameter of clients that want to hear what they missed.
+const RECOVER: &str = "recover";
+
+pub(crate) const REALTIME: u8 = 0;
+pub(crate) const EVENTS: u8 = 1;
+
+/// The paths: `/v1/realtime` and anything below it for clients, because Appwrite's own server takes
+/// every path; `/v1/realtime/events` on the API port.
+pub(crate) fn claim(port: Port, path: &str) -> Option<Claim> {
+    let below = path.strip_prefix("/v1/realtime")?;
+    match port {
+        Port::Client if below.is_empty() || below.starts_with('/') => Some(Claim {
+            // Appwrite's projects have platforms for that.
+            checks_origin: false,
+            ..Claim::endpoint(REALTIME, "GET")
+        }),
+        Port::Api if below == "/events" => Some(Claim::endpoint(EVENTS, "POST")),
+        _ => None,
+    }
+}
+
+/// Answers the handshake, and opens the session or refuses it.
+pub(crate) fn open(
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Connection>, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    handshake::encode_response(&accept, None, cx.out);
+    let mut session = Connection::new(cx);
+    match check(incoming, cx) {
+        Ok((project, opening)) => session.begin(project, opening, cx),
+        Err(fault) => session.refuse_opening(&fault, cx),
+    }
+    Ok(Opened::Session(session))
+}
+
+/// The checks that need nobody's answer, in Appwrite's order.
+fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<(u16, Opening), Fault> {
+    let appwrite = cx.own;
+    let request = incoming.request;
+    let mut asked = ConnectRequest::parse_with(request.query(), &appwrite.limits)?;
+    if let Some(project) = header(request, "x-appwrite-project") {
+        asked.project = project.to_owned();
+    }
+    let (project, known) = appwrite.find(&asked.project).ok_or(Fault::UnknownProject)?;
+    let address = address_of(incoming);
+    // This machine's own programs are not counted: a proxy's, for one, all have its address.
+    if !address.is_loopback() && !appwrite.outside.admit(address, cx.now) {
+        return Err(Fault::TooManyRequests);
+    }
+    known
+        .platforms
+        .check(&asked.project, request.header("origin"))?;
+    let shown = appwrite
+        .identifies
+        .then(|| shown_by(request, &asked))
+        .flatten();
+    let recover = query::pairs(request.query())
+        .find(|(name, _)| name == RECOVER)
+        .map(|(_, value)| position_of(&value));
+    let opening = Opening {
+        request: asked,
+        shown,
+        recover,
+    };
+    Ok((project, opening))
+}
+
+/// A header with something in it.
+fn header<'b>(request: &Request<'b>, name: &str) -> Option<&'b str> {
+    request.header(name).filter(|value| !value.is_empty())
+}
+
+/// What the client shows of itself. A token that it was given for this goes before cookies, which
+/// browsers send on their own.
+fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
+    let jwt = header(request, "x-appwrite-jwt").or(asked.jwt.as_deref());
+    if let Some(jwt) = jwt {
+        return Some(Shown {
+            credential: Credential::Jwt(jwt.into()),
+            to_console: false,
+        });
+    }
+    let to_console = asked.admin || header(request, "x-appwrite-mode") == Some("admin");
+    let headers = SessionHeaders {
+        cookie: request.header("cookie"),
+        session: request.header("x-appwrite-session"),
+        fallback: request.header("x-fallback-cookies"),
+    };
+    let session = headers.find(&asked.project, to_console)?;
+    Some(Shown {
+        credential: Credential::Session(session.into()),
+        to_console,
+    })
+}
+
+/// Whose address counts: the peer's, unless that is a proxy close by, which says whom it speaks
+/// for. The last address is the one that the proxy itself has seen; those before it anybody may
+/// invent.
+fn address_of(incoming: &Incoming<'_, '_>) -> IpAddr {
+    let peer = incoming.peer.to_canonical();
+    let close_by = match peer {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    };
+    let forwarded = incoming.request.header("x-forwarded-for");
+    let last = forwarded.and_then(|list| list.rsplit(',').next()?.trim().parse().ok());
+    last.filter(|_| close_by).unwrap_or(peer)
+}
+
+/// Reads `EPOCH-OFFSET`. A text that is none of ours is a place that cannot be found, and the
+/// client must hear so; an empty one asks for positions from now on.
+fn position_of(text: &str) -> Option<Position> {
+    if text.is_empty() {
+        return None;
+    }
+    let nowhere = Position {
+        epoch: Epoch(0),
+        offset: 0,
+    };
+    let known = text.split_once('-').and_then(|(epoch, offset)| {
+        Some(Position {
+            epoch: Epoch::parse(epoch)?,
+            offset: offset.parse().ok()?,
+        })
+    });
+    Some(known.unwrap_or(nowhere))
+}

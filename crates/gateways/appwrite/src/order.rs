@@ -1,0 +1,96 @@
+//! What sessions order of the event hub, and how it reaches the connections.
+
+use throng_appwrite::{Fault, Filter, Phase};
+use throng_types::{ConnId, Frame, Position};
+
+/// What a session wants of its event hub.
+#[derive(Debug)]
+pub enum Order {
+    /// The connection is open.
+    Enter {
+        /// The connection.
+        conn: ConnId,
+        /// Its project.
+        project: Box<str>,
+        /// Its roles.
+        roles: Vec<String>,
+        /// Its first subscriptions, if its URL named any.
+        subscriptions: Vec<Wanted>,
+        /// Whether its events carry positions.
+        positions: bool,
+    },
+    /// Make or change subscriptions. The event hub writes the response.
+    Subscribe {
+        /// The connection.
+        conn: ConnId,
+        /// The subscriptions.
+        items: Vec<Wanted>,
+    },
+    /// End subscriptions. The event hub writes the response.
+    Unsubscribe {
+        /// The connection.
+        conn: ConnId,
+        /// The subscriptions' ids.
+        ids: Vec<String>,
+    },
+    /// The connection's user or its roles are others now.
+    SetRoles {
+        /// The connection.
+        conn: ConnId,
+        /// The roles.
+        roles: Vec<String>,
+        /// The user until now, empty for a guest.
+        from: Box<str>,
+        /// The user from now on.
+        to: Box<str>,
+        /// These roles are the newest: what was held back may go.
+        settled: bool,
+    },
+    /// Tell where things stand, and send what was missed.
+    Recover {
+        /// The connection.
+        conn: ConnId,
+        /// Since when, if the client knows.
+        since: Option<Position>,
+    },
+}
+
+/// A subscription that a session wants.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Its id on the connection.
+    pub id: String,
+    /// Its channels, under the connection's identity.
+    pub channels: Vec<String>,
+    /// Its queries.
+    pub filter: Filter,
+}
+
+/// The connections as an event hub sees them.
+pub trait Connections {
+    /// The connection in a slot.
+    fn id(&self, index: u32) -> Option<ConnId>;
+    /// Sends a connection's own bytes.
+    fn say(&mut self, conn: ConnId, bytes: &[u8]);
+    /// Sends a frame in two pieces, of which the second is shared.
+    fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
+    /// Lets the session ask for its roles; [`Order::SetRoles`] follows, or the connection's end.
+    fn reload(&mut self, conn: ConnId);
+    /// Lets the session refuse.
+    fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase);
+    /// So many receivers were found for an event.
+    fn matched(&mut self, receivers: usize);
+    /// A client asked for what it missed, and all of it is here or not.
+    fn recovered(&mut self, all: bool);
+}
+
+/// What an event hub is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct EventHubOptions {
+    /// Seeds the index, because clients choose the names it hashes.
+    pub seed: u64,
+    /// How long events are kept for clients that come back, in milliseconds; zero keeps none.
+    pub history_ms: u64,
+    /// Bytes of events that are kept.
+    pub history_bytes_max: usize,
+}

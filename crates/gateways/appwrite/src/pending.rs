@@ -1,0 +1,91 @@
+//! What few Appwrite connections need: who the user is, a question under way, messages that wait
+//! behind it. Boxed, and gone when nothing of it is left, so that a guest owns none of it.
+
+use std::collections::VecDeque;
+
+use throng_appwrite::ConnectRequest;
+use throng_types::Position;
+
+use crate::shared::Credential;
+
+/// Bytes of messages that may wait behind a question.
+const WAITING_BYTES_MAX: usize = 128 << 10;
+
+/// What a client shows to prove who it is, and to whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) credential: Credential,
+    /// It is for Appwrite's console, whatever the project.
+    pub(crate) to_console: bool,
+}
+
+/// A signed-in user.
+#[derive(Debug)]
+pub(super) struct User {
+    pub(super) id: Box<str>,
+    pub(super) shown: Shown,
+}
+
+/// What a client asked for in its URL.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) request: ConnectRequest,
+    pub(crate) shown: Option<Shown>,
+    /// It wants positions; and what it missed, if it says since when.
+    pub(crate) recover: Option<Option<Position>>,
+}
+
+/// Why Appwrite is being asked.
+#[derive(Debug)]
+pub(super) enum Asking {
+    /// The connection opens.
+    Open(Box<Opening>),
+    /// A message brought a session.
+    Authentication(Shown),
+    /// The user's roles may have changed.
+    Reload,
+}
+
+/// What few connections need: the user, a question under way, messages that wait.
+#[derive(Debug, Default)]
+pub(super) struct More {
+    pub(super) user: Option<User>,
+    pub(super) asking: Option<Asking>,
+    /// The number of the question under way.
+    pub(super) token: u32,
+    /// Ask once more when the answer is there: it will be too old.
+    pub(super) reload: bool,
+    /// What to send once there are subscriptions.
+    pub(super) recover: Option<Option<Position>>,
+    /// Bound: [`WAITING_BYTES_MAX`].
+    waiting: VecDeque<Vec<u8>>,
+    waiting_bytes: usize,
+}
+
+impl More {
+    /// Whether nothing of it is needed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.user.is_none()
+            && self.asking.is_none()
+            && self.recover.is_none()
+            && self.waiting.is_empty()
+    }
+
+    /// Keeps a message until the answer is there; false if there is no room for it.
+    pub(super) fn wait(&mut self, message: &[u8]) -> bool {
+        let bytes = self.waiting_bytes + message.len();
+        if bytes > WAITING_BYTES_MAX {
+            return false;
+        }
+        self.waiting_bytes = bytes;
+        self.waiting.push_back(message.to_vec());
+        true
+    }
+
+    /// The oldest message that waits.
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        let message = self.waiting.pop_front()?;
+        self.waiting_bytes -= message.len();
+        Some(message)
+    }
+}

@@ -1,0 +1,29 @@
+//! `POST /v1/realtime/events` on the API port: an event in the form in which Appwrite announces it
+//! on Redis, so that Appwrite and Redis need not be there.
+//!
+//! The answer is 202 when the event is on its way to all shards, in the order of the requests of
+//! one connection; 400 for what is no event; 503 when too many wait already, and then it was not
+//! taken.
+
+use throng_appwrite::FeedMessage;
+use throng_session::{Incoming, Opened, Reject};
+
+use crate::connection::Connection;
+use crate::context::Cx;
+
+/// Takes one event.
+pub(crate) fn publish(
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Connection>, Reject> {
+    let event = FeedMessage::parse(incoming.body, cx.shared.limits.publish_bytes_max)
+        .map_err(|error| Reject::new(400, error.to_string()))?;
+    cx.own
+        .outside
+        .publish(event)
+        .map_err(|_| Reject::new(503, "too many events wait; send it again in a moment"))?;
+    let keep_alive = incoming.request.keep_alive();
+    let headers = [("Content-Type", "application/json")];
+    throng_http1::encode_response(202, &headers, b"{}\n", keep_alive, cx.out);
+    Ok(Opened::Answered { keep_alive })
+}

@@ -1,0 +1,135 @@
+//! The event hub on its shard: the queue of news, and the piece between the hub and the
+//! connections.
+//!
+//! Rule for "full": news that is not taken stays in its queue, where its driver waits.
+
+use throng_appwrite::{Fault, Phase};
+use throng_metrics::Counter;
+use throng_session::{CloseReason, Flow, Own, Shard};
+use throng_types::{ConnId, Disconnect, Frame};
+
+use crate::appwrite::Appwrite;
+use crate::connection::Connection;
+use crate::order::{Connections, Order};
+use crate::shared::News;
+
+/// Events and answers of one turn, as far as their frames allow.
+const NEWS_PER_TURN: usize = 256;
+
+impl Appwrite {
+    pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+        let mut line = Line {
+            shard,
+            queue_bytes_max: self.queue_bytes_max,
+        };
+        self.hub.handle(order, &mut line);
+    }
+
+    /// Takes news and makes frames, at most so many; true if more is to be done.
+    pub(crate) fn take_news(
+        &mut self,
+        mut frames_max: usize,
+        shard: &mut impl Shard<Self>,
+    ) -> bool {
+        // Frames that gather in one turn must not look like a queue that nobody empties.
+        let mut bytes_left = self.queue_bytes_max / 4;
+        for _ in 0..NEWS_PER_TURN {
+            let mut line = Line {
+                shard: &mut *shard,
+                queue_bytes_max: self.queue_bytes_max,
+            };
+            frames_max -= self.hub.fan_out(frames_max, &mut line);
+            if self.hub.is_busy() || bytes_left == 0 {
+                return true;
+            }
+            let Some(news) = self.news.next() else {
+                return false;
+            };
+            match news {
+                News::Event { event, position } => {
+                    bytes_left = bytes_left.saturating_sub(event.payload().len() + 1024);
+                    let now = line.shard.now();
+                    self.hub.event(&event, position, now, &mut line);
+                }
+                News::Began(position) => self.hub.begin(position),
+                News::Found { conn, token, found } => {
+                    line.with(conn, |session, cx| session.found(token, found, cx));
+                }
+            }
+            // What comes next must find what this led to.
+            for order in shard.take_orders() {
+                self.carry_out(order, shard);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn tick_hub(&mut self, shard: &mut impl Shard<Self>) {
+        let now = shard.now();
+        let mut line = Line {
+            shard,
+            queue_bytes_max: self.queue_bytes_max,
+        };
+        self.hub.tick(now, &mut line);
+    }
+}
+
+/// The event hub's view of the connections, for the length of one call.
+struct Line<'s, S> {
+    shard: &'s mut S,
+    queue_bytes_max: usize,
+}
+
+impl<S: Shard<Appwrite>> Line<'_, S> {
+    fn with(&mut self, conn: ConnId, act: impl FnOnce(&mut Connection, &mut Own<'_, Appwrite>)) {
+        self.shard.with(conn, |session, cx| {
+            act(session, cx);
+            Flow::Stay
+        });
+    }
+}
+
+impl<S: Shard<Appwrite>> Connections for Line<'_, S> {
+    fn id(&self, index: u32) -> Option<ConnId> {
+        self.shard.conn(index)
+    }
+
+    fn say(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.with(conn, |_, cx| cx.out.extend_from_slice(bytes));
+    }
+
+    fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame) {
+        if self.shard.conn(conn.index()) != Some(conn) {
+            return;
+        }
+        let bytes = head.len() + tail.len();
+        let is_full = self.shard.queued_bytes(conn) + bytes > self.queue_bytes_max;
+        if is_full {
+            // In the words of its protocol, behind what it still has to get.
+            self.shard.shared().counters.count(Counter::DroppedClose);
+            let slow = CloseReason::Because(Disconnect::Slow);
+            return self.with(conn, |session, cx| session.close(&slow, cx));
+        }
+        self.shard.deliver(conn, head, tail);
+    }
+
+    fn reload(&mut self, conn: ConnId) {
+        self.with(conn, |session, cx| session.reload(cx));
+    }
+
+    fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase) {
+        self.with(conn, |session, cx| session.refuse(fault, phase, cx));
+    }
+
+    fn matched(&mut self, receivers: usize) {
+        let counters = &self.shard.shared().counters;
+        counters.add(Counter::AppwriteMatches, receivers as u64);
+    }
+
+    fn recovered(&mut self, all: bool) {
+        self.shard.shared().counters.count(match all {
+            true => Counter::RecoveredComplete,
+            false => Counter::RecoveredFailed,
+        });
+    }
+}

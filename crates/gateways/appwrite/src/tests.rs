@@ -1,0 +1,486 @@
+//! Sessions and a room without sockets: bytes in, frames out, and a world that answers when told
+//! to.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use serde_json::{Value, json};
+use throng_appwrite::{Fault, FeedMessage, Identity, Phase};
+use throng_metrics::Counter;
+use throng_session::solo::{self, Solo};
+use throng_session::{Order as Wish, Port, Shared};
+use throng_types::{ConnId, End, Epoch, Frame, Millis, Now, Position, ShardId};
+
+use crate::context::Cx;
+use crate::{
+    Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
+    Found, Lookup, Outside, Refused,
+};
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
+const FILES: &str = "project=bench&channels[]=files";
+
+/// Hands questions to the test.
+struct World(Sender<Lookup>);
+
+impl Outside for World {
+    fn admit(&self, _: IpAddr, _: Now) -> bool {
+        true
+    }
+
+    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
+        self.0.send(lookup).map_err(|_| Refused)
+    }
+
+    fn publish(&self, _: FeedMessage) -> Result<(), Refused> {
+        Err(Refused)
+    }
+}
+
+/// Connections and what they were sent.
+struct Shard {
+    shared: Rc<Shared>,
+    own: Rc<AppwriteShared>,
+    asked: Receiver<Lookup>,
+    hub: EventHub,
+    hall: Hall,
+    now: Now,
+}
+
+/// What a room sees of the connections.
+struct Hall {
+    sessions: BTreeMap<u32, Solo<Appwrite>>,
+    sent: BTreeMap<u32, Vec<u8>>,
+    ended: Vec<u32>,
+    /// Sessions that must ask for their roles, and refusals, each in order.
+    reloads: Vec<ConnId>,
+    refusals: Vec<(ConnId, Fault, Phase)>,
+}
+
+const fn conn(index: u32) -> ConnId {
+    ConnId::new(ShardId(0), index, 1)
+}
+
+impl Connections for Hall {
+    fn id(&self, index: u32) -> Option<ConnId> {
+        self.sessions.contains_key(&index).then(|| conn(index))
+    }
+
+    fn say(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.sent.entry(conn.index()).or_default().extend(bytes);
+    }
+
+    fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame) {
+        // As the engine does it: who is leaving gets nothing more.
+        if self.ended.contains(&conn.index()) {
+            return;
+        }
+        let sent = self.sent.entry(conn.index()).or_default();
+        sent.extend(head);
+        sent.extend(&**tail);
+    }
+
+    fn reload(&mut self, conn: ConnId) {
+        self.reloads.push(conn);
+    }
+
+    fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase) {
+        self.refusals.push((conn, fault.clone(), phase));
+    }
+
+    fn matched(&mut self, _: usize) {}
+
+    fn recovered(&mut self, _: bool) {}
+}
+
+impl Shard {
+    fn new() -> Self {
+        let (sender, asked) = channel();
+        let project = AppwriteProject {
+            id: "bench".into(),
+            platforms: throng_appwrite::Platforms::new("bench", &["localhost"]),
+        };
+        let mut appwrite = AppwriteShared::new(vec![project], Arc::new(World(sender)));
+        appwrite.identifies = true;
+        let options = EventHubOptions {
+            seed: 1,
+            history_ms: 1000,
+            history_bytes_max: 1 << 20,
+        };
+        Self {
+            shared: Rc::new(solo::shared()),
+            own: Rc::new(appwrite),
+            asked,
+            hub: EventHub::new(options),
+            hall: Hall {
+                sessions: BTreeMap::new(),
+                sent: BTreeMap::new(),
+                ended: Vec::new(),
+                reloads: Vec::new(),
+                refusals: Vec::new(),
+            },
+            now: Now {
+                mono: Millis(1000),
+                unix_ms: 1_700_000_000_000,
+            },
+        }
+    }
+
+    /// Runs a session and carries out what it wants.
+    fn run(&mut self, index: u32, run: impl FnOnce(&mut Solo<Appwrite>)) {
+        self.run_alone(index, run);
+        self.settle();
+    }
+
+    fn run_alone(&mut self, index: u32, run: impl FnOnce(&mut Solo<Appwrite>)) {
+        let Some(mut solo) = self.hall.sessions.remove(&index) else {
+            return;
+        };
+        solo.now = self.now;
+        run(&mut solo);
+        if solo.actions.end == Some(End::Flush) {
+            self.hall.ended.push(index);
+        }
+        let (out, orders) = (solo.out.split_off(0), solo.orders.split_off(0));
+        self.hall.sessions.insert(index, solo);
+        self.hall.sent.entry(index).or_default().extend(out);
+        for order in orders {
+            if let Wish::Gateway(order) = order {
+                self.hub.handle(order, &mut self.hall);
+            }
+        }
+    }
+
+    fn act(&mut self, index: u32, act: impl FnOnce(&mut Connection, &mut Cx<'_>)) {
+        self.run_alone(index, |solo| {
+            solo.act(act);
+        });
+    }
+
+    /// Lets sessions do what the hub wants of them, until it wants nothing more.
+    fn settle(&mut self) {
+        while !(self.hall.reloads.is_empty() && self.hall.refusals.is_empty()) {
+            for conn in std::mem::take(&mut self.hall.reloads) {
+                self.act(conn.index(), |session, cx| session.reload(cx));
+            }
+            for (conn, fault, phase) in std::mem::take(&mut self.hall.refusals) {
+                self.act(conn.index(), |session, cx| {
+                    session.refuse(&fault, phase, cx)
+                });
+            }
+        }
+    }
+
+    fn open(&mut self, index: u32, query: &str, headers: &str) {
+        let (shared, own) = (self.shared.clone(), self.own.clone());
+        let solo = Solo::new(conn(index), Port::Client, PEER, shared, own);
+        self.hall.sessions.insert(index, solo);
+        let request = format!(
+            "GET /v1/realtime?{query} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
+        )
+        .into_bytes();
+        self.run(index, |solo| solo.feed(&request));
+        let sent = self.hall.sent.entry(index).or_default();
+        let head = sent.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
+        sent.drain(..head + 4);
+    }
+
+    /// Opens as a user, and answers the question that follows.
+    fn open_as(&mut self, index: u32, user: &str, query: &str) {
+        let cookie = format!("Cookie: a_session_bench={user}\r\n");
+        self.open(index, query, &cookie);
+        assert!(
+            self.frames(index).is_empty(),
+            "first it must be known who it is"
+        );
+        let lookup = self.asked.try_recv().unwrap();
+        assert!(!lookup.fresh);
+        self.answer(&lookup, user_of(user, &[]));
+    }
+
+    fn say(&mut self, index: u32, text: &str) {
+        assert!(text.len() < 126, "a longer one has another header");
+        let mut frame = vec![0x81, 0x80 | text.len() as u8];
+        frame.extend([0; 4]);
+        frame.extend(text.as_bytes());
+        self.run(index, |solo| solo.feed(&frame));
+    }
+
+    fn answer(&mut self, lookup: &Lookup, found: Found) {
+        let (index, token) = (lookup.conn.index(), lookup.token);
+        self.act(index, |session, cx| session.found(token, found, cx));
+        self.settle();
+    }
+
+    fn event(&mut self, offset: u64, event: &Value) {
+        let event = FeedMessage::parse(event.to_string().as_bytes(), 1 << 20).unwrap();
+        let position = Position {
+            epoch: Epoch(1),
+            offset,
+        };
+        self.hub
+            .event(&Arc::new(event), position, self.now, &mut self.hall);
+        self.settle();
+        while self.hub.is_busy() {
+            assert!(self.hub.fan_out(2, &mut self.hall) <= 2);
+        }
+    }
+
+    /// What a connection was sent, without the close frame, whose code comes second.
+    fn frames(&mut self, index: u32) -> Vec<Value> {
+        let sent = std::mem::take(self.hall.sent.entry(index).or_default());
+        let (mut frames, mut rest) = (Vec::new(), &sent[..]);
+        while let [opcode, length, after @ ..] = rest {
+            let (length, after) = match length {
+                126 => (
+                    usize::from(u16::from_be_bytes([after[0], after[1]])),
+                    &after[2..],
+                ),
+                length => (usize::from(*length), after),
+            };
+            let (payload, after) = after.split_at(length);
+            rest = after;
+            frames.push(match opcode & 15 {
+                8 => json!({ "close": u16::from_be_bytes([payload[0], payload[1]]) }),
+                _ => serde_json::from_slice(payload).unwrap(),
+            });
+        }
+        frames
+    }
+
+    /// The ids of the events that a connection was sent.
+    fn heard(&mut self, index: u32) -> Vec<String> {
+        let frames = self.frames(index);
+        let ids = frames
+            .iter()
+            .map(|frame| frame["data"]["payload"]["$id"].as_str());
+        ids.map(|id| id.unwrap_or_else(|| panic!("{frames:?}")).to_owned())
+            .collect()
+    }
+
+    /// Whether a session owns nothing besides its slot.
+    fn is_bare(&mut self, index: u32) -> bool {
+        let solo = self.hall.sessions.get_mut(&index);
+        solo.and_then(Solo::session)
+            .is_some_and(|session| session.more.is_none())
+    }
+}
+
+fn user_of(user: &str, teams: &[&str]) -> Found {
+    let account = json!({"$id": user, "emailVerification": true}).to_string();
+    let memberships = teams.iter().map(
+        |team| json!({"$id": "m", "userId": user, "teamId": team, "confirm": true, "roles": []}),
+    );
+    let memberships = json!({ "memberships": memberships.collect::<Vec<_>>() }).to_string();
+    let identity = Identity::from_account(account.as_bytes(), &[memberships.as_bytes()]);
+    Found::User(Arc::new(identity.unwrap()))
+}
+
+fn event(id: &str, role: &str) -> Value {
+    json!({
+        "project": "bench", "roles": [role], "permissionsChanged": false, "userId": null,
+        "data": {"events": [format!("buckets.B.files.{id}.create")], "channels": ["files"],
+                 "timestamp": "2026-08-21T12:42:57.123+00:00", "payload": {"$id": id}}
+    })
+}
+
+/// As stock publishes it when a membership of the user changes.
+fn change(id: &str, user: &str, role: &str) -> Value {
+    let mut event = event(id, role);
+    event["permissionsChanged"] = json!(true);
+    event["userId"] = json!(user);
+    event
+}
+
+#[test]
+fn an_idle_guest_owns_nothing() {
+    let mut shard = Shard::new();
+    shard.open(0, "project=console&channels[]=files", "");
+    let connected = shard.frames(0).remove(0);
+    assert_eq!(connected["data"]["channels"], json!(["files"]));
+    assert!(shard.is_bare(0));
+    shard.open(1, "project=bench", "Origin: http://localhost:1\r\n");
+    shard.say(1, r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#);
+    assert_eq!(shard.frames(1).len(), 2);
+    assert!(shard.is_bare(1));
+    // A user who signs out is a guest again, in this too.
+    shard.open_as(2, "ann", FILES);
+    assert!(!shard.is_bare(2));
+    shard.event(1, &change("A", "ann", "user:ann"));
+    let lookup = shard.asked.try_recv().unwrap();
+    shard.answer(&lookup, Found::Nobody("".into()));
+    assert!(shard.is_bare(2));
+}
+
+#[test]
+fn a_crowd_hears_in_order_some_at_a_time() {
+    let mut shard = Shard::new();
+    for index in 0..7 {
+        shard.open(index, FILES, "");
+        shard.frames(index);
+    }
+    shard.event(1, &event("A", "any"));
+    shard.event(2, &event("B", "guests"));
+    shard.event(3, &event("C", "users"));
+    for index in 0..7 {
+        assert_eq!(shard.heard(index), ["A", "B"]);
+    }
+}
+
+#[test]
+fn nothing_comes_before_connected() {
+    let mut shard = Shard::new();
+    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
+    let lookup = shard.asked.try_recv().unwrap();
+    shard.event(1, &event("A", "any"));
+    shard.say(0, r#"{"type":"ping"}"#);
+    assert!(shard.frames(0).is_empty());
+    shard.answer(&lookup, user_of("ann", &[]));
+    shard.event(2, &event("B", "user:ann"));
+    let frames = shard.frames(0);
+    let types: Vec<&Value> = frames.iter().map(|frame| &frame["type"]).collect();
+    assert_eq!(types, ["connected", "pong", "event"]);
+    assert_eq!(frames[0]["data"]["user"]["$id"], "ann");
+    // The answer to an old question is nobody's.
+    shard.answer(&lookup, user_of("bob", &[]));
+    shard.event(3, &event("C", "user:bob"));
+    assert!(shard.frames(0).is_empty());
+}
+
+#[test]
+fn events_wait_for_roles_that_change() {
+    let mut shard = Shard::new();
+    shard.open_as(0, "ann", FILES);
+    shard.open_as(1, "bob", FILES);
+    shard.frames(0);
+    shard.frames(1);
+    shard.event(1, &change("A", "ann", "team:T"));
+    let lookup = shard.asked.try_recv().unwrap();
+    assert!(lookup.fresh && lookup.conn == conn(0));
+    shard.event(2, &event("B", "team:T"));
+    shard.event(3, &event("C", "any"));
+    shard.event(4, &event("D", "team:S"));
+    assert!(shard.frames(0).is_empty());
+    assert_eq!(shard.heard(1), ["C"], "others do not wait");
+    shard.answer(&lookup, user_of("ann", &["T"]));
+    assert_eq!(shard.heard(0), ["A", "B", "C"]);
+    // A second change while the first is being asked about: its answer may be too old.
+    shard.event(5, &change("E", "ann", "team:T"));
+    let first = shard.asked.try_recv().unwrap();
+    shard.event(6, &change("F", "ann", "team:T"));
+    assert!(shard.asked.try_recv().is_err(), "one question at a time");
+    shard.answer(&first, user_of("ann", &["T"]));
+    assert!(shard.frames(0).is_empty());
+    let second = shard.asked.try_recv().unwrap();
+    shard.event(7, &event("G", "user:ann"));
+    shard.answer(&second, user_of("ann", &[]));
+    assert_eq!(shard.heard(0), ["G"]);
+    assert_eq!(
+        shard
+            .shared
+            .counters
+            .counter(Counter::AppwriteRefusedServer),
+        0
+    );
+}
+
+#[test]
+fn too_much_held_back_ends_the_connection() {
+    let mut shard = Shard::new();
+    shard.open_as(0, "ann", FILES);
+    shard.frames(0);
+    shard.event(1, &change("A", "ann", "user:ann"));
+    for offset in 2..=257 {
+        shard.event(offset, &event("B", "any"));
+    }
+    let frames = shard.frames(0);
+    assert_eq!(frames[0]["data"]["code"], 500);
+    assert_eq!(frames[1..], [json!({ "close": 1011 })]);
+    assert_eq!(shard.hall.ended, [0]);
+}
+
+#[test]
+fn an_answer_that_does_not_come_ends_the_connection() {
+    let mut shard = Shard::new();
+    let cookie = "Cookie: a_session_bench=ann\r\n";
+    shard.open(0, FILES, cookie);
+    let lookup = shard.asked.try_recv().unwrap();
+    shard.answer(&lookup, Found::Failed);
+    shard.open(1, FILES, cookie);
+    shard.run(1, |solo| solo.event(throng_session::Event::Timeout));
+    for index in [0, 1] {
+        assert_eq!(shard.frames(index)[1], json!({ "close": 1011 }));
+    }
+    assert_eq!(shard.hub.connections(), 0);
+    // Only a token that is no good is refused; a bad session makes a guest.
+    for (index, query, user) in [(2, "&jwt=t", Value::Null), (3, "", Value::Null)] {
+        shard.open(index, &format!("{FILES}{query}"), cookie);
+        let lookup = shard.asked.try_iter().last().unwrap();
+        shard.answer(&lookup, Found::Nobody("Expired".into()));
+        let frames = shard.frames(index);
+        if index == 2 {
+            assert_eq!(
+                frames[0]["data"]["message"],
+                "Failed to verify JWT. Expired"
+            );
+        } else {
+            assert_eq!(frames[0]["data"]["user"], user);
+        }
+    }
+}
+
+#[test]
+fn those_who_left_are_not_in_the_room() {
+    let mut shard = Shard::new();
+    shard.open(0, &format!("{FILES}&recover="), "");
+    shard.open_as(1, "ann", FILES);
+    assert_eq!(shard.hub.connections(), 2);
+    shard.event(1, &change("A", "ann", "any"));
+    for index in [0, 1] {
+        shard.hall.sessions.remove(&index);
+        shard.hub.leave(index);
+        shard.hub.leave(index);
+    }
+    assert_eq!(shard.hub.connections(), 0);
+    // The slot's next connection has nothing of the last one's.
+    for index in [0, 1] {
+        shard.open(index, FILES, "");
+        shard.frames(index);
+    }
+    shard.event(2, &event("B", "any"));
+    for index in [0, 1] {
+        let frames = shard.frames(index);
+        assert_eq!(frames[0]["data"]["payload"]["$id"], "B");
+        assert_eq!(frames[0]["data"]["position"], Value::Null);
+    }
+}
+
+#[test]
+fn what_was_missed_is_bounded_by_age() {
+    let mut shard = Shard::new();
+    for offset in 1..=3 {
+        shard.now.mono = Millis(1000 + 400 * offset);
+        shard.event(offset, &event("A", "any"));
+    }
+    let recovered = |shard: &mut Shard, since: &str| {
+        shard.hub.leave(0);
+        shard.open(0, &format!("{FILES}&recover={since}"), "");
+        let frames = shard.frames(0);
+        assert_eq!(frames[1]["data"]["position"], "1-3");
+        (frames[1]["data"]["recovered"] == true, frames.len() - 2)
+    };
+    assert_eq!(recovered(&mut shard, "1-0"), (true, 3));
+    assert_eq!(recovered(&mut shard, "1-3"), (true, 0));
+    for nowhere in ["1-4", "2-3", "", "1", "-", "1-x"] {
+        assert_eq!(recovered(&mut shard, nowhere), (false, 0), "{nowhere}");
+    }
+    shard.now.mono = Millis(2900);
+    shard.hub.tick(shard.now, &mut shard.hall);
+    assert_eq!(recovered(&mut shard, "1-1"), (false, 0));
+    assert_eq!(recovered(&mut shard, "1-2"), (true, 1));
+}

@@ -1,0 +1,136 @@
+//! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
+
+use throng_auth::TokenFault;
+use throng_centrifuge::{
+    Connect, ErrorCode, RefreshResult, encode_connect_push, encode_connect_result,
+    encode_refresh_result,
+};
+use throng_metrics::Counter;
+use throng_types::{ChannelName, Disconnect};
+
+use throng_session::encode::ws_text;
+use throng_session::{AuthError, Identity, Opening, authenticate};
+
+use crate::context::Cx;
+use crate::reply::{error, ttl};
+use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
+use crate::socket::Socket;
+
+/// The command `connect`.
+pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: &mut Cx<'_>) {
+    let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
+        Ok(claims) => claims,
+        Err(AuthError::NoToken) => return error(command, ErrorCode::Unauthorized, cx),
+        Err(AuthError::Token(TokenFault::Expired)) => {
+            return error(command, ErrorCode::TokenExpired, cx);
+        }
+        Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
+    };
+    ws.set_identity(claims.as_ref().map(Identity::from_claims));
+    ws.ws.state.connected = true;
+    ws.arm(cx);
+    let own = claims.as_ref().map(own_channels).unwrap_or_default();
+    if own.is_empty() {
+        let client = cx.shared.node.client_id(cx.id);
+        let result = connect_result(ws.identity(), client.as_str(), &[], cx, true);
+        ws_text(cx.out, |out| encode_connect_result(command, &result, out));
+        return;
+    }
+    let since = |channel: &ChannelName| {
+        let sub = connect
+            .subs
+            .iter()
+            .find(|sub| *sub.channel == *channel.as_str());
+        sub.and_then(position)
+    };
+    let channels = own
+        .into_iter()
+        .map(|channel| (channel.clone(), since(&channel)))
+        .collect();
+    ws.open(channels, command, cx);
+}
+
+/// The first message of a unidirectional WebSocket.
+pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
+    cx.count(Counter::CommandConnect);
+    let Ok(connect) = Connect::parse(data) else {
+        return ws.disconnect(Disconnect::BadRequest, cx);
+    };
+    let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
+        Ok(claims) => claims,
+        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::PermissionDenied, cx),
+        Err(AuthError::Token(TokenFault::Expired)) => {
+            return ws.disconnect(Disconnect::Expired, cx);
+        }
+        Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
+    };
+    let identity = claims.as_ref().map(Identity::from_claims);
+    let channels = match uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx.shared) {
+        Ok(channels) => channels,
+        Err(reason) => return ws.disconnect(reason, cx),
+    };
+    ws.set_identity(identity);
+    ws.ws.state.connected = true;
+    ws.arm(cx);
+    if channels.is_empty() {
+        opened(ws, &Opening::default(), cx);
+    } else {
+        ws.open(channels, 0, cx);
+    }
+}
+
+/// All channels that the connection begins with have answered: its first words.
+pub(crate) fn opened(ws: &mut Socket, opening: &Opening, cx: &mut Cx<'_>) {
+    cx.hold(false);
+    if !ws.is_bidirectional() && opening.opened.iter().any(|opened| opened.result.is_err()) {
+        return ws.disconnect(Disconnect::ServerError, cx);
+    }
+    let subs = subscriptions(opening, cx);
+    let client = cx.shared.node.client_id(cx.id);
+    let bidirectional = ws.is_bidirectional();
+    let result = connect_result(ws.identity(), client.as_str(), &subs, cx, bidirectional);
+    ws_text(cx.out, |out| {
+        if bidirectional {
+            encode_connect_result(opening.command, &result, out);
+        } else {
+            encode_connect_push(&result, out);
+        }
+    });
+}
+
+/// The command `refresh`.
+pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_>) {
+    if token.is_empty() {
+        // Without this an anonymous client could take its own expiry away.
+        return ws.disconnect(Disconnect::BadRequest, cx);
+    }
+    let claims = match authenticate(Some(token), cx.shared, cx.now) {
+        Ok(claims) => claims.unwrap_or_default(),
+        Err(AuthError::NoToken) => return error(command, ErrorCode::BadRequest, cx),
+        Err(AuthError::Token(TokenFault::Expired)) => {
+            return error(command, ErrorCode::Expired, cx);
+        }
+        Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
+    };
+    let same_user = ws
+        .identity()
+        .is_none_or(|identity| identity.user == claims.sub);
+    if !same_user {
+        return ws.disconnect(Disconnect::InvalidToken, cx);
+    }
+    let ends_at = claims.ends_at_unix_s();
+    if ws.identity().is_some() {
+        let identity = ws.identity_mut();
+        identity.expires_at_unix_s = ends_at;
+        identity.allow.clone_from(&claims.allow);
+    }
+    ws.arm(cx);
+    let client = cx.shared.node.client_id(cx.id);
+    let result = RefreshResult {
+        client: client.as_str(),
+        version: cx.shared.version,
+        expires: ends_at.is_some(),
+        ttl_s: ends_at.map_or(0, |at| ttl(at, cx.now)),
+    };
+    ws_text(cx.out, |out| encode_refresh_result(command, &result, out));
+}

@@ -1,0 +1,6 @@
+//! What a session of this gateway is given with each event.
+
+use throng_session::Context;
+
+/// The surroundings of one event.
+pub(crate) type Cx<'a> = Context<'a>;

@@ -1,0 +1,34 @@
+//! The wire forms of deliveries to Centrifugo's clients.
+
+use throng_centrifuge::encode_publication_push;
+use throng_session::encode::{line, sse_data, ws_text};
+use throng_session::{Form, FormKind};
+use throng_types::Publication;
+
+/// The bidirectional protocol: a push in a frame.
+pub(crate) const CENTRIFUGE: Form = Form::new(0, FormKind::Shared);
+/// `/connection/uni_websocket`: a bare push in a frame.
+pub(crate) const UNI_WS: Form = Form::new(1, FormKind::Shared);
+/// `/connection/uni_sse`: a bare push in an event.
+pub(crate) const UNI_SSE: Form = Form::new(2, FormKind::Shared);
+/// `/connection/uni_http_stream`: a bare push, a line in a chunk.
+pub(crate) const UNI_HTTP: Form = Form::new(3, FormKind::Shared);
+
+/// All of them.
+pub(crate) const ALL: &[Form] = &[CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP];
+
+/// Appends a publication in a shared wire form.
+pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    let push = |is_bidirectional| {
+        move |out: &mut Vec<u8>| encode_publication_push(publication, is_bidirectional, out)
+    };
+    if form == CENTRIFUGE.number {
+        ws_text(out, push(true));
+    } else if form == UNI_WS.number {
+        ws_text(out, push(false));
+    } else if form == UNI_SSE.number {
+        sse_data(out, push(false));
+    } else {
+        line(out, push(false));
+    }
+}

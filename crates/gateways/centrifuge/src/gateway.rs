@@ -1,0 +1,67 @@
+//! Centrifugo's clients as a gateway.
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use throng_session::{
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
+};
+use throng_types::Publication;
+
+use crate::context::Cx;
+use crate::session::Session;
+use crate::{forms, open};
+
+/// Centrifugo's clients on one shard.
+#[derive(Default)]
+pub struct Centrifuge;
+
+impl Gateway for Centrifuge {
+    type Session = Session;
+    type Shared = ();
+    type Order = Infallible;
+    type Mail = Infallible;
+
+    const FORMS: &'static [Form] = forms::ALL;
+
+    fn shared(&self) -> Rc<()> {
+        Rc::new(())
+    }
+
+    fn claim((): &(), incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+        open::claim(incoming)
+    }
+
+    fn open(
+        claim: &Claim,
+        incoming: &Incoming<'_, '_>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Opened<Session>, Reject> {
+        open::open(claim, incoming, cx)
+    }
+
+    fn event(session: &mut Session, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match session {
+            Session::Socket(socket) => socket.event(event, cx),
+            Session::Stream(stream) => stream.event(event, cx),
+            Session::Call(call) => return call.event(event, cx),
+        }
+        Flow::Stay
+    }
+
+    fn class(session: &Session) -> Class<'_> {
+        let (transport, identity) = match session {
+            Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
+            Session::Stream(stream) => (stream.transport(), stream.identity()),
+            Session::Call(_) => (Transport::Http, None),
+        };
+        Class {
+            transport,
+            is_client: !matches!(session, Session::Call(_)),
+            identity,
+        }
+    }
+
+    fn encode((): &(), form: u8, publication: &Publication, out: &mut Vec<u8>) {
+        forms::encode(form, publication, out);
+    }
+}

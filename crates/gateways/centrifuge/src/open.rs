@@ -1,0 +1,96 @@
+//! The paths of Centrifugo's clients and server API, and what a request at each becomes.
+
+use throng_centrifuge::Connect;
+use throng_centrifuge::api::Method;
+use throng_session::http::{Params, check_draining, write_stream_head};
+use throng_session::{Claim, Identity, Incoming, Opened, Port, Reject, authenticate};
+use throng_types::Disconnect;
+use throng_ws::handshake;
+
+use crate::context::Cx;
+use crate::results::uni_channels;
+use crate::server_api;
+use crate::session::Session;
+use crate::socket::{Mode, Socket};
+use crate::uni_stream::{Framing, UniStream};
+
+const WS: u8 = 0;
+const UNI_WS: u8 = 1;
+const UNI_SSE: u8 = 2;
+const UNI_HTTP: u8 = 3;
+const API: u8 = 4;
+
+fn method(incoming: &Incoming<'_, '_>) -> Option<Method> {
+    Method::from_name(incoming.request.path().strip_prefix("/api/")?)
+}
+
+pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
+    Some(match (incoming.port, incoming.request.path()) {
+        (Port::Client, "/connection/websocket") => Claim::endpoint(WS, "GET"),
+        (Port::Client, "/connection/uni_websocket") => Claim::endpoint(UNI_WS, "GET"),
+        (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, OPTIONS"),
+        (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
+        (Port::Api, _) => method(incoming).map(|_| Claim::endpoint(API, "POST"))?,
+        _ => return None,
+    })
+}
+
+pub(crate) fn open(
+    claim: &Claim,
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Session>, Reject> {
+    let session = match (claim.endpoint, method(incoming)) {
+        (API, Some(method)) => return Ok(server_api::call(incoming, method, cx)),
+        (WS, _) => Session::Socket(websocket(incoming, Mode::Bidirectional, cx)?),
+        (UNI_WS, _) => Session::Socket(websocket(incoming, Mode::Unidirectional, cx)?),
+        (UNI_SSE, _) => Session::Stream(uni_stream(incoming, Framing::Sse, cx)?),
+        _ => Session::Stream(uni_stream(incoming, Framing::Lines, cx)?),
+    };
+    Ok(Opened::Session(session))
+}
+
+fn websocket(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    Params::read(incoming).refuse_protobuf(&accept)?;
+    handshake::encode_response(&accept, None, cx.out);
+    Ok(Socket::new(mode, cx))
+}
+
+fn uni_stream(
+    incoming: &Incoming<'_, '_>,
+    framing: Framing,
+    cx: &mut Cx<'_>,
+) -> Result<UniStream, Reject> {
+    check_draining(cx.shared)?;
+    let params = Params::read(incoming);
+    let request = match framing {
+        Framing::Sse => params.connect.as_deref().unwrap_or_default().as_bytes(),
+        Framing::Lines => incoming.body,
+    };
+    let connect = Connect::parse(request)
+        .map_err(|_| Reject::new(400, "the connect request is not what the protocol says"))?;
+    let token = match &*connect.token {
+        "" => params.token.as_deref(),
+        token => Some(token),
+    };
+    let claims = authenticate(token, cx.shared, cx.now)
+        .map_err(|error| Reject::new(401, error.message()))?;
+    let identity = claims.as_ref().map(Identity::from_claims);
+    let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx.shared);
+    let channels = channels.map_err(|reason| {
+        let status = match reason {
+            Disconnect::PermissionDenied => 403,
+            _ => 400,
+        };
+        Reject::new(status, reason.reason())
+    })?;
+    write_stream_head(incoming, framing == Framing::Lines, cx.out)?;
+    Ok(UniStream::open(
+        framing,
+        identity.map(Box::new),
+        channels,
+        cx,
+    ))
+}

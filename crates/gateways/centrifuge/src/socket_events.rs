@@ -1,0 +1,141 @@
+//! What happens to a Centrifugo client's WebSocket.
+
+use throng_centrifuge::{encode_message_push, encode_ping, encode_unsubscribe_push, payload_of};
+use throng_hub::Answer;
+use throng_session::encode::ws_text;
+use throng_session::{Beat, Event, Heard, OPENING, message_limits};
+use throng_types::{ChannelName, Disconnect, Unsubscribe};
+use throng_ws::Opcode;
+
+use crate::context::Cx;
+use crate::socket::{Mode, Socket};
+use crate::{channels, commands, connect};
+
+impl Socket {
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
+        if self.is_closing() {
+            return;
+        }
+        match event {
+            Event::Bytes(input) => self.bytes(input, cx),
+            Event::Timeout => self.timeout(cx),
+            Event::Answer { token, answer } => self.answer(token, answer, cx),
+            Event::Drained { dropped } => self.tell_dropped(dropped, cx),
+            Event::Unsubscribed { channel, why } => self.unsubscribed(channel, why, cx),
+            Event::Close(why) => {
+                cx.count(why.counter());
+                self.ws.close(why.code(), why.reason(), cx);
+            }
+            Event::Surveyed(_) | Event::Publication(_) => {}
+        }
+    }
+
+    fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        let mut decoder = self.ws.take_decoder();
+        let fed = decoder.feed(input, &message_limits(cx), |event| {
+            match self.ws.hear(&event, cx) {
+                Heard::Nothing => {}
+                Heard::Alive => self.arm(cx),
+                Heard::Message { opcode, data } if self.ws.may_send(cx) => {
+                    self.message(opcode, data, cx);
+                }
+                Heard::Message { .. } => self.disconnect(Disconnect::TooManyRequests, cx),
+            }
+            self.ws.flow()
+        });
+        self.ws.put_decoder(decoder, fed, cx);
+    }
+
+    fn message(&mut self, opcode: Opcode, data: &[u8], cx: &mut Cx<'_>) {
+        match self.ws.state.mode {
+            // It only listens; what it says is counted and not used.
+            Mode::Unidirectional if self.ws.state.connected => {}
+            _ if opcode == Opcode::Binary => {
+                self.disconnect(Disconnect::InappropriateProtocol, cx);
+            }
+            Mode::Bidirectional => commands::run_all(self, data, cx),
+            Mode::Unidirectional => connect::uni_connect(self, data, cx),
+        }
+    }
+
+    fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if !self.ws.state.connected {
+            return self.disconnect(Disconnect::Stale, cx);
+        }
+        self.end_what_expired(cx);
+        if self.is_closing() {
+            return;
+        }
+        match self.ws.beat(cx) {
+            Beat::Early => {}
+            Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
+            Beat::Ping => {
+                ws_text(cx.out, encode_ping);
+                // Unidirectional clients do not answer in their protocol.
+                self.ws.pinged(self.is_bidirectional(), cx);
+            }
+        }
+        self.arm(cx);
+    }
+
+    fn end_what_expired(&mut self, cx: &mut Cx<'_>) {
+        let (now_s, grace_s) = (cx.now.unix_s(), self.grace_s());
+        let over = |until: u64| until.saturating_add(grace_s) <= now_s;
+        if self.identity().is_none() {
+            return;
+        }
+        let identity = self.identity_mut();
+        if identity.expires_at_unix_s.is_some_and(over) {
+            return self.disconnect(Disconnect::Expired, cx);
+        }
+        let ended = identity
+            .subscriptions_until
+            .extract_if(.., |(_, until)| over(*until));
+        let ended: Vec<ChannelName> = ended.map(|(channel, _)| channel).collect();
+        for channel in ended {
+            self.tell_unsubscribed(&channel, Unsubscribe::Expired, cx);
+            cx.unsubscribe(channel);
+        }
+    }
+
+    fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
+        let Answer::Subscribed { channel, result } = answer else {
+            return channels::answer(token, &answer, cx);
+        };
+        if token != OPENING {
+            return channels::subscribed(self, token, &channel, &result, cx);
+        }
+        let opening = self.opening.as_mut();
+        if opening.is_some_and(|opening| opening.take(channel, result))
+            && let Some(opening) = self.opening.take()
+        {
+            connect::opened(self, &opening, cx);
+        }
+    }
+
+    fn tell_dropped(&self, dropped: u32, cx: &mut Cx<'_>) {
+        let data = payload_of(format!("{{\"dropped\":{dropped}}}").into_bytes());
+        ws_text(cx.out, |out| {
+            encode_message_push(&data, self.is_bidirectional(), out);
+        });
+    }
+
+    /// The server ended a subscription. First words that are still to come leave it out.
+    fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
+        if let Some(opening) = self.opening.as_mut() {
+            opening.forget(channel);
+        }
+        if self.identity().is_some() {
+            self.identity_mut().set_subscription_until(channel, None);
+        }
+        self.tell_unsubscribed(channel, why, cx);
+    }
+
+    fn tell_unsubscribed(&self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
+        let is_bidirectional = self.is_bidirectional();
+        ws_text(cx.out, |out| {
+            let (code, reason) = (why.code(), why.reason());
+            encode_unsubscribe_push(channel.as_str(), code, reason, is_bidirectional, out);
+        });
+    }
+}

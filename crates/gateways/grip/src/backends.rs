@@ -1,0 +1,35 @@
+//! The way to backends, which is a driver's; the gateway only asks.
+
+use throng_grip::exchange::{OriginFailure, OriginRequest};
+use throng_types::ConnId;
+
+/// Asks backends. Calls return at once; what a backend does comes as [`crate::Mail::Origin`].
+pub trait Backends {
+    /// Takes a request. Its events go to `conn`, with `token`.
+    ///
+    /// # Errors
+    /// If there is no room; nothing follows then.
+    fn submit(
+        &self,
+        conn: ConnId,
+        token: u32,
+        request: OriginRequest,
+    ) -> Result<Box<dyn Ticket>, OriginFailure>;
+
+    /// Takes a request whose answer nobody awaits.
+    ///
+    /// # Errors
+    /// If there is no room.
+    fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure>;
+}
+
+/// The hand on a request that was taken. Dropping it ends the exchange.
+pub trait Ticket {
+    /// The client has taken this many bytes of the answer: as many more may come.
+    fn grant(&self, bytes: usize);
+    /// Sends more of what follows the request. An event tells when the backend has it; until then
+    /// it is kept, so stop while much is on its way.
+    fn send(&mut self, bytes: Vec<u8>);
+    /// Nothing more follows.
+    fn finish(&mut self);
+}

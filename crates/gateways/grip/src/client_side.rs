@@ -1,0 +1,268 @@
+//! The client's side of a WebSocket that a backend serves: what goes to the client, and from
+//! which channels. Shared by WebSockets over HTTP and by those that are passed through.
+//!
+//! Owns: subscriptions, keep-alive, the delayed message, the closing of the client's end. Never:
+//! speaks to the backend.
+
+use std::sync::Arc;
+
+use throng_grip::filters::Filtered;
+use throng_grip::instruct::HoldChannel;
+use throng_grip::item::{Item, WsKind, WsMessageItem};
+use throng_grip::routes::Target;
+use throng_grip::ws_events::{ControlFault, ControlMessage, WsKeepAlive};
+use throng_metrics::Counter;
+use throng_session::Form;
+use throng_types::{Millis, Publication};
+use throng_ws::{CloseFrame, Masking, encode_close};
+
+use crate::context::Cx;
+use crate::following::Following;
+use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
+use crate::frames::frame;
+
+/// How long a client may take to answer a close, in milliseconds.
+pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
+
+/// The client's end of a WebSocket that a backend serves.
+pub(crate) struct Side {
+    /// Goes in front of the backend's channel names.
+    prefix: Box<str>,
+    following: Following,
+    /// Channels at the front that the route gave, and the backend cannot take away.
+    implicit: usize,
+    form: Form,
+    keep_alive: Option<(WsKeepAlive, Millis)>,
+    delayed: Option<(WsKind, Vec<u8>, Millis)>,
+    pub(crate) close_by: Option<Millis>,
+    pub(crate) is_open: bool,
+    pub(crate) close_sent: bool,
+}
+
+/// What a publication wants of whoever speaks to the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Nothing,
+    /// It is to be asked.
+    Refresh,
+}
+
+impl Side {
+    pub(crate) fn new(prefix: &str, target: Option<&Target>) -> Self {
+        let implicit = target.map_or(&[][..], |target| &target.subscriptions[..]);
+        let implicit: Vec<HoldChannel> = implicit.iter().map(|name| plain(name)).collect();
+        let following = Following::new("", &implicit, Vec::new());
+        Self {
+            prefix: prefix.into(),
+            implicit: following.channels.len(),
+            following,
+            form: GRIP_FRAMES,
+            keep_alive: None,
+            delayed: None,
+            close_by: None,
+            is_open: false,
+            close_sent: false,
+        }
+    }
+
+    /// Whether the client is subscribed to anything.
+    pub(crate) fn has_channels(&self) -> bool {
+        !self.following.channels.is_empty()
+    }
+
+    /// The client's handshake was answered.
+    pub(crate) fn open(&mut self, cx: &mut Cx<'_>) {
+        self.is_open = true;
+        self.following.subscribe(self.form, cx);
+    }
+
+    pub(crate) fn send(&mut self, kind: WsKind, content: &[u8], cx: &mut Cx<'_>) {
+        if self.close_sent || !self.is_open {
+            return;
+        }
+        frame(kind, content, cx.out);
+        if let Some((keep_alive, at)) = &mut self.keep_alive
+            && !keep_alive.is_interval
+        {
+            *at = cx.now.mono + u64::from(keep_alive.timeout_s) * 1000;
+        }
+    }
+
+    pub(crate) fn close(&mut self, code: Option<u16>, reason: &[u8], cx: &mut Cx<'_>) {
+        if self.close_sent {
+            return;
+        }
+        self.close_sent = true;
+        let reason = String::from_utf8_lossy(reason);
+        let reason = &reason[..reason.floor_char_boundary(123)];
+        let code = code.filter(|&code| throng_ws::close_code_valid(code));
+        encode_close(
+            Masking::Server,
+            code.map(|code| CloseFrame { code, reason }),
+            cx.out,
+        );
+        self.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
+    }
+
+    /// A control message that means nothing.
+    pub(crate) fn control_fault(&mut self, fault: &ControlFault, cx: &mut Cx<'_>) {
+        cx.count(Counter::GripInstructFaults);
+        if matches!(fault, ControlFault::TooManyFilters(_)) {
+            self.close(Some(1011), b"too many filters", cx);
+        }
+    }
+
+    pub(crate) fn control(&mut self, control: ControlMessage, cx: &mut Cx<'_>) {
+        match control {
+            ControlMessage::Subscribe { channel, filters } => {
+                let wanted = HoldChannel {
+                    filters,
+                    ..plain(&channel)
+                };
+                self.subscribe(&wanted, cx);
+            }
+            ControlMessage::Unsubscribe { channel } => {
+                let Some(channel) = hub_channel(&self.prefix, &channel) else {
+                    return;
+                };
+                if let Some(at) = self
+                    .following
+                    .find(&channel)
+                    .filter(|&at| at >= self.implicit)
+                {
+                    self.following.channels.remove(at);
+                    cx.unsubscribe(channel);
+                }
+            }
+            // Whoever speaks to the backend lets go; and there are no sessions of that kind.
+            ControlMessage::Detach | ControlMessage::Session { .. } => {}
+            ControlMessage::SetMeta { name, value } => {
+                self.following.meta.retain(|(known, _)| *known != name);
+                self.following.meta.extend(value.map(|value| (name, value)));
+            }
+            ControlMessage::KeepAlive(keep_alive) => {
+                let now = cx.now.mono;
+                self.keep_alive = keep_alive.map(|keep_alive| {
+                    let at = now + u64::from(keep_alive.timeout_s) * 1000;
+                    (keep_alive, at)
+                });
+            }
+            ControlMessage::SendDelayed {
+                kind,
+                content,
+                timeout_s,
+            } => {
+                let at = cx.now.mono + u64::from(timeout_s) * 1000;
+                self.delayed = Some((kind, content, at));
+            }
+            ControlMessage::FlushDelayed => {
+                if let Some((kind, content, _)) = self.delayed.take() {
+                    self.send(kind, &content, cx);
+                }
+            }
+        }
+    }
+
+    fn subscribe(&mut self, wanted: &HoldChannel, cx: &mut Cx<'_>) {
+        let new = Following::new(&self.prefix, std::slice::from_ref(wanted), Vec::new());
+        let Some(new) = new.channels.into_iter().next() else {
+            return cx.count(Counter::GripInstructFaults);
+        };
+        let own_max = cx.shared.limits.channels_max;
+        let channels_max = cx.own.channels_max(own_max);
+        let is_full = self.following.channels.len() >= channels_max;
+        if is_full || self.following.find(&new.channel).is_some() {
+            return;
+        }
+        let needs_look = !new.filters.is_empty();
+        let added = new.channel.clone();
+        self.following.channels.push(new);
+        if needs_look && self.form != GRIP_OWN {
+            // One form for all subscriptions of a connection.
+            self.following.leave(cx);
+            self.form = GRIP_OWN;
+            self.following.subscribe(self.form, cx);
+        } else {
+            self.following
+                .subscribe_those(self.form, |channel| *channel == added, cx);
+        }
+    }
+
+    /// A publication that has no shared form.
+    pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) -> Wish {
+        let grip = cx.own;
+        let Some(at) = self.following.find(&publication.channel) else {
+            return Wish::Nothing;
+        };
+        let item = grip.item(publication);
+        match &item.ws_message {
+            None | Some(WsMessageItem::Nothing) => {}
+            Some(WsMessageItem::Refresh) => return Wish::Refresh,
+            Some(WsMessageItem::Close { code, reason }) => {
+                self.close(code.or(Some(1000)), reason.as_bytes(), cx);
+            }
+            Some(WsMessageItem::Send {
+                kind,
+                content,
+                content_filters,
+            }) => {
+                let filters = self.following.channels[at].filters;
+                if filters.match_content_filters(content_filters.as_deref()) {
+                    self.deliver(at, &item, (*kind, content), cx);
+                }
+            }
+        }
+        Wish::Nothing
+    }
+
+    fn deliver(
+        &mut self,
+        at: usize,
+        item: &Item,
+        (kind, content): (WsKind, &[u8]),
+        cx: &mut Cx<'_>,
+    ) {
+        match self.following.filter(at, item, content) {
+            Ok(Filtered::Send(content)) => {
+                let content = content.into_owned();
+                self.send(kind, &content, cx);
+            }
+            Ok(Filtered::Drop) => {}
+            Err(_) => cx.count(Counter::GripFilterFaults),
+        }
+    }
+
+    /// Sends what is due.
+    pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now.mono;
+        if let Some((keep_alive, at)) = self.keep_alive.clone()
+            && at <= now
+        {
+            self.send(keep_alive.kind, &keep_alive.content, cx);
+            let at = now + u64::from(keep_alive.timeout_s) * 1000;
+            self.keep_alive = Some((keep_alive, at));
+            cx.count(Counter::Pings);
+        }
+        if let Some((kind, content, _)) = self.delayed.take_if(|(_, _, at)| *at <= now) {
+            self.send(kind, &content, cx);
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn next_timeout(&self) -> Option<Millis> {
+        let deadlines = [
+            self.keep_alive.as_ref().map(|(_, at)| *at),
+            self.delayed.as_ref().map(|(_, _, at)| *at),
+            self.close_by,
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+}
+
+fn plain(name: &str) -> HoldChannel {
+    HoldChannel {
+        name: name.to_owned(),
+        prev_id: None,
+        filters: throng_grip::filters::Filters::default(),
+    }
+}

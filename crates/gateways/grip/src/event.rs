@@ -1,0 +1,189 @@
+//! What happens to a session of GRIP, passed on to what it is.
+
+use std::sync::Arc;
+
+use throng_grip::exchange::OriginEvent;
+use throng_session::{Event, Flow};
+use throng_types::{ChannelName, End, Publication};
+
+use crate::context::Cx;
+use crate::proxied::{Becomes, Next};
+use crate::sequencer::LastItem;
+use crate::session::Session;
+
+impl Session {
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match event {
+            Event::Bytes(input) => self.bytes(input, cx),
+            Event::Timeout => return self.timeout(cx),
+            Event::Publication(publication) => return self.publication(publication, cx),
+            Event::Answer { .. } => return self.answer(event, cx),
+            Event::Close(_) => self.close(cx),
+            // A backend's stream has no words of ours in it, and nobody asks all shards.
+            Event::Drained { .. } | Event::Unsubscribed { .. } | Event::Surveyed(_) => {}
+        }
+        Flow::Stay
+    }
+
+    /// A request's session may become something else.
+    fn become_if(&mut self, becomes: Becomes) -> Flow {
+        match becomes {
+            None => Flow::Stay,
+            Some(Next::Http(resume)) => Flow::Http(resume),
+            Some(Next::Held(held)) => {
+                *self = Self::Held(held);
+                Flow::Stay
+            }
+        }
+    }
+
+    fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        match self {
+            Self::Proxied(proxied) => proxied.bytes(input, cx),
+            Self::OverHttp(socket) => socket.bytes(input, cx),
+            Self::Tunnel(tunnel) => tunnel.bytes(input, cx),
+            Self::Zmtp(zmtp) => zmtp.bytes(input, cx),
+            Self::Publishing(publishing) => {
+                let _ = publishing.event(Event::Bytes(input), cx);
+            }
+            // A held client has nothing to say, but may send requests that nobody answers.
+            Self::Held(_) => {}
+        }
+    }
+
+    fn timeout(&mut self, cx: &mut Cx<'_>) -> Flow {
+        match self {
+            Self::Proxied(proxied) => {
+                let becomes = proxied.timeout(cx);
+                return self.become_if(becomes);
+            }
+            Self::Held(held) => held.timeout(cx),
+            Self::OverHttp(socket) => socket.timeout(cx),
+            Self::Tunnel(tunnel) => tunnel.timeout(cx),
+            Self::Publishing(publishing) => return publishing.event(Event::Timeout, cx),
+            Self::Zmtp(_) => cx.end(End::Now),
+        }
+        Flow::Stay
+    }
+
+    fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) -> Flow {
+        match self {
+            Self::Proxied(proxied) => {
+                let becomes = proxied.publication(publication, cx);
+                return self.become_if(becomes);
+            }
+            Self::Held(held) => held.publication(publication, cx),
+            Self::OverHttp(socket) => socket.publication(publication, cx),
+            Self::Tunnel(tunnel) => tunnel.publication(publication, cx),
+            Self::Publishing(_) | Self::Zmtp(_) => {}
+        }
+        Flow::Stay
+    }
+
+    fn answer(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        if let Self::Publishing(publishing) = self {
+            return publishing.event(event, cx);
+        }
+        let Event::Answer { answer, .. } = &event else {
+            return Flow::Stay;
+        };
+        match self {
+            Self::Proxied(proxied) => {
+                let becomes = proxied.answer(answer, cx);
+                return self.become_if(becomes);
+            }
+            Self::Held(held) => held.answer(answer, cx),
+            Self::OverHttp(socket) => socket.answer(answer, cx),
+            Self::Tunnel(tunnel) => tunnel.answer(answer, cx),
+            Self::Zmtp(zmtp) => zmtp.answer(cx),
+            Self::Publishing(_) => {}
+        }
+        Flow::Stay
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) {
+        match self {
+            Self::Proxied(proxied) => proxied.close(cx),
+            Self::Held(held) => held.close(cx),
+            Self::OverHttp(socket) => socket.close(cx),
+            Self::Tunnel(tunnel) => tunnel.close(cx),
+            Self::Zmtp(_) => cx.end(End::Flush),
+            Self::Publishing(_) => {}
+        }
+    }
+
+    // ---- from the shard ----
+
+    /// A backend has done something; `token` is the one that the order carried.
+    pub(crate) fn origin(&mut self, token: u32, event: OriginEvent, cx: &mut Cx<'_>) -> Flow {
+        match self {
+            Self::Proxied(proxied) => {
+                let becomes = proxied.origin(token, event, cx);
+                return self.become_if(becomes);
+            }
+            Self::Held(held) => held.origin(token, event, cx),
+            Self::OverHttp(socket) => socket.origin(token, event, cx),
+            Self::Tunnel(tunnel) => tunnel.origin(event, cx),
+            Self::Publishing(_) | Self::Zmtp(_) => {}
+        }
+        Flow::Stay
+    }
+
+    /// Which item of a channel went out last, as far as that is known.
+    pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
+        match self {
+            Self::Proxied(proxied) => proxied.last_item(channel, last, cx),
+            Self::Held(held) => held.last_item(channel, last, cx),
+            _ => {}
+        }
+    }
+
+    /// A publisher wants everybody who can to ask their backend.
+    pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
+        match self {
+            Self::Proxied(proxied) => proxied.recover(cx),
+            Self::Held(held) => held.recover(cx),
+            _ => {}
+        }
+    }
+
+    /// A publisher wants its backend to be asked, if it is a WebSocket over HTTP.
+    pub(crate) fn refresh(&mut self, cx: &mut Cx<'_>) {
+        if let Self::OverHttp(socket) = self {
+            socket.refresh(cx);
+        }
+    }
+
+    /// A channel has got its first subscriber, or lost its last one.
+    pub(crate) fn topic(&mut self, channel: &ChannelName, is_wanted: bool, cx: &mut Cx<'_>) {
+        if let Self::Zmtp(zmtp) = self {
+            zmtp.topic(channel, is_wanted, cx);
+        }
+    }
+
+    /// So many connections took one of the items that it publishes.
+    pub(crate) fn received(&mut self, count: u64) {
+        if let Self::Publishing(publishing) = self {
+            publishing.received(count);
+        }
+    }
+
+    /// Its connection has gone: what it still wants said to others. True if it goes on until
+    /// that is said, and wants to hear what backends do and of the time.
+    pub(crate) fn connection_gone(&mut self, cx: &mut Cx<'_>) -> bool {
+        match self {
+            Self::Held(held) => held.gone(cx),
+            Self::OverHttp(socket) => socket.lost(cx),
+            _ => {}
+        }
+        !self.is_over()
+    }
+
+    /// Whether one that goes on after its connection has said everything.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::OverHttp(socket) => socket.is_over(),
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Exchanges with backends that are under way, and how fast backends are read.
+//!
+//! A backend is read as fast as its client takes the answer: bytes are granted again while the
+//! client's queue is short, and otherwise when it has become empty.
+
+use std::collections::BTreeMap;
+
+use throng_types::ConnId;
+
+use crate::backends::Ticket;
+
+/// A queue above this is one that the client does not empty: twice what an exchange may be ahead.
+const QUEUE_LONG_BYTES: usize = 256 << 10;
+
+struct Live {
+    token: u32,
+    ticket: Box<dyn Ticket>,
+    /// Bytes that are granted when the client's queue is empty.
+    owed: usize,
+    /// It came to owe something in this turn.
+    is_listed: bool,
+}
+
+/// The exchanges under way, at most one for each connection.
+#[derive(Default)]
+pub(crate) struct Exchanges {
+    live: BTreeMap<ConnId, Live>,
+    /// Those that came to owe something in this turn, and in the one before.
+    owing: [Vec<ConnId>; 2],
+}
+
+impl Exchanges {
+    /// An exchange began; one that the connection had before is over.
+    pub(crate) fn begin(&mut self, conn: ConnId, token: u32, ticket: Box<dyn Ticket>) {
+        let live = Live {
+            token,
+            ticket,
+            owed: 0,
+            is_listed: false,
+        };
+        self.live.insert(conn, live);
+    }
+
+    pub(crate) fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
+        if let Some(live) = self.live.get_mut(&conn) {
+            live.ticket.send(bytes);
+        }
+    }
+
+    pub(crate) fn finish(&mut self, conn: ConnId) {
+        if let Some(live) = self.live.get_mut(&conn) {
+            live.ticket.finish();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, conn: ConnId) {
+        self.live.remove(&conn);
+    }
+
+    /// A connection's queue is empty again.
+    pub(crate) fn drained(&mut self, conn: ConnId) {
+        if let Some(live) = self.live.get_mut(&conn)
+            && live.owed > 0
+        {
+            live.ticket.grant(std::mem::take(&mut live.owed));
+        }
+    }
+
+    /// Grants what was owed only because a turn brought much at once. A queue that is long after
+    /// a whole turn tells when it is empty. True if some were listed in this turn.
+    pub(crate) fn settle(&mut self, queued_bytes: impl Fn(ConnId) -> usize) -> bool {
+        let settled = std::mem::take(&mut self.owing[1]);
+        self.owing.swap(0, 1);
+        for conn in &self.owing[1] {
+            if let Some(live) = self.live.get_mut(conn) {
+                live.is_listed = false;
+            }
+        }
+        let is_more = !self.owing[1].is_empty();
+        for conn in settled {
+            if queued_bytes(conn) <= QUEUE_LONG_BYTES {
+                self.drained(conn);
+            }
+        }
+        is_more
+    }
+
+    /// Bytes of an answer went to a client whose queue is now so long.
+    pub(crate) fn pay(&mut self, conn: ConnId, token: u32, bytes: usize, queued_bytes: usize) {
+        let Some(live) = self.live.get_mut(&conn).filter(|live| live.token == token) else {
+            return;
+        };
+        if queued_bytes <= QUEUE_LONG_BYTES {
+            return live.ticket.grant(bytes);
+        }
+        // Each time, not only the first: what one turn brought may be gone after it, and then
+        // nothing tells that the queue is empty.
+        if !live.is_listed {
+            live.is_listed = true;
+            self.owing[0].push(conn);
+        }
+        live.owed += bytes;
+    }
+
+    pub(crate) fn end(&mut self, conn: ConnId, token: u32) {
+        if self.live.get(&conn).is_some_and(|live| live.token == token) {
+            self.live.remove(&conn);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a held client has of its channels: last ids, filters, meta.
+
+use throng_grip::filters::{FilterContext, FilterFault, Filtered, Filters};
+use throng_grip::instruct::HoldChannel;
+use throng_grip::item::Item;
+use throng_session::{Form, OPENING};
+use throng_types::ChannelName;
+
+use crate::context::Cx;
+use crate::forms::{hub_channel, own_name};
+use crate::order::Order;
+
+/// One channel of a held client.
+pub(crate) struct Followed {
+    /// The hub's name.
+    pub(crate) channel: ChannelName,
+    /// Bytes of the route's prefix in front of the backend's name.
+    prefix_bytes: u16,
+    pub(crate) last_id: Option<Box<str>>,
+    pub(crate) filters: Filters,
+}
+
+impl Followed {
+    /// The backend's name.
+    pub(crate) fn name(&self) -> &str {
+        let name = own_name(&self.channel);
+        name.get(usize::from(self.prefix_bytes)..).unwrap_or(name)
+    }
+}
+
+/// A held client's channels, and the values for filters.
+pub(crate) struct Following {
+    pub(crate) channels: Vec<Followed>,
+    pub(crate) meta: Vec<(String, String)>,
+}
+
+/// What becomes of an item for this client.
+pub(crate) enum Due {
+    /// The client has it.
+    Known,
+    /// Something is missing before it.
+    Gap,
+    /// It is next, and its id is noted.
+    Next,
+}
+
+impl Following {
+    /// Those channels that have a name that a hub can have.
+    pub(crate) fn new(prefix: &str, channels: &[HoldChannel], meta: Vec<(String, String)>) -> Self {
+        let mut following = Self {
+            channels: Vec::new(),
+            meta,
+        };
+        for wanted in channels {
+            let Some(channel) = hub_channel(prefix, &wanted.name) else {
+                continue;
+            };
+            if following.find(&channel).is_none() {
+                following.channels.push(Followed {
+                    channel,
+                    prefix_bytes: prefix.len() as u16,
+                    last_id: wanted.prev_id.as_deref().map(Into::into),
+                    filters: wanted.filters,
+                });
+            }
+        }
+        following
+    }
+
+    /// Whether anything here asks for a look at each item.
+    pub(crate) fn is_plain(&self) -> bool {
+        let plain = |followed: &Followed| followed.last_id.is_none() && followed.filters.is_empty();
+        self.channels.iter().all(plain)
+    }
+
+    pub(crate) fn find(&self, channel: &ChannelName) -> Option<usize> {
+        self.channels
+            .iter()
+            .position(|followed| followed.channel == *channel)
+    }
+
+    /// Whether it has a last id in a channel, and another one.
+    pub(crate) fn has_other_than(&self, channel: &ChannelName, last: &str) -> bool {
+        let known = self.find(channel).and_then(|at| self.channels.get(at));
+        let known = known.and_then(|followed| followed.last_id.as_deref());
+        known.is_some_and(|known| known != last)
+    }
+
+    pub(crate) fn subscribe(&self, form: Form, cx: &mut Cx<'_>) {
+        self.subscribe_those(form, |_| true, cx);
+    }
+
+    pub(crate) fn subscribe_those(
+        &self,
+        form: Form,
+        wanted: impl Fn(&ChannelName) -> bool,
+        cx: &mut Cx<'_>,
+    ) {
+        for followed in self
+            .channels
+            .iter()
+            .filter(|followed| wanted(&followed.channel))
+        {
+            let channel = followed.channel.clone();
+            if cx.own.tells_topics {
+                cx.order(Order::Subscribed {
+                    channel: channel.clone(),
+                });
+            }
+            cx.subscribe(OPENING, channel, form, None);
+        }
+    }
+
+    pub(crate) fn leave(&self, cx: &mut Cx<'_>) {
+        for followed in &self.channels {
+            cx.unsubscribe(followed.channel.clone());
+        }
+    }
+
+    /// Asks which items went out last, where the client has said which one it has.
+    pub(crate) fn ask_last_ids(&self, cx: &mut Cx<'_>) {
+        for followed in self
+            .channels
+            .iter()
+            .filter(|followed| followed.last_id.is_some())
+        {
+            let (conn, channel) = (cx.id, followed.channel.clone());
+            cx.order(Order::LastId { conn, channel });
+        }
+    }
+
+    /// The ids for `Grip-Last`.
+    pub(crate) fn last_ids(&self) -> Vec<(&str, &str)> {
+        let channels = self.channels.iter();
+        channels
+            .filter_map(|followed| Some((followed.name(), followed.last_id.as_deref()?)))
+            .collect()
+    }
+
+    /// Whether an item is what comes next in its channel.
+    pub(crate) fn due(&mut self, at: usize, item: &Item) -> Due {
+        let Some(followed) = self.channels.get_mut(at) else {
+            return Due::Known;
+        };
+        let Some(last) = followed.last_id.as_deref() else {
+            return Due::Next;
+        };
+        if item.id.as_deref() == Some(last) {
+            return Due::Known;
+        }
+        if item.prev_id.as_deref() != Some(last) {
+            return Due::Gap;
+        }
+        followed.last_id = item.id.as_deref().map(Into::into);
+        Due::Next
+    }
+
+    /// Runs a channel's filters over content.
+    pub(crate) fn filter<'c>(
+        &self,
+        at: usize,
+        item: &Item,
+        content: &'c [u8],
+    ) -> Result<Filtered<'c>, FilterFault> {
+        let Some(followed) = self.channels.get(at) else {
+            return Ok(Filtered::Drop);
+        };
+        let channels: Vec<(&str, Option<&str>)> = self
+            .channels
+            .iter()
+            .map(|followed| (followed.name(), followed.last_id.as_deref()))
+            .collect();
+        let context = FilterContext {
+            sub_meta: &self.meta,
+            pub_meta: &item.meta,
+            channels: &channels,
+        };
+        followed.filters.apply(&context, content)
+    }
+
+    /// The context for content that belongs to no item.
+    pub(crate) fn with_context<R>(&self, run: impl FnOnce(&FilterContext<'_>) -> R) -> R {
+        let channels = self.channels.iter();
+        let channels: Vec<(&str, Option<&str>)> = channels
+            .map(|followed| (followed.name(), followed.last_id.as_deref()))
+            .collect();
+        run(&FilterContext {
+            sub_meta: &self.meta,
+            pub_meta: &[],
+            channels: &channels,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! How items travel through hubs, and the wire forms of deliveries to held clients.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_broker::{Draft, home_of};
+use throng_grip::item::{HttpStreamItem, Item, WsKind, WsMessageItem};
+use throng_http1::{CHUNK_END, encode_chunk_head};
+use throng_session::{Form, FormKind};
+use throng_types::{ChannelName, Payload, PayloadKind, Publication, ShardId};
+
+use crate::shared::GripShared;
+
+/// The namespace of channels that backends hold clients in.
+pub const NAMESPACE: &str = "grip";
+
+/// A stream: the item's content as a chunk.
+pub(crate) const GRIP_CHUNKS: Form = Form::new(0, FormKind::Noted);
+/// A stream to a client of HTTP/1.0: the content alone.
+pub(crate) const GRIP_RAW: Form = Form::new(1, FormKind::Noted);
+/// A WebSocket: the item's message as a frame.
+pub(crate) const GRIP_FRAMES: Form = Form::new(2, FormKind::Noted);
+/// Whoever needs to see the item itself: responses, filters, sequences, WebSockets.
+pub(crate) const GRIP_OWN: Form = Form::new(3, FormKind::Shown);
+
+/// All of them.
+pub(crate) const ALL: &[Form] = &[GRIP_CHUNKS, GRIP_RAW, GRIP_FRAMES, GRIP_OWN];
+
+/// The shard that an item's channel is at home on.
+pub(crate) fn home_of_item(item: &Item, shards: u8) -> ShardId {
+    // A name that is too long for the hub is refused wherever it comes.
+    hub_channel("", item.channel.as_str()).map_or(ShardId(0), |channel| home_of(&channel, shards))
+}
+
+/// The hub's name for a backend's channel; none if it is too long or no name at all.
+pub(crate) fn hub_channel(prefix: &str, name: &str) -> Option<ChannelName> {
+    ChannelName::new(&format!("{NAMESPACE}:{prefix}{name}")).ok()
+}
+
+/// A backend's name for a hub's channel, with its route's prefix still in front.
+pub(crate) fn own_name(channel: &ChannelName) -> &str {
+    let name = channel.as_str();
+    name.split_once(':').map_or(name, |(_, name)| name)
+}
+
+/// What the hub gets for an item; nothing if no transport gets anything of it.
+pub(crate) fn draft(item: &Item) -> Option<Draft> {
+    let mut bytes = Vec::new();
+    if !item.encode(&mut bytes) {
+        return None;
+    }
+    Some(Draft {
+        channel: hub_channel("", item.channel.as_str())?,
+        payload: Payload {
+            bytes: bytes.into(),
+            kind: PayloadKind::Binary,
+        },
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+    })
+}
+
+/// The item that a publication carries. Data that somebody published past GRIP is content.
+fn item_of(publication: &Publication) -> Item {
+    let name = ChannelName::new(own_name(&publication.channel));
+    let channel = name.unwrap_or_else(|_| publication.channel.clone());
+    if let Some(item) = Item::decode(&channel, &publication.payload.bytes) {
+        return item;
+    }
+    let content = publication.payload.bytes.to_vec();
+    let kind = match publication.payload.kind {
+        PayloadKind::Binary => WsKind::Binary,
+        PayloadKind::Json | PayloadKind::Text => WsKind::Text,
+    };
+    Item {
+        channel,
+        id: None,
+        prev_id: None,
+        no_seq: true,
+        size: None,
+        meta: Vec::new(),
+        http_response: None,
+        http_stream: Some(HttpStreamItem::Send {
+            content: content.clone(),
+            content_filters: None,
+        }),
+        ws_message: Some(WsMessageItem::Send {
+            kind,
+            content,
+            content_filters: None,
+        }),
+    }
+}
+
+impl GripShared {
+    /// The item that a publication carries, read once for all sessions of a shard that look
+    /// at it one after the other.
+    pub(crate) fn item(&self, publication: &Arc<Publication>) -> Rc<Item> {
+        let mut last = self.last_item.borrow_mut();
+        if let Some((known, item)) = &*last
+            && Arc::ptr_eq(known, publication)
+        {
+            return item.clone();
+        }
+        let item = Rc::new(item_of(publication));
+        *last = Some((publication.clone(), item.clone()));
+        item
+    }
+}
+
+/// Appends a publication in a shared wire form. Nothing is appended for what needs a look by
+/// the session: an end, a hint, or an item that is not for streams.
+pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    let item = item_of(publication);
+    let is_for_others =
+        |filters: &Option<Vec<String>>| filters.as_ref().is_some_and(|list| !list.is_empty());
+    if form == GRIP_FRAMES.number {
+        if let Some(WsMessageItem::Send {
+            kind,
+            content,
+            content_filters,
+        }) = &item.ws_message
+            && !is_for_others(content_filters)
+        {
+            crate::frames::frame(*kind, content, out);
+        }
+        return;
+    }
+    let Some(HttpStreamItem::Send {
+        content,
+        content_filters,
+    }) = &item.http_stream
+    else {
+        return;
+    };
+    // Who is served from shared bytes has no filters.
+    if !is_for_others(content_filters) {
+        stream_bytes(form == GRIP_CHUNKS.number, content, out);
+    }
+}
+
+/// Appends content to a stream.
+pub(crate) fn stream_bytes(is_chunked: bool, content: &[u8], out: &mut Vec<u8>) {
+    if content.is_empty() {
+        return;
+    }
+    if is_chunked {
+        encode_chunk_head(content.len() as u64, out);
+    }
+    out.extend_from_slice(content);
+    if is_chunked {
+        out.extend_from_slice(CHUNK_END);
+    }
+}

@@ -1,0 +1,84 @@
+//! Frames of a WebSocket as whole messages, from either side.
+
+use std::ops::ControlFlow;
+
+use throng_grip::item::WsKind;
+use throng_ws::{
+    CloseFrame, Decoder, Event, Fault, Limits, Masking, Opcode, close_code_valid, encode_close,
+    encode_header, encode_message, encode_ping, encode_pong,
+};
+
+/// What somebody has said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Message(WsKind, Vec<u8>),
+    Close(Option<u16>, Vec<u8>),
+}
+
+/// Reads bytes; what was said before a fault is there too.
+pub(crate) fn read(
+    decoder: &mut Decoder,
+    input: &mut [u8],
+    message_bytes_max: usize,
+) -> (Vec<Told>, Result<(), Fault>) {
+    let mut told = Vec::new();
+    let fed = decoder.feed(input, &Limits { message_bytes_max }, |event| {
+        told.push(match event {
+            Event::Message { opcode, data } => {
+                let kind = if opcode == Opcode::Text {
+                    WsKind::Text
+                } else {
+                    WsKind::Binary
+                };
+                Told::Message(kind, data.to_vec())
+            }
+            Event::Ping(data) => Told::Message(WsKind::Ping, data.to_vec()),
+            Event::Pong(data) => Told::Message(WsKind::Pong, data.to_vec()),
+            Event::Close(frame) => {
+                let frame = frame.as_ref();
+                let reason = frame.map_or("", |frame| frame.reason).as_bytes().to_vec();
+                Told::Close(frame.map(|frame| frame.code), reason)
+            }
+        });
+        ControlFlow::Continue(())
+    });
+    (told, fed.map(drop))
+}
+
+impl Told {
+    /// Appends it as a client says it.
+    pub(crate) fn encode_masked(&self, key: [u8; 4], out: &mut Vec<u8>) {
+        let masking = Masking::Client(key);
+        match self {
+            Self::Message(WsKind::Text, data) => encode_message(masking, Opcode::Text, data, out),
+            Self::Message(WsKind::Binary, data) => {
+                encode_message(masking, Opcode::Binary, data, out);
+            }
+            Self::Message(WsKind::Ping, data) => encode_ping(masking, data, out),
+            Self::Message(WsKind::Pong, data) => encode_pong(masking, data, out),
+            Self::Close(code, reason) => {
+                let reason = String::from_utf8_lossy(reason);
+                let code = code.filter(|&code| close_code_valid(code));
+                let frame = code.map(|code| CloseFrame {
+                    code,
+                    reason: &reason,
+                });
+                encode_close(masking, frame, out);
+            }
+        }
+    }
+}
+
+/// Appends a message as one frame.
+pub(crate) fn frame(kind: WsKind, content: &[u8], out: &mut Vec<u8>) {
+    // Control frames hold no more (RFC 6455 section 5.5).
+    let control = &content[..content.len().min(125)];
+    let opcode = match kind {
+        WsKind::Text => Opcode::Text,
+        WsKind::Binary => Opcode::Binary,
+        WsKind::Ping => return encode_ping(Masking::Server, control, out),
+        WsKind::Pong => return encode_pong(Masking::Server, control, out),
+    };
+    encode_header(Masking::Server, opcode, content.len(), out);
+    out.extend_from_slice(content);
+}

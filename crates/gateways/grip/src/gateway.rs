@@ -1,0 +1,139 @@
+//! GRIP's clients and publishers as a gateway.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use throng_metrics::{Counter, Gauge};
+use throng_session::{
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender, Shard,
+    Shared, Transport,
+};
+use throng_types::{ConnId, Millis, Now, Publication};
+
+use crate::context::Cx;
+use crate::forms::NAMESPACE;
+use crate::grip::Grip;
+use crate::mail::Mail;
+use crate::order::Order;
+use crate::ports::PortKind;
+use crate::session::Session;
+use crate::shared::GripShared;
+use crate::zmtp::Zmtp;
+use crate::{forms, open};
+
+impl Gateway for Grip {
+    type Session = Session;
+    type Shared = GripShared;
+    type Order = Order;
+    type Mail = Mail;
+
+    const FORMS: &'static [Form] = forms::ALL;
+    const CONNECTIONS: Option<Gauge> = Some(Gauge::GripConnections);
+    const NAMESPACES: &'static [&'static str] = &[NAMESPACE];
+
+    fn shared(&self) -> Rc<GripShared> {
+        self.shared.clone()
+    }
+
+    fn claim(own: &GripShared, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+        open::claim(incoming, own)
+    }
+
+    fn off(port: Port, path: &str) -> Option<&'static str> {
+        (port == Port::Api && open::is_publish_path(path))
+            .then_some("GRIP is off: configure [grip]")
+    }
+
+    fn open(
+        claim: &Claim,
+        incoming: &Incoming<'_, '_>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Opened<Session>, Reject> {
+        open::open(claim, incoming, cx)
+    }
+
+    fn accept(own: &GripShared, port: u8, _: IpAddr) -> Option<Session> {
+        match own.options.ports.get(usize::from(port))? {
+            PortKind::Zmq(socket) => Some(Session::Zmtp(Zmtp::new(*socket))),
+            PortKind::Http | PortKind::Metrics => None,
+        }
+    }
+
+    fn event(session: &mut Session, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        session.event(event, cx)
+    }
+
+    fn class(session: &Session) -> Class<'_> {
+        let is_open = match session {
+            Session::OverHttp(socket) => socket.is_open(),
+            Session::Tunnel(tunnel) => tunnel.is_open(),
+            _ => false,
+        };
+        Class {
+            transport: match session {
+                Session::Held(_) => Transport::Stream,
+                _ if is_open => Transport::WebSocket,
+                _ => Transport::Http,
+            },
+            is_client: !matches!(session, Session::Zmtp(_) | Session::Publishing(_)),
+            identity: None,
+        }
+    }
+
+    fn encode(_: &GripShared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+        forms::encode(form, publication, out);
+    }
+
+    fn delivered(
+        own: &GripShared,
+        session: &Session,
+        publications: &[Arc<Publication>],
+        is_taken: bool,
+        now: Now,
+        shared: &Shared,
+    ) {
+        if let Session::Held(held) = session {
+            held.touch(now);
+        }
+        let counters = &shared.counters;
+        counters.add(Counter::GripDeliveries, publications.len() as u64);
+        if is_taken {
+            for publication in publications {
+                own.took(publication);
+            }
+        }
+    }
+
+    fn carried(own: &GripShared, publication: &Publication) -> Option<Order> {
+        let (receipt, count) = own.carried(publication)?;
+        Some(Order::Carried { receipt, count })
+    }
+
+    fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+        self.carry_out(order, shard);
+    }
+
+    fn mail(&mut self, from: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
+        self.take_mail(from, mail, shard);
+    }
+
+    fn drained(&mut self, conn: ConnId) {
+        self.exchanges.drained(conn);
+    }
+
+    fn closed(&mut self, conn: ConnId, session: Session, shard: &mut impl Shard<Self>) {
+        self.connection_closed(conn, session, shard);
+    }
+
+    fn turn(&mut self, _: usize, shard: &mut impl Shard<Self>) -> bool {
+        self.run_turn(shard)
+    }
+
+    fn tick(&mut self, shard: &mut impl Shard<Self>) {
+        self.count_minutes(shard);
+    }
+
+    fn deadline(&self) -> Option<Millis> {
+        self.sequencer.deadline()
+    }
+}

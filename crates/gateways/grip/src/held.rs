@@ -1,0 +1,359 @@
+//! A client that a backend holds: a stream of items.
+//!
+//! The head leaves when the client is a member of all its channels, so that whoever sees it can
+//! publish to it. The backend's own body follows; what is published meanwhile waits behind it. A
+//! stream without filters, sequence and links is then served from bytes that all share, and owns a
+//! place in its channels, a deadline and a few words here.
+//!
+//! Invariants
+//! - While `fetch` is there, an exchange with the backend is under way, and publications that
+//!   are shown to the session wait in it.
+//! - While `early` is there, nothing has left.
+//! - `follow` is there exactly for streams that have filters, ids or links.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_grip::exchange::OriginEvent;
+use throng_grip::filters::Filtered;
+use throng_grip::hold::keep_alive_at;
+use throng_grip::instruct::{Instruct, KeepAlive};
+use throng_grip::item::HttpStreamItem;
+use throng_http1::LAST_CHUNK;
+use throng_hub::Answer;
+use throng_metrics::Counter;
+use throng_types::{ChannelName, End, Millis, Now, Publication};
+
+use crate::context::Cx;
+use crate::follow::{Fetch, Follow};
+use crate::following::{Due, Following};
+use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW, stream_bytes};
+use crate::request::Asked;
+use crate::sequencer::LastItem;
+
+/// A client that its backend holds on a stream.
+pub struct Held {
+    /// When something was last sent, in milliseconds of the monotonic clock, the low half. In
+    /// a cell, because deliveries from shared bytes only touch it.
+    sent_at: Cell<u32>,
+    /// Of the exchange whose events are waited for.
+    pub(crate) token: u32,
+    pub(crate) is_chunked: bool,
+    pub(crate) closing: bool,
+    pub(crate) state: Box<State>,
+}
+
+/// What is not looked at for each delivery.
+pub(crate) struct State {
+    pub(crate) keep_alive: Option<Rc<KeepAlive>>,
+    /// When the next keep-alive is due, unless something is sent before.
+    pub(crate) beat_at: Millis,
+    pub(crate) fetch: Option<Box<Fetch>>,
+    pub(crate) follow: Option<Box<Follow>>,
+    early: Option<Box<Early>>,
+}
+
+/// What waits until the client is a member of its channels: as long as mail takes between shards.
+struct Early {
+    /// Channels that have not answered.
+    left: usize,
+    bytes: Vec<u8>,
+}
+
+impl Held {
+    /// A client with the head of its answer; the body follows as events with this token.
+    pub(crate) fn new(
+        asked: Asked,
+        (token, is_chunked): (u32, bool),
+        (head, instruct): (Vec<u8>, Instruct),
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let prefix = &asked.route.channel_prefix;
+        let following = Following::new(prefix, &instruct.channels, instruct.meta);
+        let is_plain = following.is_plain();
+        let form = match (is_plain, is_chunked) {
+            (false, _) => GRIP_OWN,
+            (true, true) => GRIP_CHUNKS,
+            (true, false) => GRIP_RAW,
+        };
+        following.subscribe(form, cx);
+        if is_plain {
+            cx.hold(true);
+        }
+        let needs_more = !is_plain || instruct.next.is_some() || instruct.gone.is_some();
+        let fetch = Fetch::first(&following);
+        let early = Early {
+            left: following.channels.len(),
+            bytes: head,
+        };
+        let follow = needs_more.then(|| {
+            let links = (instruct.next, instruct.gone);
+            Box::new(Follow::new(
+                asked,
+                following,
+                links,
+                is_plain,
+                instruct.hold,
+            ))
+        });
+        let mut held = Self {
+            sent_at: Cell::new(cx.now.mono.0 as u32),
+            token,
+            is_chunked,
+            closing: false,
+            state: Box::new(State {
+                keep_alive: instruct
+                    .keep_alive
+                    .map(|keep_alive| cx.own.keep_alive(keep_alive)),
+                beat_at: Millis::default(),
+                fetch: Some(Box::new(fetch)),
+                follow,
+                early: Some(Box::new(early)),
+            }),
+        };
+        held.begin_if_member(cx);
+        held
+    }
+
+    /// Lets go what waited for the channels, if all have answered.
+    fn begin_if_member(&mut self, cx: &mut Cx<'_>) {
+        if self
+            .state
+            .early
+            .as_ref()
+            .is_some_and(|early| early.left == 0)
+        {
+            self.begin(cx);
+        }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        if let Some(early) = self.state.early.take() {
+            cx.out.extend_from_slice(&early.bytes);
+            self.release(cx);
+        }
+    }
+
+    /// Deliveries may leave once the head and the backend's own body have.
+    fn release(&self, cx: &mut Cx<'_>) {
+        if self.state.early.is_none() && self.state.fetch.is_none() {
+            cx.hold(false);
+        }
+    }
+
+    /// The whole body of the backend's answer.
+    pub(crate) fn body_is_here(&mut self, body: &[u8], cx: &mut Cx<'_>) {
+        self.body(body, cx);
+        self.body_ended(cx);
+    }
+
+    pub(crate) fn origin(&mut self, token: u32, event: OriginEvent, cx: &mut Cx<'_>) {
+        if token != self.token || self.closing || self.state.fetch.is_none() {
+            return;
+        }
+        match event {
+            OriginEvent::Head(head) => self.link_head(head, cx),
+            OriginEvent::Body(bytes) => self.link_body(&bytes, cx),
+            OriginEvent::End => self.link_ended(cx),
+            // Nothing follows its requests.
+            OriginEvent::Taken(_) => {}
+            OriginEvent::Failed(_) => {
+                cx.count(Counter::GripOriginFailures);
+                self.link_failed(cx);
+            }
+        }
+    }
+
+    /// Writes a piece of the backend's own body.
+    pub(crate) fn body(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        let Some(fetch) = self.state.fetch.as_mut() else {
+            return;
+        };
+        let bytes = fetch.render(bytes);
+        self.write(&bytes, cx);
+    }
+
+    /// The backend's own body is whole: what waited leaves, and the client is held.
+    pub(crate) fn body_ended(&mut self, cx: &mut Cx<'_>) {
+        let Some(mut fetch) = self.state.fetch.take() else {
+            return;
+        };
+        let rest = fetch.take_rest();
+        self.write(&rest, cx);
+        if self.state.follow.as_ref().is_some_and(|follow| follow.ends) {
+            return self.finish(cx);
+        }
+        self.release(cx);
+        self.touch(cx.now);
+        let chance = cx.own.chance();
+        if let Some(keep_alive) = &self.state.keep_alive {
+            self.state.beat_at = keep_alive_at(keep_alive, cx.now.mono, chance);
+        }
+        if let Some(follow) = self.state.follow.as_mut() {
+            follow.schedule(cx.now, chance);
+            if fetch.is_first {
+                follow.following.ask_last_ids(cx);
+            }
+        }
+        self.catch_up(fetch.waiting, cx);
+        self.arm(cx);
+    }
+
+    /// A publication that is for this session's eyes.
+    pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) {
+        if self.closing {
+            return;
+        }
+        if let Some(fetch) = self.state.fetch.as_mut() {
+            if !fetch.wait(publication) {
+                // The client comes back with what it has, and misses nothing.
+                cx.count(Counter::GripWaitingFull);
+                self.cut(cx);
+            }
+            return;
+        }
+        self.take(publication, &[], cx);
+        self.arm(cx);
+    }
+
+    /// Does what an item says. `others` wait behind it.
+    pub(crate) fn take(
+        &mut self,
+        publication: &Arc<Publication>,
+        others: &[Arc<Publication>],
+        cx: &mut Cx<'_>,
+    ) {
+        let grip = cx.own;
+        let item = grip.item(publication);
+        let (content, content_filters) = match &item.http_stream {
+            None | Some(HttpStreamItem::Nothing) => return,
+            Some(HttpStreamItem::Close) => return self.finish(cx),
+            Some(HttpStreamItem::Hint) => return self.fetch_link(cx),
+            Some(HttpStreamItem::Send {
+                content,
+                content_filters,
+            }) => (content, content_filters),
+        };
+        let Some(follow) = self.state.follow.as_mut().filter(|follow| !follow.is_plain) else {
+            return;
+        };
+        let Some(at) = follow.following.find(&publication.channel) else {
+            return;
+        };
+        match follow.following.due(at, &item) {
+            Due::Known => return,
+            Due::Gap if follow.may_mend(at, others, grip) => {
+                self.fetch_link(cx);
+                if let Some(fetch) = self.state.fetch.as_mut() {
+                    fetch.wait(publication);
+                }
+                return;
+            }
+            Due::Gap if follow.is_old(at, others, grip) => return,
+            Due::Gap => follow.accept_gap(at, &item),
+            Due::Next => follow.gaps = 0,
+        }
+        let filters = follow.following.channels[at].filters;
+        if !filters.match_content_filters(content_filters.as_deref()) {
+            return;
+        }
+        match follow.following.filter(at, &item, content) {
+            Ok(Filtered::Send(content)) => {
+                let content = content.into_owned();
+                self.write(&content, cx);
+            }
+            Ok(Filtered::Drop) => {}
+            Err(_) => cx.count(Counter::GripFilterFaults),
+        }
+    }
+
+    /// What went out last in a channel of which the client has said what it has.
+    pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
+        let is_free = self.state.fetch.is_none();
+        let Some(follow) = self.state.follow.as_mut().filter(|_| is_free) else {
+            return;
+        };
+        match last {
+            LastItem::Id(last) if follow.following.has_other_than(channel, last) => {
+                self.fetch_link(cx);
+            }
+            LastItem::Unknown => follow.ask_soon(cx.now, cx),
+            LastItem::Id(_) | LastItem::Quiet => return,
+        }
+        self.arm(cx);
+    }
+
+    /// Everybody is to ask their backends.
+    pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
+        if !self.closing && self.state.fetch.is_none() {
+            self.fetch_link(cx);
+            self.arm(cx);
+        }
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
+        let Answer::Subscribed { result, .. } = answer else {
+            return;
+        };
+        if result.is_err() {
+            cx.count(Counter::GripWaitingFull);
+            return self.cut(cx);
+        }
+        if let Some(early) = &mut self.state.early {
+            early.left = early.left.saturating_sub(1);
+        }
+        self.begin_if_member(cx);
+    }
+
+    /// Something was delivered past the session.
+    pub(crate) fn touch(&self, now: Now) {
+        self.sent_at.set(now.mono.0 as u32);
+    }
+
+    pub(crate) fn idle_ms(&self, now: Now) -> u64 {
+        u64::from((now.mono.0 as u32).wrapping_sub(self.sent_at.get()))
+    }
+
+    pub(crate) fn write(&mut self, content: &[u8], cx: &mut Cx<'_>) {
+        if !content.is_empty() {
+            let early = self.state.early.as_mut().map(|early| &mut early.bytes);
+            stream_bytes(self.is_chunked, content, early.unwrap_or(cx.out));
+            self.touch(cx.now);
+        }
+    }
+
+    /// Ends the stream in order.
+    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
+        if self.closing {
+            return;
+        }
+        self.begin(cx);
+        if self.is_chunked {
+            cx.out.extend_from_slice(LAST_CHUNK);
+        }
+        self.cut(cx);
+        // Nothing may follow the last chunk: what is held back stays behind.
+        cx.actions.hold = None;
+    }
+
+    /// Ends the stream so that the client sees that there would have been more.
+    pub(crate) fn cut(&mut self, cx: &mut Cx<'_>) {
+        self.begin(cx);
+        self.closing = true;
+        cx.hold(false);
+        cx.set_deadline(None);
+        cx.end(End::Flush);
+    }
+
+    pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
+        self.finish(cx);
+    }
+
+    /// The client has gone: its backend is told, if it wants to know.
+    pub(crate) fn gone(&self, cx: &mut Cx<'_>) {
+        if let Some(follow) = &self.state.follow {
+            follow.tell_gone(cx.own, cx);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What GRIP tells itself on other shards, and what backends tell it.
+
+use throng_broker::Refusal;
+use throng_grip::exchange::OriginEvent;
+use throng_grip::item::Item;
+use throng_hub::Asker;
+use throng_types::{ChannelName, ConnId, Position};
+
+use crate::receipt::Receipt;
+use crate::receipts::Heard;
+use crate::sequencer::LastItem;
+
+/// A message to the gateway on one shard.
+#[derive(Debug)]
+pub enum Mail {
+    /// A backend has done something.
+    Origin {
+        /// Whose exchange.
+        conn: ConnId,
+        /// The number that the request carried.
+        token: u32,
+        /// What the backend did.
+        event: OriginEvent,
+    },
+    /// Publish this in a channel of yours.
+    Publish {
+        /// Whom to answer.
+        asker: Asker,
+        /// The item.
+        item: Box<Item>,
+        /// Whoever asks waits rather than being refused.
+        patient: bool,
+        /// Of a publisher who wants to know how many took it.
+        receipt: Option<Receipt>,
+    },
+    /// It is done.
+    Published {
+        /// Who asked.
+        asker: Asker,
+        /// What became of it.
+        result: Result<Option<Position>, Refusal>,
+    },
+    /// About an item of which somebody wants to know how many took it.
+    Receipt {
+        /// Which of your receipts.
+        number: u64,
+        /// What is known.
+        heard: Heard,
+    },
+    /// Which item went out last?
+    LastId {
+        /// Who asks.
+        conn: ConnId,
+        /// In which channel.
+        channel: ChannelName,
+    },
+    /// This one.
+    LastIs {
+        /// Who asked.
+        conn: ConnId,
+        /// In which channel.
+        channel: ChannelName,
+        /// What is known.
+        last: LastItem,
+    },
+    /// All your sessions ask their backends.
+    Recover,
+    /// Your WebSockets over HTTP ask theirs: one, or all of a channel.
+    Refresh {
+        /// This one.
+        connection: Option<ConnId>,
+        /// All of this channel.
+        channel: Option<ChannelName>,
+    },
+    /// A channel has subscribers on the shard that says so, or none any more.
+    Topic {
+        /// The channel.
+        channel: ChannelName,
+        /// Whether it has.
+        is_wanted: bool,
+    },
+}

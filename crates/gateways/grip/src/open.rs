@@ -1,0 +1,145 @@
+//! The requests that are GRIP's: those that a route catches, and those of publishers.
+
+use std::sync::Arc;
+
+use throng_grip::routes::{Protocol, Route};
+use throng_metrics::Counter;
+use throng_session::http::send_page;
+use throng_session::{Claim, Incoming, Opened, Port, Rank, Reject};
+
+use crate::context::Cx;
+use crate::over_http::{OverHttp, accept_key};
+use crate::ports::PortKind;
+use crate::proxied::Proxied;
+use crate::publish::publish;
+use crate::request::{Asked, came_by_tls};
+use crate::session::Session;
+use crate::shared::GripShared;
+use crate::tunnel::Tunnel;
+
+/// A route's.
+const ROUTE: u8 = 0;
+/// A publisher's.
+const PUBLISH: u8 = 1;
+/// Pushpin's metrics.
+const METRICS: u8 = 2;
+
+/// What the pages have under Pushpin's names; no path of a request is like it.
+pub const PUSHPIN_METRICS: &str = "pushpin";
+
+/// The route of a request.
+fn route<'g>(incoming: &Incoming<'_, '_>, grip: &'g GripShared) -> Option<&'g Arc<Route>> {
+    let request = incoming.request;
+    let protocol = match request.wants_upgrade("websocket") {
+        true => Protocol::Ws,
+        false => Protocol::Http,
+    };
+    let routes = &grip.options.routes;
+    let named = request.header("pushpin-route");
+    match named.filter(|_| grip.options.accept_route) {
+        Some(id) => routes.find_id(id, request.path()),
+        None => {
+            let is_tls = came_by_tls(request, grip);
+            routes.find(protocol, is_tls, request.host(), request.path())
+        }
+    }
+}
+
+/// Whether this is a path of publishers on the API port.
+pub(crate) fn is_publish_path(path: &str) -> bool {
+    matches!(path, "/publish" | "/publish/" | "/recover" | "/recover/")
+}
+
+pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Claim> {
+    let request = incoming.request;
+    let path = request.path();
+    match incoming.port {
+        Port::Client => {
+            let route = route(incoming, grip)?;
+            Some(Claim {
+                endpoint: ROUTE,
+                // Our page gives way to any route, other endpoints to one that names their path or
+                // a path below it.
+                rank: match route.path_prefix.len() >= path.len() {
+                    true => Rank::Rule,
+                    false => Rank::Prefix,
+                },
+                methods: None,
+                checks_origin: false,
+                preflight: false,
+                streams_body: !request.wants_upgrade("websocket") && request.method != "CONNECT",
+                body_bytes_max: Some(grip.options.body_bytes_max),
+            })
+        }
+        Port::Api => is_publish_path(path).then(publish_claim),
+        Port::Own { port, .. } => match grip.options.ports.get(usize::from(port))? {
+            PortKind::Http => Some(publish_claim()),
+            PortKind::Metrics if matches!(path, "/" | "/metrics") => {
+                Some(Claim::endpoint(METRICS, "GET, HEAD"))
+            }
+            PortKind::Metrics | PortKind::Zmq(_) => None,
+        },
+    }
+}
+
+fn publish_claim() -> Claim {
+    Claim {
+        preflight: false,
+        ..Claim::endpoint(PUBLISH, "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH")
+    }
+}
+
+pub(crate) fn open(
+    claim: &Claim,
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Session>, Reject> {
+    match claim.endpoint {
+        PUBLISH => Ok(match publish(incoming, cx) {
+            Opened::Answered { keep_alive } => Opened::Answered { keep_alive },
+            Opened::Session(publishing) => Opened::Session(Session::Publishing(publishing)),
+        }),
+        METRICS => {
+            send_page(incoming, PUSHPIN_METRICS, cx);
+            let keep_alive = incoming.request.keep_alive();
+            Ok(Opened::Answered { keep_alive })
+        }
+        _ => ask_backend(incoming, cx).map(Opened::Session),
+    }
+}
+
+/// Hands a request to its backend.
+fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, Reject> {
+    let request = incoming.request;
+    let Some(route) = route(incoming, cx.own) else {
+        return Err(Reject::new(404, "no route for this path"));
+    };
+    cx.count(Counter::GripClientRequests);
+    if request.wants_upgrade("websocket") {
+        let accept = accept_key(request);
+        let accept = accept.map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))?;
+        let asked = Asked::new(route, request, &[], incoming.peer, (cx.own, cx.now));
+        if !route.targets.iter().any(|target| target.over_http) {
+            let tunnel = Tunnel::start(asked, accept, cx);
+            cx.set_deadline(None);
+            return Ok(Session::Tunnel(Box::new(tunnel)));
+        }
+        let socket = OverHttp::start(asked, accept, cx);
+        return Ok(Session::OverHttp(Box::new(socket)));
+    }
+    if request.method == "CONNECT" {
+        return Err(Reject::new(405, "this is no forward proxy"));
+    }
+    let asked = Asked::new(
+        route,
+        request,
+        incoming.body,
+        incoming.peer,
+        (cx.own, cx.now),
+    );
+    let proxied = Proxied::ask(incoming, asked, cx);
+    if !incoming.is_open {
+        cx.set_deadline(None);
+    }
+    Ok(Session::Proxied(Box::new(proxied)))
+}

@@ -1,0 +1,330 @@
+//! A client's WebSocket whose backend speaks HTTP: frames on one side, requests with events
+//! on the other, and between them a [`Conversation`].
+//!
+//! Rule for "full": what the backend has not taken is bounded by the conversation; then the
+//! client is not read until there is room, and what one read brought too much waits in `stuck`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use throng_grip::exchange::{OriginEvent, OriginFault, OriginHead};
+use throng_grip::headers::Header;
+use throng_grip::instruct::ResponseHead;
+use throng_grip::item::WsKind;
+use throng_grip::ws_events::{Command, Conversation, ConversationLimits, Failure, Phase};
+use throng_hub::Answer;
+use throng_metrics::Counter;
+use throng_session::answer_text;
+use throng_types::{End, Publication};
+use throng_ws::{Decoder, Role, handshake};
+
+use crate::client_side::{CLOSE_TIMEOUT_MS, Side, Wish};
+use crate::context::Cx;
+use crate::frames::{Told, read};
+use crate::order::Order;
+use crate::request::Asked;
+use crate::response_head::{Framing, encode_head, switch_protocols};
+
+/// A WebSocket whose backend gets its events by HTTP.
+pub struct OverHttp {
+    asked: Asked,
+    accept: [u8; 28],
+    conversation: Conversation,
+    /// Of the exchange whose events are waited for.
+    token: u32,
+    /// What has come of its answer.
+    answer: Option<(OriginHead, Vec<u8>)>,
+    reply_bytes_max: usize,
+    decoder: Decoder,
+    /// Bytes that came before the handshake was answered.
+    early: Vec<u8>,
+    /// Bound: what one read brings; the client is not read until it is empty.
+    stuck: VecDeque<(WsKind, Vec<u8>)>,
+    side: Side,
+    close_heard: bool,
+}
+
+impl OverHttp {
+    /// For a client whose handshake was checked.
+    pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
+        let target = asked.route.targets.first();
+        let one_event = target.is_some_and(|target| target.one_event);
+        let limits = ConversationLimits {
+            events_max: if one_event { 1 } else { usize::MAX },
+            ..ConversationLimits::default()
+        };
+        let mut commands = Vec::new();
+        let name = cx.shared.node.client_id(cx.id);
+        let conversation = Conversation::start(limits, name.as_str(), &mut commands);
+        let side = Side::new(&asked.route.channel_prefix, target);
+        let mut this = Self {
+            asked,
+            accept,
+            conversation,
+            token: 0,
+            answer: None,
+            reply_bytes_max: limits.reply_bytes_max,
+            decoder: Decoder::new(Role::Server),
+            early: Vec::new(),
+            stuck: VecDeque::new(),
+            side,
+            close_heard: false,
+        };
+        this.run(commands, cx);
+        this
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        self.side.is_open
+    }
+
+    /// Whether nothing more has to be said to the backend.
+    pub(crate) fn is_over(&self) -> bool {
+        self.conversation.phase() == Phase::Done
+    }
+
+    pub(crate) fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        if !self.side.is_open {
+            if self.early.len() + input.len() > cx.shared.limits.head_bytes_max {
+                return cx.end(End::Now);
+            }
+            return self.early.extend_from_slice(input);
+        }
+        if self.close_heard {
+            return;
+        }
+        let message_bytes_max = self.conversation_bytes_max(cx);
+        let (events, fed) = read(&mut self.decoder, input, message_bytes_max);
+        let mut commands = Vec::new();
+        for event in events {
+            match event {
+                Told::Message(kind, data) => self.say(kind, data, &mut commands, cx),
+                Told::Close(code, reason) => {
+                    self.close_heard = true;
+                    self.conversation.on_close(code, &reason, &mut commands);
+                    // The client's own close is answered when the backend answers it.
+                    self.side.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
+                    break;
+                }
+            }
+        }
+        self.run(commands, cx);
+        if let Err(fault) = fed {
+            cx.count(Counter::BadRequests);
+            self.side
+                .close(Some(fault.close_code()), fault.reason().as_bytes(), cx);
+            cx.end(End::Flush);
+        }
+        self.settle(cx);
+    }
+
+    fn conversation_bytes_max(&self, cx: &Cx<'_>) -> usize {
+        let own_max = ConversationLimits::default().pending_bytes_max;
+        cx.shared.limits.message_bytes_max.min(own_max)
+    }
+
+    fn say(&mut self, kind: WsKind, data: Vec<u8>, commands: &mut Vec<Command>, cx: &mut Cx<'_>) {
+        cx.count(Counter::MessagesIn);
+        if !self.stuck.is_empty() || data.len() > self.conversation.room_bytes() {
+            self.stuck.push_back((kind, data));
+            cx.pause(true);
+            return;
+        }
+        // There is room.
+        let _ = self.conversation.on_message(kind, data, commands);
+    }
+
+    /// Says what was stuck, as far as there is room.
+    fn unstick(&mut self, commands: &mut Vec<Command>, cx: &mut Cx<'_>) {
+        if self.stuck.is_empty() {
+            return;
+        }
+        while let Some((_, data)) = self.stuck.front()
+            && data.len() <= self.conversation.room_bytes()
+            && let Some((kind, data)) = self.stuck.pop_front()
+        {
+            let _ = self.conversation.on_message(kind, data, commands);
+        }
+        if self.stuck.is_empty() {
+            cx.pause(false);
+        }
+    }
+
+    pub(crate) fn origin(&mut self, token: u32, event: OriginEvent, cx: &mut Cx<'_>) {
+        if token != self.token {
+            return;
+        }
+        let mut commands = Vec::new();
+        match event {
+            OriginEvent::Head(head) => {
+                self.answer = Some((head, Vec::new()));
+                return;
+            }
+            OriginEvent::Body(bytes) => {
+                let Some((_, body)) = &mut self.answer else {
+                    return;
+                };
+                body.extend_from_slice(&bytes);
+                if body.len() <= self.reply_bytes_max {
+                    return;
+                }
+                cx.order(Order::Forget { conn: cx.id });
+                self.answered(&mut commands, cx);
+            }
+            OriginEvent::End => self.answered(&mut commands, cx),
+            // Nothing follows its requests.
+            OriginEvent::Taken(_) => return,
+            OriginEvent::Failed(failure) => {
+                cx.count(Counter::GripOriginFailures);
+                self.answer = None;
+                let failure = match failure.fault {
+                    OriginFault::Unreachable | OriginFault::Busy => Failure::Unreachable,
+                    OriginFault::Unsent => Failure::Unsent,
+                    OriginFault::Timeout | OriginFault::Cut | OriginFault::Garbage => Failure::Sent,
+                };
+                let jitter_ms = cx.own.chance() % 1000;
+                let now = cx.now.mono;
+                self.conversation
+                    .on_failure(now, failure, jitter_ms, &mut commands);
+            }
+        }
+        self.unstick(&mut commands, cx);
+        self.run(commands, cx);
+        self.settle(cx);
+    }
+
+    fn answered(&mut self, commands: &mut Vec<Command>, cx: &Cx<'_>) {
+        let Some((head, body)) = self.answer.take() else {
+            return;
+        };
+        self.token += 1;
+        let fields = head.fields();
+        let head = ResponseHead {
+            code: head.code,
+            reason: &head.reason,
+            headers: &fields,
+        };
+        self.conversation
+            .on_response(cx.now.mono, head, &body, commands);
+    }
+
+    /// Carries out what the conversation wants.
+    fn run(&mut self, commands: Vec<Command>, cx: &mut Cx<'_>) {
+        for command in commands {
+            match command {
+                Command::Request { headers, body } => self.ask(headers, body, cx),
+                Command::Accept { headers } => self.open(&headers, cx),
+                Command::Reject {
+                    code,
+                    headers,
+                    body,
+                } => {
+                    let framing = Framing::Length(body.len() as u64);
+                    encode_head(code, None, &headers, framing, false, cx.out);
+                    cx.out.extend_from_slice(&body);
+                    cx.end(End::Flush);
+                }
+                Command::Send { kind, content } => self.side.send(kind, &content, cx),
+                Command::Control(control) => self.side.control(control, cx),
+                Command::ControlFault(fault) => self.side.control_fault(&fault, cx),
+                Command::Close { code, reason } => self.side.close(code, &reason, cx),
+                Command::Abort(_) => cx.end(End::Flush),
+            }
+        }
+        if self.side.is_open && !self.early.is_empty() {
+            let mut early = std::mem::take(&mut self.early);
+            self.bytes(&mut early, cx);
+        }
+    }
+
+    fn ask(&mut self, own: Vec<Header>, body: Vec<u8>, cx: &mut Cx<'_>) {
+        let grip = cx.own;
+        self.token += 1;
+        self.answer = None;
+        let request = self.asked.events(own, body, grip, cx.now);
+        cx.order(Order::Ask {
+            conn: cx.id,
+            token: self.token,
+            request,
+        });
+    }
+
+    fn open(&mut self, headers: &[Header], cx: &mut Cx<'_>) {
+        let accept = Header::new("Sec-WebSocket-Accept", self.accept);
+        switch_protocols(accept, headers, cx.out);
+        self.side.open(cx);
+    }
+
+    /// Asks the backend, also without an event.
+    pub(crate) fn refresh(&mut self, cx: &mut Cx<'_>) {
+        let mut commands = Vec::new();
+        self.conversation.refresh(&mut commands);
+        self.run(commands, cx);
+        self.settle(cx);
+    }
+
+    pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) {
+        match self.side.publication(publication, cx) {
+            Wish::Refresh => self.refresh(cx),
+            Wish::Nothing => self.settle(cx),
+        }
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
+        if let Answer::Subscribed { result: Err(_), .. } = answer {
+            self.side
+                .close(Some(1013), b"no room for this subscription", cx);
+        }
+    }
+
+    pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now.mono;
+        if self.side.close_by.is_some_and(|at| at <= now) {
+            return cx.end(End::Flush);
+        }
+        self.side.timeout(cx);
+        let mut commands = Vec::new();
+        self.conversation.on_timeout(now, &mut commands);
+        self.run(commands, cx);
+        self.settle(cx);
+    }
+
+    /// Sets the deadline, and ends what is over.
+    fn settle(&mut self, cx: &mut Cx<'_>) {
+        let _ = cx;
+        let is_done = self.is_over() && (self.side.close_sent || self.close_heard);
+        if is_done && (self.close_heard || !self.side.is_open) {
+            return cx.end(End::Flush);
+        }
+        if self.side.close_sent && self.close_heard && self.is_over() {
+            return cx.end(End::Flush);
+        }
+        let deadlines = [self.conversation.next_timeout(), self.side.next_timeout()];
+        cx.set_deadline(deadlines.into_iter().flatten().min());
+    }
+
+    /// The connection has gone; what the backend must hear of it is still said.
+    pub(crate) fn lost(&mut self, cx: &mut Cx<'_>) {
+        let mut commands = Vec::new();
+        self.conversation.on_lost(&mut commands);
+        self.run(commands, cx);
+    }
+
+    pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
+        if self.side.is_open {
+            // "Service restart" (RFC 6455, registry of close codes).
+            self.side.close(Some(1012), b"", cx);
+        } else {
+            answer_text(503, "the server is going down", &[], false, cx.out);
+        }
+        cx.end(End::Flush);
+    }
+}
+
+/// Checks a client's handshake.
+pub(crate) fn accept_key(
+    request: &throng_http1::Request<'_>,
+) -> Result<[u8; 28], handshake::Refusal> {
+    let accepted = handshake::accept(request.method, |name| request.header(name));
+    accepted.map(|accept| accept.key)
+}

@@ -1,0 +1,393 @@
+//! A request that a backend is asked about, until it is clear what becomes of its client.
+//!
+//! Rule for "full": what a client says meanwhile is kept up to one head's worth, and a client that
+//! says more is cut off. Of the backend's answer nothing is kept but bodies that are needed
+//! whole, and those are bounded; what is only passed on is bounded by the driver's credit.
+
+use throng_grip::exchange::{OriginEvent, OriginHead};
+use throng_grip::instruct::{
+    Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, Reply, ReplyBody, ResponseHead,
+};
+use throng_http1::LAST_CHUNK;
+use throng_hub::Answer;
+use throng_metrics::Counter;
+use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};
+use throng_types::End;
+
+use crate::context::Cx;
+use crate::held::Held;
+use crate::instructions::instruct_of;
+use crate::order::Order;
+use crate::request::Asked;
+use crate::response_head::{Framing, encode_head, is_bodiless, pass_on};
+use crate::upload::{KEPT_BYTES_MAX, Upload};
+use crate::wait::Wait;
+
+/// What a request's session becomes.
+pub(crate) enum Next {
+    /// Its backend holds the client.
+    Held(Held),
+    /// The connection takes the next request.
+    Http(Resume),
+}
+
+/// What a request's session becomes, if it becomes something else.
+pub(crate) type Becomes = Option<Next>;
+
+/// A request whose backend is asked. Boxed: few connections wait for a backend at a time.
+pub struct Proxied {
+    exchange: Exchange,
+    pub(crate) asked: Asked,
+    pub(crate) minor_version: u8,
+    /// Of the exchange whose events are waited for.
+    pub(crate) token: u32,
+    pub(crate) stage: Stage,
+    /// The body, while it still comes.
+    upload: Option<Box<Upload>>,
+}
+
+pub(crate) enum Stage {
+    /// Nothing is known.
+    Asking,
+    /// The body is needed whole.
+    Collecting { head: OriginHead, body: Vec<u8> },
+    /// The answer is passed on.
+    Relaying { framing: Framing },
+    /// The client is held for a publication.
+    Waiting(Box<Wait>),
+}
+
+impl Proxied {
+    pub(crate) fn ask(incoming: &Incoming<'_, '_>, asked: Asked, cx: &mut Cx<'_>) -> Self {
+        let request = incoming.request;
+        let mut proxied = Self {
+            exchange: Exchange::new(incoming),
+            asked,
+            minor_version: request.minor_version,
+            token: 0,
+            stage: Stage::Asking,
+            upload: incoming
+                .is_open
+                .then(|| Box::new(Upload::new(request.body))),
+        };
+        proxied.ask_again(&[], cx);
+        proxied
+    }
+
+    /// Asks the backend what the client asked.
+    pub(crate) fn ask_again(&mut self, last_ids: &[(&str, &str)], cx: &mut Cx<'_>) {
+        self.token += 1;
+        self.stage = Stage::Asking;
+        let mut request = self.asked.request(last_ids, cx.own, cx.now);
+        if let Some(upload) = &self.upload {
+            request.rest = upload.rest;
+        }
+        cx.order(Order::Ask {
+            conn: cx.id,
+            token: self.token,
+            request,
+        });
+    }
+
+    pub(crate) fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) {
+        let mut input = input;
+        if let Some(upload) = &mut self.upload {
+            cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+            match upload.feed(input, &mut self.asked.body, cx) {
+                Ok(None) => return,
+                Ok(Some(rest)) => {
+                    input = rest;
+                    self.upload = None;
+                    cx.set_deadline(None);
+                }
+                Err(fault) => {
+                    cx.count(Counter::BadRequests);
+                    return self.give_up(fault.status(), fault.reason(), cx);
+                }
+            }
+        }
+        self.exchange
+            .keep(input, cx.shared.limits.head_bytes_max, cx);
+    }
+
+    /// The client's request cannot be read to its end.
+    fn give_up(&mut self, status: u16, sentence: &str, cx: &mut Cx<'_>) {
+        cx.order(Order::Forget { conn: cx.id });
+        if let Stage::Asking | Stage::Collecting { .. } = self.stage {
+            answer_text(status, sentence, &[], false, cx.out);
+        }
+        cx.end(End::Flush);
+    }
+
+    pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) -> Becomes {
+        if let Some(upload) = &self.upload {
+            if upload.is_paused() {
+                cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+            } else {
+                cx.count(Counter::BadRequests);
+                self.give_up(408, "the request did not arrive in time", cx);
+            }
+            return None;
+        }
+        match std::mem::replace(&mut self.stage, Stage::Asking) {
+            Stage::Waiting(wait) => self.wait_is_over(*wait, cx),
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
+        // An answer under way is waited for; a held client gets what it would get at the end.
+        self.exchange.keep_alive = false;
+        if let Stage::Waiting(wait) = std::mem::replace(&mut self.stage, Stage::Asking) {
+            let (reply, body) = wait.into_answer();
+            let ended = self.respond(reply, &body, cx);
+            debug_assert!(ended.is_none(), "a connection that ends becomes nothing");
+        }
+    }
+
+    /// A subscription that was refused leaves a client that would wait in vain.
+    pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) -> Becomes {
+        if let Answer::Subscribed { result: Err(_), .. } = answer
+            && let Stage::Waiting(_) = self.stage
+        {
+            self.leave_channels(cx);
+            return self.refuse(503, "the server has no room for this client", cx);
+        }
+        None
+    }
+
+    pub(crate) fn origin(&mut self, token: u32, event: OriginEvent, cx: &mut Cx<'_>) -> Becomes {
+        if token != self.token {
+            return None;
+        }
+        if let OriginEvent::Taken(bytes) = event {
+            if let Some(upload) = &mut self.upload {
+                upload.taken(bytes, cx);
+            }
+            return None;
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Asking);
+        match (stage, event) {
+            (Stage::Asking, OriginEvent::Head(head)) => self.head(head, cx),
+            (Stage::Collecting { head, mut body }, OriginEvent::Body(bytes)) => {
+                body.extend_from_slice(&bytes);
+                if body.len() > INSTRUCT_BODY_BYTES_MAX {
+                    cx.order(Order::Forget { conn: cx.id });
+                    return self.bad_gateway("the body of a held response is too large", cx);
+                }
+                self.stage = Stage::Collecting { head, body };
+                None
+            }
+            (Stage::Collecting { head, body }, OriginEvent::End) => {
+                match instruct_of(&head, &body, cx) {
+                    Ok(instruct) => self.carry_out(instruct, Some(body), cx),
+                    Err(fault) => self.bad_gateway(&fault, cx),
+                }
+            }
+            (Stage::Relaying { framing }, OriginEvent::Body(bytes)) => {
+                pass_on(framing, &bytes, cx.out);
+                self.stage = Stage::Relaying { framing };
+                None
+            }
+            (Stage::Relaying { framing }, OriginEvent::End) => {
+                if framing == Framing::Chunked {
+                    cx.out.extend_from_slice(LAST_CHUNK);
+                }
+                self.done(cx)
+            }
+            (Stage::Relaying { .. }, OriginEvent::Failed(_)) => {
+                // The client sees that something is missing: the end that was announced does not
+                // come.
+                cx.count(Counter::GripOriginFailures);
+                cx.end(End::Flush);
+                None
+            }
+            (Stage::Asking | Stage::Collecting { .. }, OriginEvent::Failed(failure)) => {
+                cx.count(Counter::GripOriginFailures);
+                let fault = failure.fault;
+                let sentence = if self.asked.route.debug {
+                    format!("{}: {}", fault.sentence(), failure.detail)
+                } else {
+                    fault.sentence().to_owned()
+                };
+                self.refuse(fault.status(), &sentence, cx)
+            }
+            (stage, _) => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    fn head(&mut self, head: OriginHead, cx: &mut Cx<'_>) -> Becomes {
+        let fields = head.fields();
+        let response = ResponseHead {
+            code: head.code,
+            reason: &head.reason,
+            headers: &fields,
+        };
+        if !self.asked.may_instruct() || !response.is_grip() {
+            self.relay(head, cx);
+            return None;
+        }
+        if self.upload.is_some() || self.asked.body.len() > KEPT_BYTES_MAX {
+            cx.order(Order::Forget { conn: cx.id });
+            return self.refuse(400, "Request too large to accept GRIP instruct.", cx);
+        }
+        if response.is_document() {
+            let body = Vec::new();
+            self.stage = Stage::Collecting { head, body };
+            return None;
+        }
+        match instruct_of(&head, b"", cx) {
+            Ok(instruct) if instruct.hold == Hold::Response => {
+                let body = Vec::new();
+                self.stage = Stage::Collecting { head, body };
+                None
+            }
+            Ok(instruct) if self.is_stream(&instruct) => self.stream(instruct, None, cx),
+            Ok(instruct) => {
+                let head = OriginHead {
+                    code: instruct.reply.code,
+                    reason: instruct.reply.reason.unwrap_or_default(),
+                    headers: instruct.reply.headers,
+                    ..head
+                };
+                self.relay(head, cx);
+                None
+            }
+            Err(fault) => {
+                cx.order(Order::Forget { conn: cx.id });
+                self.bad_gateway(&fault, cx)
+            }
+        }
+    }
+
+    /// Whether the client stays: it is held, or the answer goes on behind a link.
+    fn is_stream(&self, instruct: &Instruct) -> bool {
+        let goes_on = instruct.hold == Hold::None && instruct.next.is_some();
+        (instruct.hold == Hold::Stream || goes_on) && &*self.asked.method != "HEAD"
+    }
+
+    /// Does what an instruction says whose body is here whole.
+    fn carry_out(&mut self, instruct: Instruct, body: Option<Vec<u8>>, cx: &mut Cx<'_>) -> Becomes {
+        let body = match &instruct.reply.body {
+            ReplyBody::Replaced(body) => body.clone(),
+            ReplyBody::AsReceived => body.unwrap_or_default(),
+        };
+        if self.is_stream(&instruct) {
+            return self.stream(instruct, Some(body), cx);
+        }
+        if instruct.hold == Hold::Response {
+            self.wait(instruct, body, cx);
+            return None;
+        }
+        self.respond(instruct.reply, &body, cx)
+    }
+
+    /// Begins to pass an answer on.
+    fn relay(&mut self, mut head: OriginHead, cx: &mut Cx<'_>) {
+        self.asked.cors(&mut head.headers);
+        let framing = if head.is_bodiless {
+            Framing::None(head.body_bytes)
+        } else if is_bodiless(head.code) {
+            // `Grip-Status` made it so, and what the backend wrote is for another status.
+            Framing::None(None)
+        } else if let Some(bytes) = head.body_bytes {
+            Framing::Length(bytes)
+        } else {
+            Framing::open(self.minor_version)
+        };
+        self.exchange.keep_alive &= framing != Framing::Close && self.upload.is_none();
+        let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
+        encode_head(
+            head.code,
+            reason,
+            &head.headers,
+            framing,
+            self.exchange.keep_alive,
+            cx.out,
+        );
+        self.stage = Stage::Relaying { framing };
+    }
+
+    fn stream(
+        &mut self,
+        mut instruct: Instruct,
+        body: Option<Vec<u8>>,
+        cx: &mut Cx<'_>,
+    ) -> Becomes {
+        self.asked.cors(&mut instruct.reply.headers);
+        let framing = Framing::open(self.minor_version);
+        let reply = &instruct.reply;
+        let mut head = Vec::new();
+        encode_head(
+            reply.code,
+            reply.reason.as_deref(),
+            &reply.headers,
+            framing,
+            true,
+            &mut head,
+        );
+        let asked = self.asked.take();
+        let is_chunked = framing == Framing::Chunked;
+        let exchange = (self.token, is_chunked);
+        let mut held = Held::new(asked, exchange, (head, instruct), cx);
+        if let Some(body) = body {
+            held.body_is_here(&body, cx);
+        }
+        Some(Next::Held(held))
+    }
+
+    /// Answers with a whole body.
+    pub(crate) fn respond(&mut self, mut reply: Reply, body: &[u8], cx: &mut Cx<'_>) -> Becomes {
+        self.asked.cors(&mut reply.headers);
+        let bytes = body.len() as u64;
+        let is_head = &*self.asked.method == "HEAD";
+        let framing = match is_bodiless(reply.code) {
+            true => Framing::None(None),
+            false => Framing::Length(bytes),
+        };
+        let reason = reply.reason.as_deref();
+        encode_head(
+            reply.code,
+            reason,
+            &reply.headers,
+            framing,
+            self.exchange.keep_alive,
+            cx.out,
+        );
+        if framing != Framing::None(None) && !is_head {
+            cx.out.extend_from_slice(body);
+        }
+        self.done(cx)
+    }
+
+    fn bad_gateway(&mut self, fault: &str, cx: &mut Cx<'_>) -> Becomes {
+        cx.count(Counter::GripInstructFaults);
+        let sentence = if self.asked.route.debug {
+            format!("the backend's instructions cannot be followed: {fault}")
+        } else {
+            "the backend's instructions cannot be followed".to_owned()
+        };
+        self.refuse(502, &sentence, cx)
+    }
+
+    fn refuse(&mut self, status: u16, sentence: &str, cx: &mut Cx<'_>) -> Becomes {
+        answer_text(status, sentence, &[], self.exchange.keep_alive, cx.out);
+        self.done(cx)
+    }
+
+    /// The answer is whole: the connection may serve the next request.
+    fn done(&mut self, cx: &mut Cx<'_>) -> Becomes {
+        // Of a body that was not awaited nobody knows where the next request begins.
+        self.exchange.keep_alive &= self.upload.is_none() && !cx.shared.draining;
+        match self.exchange.done(cx) {
+            Flow::Stay => None,
+            Flow::Http(resume) => Some(Next::Http(resume)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Publishers by HTTP: `POST /publish/` and `/recover`.
+
+use throng_grip::headers::HeaderRef;
+use throng_grip::publish::{Answer, AnswerType, PublishRequest};
+use throng_http1::query;
+use throng_metrics::Counter;
+use throng_session::{Event, Exchange, Flow, Incoming, Opened, Publications};
+use throng_types::End;
+
+use crate::context::Cx;
+use crate::order::Order;
+
+/// A request whose items are on their way.
+pub struct Publishing {
+    exchange: Exchange,
+    publications: Publications,
+    answer_type: AnswerType,
+    receivers: Option<Receivers>,
+}
+
+/// How many connections took the items, for a publisher that asks.
+struct Receivers {
+    /// Items of which that is not known yet, or never will be.
+    unknown: usize,
+    sum: u64,
+}
+
+/// Serves a request of a publisher.
+pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Box<Publishing>> {
+    let request = incoming.request;
+    let keep_alive = request.keep_alive();
+    let headers: Vec<HeaderRef<'_>> = request.headers().collect();
+    let read = PublishRequest::read(request.method, request.path(), &headers, incoming.body);
+    let (items, answer_type) = match read {
+        PublishRequest::Answer(answer) => {
+            write(&answer, keep_alive, cx.out);
+            return Opened::Answered { keep_alive };
+        }
+        PublishRequest::Recover { answer_type } => {
+            cx.order(Order::Recover);
+            write(&Answer::done(answer_type, "Updated"), keep_alive, cx.out);
+            return Opened::Answered { keep_alive };
+        }
+        PublishRequest::Publish { items, answer_type } => (items, answer_type),
+    };
+    if items.is_empty() {
+        write(&Answer::done(answer_type, "Published"), keep_alive, cx.out);
+        return Opened::Answered { keep_alive };
+    }
+    let counters = &cx.shared.counters;
+    counters.add(Counter::PublicationsGrip, items.len() as u64);
+    let counts =
+        query::pairs(request.query()).any(|(name, value)| name == "receivers" && value == "1");
+    let publishing = Publishing {
+        exchange: Exchange::new(incoming),
+        publications: Publications::new(items.len()),
+        answer_type,
+        receivers: counts.then_some(Receivers {
+            unknown: items.len(),
+            sum: 0,
+        }),
+    };
+    for (token, item) in items.into_iter().enumerate() {
+        let asker = cx.asker(token as u32);
+        cx.order(Order::Publish {
+            asker,
+            item: Box::new(item),
+            patient: false,
+            counts,
+        });
+    }
+    cx.set_deadline(None);
+    Opened::Session(Box::new(publishing))
+}
+
+impl Publishing {
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match event {
+            Event::Bytes(input) => self.exchange.keep_behind_api_call(input, cx),
+            Event::Answer { token, answer } => {
+                let Some(results) = self.publications.answer(token, &answer) else {
+                    return Flow::Stay;
+                };
+                let is_taken = results.iter().all(Result::is_ok);
+                write(&self.answer(is_taken), self.exchange.keep_alive, cx.out);
+                return self.exchange.done(cx);
+            }
+            Event::Timeout => cx.end(End::Flush),
+            // The answer comes within this turn or the next few; it is not cut off.
+            _ => {}
+        }
+        Flow::Stay
+    }
+
+    /// So many connections took one of the items.
+    pub(crate) fn received(&mut self, count: u64) {
+        if let Some(receivers) = &mut self.receivers {
+            receivers.unknown = receivers.unknown.saturating_sub(1);
+            receivers.sum += count;
+        }
+    }
+
+    fn answer(&self, is_taken: bool) -> Answer {
+        match &self.receivers {
+            _ if !is_taken => Answer::overloaded(),
+            None => Answer::done(self.answer_type, "Published"),
+            // A number that is not certain is not told.
+            Some(known) => {
+                let sum = Some(known.sum).filter(|_| known.unknown == 0);
+                Answer::published_to(self.answer_type, sum)
+            }
+        }
+    }
+}
+
+fn write(answer: &Answer, keep_alive: bool, out: &mut Vec<u8>) {
+    let mut headers = vec![("Content-Type", answer.answer_type.media_type())];
+    if answer.code == 405 {
+        headers.push(("Allow", "POST"));
+    }
+    let body = answer.body.as_bytes();
+    throng_http1::encode_response(answer.code, &headers, body, keep_alive, out);
+}

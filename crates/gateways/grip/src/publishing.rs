@@ -1,0 +1,195 @@
+//! Items on their way to the homes of their channels, and from there to the hub.
+//!
+//! Rule for "full": an item is refused while [`BEHIND_MAX`] drafts wait for the hub; what was taken
+//! is published, however long that takes. Items of publishers that wait rather than being refused
+//! are kept up to [`PATIENT_MAX`].
+
+use throng_broker::Refusal;
+use throng_grip::item::Item;
+use throng_hub::Asker;
+use throng_metrics::Counter;
+use throng_session::{Flow, PublishResult, Shard};
+use throng_types::ChannelName;
+
+use crate::forms::home_of_item;
+use crate::grip::Grip;
+use crate::mail::Mail;
+use crate::receipt::Receipt;
+use crate::receipts::Heard;
+use crate::sequencer::Offered;
+use crate::shard::answer;
+
+/// Drafts that may wait for the hub. Queue: `drafts`.
+const BEHIND_MAX: usize = 4096;
+/// Items that may wait for room. A publisher is not read while 256 of its items have no answer.
+/// Queue: `patient`.
+const PATIENT_MAX: usize = 65_536;
+
+impl Grip {
+    pub(crate) fn publish_item(
+        &mut self,
+        (asker, counts): (Asker, bool),
+        item: Box<Item>,
+        patient: bool,
+        shard: &mut impl Shard<Self>,
+    ) {
+        let receipt = counts.then(|| Receipt {
+            shard: shard.this(),
+            number: self.receipts.begin(asker),
+        });
+        let home = home_of_item(&item, shard.shards());
+        if home == shard.this() {
+            self.offer((asker, receipt), item, patient, shard);
+        } else if shard.has_room(home) {
+            let mail = Mail::Publish {
+                asker,
+                item,
+                patient,
+                receipt,
+            };
+            shard.mail(home, mail);
+        } else {
+            self.refuse(asker, receipt, Refusal::Busy, shard);
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        asker: Asker,
+        receipt: Option<Receipt>,
+        refusal: Refusal,
+        shard: &mut impl Shard<Self>,
+    ) {
+        match receipt {
+            Some(receipt) => self.tell_receipt(receipt, Heard::Refused(refusal), shard),
+            None => answer_publisher(asker, Err(refusal), shard),
+        }
+    }
+
+    /// Takes an item of a channel that is at home here, or lets it wait if whoever asks does.
+    pub(crate) fn offer(
+        &mut self,
+        (asker, receipt): (Asker, Option<Receipt>),
+        item: Box<Item>,
+        patient: bool,
+        shard: &mut impl Shard<Self>,
+    ) {
+        if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
+            if self.patient.len() < PATIENT_MAX {
+                return self.patient.push_back((asker, item));
+            }
+            shard.shared().counters.count(Counter::GripWaitingFull);
+            return self.refuse(asker, receipt, Refusal::Busy, shard);
+        }
+        let result = self.take_item(&item, receipt, shard);
+        let Some(receipt) = receipt else {
+            return answer_publisher(asker, result.map(|_| None), shard);
+        };
+        let heard = match result {
+            // Its home says more as soon as it is published.
+            Ok(Offered::Due) => return,
+            Ok(Offered::Waits) => Heard::Later,
+            Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => Heard::Shards(0),
+            Err(refusal) => Heard::Refused(refusal),
+        };
+        self.tell_receipt(receipt, heard, shard);
+    }
+
+    /// Takes an item of a channel that is at home here.
+    fn take_item(
+        &mut self,
+        item: &Item,
+        receipt: Option<Receipt>,
+        shard: &mut impl Shard<Self>,
+    ) -> Result<Offered, Refusal> {
+        if self.behind.len() >= BEHIND_MAX {
+            return Err(Refusal::Busy);
+        }
+        let (hub, now) = (shard.hub(), shard.now().mono);
+        let listened = |channel: &ChannelName| hub.interest(channel) != 0;
+        let mut due = Vec::new();
+        let offered = self.sequencer.offer(now, item, receipt, listened, &mut due);
+        match offered {
+            Offered::Due | Offered::Waits | Offered::Nothing => {}
+            Offered::Duplicate => shard.shared().counters.count(Counter::GripDuplicates),
+            Offered::BadChannel => return Err(Refusal::UnknownChannel),
+        }
+        self.behind.extend(due);
+        self.publish_behind(shard);
+        Ok(offered)
+    }
+
+    /// Publishes what waits, as far as the hub takes it.
+    fn publish_behind(&mut self, shard: &mut impl Shard<Self>) {
+        while let Some(draft) = self.behind.pop_front() {
+            let receipt = Receipt::from_tags(draft.tags.as_deref());
+            let heard = match shard.publish(draft) {
+                Err((Refusal::Busy, draft)) => return self.behind.push_front(draft),
+                Err((refusal, _)) => Heard::Refused(refusal),
+                Ok(published) => Heard::Shards(published.shards.unwrap_or(0)),
+            };
+            if let Some(receipt) = receipt {
+                self.tell_receipt(receipt, heard, shard);
+            }
+        }
+    }
+
+    /// Publishes what is due by now; true if something still waits for the hub.
+    pub(crate) fn publish_due(&mut self, shard: &mut impl Shard<Self>) -> bool {
+        let now = shard.now().mono;
+        if self.sequencer.deadline().is_some_and(|at| at <= now) {
+            let hub = shard.hub();
+            let mut due = Vec::new();
+            let listened = |channel: &ChannelName| hub.interest(channel) != 0;
+            self.sequencer.expire(now, listened, &mut due);
+            self.behind.extend(due);
+        }
+        self.publish_behind(shard);
+        while self.behind.len() < BEHIND_MAX
+            && let Some((asker, item)) = self.patient.pop_front()
+        {
+            let result = self.take_item(&item, None, shard);
+            answer_publisher(asker, result.map(|_| None), shard);
+        }
+        !self.behind.is_empty()
+    }
+}
+
+impl Grip {
+    /// Passes on what is known of an item to the shard of whoever asks.
+    pub(crate) fn tell_receipt(
+        &mut self,
+        receipt: Receipt,
+        heard: Heard,
+        shard: &mut impl Shard<Self>,
+    ) {
+        let number = receipt.number;
+        if receipt.shard == shard.this() {
+            self.hear_receipt(number, heard, shard);
+        } else {
+            shard.mail(receipt.shard, Mail::Receipt { number, heard });
+        }
+    }
+
+    pub(crate) fn hear_receipt(&mut self, number: u64, heard: Heard, shard: &mut impl Shard<Self>) {
+        let Some((asker, result)) = self.receipts.hear(number, heard) else {
+            return;
+        };
+        if let Ok(Some(receivers)) = result {
+            shard.with(asker.conn, |session, _| {
+                session.received(receivers);
+                Flow::Stay
+            });
+        }
+        answer(asker, result.map(|_| None), shard);
+    }
+}
+
+fn answer_publisher(asker: Asker, result: PublishResult, shard: &mut impl Shard<Grip>) {
+    let home = asker.conn.shard();
+    if home == shard.this() {
+        answer(asker, result, shard);
+    } else {
+        shard.mail(home, Mail::Published { asker, result });
+    }
+}

@@ -1,0 +1,263 @@
+//! A client's request, kept for as long as a backend may have to be asked again.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use throng_grip::exchange::{OriginRequest, Rest};
+use throng_grip::headers::{Header, HeaderRef};
+use throng_grip::hold::{LinkTarget, resolve_link};
+use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
+use throng_grip::routes::{Route, Target};
+use throng_grip::ws_events::Handshake;
+use throng_http1::Request;
+use throng_types::Now;
+
+use crate::shared::GripShared;
+
+/// A client's request, as the backend gets it.
+pub(crate) struct Asked {
+    pub(crate) route: Arc<Route>,
+    pub(crate) method: Box<str>,
+    /// Path and query, as the client wrote them.
+    pub(crate) target: Box<str>,
+    headers: Vec<Header>,
+    /// As far as it is here; more than [`KEPT_BYTES_MAX`](crate::upload::KEPT_BYTES_MAX) of one
+    /// that came in pieces stand for one that is not.
+    pub(crate) body: Vec<u8>,
+    peer: IpAddr,
+    /// A proxy in front has signed it: what the backend says is for that proxy.
+    is_trusted: bool,
+    /// What `X-Forwarded-Proto` tells the backend.
+    forwarded_proto: Option<&'static str>,
+}
+
+/// Whether a client came by TLS, as far as somebody in front is believed.
+pub(crate) fn came_by_tls(request: &Request<'_>, grip: &GripShared) -> bool {
+    let told = ["x-forwarded-proto", "x-forwarded-protocol"];
+    grip.options.accept_forwarded_proto
+        && told
+            .iter()
+            .find_map(|name| request.header(name))
+            .is_some_and(|scheme| matches!(scheme.trim(), "https" | "wss"))
+}
+
+impl Asked {
+    pub(crate) fn new(
+        route: &Arc<Route>,
+        request: &Request<'_>,
+        body: &[u8],
+        peer: IpAddr,
+        (grip, now): (&GripShared, Now),
+    ) -> Self {
+        let mut headers: Vec<Header> = request
+            .headers()
+            .filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Length"))
+            .map(|(name, value)| Header::new(name, value))
+            .collect();
+        // A target that is a whole URI names the host, whatever the field says.
+        headers.retain(|header| !header.is("Host"));
+        if !request.host().is_empty() {
+            headers.insert(0, Header::new("Host", request.host()));
+        }
+        let query = request.query();
+        let mark = if query.is_empty() { "" } else { "?" };
+        let forwarded_proto = match request.wants_upgrade("websocket") {
+            _ if !grip.options.set_forwarded_proto || !came_by_tls(request, grip) => None,
+            true => Some("wss"),
+            false => Some("https"),
+        };
+        let sig = request.header("grip-sig");
+        Self {
+            route: route.clone(),
+            method: request.method.into(),
+            target: format!("{}{mark}{query}", request.path()).into(),
+            headers,
+            body: body.to_vec(),
+            peer,
+            is_trusted: sig.is_some_and(|sig| grip.is_upstream(sig, now)),
+            forwarded_proto,
+        }
+    }
+
+    /// Moves everything out but the route.
+    pub(crate) fn take(&mut self) -> Self {
+        Self {
+            route: self.route.clone(),
+            method: std::mem::take(&mut self.method),
+            target: std::mem::take(&mut self.target),
+            headers: std::mem::take(&mut self.headers),
+            body: std::mem::take(&mut self.body),
+            peer: self.peer,
+            is_trusted: self.is_trusted,
+            forwarded_proto: self.forwarded_proto,
+        }
+    }
+
+    fn fields(&self) -> Vec<HeaderRef<'_>> {
+        let headers = self.headers.iter();
+        let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
+        fields.collect()
+    }
+
+    /// The request as the backend gets it.
+    pub(crate) fn request(
+        &self,
+        last_ids: &[(&str, &str)],
+        grip: &GripShared,
+        now: Now,
+    ) -> Box<OriginRequest> {
+        Box::new(OriginRequest {
+            route: self.route.clone(),
+            method: self.method.to_string(),
+            path: self.route.origin_path(&self.target),
+            headers: self.origin_headers(last_ids, grip, now),
+            body: self.body.clone(),
+            rest: Rest::Nothing,
+        })
+    }
+
+    /// A request to a link that the backend gave, which is resolved against this one's path.
+    pub(crate) fn link(
+        &self,
+        method: &str,
+        uri: &str,
+        last_ids: &[(&str, &str)],
+        grip: &GripShared,
+        now: Now,
+    ) -> Option<Box<OriginRequest>> {
+        let (route, path) = match resolve_link(&self.route.origin_path(&self.target), uri)? {
+            LinkTarget::Path(path) => (self.route.clone(), path),
+            LinkTarget::Absolute(uri) => elsewhere(&self.route, &uri)?,
+            LinkTarget::SameScheme(rest) => {
+                let tls = self.route.targets.first().is_some_and(|target| target.tls);
+                let scheme = if tls { "https" } else { "http" };
+                elsewhere(&self.route, &format!("{scheme}://{rest}"))?
+            }
+        };
+        let mut headers = self.origin_headers(last_ids, grip, now);
+        headers.retain(|header| !header.is("Content-Type") && !header.is("Last-Event-ID"));
+        Some(Box::new(OriginRequest {
+            route,
+            method: method.to_owned(),
+            path,
+            headers,
+            body: Vec::new(),
+            rest: Rest::Nothing,
+        }))
+    }
+
+    /// A request with a WebSocket's events.
+    pub(crate) fn events(
+        &self,
+        own: Vec<Header>,
+        body: Vec<u8>,
+        grip: &GripShared,
+        now: Now,
+    ) -> Box<OriginRequest> {
+        let handshake = Handshake::headers(&self.fields());
+        let headers = handshake.iter();
+        let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
+        let fields: Vec<HeaderRef<'_>> = fields.collect();
+        let mut headers = self.headers_of(&fields, &[], grip, now);
+        headers.extend(own);
+        Box::new(OriginRequest {
+            route: self.route.clone(),
+            method: "POST".to_owned(),
+            path: self.route.origin_path(&self.target),
+            headers,
+            body,
+            rest: Rest::Nothing,
+        })
+    }
+
+    /// Whether the backend's answers are read as instructions.
+    pub(crate) fn may_instruct(&self) -> bool {
+        self.route.grip && !self.is_trusted
+    }
+
+    /// A WebSocket's handshake. Its extensions give way to ours, since messages are read; where
+    /// they are not, they pass.
+    pub(crate) fn upgrade(&self, grip: &GripShared, now: Now) -> Box<OriginRequest> {
+        const EXTENSIONS: &str = "Sec-WebSocket-Extensions";
+        let mut fields = self.fields();
+        if self.may_instruct() {
+            fields.retain(|(name, _)| !name.eq_ignore_ascii_case(EXTENSIONS));
+            fields.push((EXTENSIONS, b"grip"));
+        }
+        Box::new(OriginRequest {
+            route: self.route.clone(),
+            method: self.method.to_string(),
+            path: self.route.origin_path(&self.target),
+            headers: self.headers_of(&fields, &[], grip, now),
+            body: Vec::new(),
+            rest: Rest::Upgrade,
+        })
+    }
+
+    fn origin_headers(
+        &self,
+        last_ids: &[(&str, &str)],
+        grip: &GripShared,
+        now: Now,
+    ) -> Vec<Header> {
+        self.headers_of(&self.fields(), last_ids, grip, now)
+    }
+
+    fn headers_of(
+        &self,
+        fields: &[HeaderRef<'_>],
+        last_ids: &[(&str, &str)],
+        grip: &GripShared,
+        now: Now,
+    ) -> Vec<Header> {
+        let route = &self.route;
+        let sig = grip.sig(route, now);
+        let peer = self.peer.to_canonical().to_string();
+        let rules = RequestRules {
+            is_trusted: self.is_trusted,
+            grip: route.grip,
+            orig_headers: route.orig_headers,
+            sig: sig.as_deref(),
+            last_ids,
+            forwarded_proto: self.forwarded_proto,
+            strip_forwarded_proto: grip.options.set_forwarded_proto,
+            xff: if self.is_trusted {
+                grip.options.xff_trusted
+            } else {
+                grip.options.xff
+            },
+            peer_address: &peer,
+            host: route.as_host.as_deref(),
+            headers: &route.headers,
+            cdn_loop: &grip.options.cdn_loop,
+        };
+        request_headers(fields, &rules)
+    }
+
+    /// Fills in CORS fields, if the route says so.
+    pub(crate) fn cors(&self, headers: &mut Vec<Header>) {
+        if self.route.auto_cross_origin {
+            apply_cors(&self.fields(), headers);
+        }
+    }
+}
+
+/// A route to another origin than the request's, and the path there.
+fn elsewhere(route: &Route, uri: &str) -> Option<(Arc<Route>, String)> {
+    let (scheme, rest) = uri.split_once("://")?;
+    let at = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(at);
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
+    let mut target =
+        Target::from_url(&format!("{}://{authority}", scheme.to_ascii_lowercase())).ok()?;
+    target.host = Some(authority.to_owned());
+    let route = Route {
+        targets: vec![target],
+        ..route.clone()
+    };
+    Some((Arc::new(route), path))
+}

@@ -1,0 +1,95 @@
+//! Heads of answers to clients: a backend's own reason and field names are kept.
+
+use throng_grip::headers::{Header, write_field};
+use throng_grip::proxy::is_response_hop;
+use throng_http1::{CHUNK_END, encode_chunk_head, reason_phrase};
+
+/// How the body behind a head ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is none; a length that the backend told is told on.
+    None(Option<u64>),
+    /// After so many bytes.
+    Length(u64),
+    /// With an empty chunk.
+    Chunked,
+    /// With the connection.
+    Close,
+}
+
+impl Framing {
+    /// For a body whose length is not known.
+    pub(crate) const fn open(minor_version: u8) -> Self {
+        if minor_version == 0 {
+            Self::Close
+        } else {
+            Self::Chunked
+        }
+    }
+}
+
+/// Whether a status never has a body (RFC 9110 section 6.4.1).
+pub(crate) const fn is_bodiless(code: u16) -> bool {
+    matches!(code, 100..=199 | 204 | 304)
+}
+
+/// Appends a head. Fields that belong to one hop are left out.
+pub(crate) fn encode_head(
+    code: u16,
+    reason: Option<&str>,
+    headers: &[Header],
+    framing: Framing,
+    keep_alive: bool,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(format!("HTTP/1.1 {code:03} ").as_bytes());
+    let reason = reason.unwrap_or_else(|| reason_phrase(code));
+    out.extend(reason.bytes().filter(|byte| *byte >= b' ' && *byte != 127));
+    out.extend_from_slice(b"\r\n");
+    for header in headers {
+        if !is_response_hop(&header.name, true) {
+            write_field(&header.name, &header.value, out);
+        }
+    }
+    match framing {
+        Framing::None(Some(bytes)) | Framing::Length(bytes) => {
+            write_field("Content-Length", bytes.to_string().as_bytes(), out);
+        }
+        Framing::Chunked => write_field("Transfer-Encoding", b"chunked", out),
+        Framing::None(None) | Framing::Close => {}
+    }
+    if !keep_alive || framing == Framing::Close {
+        write_field("Connection", b"close", out);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the answer that makes a connection a WebSocket: its own accept, and the backend's
+/// other fields.
+pub(crate) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<u8>) {
+    const OWN: [&str; 3] = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Version"];
+    let theirs = theirs.iter();
+    let theirs = theirs.filter(|header| !OWN.iter().any(|name| header.is(name)));
+    let mut all = vec![Header::new("Upgrade", "websocket"), accept];
+    all.extend(theirs.cloned());
+    // `Connection: Upgrade` belongs to the hop, which the encoder keeps to itself.
+    let mut head = Vec::new();
+    encode_head(101, None, &all, Framing::None(None), true, &mut head);
+    head.truncate(head.len() - 2);
+    out.extend_from_slice(&head);
+    out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
+}
+
+/// Appends bytes of a body.
+pub(crate) fn pass_on(framing: Framing, bytes: &[u8], out: &mut Vec<u8>) {
+    match framing {
+        Framing::None(_) => {}
+        Framing::Length(_) | Framing::Close => out.extend_from_slice(bytes),
+        Framing::Chunked if bytes.is_empty() => {}
+        Framing::Chunked => {
+            encode_chunk_head(bytes.len() as u64, out);
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(CHUNK_END);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The order of items in the channels that are at home on a shard: one value a shard.
+//!
+//! Owns: which ids were seen, the last id, items that wait for the one before them. Never:
+//! delivers; what is due goes to the hub, draft by draft.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use throng_broker::Draft;
+use throng_grip::item::Item;
+use throng_grip::sequence::{ItemIds, Sequence, SequenceLimits, Verdict};
+use throng_types::{ChannelName, Millis};
+
+use crate::forms::draft;
+use crate::receipt::Receipt;
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// It is in `out`, maybe with others that had waited for it.
+    Due,
+    /// It was published before.
+    Duplicate,
+    /// It waits for the item before it.
+    Waits,
+    /// No transport gets anything of it.
+    Nothing,
+    /// Its channel's name is too long.
+    BadChannel,
+}
+
+/// What is known of the item that went out last in a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastItem {
+    /// Its id.
+    Id(Box<str>),
+    /// Nothing, and nobody has asked for a while: there was no subscriber, so a publisher that
+    /// looks at subscriptions has sent nothing, and who asks may have missed something.
+    Unknown,
+    /// Nothing, but somebody has been told so before.
+    Quiet,
+}
+
+struct Channel {
+    sequence: Sequence<Draft>,
+    alarm_at: Millis,
+    /// Somebody was told that nothing is known.
+    is_asked: bool,
+}
+
+impl Channel {
+    fn new(limits: SequenceLimits) -> Self {
+        Self {
+            sequence: Sequence::new(limits),
+            alarm_at: Millis(u64::MAX),
+            is_asked: false,
+        }
+    }
+}
+
+/// The order of items in the channels that are at home on this shard.
+pub(crate) struct Sequencer {
+    limits: SequenceLimits,
+    channels: HashMap<ChannelName, Channel>,
+    alarms: BinaryHeap<Reverse<(Millis, ChannelName)>>,
+}
+
+impl Sequencer {
+    /// Knows no item.
+    pub(crate) fn new(limits: SequenceLimits) -> Self {
+        Self {
+            limits,
+            channels: HashMap::new(),
+            alarms: BinaryHeap::new(),
+        }
+    }
+
+    /// Takes an item; `listened` says whether its channel has subscribers. What is to be
+    /// published now is appended to `out`.
+    pub(crate) fn offer(
+        &mut self,
+        now: Millis,
+        item: &Item,
+        receipt: Option<Receipt>,
+        listened: impl FnOnce(&ChannelName) -> bool,
+        out: &mut Vec<Draft>,
+    ) -> Offered {
+        let Some(mut draft) = draft(item) else {
+            let is_named = crate::forms::hub_channel("", item.channel.as_str()).is_some();
+            return if is_named {
+                Offered::Nothing
+            } else {
+                Offered::BadChannel
+            };
+        };
+        draft.tags = receipt.map(Receipt::to_tags);
+        let channel = draft.channel.clone();
+        let has_order = item.id.is_some() || item.prev_id.is_some();
+        if !has_order && !self.channels.contains_key(&channel) {
+            out.push(draft);
+            return Offered::Due;
+        }
+        let limits = self.limits;
+        let known = self
+            .channels
+            .entry(channel.clone())
+            .or_insert_with(|| Channel::new(limits));
+        let ids = ItemIds {
+            id: item.id.as_deref(),
+            prev_id: item.prev_id.as_deref(),
+        };
+        let is_listened = listened(&channel);
+        let in_order = is_listened && !item.no_seq;
+        let verdict = known.sequence.offer(now, ids, in_order, draft, out);
+        if !is_listened && !item.no_seq && verdict == Verdict::Delivered {
+            // Who comes with an older id than this has missed something.
+            known.sequence.note_last(item.id.as_deref());
+        }
+        let due_at = known.sequence.next_timeout();
+        let at = due_at.unwrap_or(now + limits.id_ttl_ms);
+        if at < known.alarm_at {
+            known.alarm_at = at;
+            self.alarms.push(Reverse((at, channel)));
+        }
+        match verdict {
+            Verdict::Delivered => Offered::Due,
+            Verdict::Duplicate => Offered::Duplicate,
+            Verdict::Waiting => Offered::Waits,
+        }
+    }
+
+    /// The item that went out last, as far as that is remembered, for somebody who subscribes and
+    /// has an older id, or the same.
+    pub(crate) fn last_item(&mut self, channel: &ChannelName, now: Millis) -> LastItem {
+        let limits = self.limits;
+        let known = self.channels.entry(channel.clone());
+        let known = known.or_insert_with(|| Channel::new(limits));
+        if let Some(id) = known.sequence.last_id() {
+            return LastItem::Id(id.into());
+        }
+        if known.is_asked {
+            return LastItem::Quiet;
+        }
+        known.is_asked = true;
+        let at = now + limits.id_ttl_ms;
+        if at < known.alarm_at {
+            known.alarm_at = at;
+            self.alarms.push(Reverse((at, channel.clone())));
+        }
+        LastItem::Unknown
+    }
+
+    /// When [`Sequencer::expire`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        self.alarms.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Publishes what has waited long enough, and forgets what nobody needs.
+    pub(crate) fn expire(
+        &mut self,
+        now: Millis,
+        listened: impl Fn(&ChannelName) -> bool,
+        out: &mut Vec<Draft>,
+    ) {
+        while let Some(Reverse((at, _))) = self.alarms.peek()
+            && *at <= now
+            && let Some(Reverse((at, channel))) = self.alarms.pop()
+        {
+            let Some(known) = self.channels.get_mut(&channel) else {
+                continue;
+            };
+            if known.alarm_at != at {
+                continue;
+            }
+            known.sequence.expire(now, out);
+            if known.sequence.next_timeout().is_none() && !listened(&channel) {
+                known.sequence.forget_order();
+            }
+            if known.sequence.is_idle() {
+                self.channels.remove(&channel);
+                continue;
+            }
+            let due_at = known.sequence.next_timeout();
+            let at = due_at.unwrap_or(now + self.limits.id_ttl_ms);
+            known.alarm_at = at;
+            self.alarms.push(Reverse((at, channel)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_grip::item::zmq_pull_item;
+
+    use super::*;
+    use crate::forms::hub_channel;
+
+    fn item(id: &str) -> Item {
+        let json = format!(r#"J{{"channel":"a","id":"{id}","http-stream":{{"content":"x"}}}}"#);
+        zmq_pull_item(&[json.into_bytes()]).unwrap()
+    }
+
+    #[test]
+    fn one_who_asks_is_told_that_nothing_is_known() {
+        let limits = SequenceLimits::default();
+        let mut home = Sequencer::new(limits);
+        let channel = hub_channel("", "a").unwrap();
+        assert_eq!(home.last_item(&channel, Millis(0)), LastItem::Unknown);
+        assert_eq!(home.last_item(&channel, Millis(1)), LastItem::Quiet);
+        // For a while, whoever listens.
+        let over = Millis(limits.id_ttl_ms);
+        assert_eq!(home.deadline(), Some(over));
+        home.expire(over, |_| true, &mut Vec::new());
+        assert_eq!(home.deadline(), None);
+        assert_eq!(home.last_item(&channel, over), LastItem::Unknown);
+        // What goes out is known from then on.
+        let mut out = Vec::new();
+        let offered = home.offer(over, &item("7"), None, |_| true, &mut out);
+        assert_eq!((offered, out.len()), (Offered::Due, 1));
+        assert_eq!(home.last_item(&channel, over), LastItem::Id("7".into()));
+    }
+}

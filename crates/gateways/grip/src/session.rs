@@ -1,0 +1,24 @@
+//! What a connection of GRIP is.
+
+use crate::held::Held;
+use crate::over_http::OverHttp;
+use crate::proxied::Proxied;
+use crate::publish::Publishing;
+use crate::tunnel::Tunnel;
+use crate::zmtp::Zmtp;
+
+/// One of GRIP's connections.
+pub enum Session {
+    /// A backend is asked.
+    Proxied(Box<Proxied>),
+    /// A backend holds it.
+    Held(Held),
+    /// A WebSocket whose backend speaks HTTP.
+    OverHttp(Box<OverHttp>),
+    /// A WebSocket whose backend speaks WebSocket.
+    Tunnel(Box<Tunnel>),
+    /// A publisher by HTTP whose items are on their way.
+    Publishing(Box<Publishing>),
+    /// A publisher by ZeroMQ.
+    Zmtp(Zmtp),
+}

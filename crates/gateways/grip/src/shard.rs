@@ -1,0 +1,188 @@
+//! What sessions order and what other shards say, carried out.
+
+use throng_broker::home_of;
+use throng_hub::Asker;
+use throng_metrics::{Counter, Gauge};
+use throng_session::{Flow, Sender, Shard};
+use throng_types::{ChannelName, ConnId};
+
+use crate::forms::NAMESPACE;
+use crate::grip::Grip;
+use crate::mail::Mail;
+use crate::order::Order;
+use crate::receipts::Heard;
+use crate::sequencer::LastItem;
+
+const MINUTE_MS: u64 = 60_000;
+
+impl Grip {
+    pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+        match order {
+            Order::Ask {
+                conn,
+                token,
+                request,
+            } => self.ask(conn, token, *request, shard),
+            Order::Tell { request } => self.tell(*request, shard),
+            Order::Send { conn, bytes } => self.exchanges.send(conn, bytes),
+            Order::Finish { conn } => self.exchanges.finish(conn),
+            Order::Forget { conn } => self.exchanges.remove(conn),
+            Order::Publish {
+                asker,
+                item,
+                patient,
+                counts,
+            } => self.publish_item((asker, counts), item, patient, shard),
+            Order::Carried { receipt, count } => {
+                self.tell_receipt(receipt, Heard::Count(count), shard);
+            }
+            Order::Listen { conn } => self.listen(conn, shard),
+            Order::Subscribed { channel } => self.subscribed(&channel, shard),
+            Order::Refresh {
+                connection,
+                channel,
+            } => self.refresh(connection, channel, shard),
+            Order::LastId { conn, channel } => self.ask_last_item(conn, channel, shard),
+            Order::Recover => {
+                shard.mail_all(|| Mail::Recover);
+                recover(shard);
+            }
+        }
+    }
+
+    pub(crate) fn take_mail(&mut self, from: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
+        match mail {
+            Mail::Origin { conn, token, event } => self.backend_event(conn, token, event, shard),
+            Mail::Publish {
+                asker,
+                item,
+                patient,
+                receipt,
+            } => self.offer((asker, receipt), item, patient, shard),
+            Mail::Receipt { number, heard } => self.hear_receipt(number, heard, shard),
+            Mail::Topic { channel, is_wanted } => {
+                if let Sender::Shard(from) = from {
+                    self.topic(from, &channel, is_wanted, shard);
+                }
+            }
+            Mail::Published { asker, result } => answer(asker, result, shard),
+            Mail::LastId { conn, channel } => {
+                let last = self.sequencer.last_item(&channel, shard.now().mono);
+                if let Sender::Shard(from) = from {
+                    let mail = Mail::LastIs {
+                        conn,
+                        channel,
+                        last,
+                    };
+                    shard.mail(from, mail);
+                }
+            }
+            Mail::LastIs {
+                conn,
+                channel,
+                last,
+            } => tell_last_item(conn, &channel, &last, shard),
+            Mail::Recover => recover(shard),
+            Mail::Refresh {
+                connection,
+                channel,
+            } => refresh_here(connection, channel.as_ref(), shard),
+        }
+    }
+
+    /// Once a turn; true if something waits.
+    pub(crate) fn run_turn(&mut self, shard: &mut impl Shard<Self>) -> bool {
+        let is_more = self.exchanges.settle(|conn| shard.queued_bytes(conn));
+        self.forget_topics(shard);
+        self.wake_gone(shard);
+        self.publish_due(shard) || is_more
+    }
+
+    /// Adds up how long clients have been connected; once a second.
+    pub(crate) fn count_minutes(&mut self, shard: &impl Shard<Self>) {
+        let (now, counters) = (shard.now(), &shard.shared().counters);
+        let since = std::mem::replace(&mut self.counted_at, now.mono);
+        let connections = counters.gauge(Gauge::GripConnections);
+        self.connected_ms += connections * now.mono.0.saturating_sub(since.0);
+        let minutes = self.connected_ms / MINUTE_MS;
+        counters.add(Counter::GripConnectionMinutes, minutes);
+        self.connected_ms %= MINUTE_MS;
+    }
+
+    fn ask_last_item(&mut self, conn: ConnId, channel: ChannelName, shard: &mut impl Shard<Self>) {
+        let home = home_of(&channel, shard.shards());
+        if home == shard.this() {
+            let last = self.sequencer.last_item(&channel, shard.now().mono);
+            tell_last_item(conn, &channel, &last, shard);
+        } else {
+            shard.mail(home, Mail::LastId { conn, channel });
+        }
+    }
+
+    fn refresh(
+        &self,
+        connection: Option<ConnId>,
+        channel: Option<String>,
+        shard: &mut impl Shard<Self>,
+    ) {
+        let channel =
+            channel.and_then(|name| ChannelName::new(&format!("{NAMESPACE}:{name}")).ok());
+        shard.mail_all(|| Mail::Refresh {
+            connection,
+            channel: channel.clone(),
+        });
+        refresh_here(connection, channel.as_ref(), shard);
+    }
+}
+
+/// Answers a publisher like the hub does.
+pub(crate) fn answer(
+    asker: Asker,
+    result: throng_session::PublishResult,
+    shard: &mut impl Shard<Grip>,
+) {
+    let answer = throng_hub::Answer::Published { result };
+    let token = asker.token;
+    shard.with(asker.conn, |session, cx| {
+        session.event(throng_session::Event::Answer { token, answer }, cx)
+    });
+}
+
+fn tell_last_item(
+    conn: ConnId,
+    channel: &ChannelName,
+    last: &LastItem,
+    shard: &mut impl Shard<Grip>,
+) {
+    shard.with(conn, |session, cx| {
+        session.last_item(channel, last, cx);
+        Flow::Stay
+    });
+}
+
+fn recover(shard: &mut impl Shard<Grip>) {
+    for conn in shard.sessions() {
+        shard.with(conn, |session, cx| {
+            session.recover(cx);
+            Flow::Stay
+        });
+    }
+}
+
+fn refresh_here(
+    connection: Option<ConnId>,
+    channel: Option<&ChannelName>,
+    shard: &mut impl Shard<Grip>,
+) {
+    for conn in shard.sessions() {
+        let hub = shard.hub();
+        let is_meant = connection == Some(conn)
+            || channel.is_some_and(|channel| hub.is_subscribed(conn, channel));
+        if is_meant {
+            shard.with(conn, |session, cx| {
+                session.refresh(cx);
+                Flow::Stay
+            });
+        }
+    }
+}

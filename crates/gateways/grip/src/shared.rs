@@ -1,0 +1,312 @@
+//! What the GRIP sessions of a shard share: routes, keys, what was made before.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_auth::{Algorithm, KeyConfig, KeyError, SigningKey, Verifier, sign};
+use throng_grip::command::ZmqUris;
+use throng_grip::instruct::KeepAlive;
+use throng_grip::item::Item;
+use throng_grip::proxy::XffRule;
+use throng_grip::routes::{Route, Routes};
+use throng_grip::sequence::SequenceLimits;
+use throng_grip::sig::{SigClaims, is_pem};
+use throng_types::{Now, Publication};
+
+use crate::ports::PortKind;
+
+/// How long one signature is used again, in seconds; it is good for an hour.
+const SIG_REUSE_S: u64 = 60;
+/// Different keep-alives that are shared between sessions.
+const KEEP_ALIVES_SHARED: usize = 64;
+
+/// What is configured.
+#[derive(Default)]
+pub struct GripOptions {
+    /// Which requests go where.
+    pub routes: Routes,
+    /// Who signs.
+    pub sig_iss: String,
+    /// With which key: the bytes of a secret, or a PEM text. Without, nothing is signed.
+    pub sig_key: Option<Vec<u8>>,
+    /// Keys of routes, by the text that the route has.
+    pub route_keys: Vec<(String, Vec<u8>)>,
+    /// Whose signature makes a request trusted: see [`GripOptions::upstream`].
+    pub upstream: Option<Arc<Verifier>>,
+    /// Whether `Pushpin-Route` chooses the route.
+    pub accept_route: bool,
+    /// Bytes of a client's request body.
+    pub body_bytes_max: usize,
+    /// Channels that a client may be held in; 0 for as many as any connection may have.
+    pub channels_max: usize,
+    /// For the order of items in their channels.
+    pub order: SequenceLimits,
+    /// For `X-Forwarded-For`.
+    pub xff: XffRule,
+    /// The same for trusted requests.
+    pub xff_trusted: XffRule,
+    /// Whether the client's `X-Forwarded-Proto` says if it came by TLS.
+    pub accept_forwarded_proto: bool,
+    /// Whether `X-Forwarded-Proto` tells backends of it.
+    pub set_forwarded_proto: bool,
+    /// Appended to `CDN-Loop` if not empty.
+    pub cdn_loop: String,
+    /// Where publishers connect to by ZeroMQ.
+    pub uris: ZmqUris,
+    /// Publishers may want to know which channels have subscribers.
+    pub tells_topics: bool,
+    /// The protocols of its own ports, by their numbers.
+    pub ports: Vec<PortKind>,
+    /// How backends are told apart in the random choices of their clients; any number.
+    pub seed: u64,
+}
+
+/// What this shard's sessions took of publications that are on their way, by where these are in
+/// memory: each stays there until it was taken out of here.
+type Taken = HashMap<usize, u64>;
+
+/// A key, and the token that was last made with it.
+struct Signer {
+    iss: String,
+    key: Vec<u8>,
+    made: RefCell<Option<(u64, Rc<str>)>>,
+}
+
+/// What is configured, and what the shard's sessions made before. One per shard, owned by its
+/// thread.
+pub struct GripShared {
+    pub(crate) options: Arc<GripOptions>,
+    signers: RefCell<Vec<Rc<Signer>>>,
+    keep_alives: RefCell<Vec<Rc<KeepAlive>>>,
+    pub(crate) last_item: RefCell<Option<(Arc<Publication>, Rc<Item>)>>,
+    pub(crate) taken: RefCell<Taken>,
+    chance: Cell<u64>,
+    /// Publishers may want to know which channels have subscribers.
+    pub(crate) tells_topics: bool,
+}
+
+impl GripShared {
+    /// For one shard.
+    #[must_use]
+    pub fn new(options: Arc<GripOptions>) -> Self {
+        Self {
+            tells_topics: options.tells_topics,
+            chance: Cell::new(options.seed),
+            options,
+            signers: RefCell::default(),
+            keep_alives: RefCell::default(),
+            last_item: RefCell::default(),
+            taken: RefCell::default(),
+        }
+    }
+
+    /// Whether this is a `Grip-Sig` of a proxy in front.
+    pub(crate) fn is_upstream(&self, sig: &str, now: Now) -> bool {
+        let Some(upstream) = &self.options.upstream else {
+            return false;
+        };
+        let claims = upstream.verify(sig, now.unix_s());
+        // A signature that never ends is none of Pushpin's.
+        claims.is_ok_and(|claims| claims.exp.is_some())
+    }
+
+    /// Channels that a client may be held in.
+    pub(crate) fn channels_max(&self, channels_max: usize) -> usize {
+        match self.options.channels_max {
+            0 => channels_max,
+            own => own,
+        }
+    }
+
+    /// The value of `Grip-Sig` for a request of this route.
+    pub(crate) fn sig(&self, route: &Route, now: Now) -> Option<Rc<str>> {
+        let options = &self.options;
+        let iss = route.sig_iss.as_deref().unwrap_or(&options.sig_iss);
+        let key = match &route.sig_key {
+            Some(text) => {
+                let keys = options.route_keys.iter();
+                let mut keys = keys.filter(|(known, _)| known == text);
+                keys.next().map(|(_, key)| key)
+            }
+            None => options.sig_key.as_ref(),
+        }?;
+        let mut signers = self.signers.borrow_mut();
+        let known = signers
+            .iter()
+            .find(|known| known.iss == iss && known.key == *key);
+        let signer = known.cloned().unwrap_or_else(|| {
+            let signer = Rc::new(Signer {
+                iss: iss.to_owned(),
+                key: key.clone(),
+                made: RefCell::default(),
+            });
+            signers.push(signer.clone());
+            signer
+        });
+        drop(signers);
+        signer.token(now)
+    }
+
+    /// A keep-alive, shared with the sessions that have the same.
+    pub(crate) fn keep_alive(&self, keep_alive: KeepAlive) -> Rc<KeepAlive> {
+        let mut all = self.keep_alives.borrow_mut();
+        if let Some(known) = all.iter().find(|known| ***known == keep_alive) {
+            return known.clone();
+        }
+        let new = Rc::new(keep_alive);
+        if all.len() >= KEEP_ALIVES_SHARED {
+            all.clear();
+        }
+        all.push(new.clone());
+        new
+    }
+
+    /// A number that nobody foresees; not for secrets.
+    pub(crate) fn chance(&self) -> u64 {
+        // SplitMix64.
+        let next = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.chance.set(next);
+        let mut mixed = next;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl Signer {
+    fn token(&self, now: Now) -> Option<Rc<str>> {
+        let mut made = self.made.borrow_mut();
+        if let Some((at_s, token)) = &*made
+            && now.unix_s() < at_s + SIG_REUSE_S
+        {
+            return Some(token.clone());
+        }
+        let claims = SigClaims::new(&self.iss, now);
+        let token = match str::from_utf8(&self.key) {
+            Ok(pem) if is_pem(&self.key) => {
+                sign(&claims, Algorithm::Es256, SigningKey::EcdsaPem(pem))
+                    .or_else(|_| sign(&claims, Algorithm::Rs256, SigningKey::RsaPem(pem)))
+            }
+            _ => sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(&self.key)),
+        };
+        // The key was tried at the start.
+        let token: Rc<str> = token.ok()?.into();
+        *made = Some((now.unix_s(), token.clone()));
+        Some(token)
+    }
+}
+
+impl GripOptions {
+    /// What checks the signatures of proxies in front: a secret's bytes, or the PEM text of a
+    /// public key.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn upstream(key: &[u8]) -> Result<Verifier, KeyError> {
+        let pem = str::from_utf8(key).ok().filter(|_| is_pem(key));
+        let Some(pem) = pem else {
+            return Verifier::new(KeyConfig {
+                hmac_secret: Some(key.into()),
+                ..KeyConfig::default()
+            });
+        };
+        Verifier::new(KeyConfig {
+            ecdsa_public_pem: Some(pem.into()),
+            ..KeyConfig::default()
+        })
+        .or_else(|_| {
+            Verifier::new(KeyConfig {
+                rsa_public_pem: Some(pem.into()),
+                ..KeyConfig::default()
+            })
+        })
+    }
+
+    /// Whether a key can sign. To be asked at the start.
+    #[must_use]
+    pub fn can_sign(key: &[u8]) -> bool {
+        let signer = Signer {
+            iss: String::new(),
+            key: key.to_vec(),
+            made: RefCell::default(),
+        };
+        signer.token(Now::default()).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::Millis;
+
+    use super::*;
+
+    const fn at(unix_s: u64) -> Now {
+        Now {
+            mono: Millis(0),
+            unix_ms: unix_s * 1000,
+        }
+    }
+
+    fn desk(sig_key: &str, upstream: &str) -> GripShared {
+        GripShared::new(Arc::new(GripOptions {
+            sig_iss: "us".to_owned(),
+            sig_key: Some(sig_key.into()),
+            route_keys: vec![("text".to_owned(), b"of the route".to_vec())],
+            upstream: GripOptions::upstream(upstream.as_bytes())
+                .ok()
+                .map(Arc::new),
+            ..GripOptions::default()
+        }))
+    }
+
+    #[test]
+    fn a_signature_is_made_for_a_while_and_trusted_for_an_hour() {
+        let desk = desk("key", "key");
+        let route = Route::default();
+        let first = desk.sig(&route, at(1000)).expect("a key");
+        assert_eq!(desk.sig(&route, at(1059)).as_ref(), Some(&first));
+        assert_ne!(desk.sig(&route, at(1060)).as_ref(), Some(&first));
+        for (now, expected) in [(1000, true), (4599, true), (4600, false)] {
+            assert_eq!(desk.is_upstream(&first, at(now)), expected, "{now}");
+        }
+        let own = Route {
+            sig_key: Some("text".to_owned()),
+            ..Route::default()
+        };
+        let of_route = desk.sig(&own, at(1000)).expect("the route's key");
+        assert!(!desk.is_upstream(&of_route, at(1000)), "another key");
+        let unknown = Route {
+            sig_key: Some("other".to_owned()),
+            ..Route::default()
+        };
+        assert_eq!(desk.sig(&unknown, at(1000)), None);
+    }
+
+    #[test]
+    fn nobody_is_trusted_without_a_key_or_an_end() {
+        let signed = desk("key", "other");
+        let sig = signed.sig(&Route::default(), at(1000)).expect("a key");
+        assert!(!signed.is_upstream(&sig, at(1000)));
+        assert!(!signed.is_upstream("", at(1000)));
+        let claims = serde_json::json!({"iss": "us"});
+        let endless = sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(b"other"));
+        assert!(!signed.is_upstream(&endless.expect("a token"), at(1000)));
+        assert!(GripOptions::upstream(b"-----BEGIN NOTHING-----").is_err());
+        assert!(!GripOptions::can_sign(b"-----BEGIN NOTHING-----"));
+    }
+
+    #[test]
+    fn equal_keep_alives_are_one() {
+        let desk = desk("key", "key");
+        let keep_alive = |timeout_s| KeepAlive {
+            data: b"x".to_vec(),
+            timeout_s,
+            mode: throng_grip::instruct::KeepAliveMode::Idle,
+        };
+        let first = desk.keep_alive(keep_alive(5));
+        assert!(Rc::ptr_eq(&first, &desk.keep_alive(keep_alive(5))));
+        assert!(!Rc::ptr_eq(&first, &desk.keep_alive(keep_alive(6))));
+    }
+}

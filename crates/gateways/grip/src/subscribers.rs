@@ -1,0 +1,87 @@
+//! Publishers that want to know learn which channels have subscribers.
+
+use throng_session::{Flow, Shard};
+use throng_types::{ChannelName, ConnId, ShardId};
+
+use crate::grip::Grip;
+use crate::mail::Mail;
+
+/// Between two looks for channels that nobody subscribes to any more, in milliseconds.
+const LOOK_MS: u64 = 10_000;
+
+impl Grip {
+    /// A session here subscribes to a channel.
+    pub(crate) fn subscribed(&mut self, channel: &ChannelName, shard: &mut impl Shard<Self>) {
+        if self.topics.own.insert(channel.clone()) {
+            self.tell_topic(channel, true, shard);
+        }
+    }
+
+    fn tell_topic(&mut self, channel: &ChannelName, is_wanted: bool, shard: &mut impl Shard<Self>) {
+        shard.mail_all(|| Mail::Topic {
+            channel: channel.clone(),
+            is_wanted,
+        });
+        self.topic(shard.this(), channel, is_wanted, shard);
+    }
+
+    /// A shard has subscribers of a channel, or none any more.
+    pub(crate) fn topic(
+        &mut self,
+        from: ShardId,
+        channel: &ChannelName,
+        is_wanted: bool,
+        shard: &mut impl Shard<Self>,
+    ) {
+        let shards = self.topics.wanted.entry(channel.clone()).or_default();
+        let before = *shards;
+        if is_wanted {
+            *shards |= 1 << from.0;
+        } else {
+            *shards &= !(1 << from.0);
+        }
+        let after = *shards;
+        if after == 0 {
+            self.topics.wanted.remove(channel);
+        }
+        if (before == 0) != (after == 0) {
+            for &conn in &self.topics.listeners {
+                shard.with(conn, |session, cx| {
+                    session.topic(channel, is_wanted, cx);
+                    Flow::Stay
+                });
+            }
+        }
+    }
+
+    /// A publisher wants to know what is wanted.
+    pub(crate) fn listen(&mut self, conn: ConnId, shard: &mut impl Shard<Self>) {
+        self.topics.listeners.push(conn);
+        let wanted = &self.topics.wanted;
+        shard.with(conn, |session, cx| {
+            for channel in wanted.keys() {
+                session.topic(channel, true, cx);
+            }
+            Flow::Stay
+        });
+    }
+
+    /// Tells of channels that nobody here subscribes to any more.
+    pub(crate) fn forget_topics(&mut self, shard: &mut impl Shard<Self>) {
+        let now = shard.now().mono;
+        if now < self.topics.look_at || self.topics.own.is_empty() {
+            return;
+        }
+        self.topics.look_at = now + LOOK_MS;
+        let hub = shard.hub();
+        let left = self.topics.own.iter();
+        let left: Vec<ChannelName> = left
+            .filter(|channel| !hub.has_channel(channel))
+            .cloned()
+            .collect();
+        for channel in left {
+            self.topics.own.remove(&channel);
+            self.tell_topic(&channel, false, shard);
+        }
+    }
+}

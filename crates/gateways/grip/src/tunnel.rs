@@ -1,0 +1,362 @@
+//! A client's WebSocket whose backend speaks WebSocket too.
+//!
+//! A backend that does not answer the extension `grip` is only connected to the client: bytes
+//! pass as they are. One that does says in messages what is for the client and what for us, so
+//! messages are read on both sides and written anew.
+//!
+//! Rule for "full": what the backend has not taken is counted, and above [`BEHIND_BYTES_MAX`] the
+//! client is not read; what the client has not taken is bounded by the driver's credit.
+
+use std::sync::Arc;
+
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginHead};
+use throng_grip::headers::is_grip;
+use throng_grip::item::WsKind;
+use throng_grip::ws_events::{ControlMessage, GripFilter, GripMessage, grip_prefix};
+use throng_hub::Answer;
+use throng_metrics::Counter;
+use throng_session::answer_text;
+use throng_types::{End, Publication};
+use throng_ws::{Decoder, Role};
+
+use crate::client_side::{CLOSE_TIMEOUT_MS, Side};
+use crate::context::Cx;
+use crate::frames::{Told, read};
+use crate::order::Order;
+use crate::request::Asked;
+use crate::response_head::{Framing, encode_head, pass_on, switch_protocols};
+
+/// Bytes that may be on their way to the backend before the client is no longer read.
+/// Queue: `uplink`.
+const BEHIND_BYTES_MAX: usize = 64 << 10;
+/// A message of a backend, in bytes; more than Pushpin takes.
+const BACKEND_MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// A WebSocket that is connected to a WebSocket of its backend.
+pub struct Tunnel {
+    asked: Asked,
+    accept: [u8; 28],
+    stage: Stage,
+    side: Side,
+    /// Bytes that came before the handshake was answered.
+    early: Vec<u8>,
+    /// Bytes on their way to the backend.
+    behind_bytes: usize,
+    is_paused: bool,
+}
+
+enum Stage {
+    /// The backend's answer is awaited.
+    Asking,
+    /// It is no WebSocket, and the client gets what it is.
+    Refusing { framing: Framing },
+    /// Bytes pass as they are.
+    Plain,
+    /// Messages are looked at.
+    Sorting(Box<Sorting>),
+}
+
+struct Sorting {
+    /// Without one, all that the backend says is for the client.
+    filter: Option<GripFilter>,
+    up: Decoder,
+    down: Decoder,
+    /// The backend has let go, and the client stays.
+    is_detached: bool,
+    close_heard: bool,
+}
+
+impl Tunnel {
+    /// For a client whose handshake was checked.
+    pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
+        let request = asked.upgrade(cx.own, cx.now);
+        let target = asked.route.targets.first();
+        let target = target.filter(|_| asked.may_instruct());
+        let side = Side::new(&asked.route.channel_prefix, target);
+        cx.order(Order::Ask {
+            conn: cx.id,
+            token: 1,
+            request,
+        });
+        Self {
+            asked,
+            accept,
+            stage: Stage::Asking,
+            side,
+            early: Vec::new(),
+            behind_bytes: 0,
+            is_paused: false,
+        }
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        self.side.is_open
+    }
+
+    pub(crate) fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        match &mut self.stage {
+            Stage::Asking if self.early.len() + input.len() > cx.shared.limits.head_bytes_max => {
+                cx.end(End::Now);
+            }
+            Stage::Asking => self.early.extend_from_slice(input),
+            Stage::Refusing { .. } => {}
+            Stage::Plain => self.send_up(input.to_vec(), cx),
+            Stage::Sorting(sorting) if sorting.close_heard => {}
+            Stage::Sorting(sorting) => {
+                let (told, fed) = read(&mut sorting.up, input, cx.shared.limits.message_bytes_max);
+                for told in told {
+                    self.client_says(told, cx);
+                }
+                if let Err(fault) = fed {
+                    cx.count(Counter::BadRequests);
+                    self.close_both(Some(fault.close_code()), fault.reason(), cx);
+                    cx.end(End::Flush);
+                }
+                self.settle(cx);
+            }
+        }
+    }
+
+    fn client_says(&mut self, told: Told, cx: &mut Cx<'_>) {
+        let Stage::Sorting(sorting) = &mut self.stage else {
+            return;
+        };
+        if matches!(told, Told::Message(WsKind::Text | WsKind::Binary, _)) {
+            cx.count(Counter::MessagesIn);
+        }
+        if let Told::Close(..) = told {
+            sorting.close_heard = true;
+            // The backend's own close is the answer to it.
+            self.side.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
+        }
+        if !sorting.is_detached {
+            return self.say_up(&told, cx);
+        }
+        match told {
+            Told::Message(WsKind::Ping, data) => self.side.send(WsKind::Pong, &data, cx),
+            Told::Message(..) => {}
+            Told::Close(code, reason) => {
+                self.side.close(code, &reason, cx);
+                cx.end(End::Flush);
+            }
+        }
+    }
+
+    fn say_up(&mut self, told: &Told, cx: &mut Cx<'_>) {
+        let chance = cx.own.chance();
+        let mut bytes = Vec::new();
+        // A part of a number of 64 bits fits.
+        told.encode_masked((chance as u32).to_be_bytes(), &mut bytes);
+        self.send_up(bytes, cx);
+    }
+
+    fn send_up(&mut self, bytes: Vec<u8>, cx: &mut Cx<'_>) {
+        self.behind_bytes += bytes.len();
+        cx.order(Order::Send { conn: cx.id, bytes });
+        if self.behind_bytes > BEHIND_BYTES_MAX && !self.is_paused {
+            self.is_paused = true;
+            cx.pause(true);
+        }
+    }
+
+    pub(crate) fn origin(&mut self, event: OriginEvent, cx: &mut Cx<'_>) {
+        match (&mut self.stage, event) {
+            (Stage::Asking, OriginEvent::Head(head)) => self.head(head, cx),
+            (_, OriginEvent::Head(_)) => {}
+            (_, OriginEvent::Taken(bytes)) => {
+                self.behind_bytes = self.behind_bytes.saturating_sub(bytes);
+                if self.is_paused && self.behind_bytes <= BEHIND_BYTES_MAX / 2 {
+                    self.is_paused = false;
+                    cx.pause(false);
+                }
+            }
+            (Stage::Plain, OriginEvent::Body(bytes)) => cx.out.extend_from_slice(&bytes),
+            (Stage::Refusing { framing }, OriginEvent::Body(bytes)) => {
+                pass_on(*framing, &bytes, cx.out);
+            }
+            (Stage::Sorting(sorting), OriginEvent::Body(mut bytes)) => {
+                let (told, fed) = read(&mut sorting.down, &mut bytes, BACKEND_MESSAGE_BYTES_MAX);
+                for told in told {
+                    self.backend_says(told, cx);
+                }
+                if fed.is_err() {
+                    cx.count(Counter::GripInstructFaults);
+                    self.side
+                        .close(Some(1011), b"the backend broke the protocol", cx);
+                    cx.end(End::Flush);
+                }
+                self.settle(cx);
+            }
+            (Stage::Sorting(sorting), _) if sorting.is_detached => {}
+            (Stage::Asking, OriginEvent::Failed(failure)) => self.refuse(&failure, cx),
+            (Stage::Asking, _) => cx.end(End::Flush),
+            (_, OriginEvent::Failed(_)) => {
+                cx.count(Counter::GripOriginFailures);
+                cx.end(End::Flush);
+            }
+            (_, OriginEvent::End) => cx.end(End::Flush),
+        }
+    }
+
+    fn head(&mut self, mut head: OriginHead, cx: &mut Cx<'_>) {
+        if head.code != 101 {
+            let framing = match head.body_bytes {
+                Some(bytes) => Framing::Length(bytes),
+                None if head.is_bodiless => Framing::None(None),
+                None => Framing::Close,
+            };
+            let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
+            encode_head(head.code, reason, &head.headers, framing, false, cx.out);
+            self.stage = Stage::Refusing { framing };
+            return;
+        }
+        let of = |name: &'static str| {
+            let headers = head.headers.iter();
+            let named = headers.filter(move |header| header.is(name));
+            named.map(|header| header.value.as_slice())
+        };
+        if !of("Sec-WebSocket-Accept").any(|accept| accept == self.accept) {
+            cx.count(Counter::GripInstructFaults);
+            cx.order(Order::Forget { conn: cx.id });
+            answer_text(502, "the backend's handshake is wrong", &[], false, cx.out);
+            return cx.end(End::Flush);
+        }
+        let may_instruct = self.asked.may_instruct();
+        let prefix = grip_prefix(of("Sec-WebSocket-Extensions")).filter(|_| may_instruct);
+        let subscribes = self.side.has_channels();
+        self.stage = if prefix.is_some() || subscribes {
+            Stage::Sorting(Box::new(Sorting {
+                filter: prefix.as_deref().map(GripFilter::new),
+                up: Decoder::new(Role::Server),
+                down: Decoder::new(Role::Client),
+                is_detached: false,
+                close_heard: false,
+            }))
+        } else {
+            Stage::Plain
+        };
+        if may_instruct {
+            // What was offered was ours, so what was taken is not for the client.
+            let ours =
+                |name: &str| is_grip(name) || name.eq_ignore_ascii_case("Sec-WebSocket-Extensions");
+            head.headers.retain(|header| !ours(&header.name));
+        }
+        let accept = throng_grip::headers::Header::new("Sec-WebSocket-Accept", self.accept);
+        switch_protocols(accept, &head.headers, cx.out);
+        self.side.open(cx);
+        let mut early = std::mem::take(&mut self.early);
+        if !early.is_empty() {
+            self.bytes(&mut early, cx);
+        }
+    }
+
+    fn refuse(&mut self, failure: &OriginFailure, cx: &mut Cx<'_>) {
+        cx.count(Counter::GripOriginFailures);
+        let fault = failure.fault;
+        let sentence = if self.asked.route.debug {
+            format!("{}: {}", fault.sentence(), failure.detail)
+        } else {
+            fault.sentence().to_owned()
+        };
+        answer_text(fault.status(), &sentence, &[], false, cx.out);
+        cx.end(End::Flush);
+    }
+
+    fn backend_says(&mut self, told: Told, cx: &mut Cx<'_>) {
+        let Stage::Sorting(sorting) = &mut self.stage else {
+            return;
+        };
+        if sorting.is_detached {
+            return;
+        }
+        let (kind, data) = match told {
+            Told::Message(kind, data) => (kind, data),
+            Told::Close(code, reason) => {
+                self.side.close(code, &reason, cx);
+                if sorting.close_heard {
+                    cx.end(End::Flush);
+                }
+                return;
+            }
+        };
+        let is_text = kind == WsKind::Text;
+        let filter = match kind {
+            WsKind::Text | WsKind::Binary => sorting.filter.as_ref(),
+            WsKind::Ping | WsKind::Pong => None,
+        };
+        match filter.map(|filter| filter.sort(is_text, &data)) {
+            None => self.side.send(kind, &data, cx),
+            Some(GripMessage::Client(content)) => self.side.send(kind, content, cx),
+            Some(GripMessage::Nobody) => {}
+            Some(GripMessage::Control(Ok(ControlMessage::Detach))) => {
+                sorting.is_detached = true;
+                cx.order(Order::Forget { conn: cx.id });
+                // Nothing of it has to be taken any more.
+                self.behind_bytes = 0;
+                if std::mem::take(&mut self.is_paused) {
+                    cx.pause(false);
+                }
+            }
+            Some(GripMessage::Control(Ok(control))) => self.side.control(control, cx),
+            Some(GripMessage::Control(Err(fault))) => self.side.control_fault(&fault, cx),
+        }
+    }
+
+    /// Ends the WebSocket on both sides.
+    fn close_both(&mut self, code: Option<u16>, reason: &str, cx: &mut Cx<'_>) {
+        self.side.close(code, reason.as_bytes(), cx);
+        let is_detached = matches!(&self.stage, Stage::Sorting(sorting) if sorting.is_detached);
+        if !is_detached {
+            let close = Told::Close(code, reason.as_bytes().to_vec());
+            self.say_up(&close, cx);
+        }
+    }
+
+    pub(crate) fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) {
+        let was_open = !self.side.close_sent;
+        // There is nobody to refresh: the backend is connected.
+        let _ = self.side.publication(publication, cx);
+        let is_detached = matches!(&self.stage, Stage::Sorting(sorting) if sorting.is_detached);
+        if was_open && self.side.close_sent && !is_detached {
+            self.say_up(&Told::Close(Some(1000), Vec::new()), cx);
+        }
+        self.settle(cx);
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
+        if let Answer::Subscribed { result: Err(_), .. } = answer {
+            self.side
+                .close(Some(1013), b"no room for this subscription", cx);
+            self.settle(cx);
+        }
+    }
+
+    pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.side.close_by.is_some_and(|at| at <= cx.now.mono) {
+            return cx.end(End::Flush);
+        }
+        self.side.timeout(cx);
+        self.settle(cx);
+    }
+
+    /// Sets the deadline, and ends what both sides have ended.
+    fn settle(&self, cx: &mut Cx<'_>) {
+        if let Stage::Sorting(sorting) = &self.stage {
+            if sorting.close_heard && self.side.close_sent {
+                return cx.end(End::Flush);
+            }
+            cx.set_deadline(self.side.next_timeout());
+        }
+    }
+
+    pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
+        match &self.stage {
+            Stage::Asking => answer_text(503, "the server is going down", &[], false, cx.out),
+            // "Service restart" (RFC 6455, registry of close codes).
+            Stage::Sorting(_) => self.side.close(Some(1012), b"", cx),
+            // Where a frame of the backend's ends is not known.
+            Stage::Plain | Stage::Refusing { .. } => {}
+        }
+        cx.end(End::Flush);
+    }
+}

@@ -1,0 +1,201 @@
+//! A request's body on its way to the backend, while the client still sends it.
+//!
+//! Rule for "full": what the backend has not taken is counted, and above [`BEHIND_BYTES_MAX`] the
+//! client is not read. Of the body [`KEPT_BYTES_MAX`] are kept, for a backend that holds the client
+//! and is asked again.
+
+use throng_grip::exchange::Rest;
+use throng_http1::{BadBody, Body, BodyDecoder, Limits};
+
+use crate::context::Cx;
+use crate::order::Order;
+
+/// Bytes of a body that are kept, as in Pushpin.
+pub(crate) const KEPT_BYTES_MAX: usize = 100_000;
+/// Bytes that may be on their way to the backend before the client is no longer read.
+/// Queue: `uplink`.
+const BEHIND_BYTES_MAX: usize = 64 << 10;
+
+/// A body that is passed on while it comes.
+pub(crate) struct Upload {
+    decoder: BodyDecoder,
+    /// How the backend is told where the body ends.
+    pub(crate) rest: Rest,
+    behind_bytes: usize,
+    is_paused: bool,
+}
+
+impl Upload {
+    /// A body of any size.
+    pub(crate) fn new(body: Body) -> Self {
+        let limits = Limits {
+            body_bytes_max: u64::MAX,
+            ..Limits::default()
+        };
+        let length = match body {
+            Body::None => Some(0),
+            Body::Length(bytes) => Some(bytes),
+            Body::Chunked => None,
+        };
+        Self {
+            decoder: BodyDecoder::new(body, &limits),
+            rest: Rest::Body(length),
+            behind_bytes: 0,
+            is_paused: false,
+        }
+    }
+
+    /// Sends what came on to the backend, and keeps it in `kept` as long as that is small enough;
+    /// one byte more stands for all that is not there. Gives what stands behind the body once
+    /// that has ended.
+    pub(crate) fn feed<'i>(
+        &mut self,
+        mut input: &'i [u8],
+        kept: &mut Vec<u8>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<&'i [u8]>, BadBody> {
+        let mut bytes = Vec::new();
+        while !self.decoder.is_done() && !input.is_empty() {
+            let step = self.decoder.feed(input)?;
+            bytes.extend_from_slice(step.data);
+            input = input.get(step.consumed..).unwrap_or_default();
+        }
+        let room = (KEPT_BYTES_MAX + 1).saturating_sub(kept.len());
+        kept.extend(bytes.iter().take(room));
+        if !bytes.is_empty() {
+            self.behind_bytes += bytes.len();
+            let conn = cx.id;
+            cx.order(Order::Send { conn, bytes });
+        }
+        if self.decoder.is_done() {
+            let conn = cx.id;
+            cx.order(Order::Finish { conn });
+            // What comes now is the next request.
+            if self.is_paused {
+                cx.pause(false);
+            }
+            return Ok(Some(input));
+        }
+        if self.behind_bytes > BEHIND_BYTES_MAX && !self.is_paused {
+            self.is_paused = true;
+            cx.pause(true);
+        }
+        Ok(None)
+    }
+
+    /// The backend has taken some.
+    pub(crate) fn taken(&mut self, bytes: usize, cx: &mut Cx<'_>) {
+        self.behind_bytes = self.behind_bytes.saturating_sub(bytes);
+        if self.is_paused && self.behind_bytes <= BEHIND_BYTES_MAX / 2 {
+            self.is_paused = false;
+            cx.pause(false);
+        }
+    }
+
+    /// Whether it is the backend that is waited for.
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_session::Order as Wish;
+    use throng_types::{Actions, ConnId, Now};
+
+    use super::*;
+    use crate::shared::{GripOptions, GripShared};
+
+    /// Runs with a context that collects orders.
+    fn with_context<R>(
+        orders: &mut Vec<Wish<Order>>,
+        run: impl FnOnce(&mut Cx<'_>) -> R,
+    ) -> (R, Actions) {
+        let (mut out, mut actions) = (Vec::new(), Actions::default());
+        let result = run(&mut Cx {
+            id: ConnId::from_bits(1),
+            now: Now::default(),
+            shared: &throng_session::solo::shared(),
+            own: &GripShared::new(GripOptions::default().into()),
+            out: &mut out,
+            actions: &mut actions,
+            orders,
+            forms_from: 0,
+        });
+        (result, actions)
+    }
+
+    /// Feeds pieces; what was sent on, what is kept and what is left.
+    fn feed(body: Body, pieces: &[&[u8]]) -> (Vec<u8>, bool, Vec<u8>, Option<Vec<u8>>) {
+        let mut upload = Upload::new(body);
+        let (mut orders, mut kept) = (Vec::new(), Vec::new());
+        let mut left = None;
+        for piece in pieces {
+            let (fed, _) = with_context(&mut orders, |cx| {
+                let fed = upload.feed(piece, &mut kept, cx);
+                fed.map(|rest| rest.map(<[u8]>::to_vec))
+            });
+            left = fed.expect("a body");
+        }
+        let mut sent = Vec::new();
+        let mut is_finished = false;
+        for order in orders {
+            match order {
+                Wish::Gateway(Order::Send { bytes, .. }) => sent.extend(bytes),
+                Wish::Gateway(Order::Finish { .. }) => is_finished = true,
+                other => panic!("{other:?}"),
+            }
+        }
+        (sent, is_finished, kept, left)
+    }
+
+    #[test]
+    fn a_body_is_cut_out_at_every_split_point() {
+        for (body, wire) in [
+            (Body::Length(5), &b"helloGET"[..]),
+            (Body::Chunked, &b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\nGET"[..]),
+        ] {
+            for at in 0..=wire.len() - 3 {
+                let (first, second) = wire.split_at(at);
+                let (sent, is_finished, kept, left) = feed(body, &[first, second]);
+                assert_eq!(
+                    (sent.as_slice(), kept.as_slice()),
+                    (&b"hello"[..], &b"hello"[..])
+                );
+                assert!(is_finished);
+                let whole = at == wire.len() - 3;
+                assert_eq!(left.as_deref(), Some(&b"GET"[..]), "{at} {whole}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_than_says_that_it_is_too_much() {
+        let piece = [7; 70_000];
+        let (sent, is_finished, kept, _) = feed(Body::Length(1 << 40), &[&piece, &piece]);
+        assert_eq!((sent.len(), kept.len()), (140_000, KEPT_BYTES_MAX + 1));
+        assert!(!is_finished);
+    }
+
+    #[test]
+    fn the_client_is_not_read_while_the_backend_is_behind() {
+        let mut upload = Upload::new(Body::Chunked);
+        let (mut orders, mut kept) = (Vec::new(), Vec::new());
+        let mut wire = b"20000\r\n".to_vec();
+        wire.extend([7; 100_000]);
+        let (fed, actions) = with_context(&mut orders, |cx| {
+            upload.feed(&wire, &mut kept, cx).map(|rest| rest.is_none())
+        });
+        assert_eq!((fed, actions.pause), (Ok(true), Some(true)));
+        let ((), actions) = with_context(&mut orders, |cx| upload.taken(60_000, cx));
+        assert_eq!(actions.pause, None);
+        let ((), actions) = with_context(&mut orders, |cx| upload.taken(40_000, cx));
+        assert_eq!(actions.pause, Some(false));
+        let (fed, _) = with_context(&mut orders, |cx| {
+            upload
+                .feed(&[7; 40_000], &mut kept, cx)
+                .map(|rest| rest.is_none())
+        });
+        assert!(fed.is_err(), "the chunk has ended without a line's end");
+    }
+}

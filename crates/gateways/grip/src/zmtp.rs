@@ -1,0 +1,171 @@
+//! Publishers that come by ZeroMQ.
+//!
+//! Rule for "full": a publisher has at most [`UNANSWERED_MAX`] items on their way; until they are
+//! taken nothing more is read from it, so that its own queue grows, which is where ZeroMQ
+//! keeps what cannot be sent.
+
+use throng_grip::Value;
+use throng_grip::command::{CommandKind, CommandRequest};
+use throng_grip::item::{Item, zmq_pull_item, zmq_sub_item};
+use throng_grip::zmtp::{Message, Peer, PeerLimits, Role, encode_message};
+use throng_metrics::Counter;
+use throng_types::{ChannelName, End};
+
+use crate::context::Cx;
+use crate::forms::own_name;
+use crate::order::Order;
+use crate::ports::Socket;
+
+/// Items of one publisher that are on their way to their channels' homes.
+const UNANSWERED_MAX: u32 = 256;
+
+/// One publisher's connection.
+pub struct Zmtp {
+    socket: Socket,
+    /// Made with the first bytes, because the peer speaks first.
+    peer: Option<Box<Peer>>,
+    unanswered: u32,
+    is_listening: bool,
+}
+
+impl Zmtp {
+    pub(crate) const fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            peer: None,
+            unanswered: 0,
+            is_listening: false,
+        }
+    }
+
+    pub(crate) fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) {
+        let role = match self.socket {
+            Socket::Pull => Role::Pull,
+            Socket::Sub => Role::Sub,
+            Socket::Rep => Role::Rep,
+        };
+        let limits = PeerLimits {
+            message_bytes_max: cx.shared.limits.publish_bytes_max,
+            ..PeerLimits::default()
+        };
+        let out = &mut *cx.out;
+        let peer = self
+            .peer
+            .get_or_insert_with(|| Box::new(Peer::new(role, limits, out)));
+        let mut messages = Vec::new();
+        let fed = peer.feed(input, cx.out, &mut messages);
+        let is_ready = peer.is_ready();
+        if is_ready && !self.is_listening {
+            self.is_listening = true;
+            cx.set_deadline(None);
+            if self.socket == Socket::Sub {
+                cx.order(Order::Listen { conn: cx.id });
+            }
+        }
+        for message in messages {
+            self.message(message, cx);
+            // What came behind the last word is not heard, whether or not it came with it.
+            if cx.has_ended() {
+                break;
+            }
+        }
+        if fed.is_err() {
+            cx.count(Counter::BadRequests);
+            cx.end(End::Flush);
+        }
+    }
+
+    fn message(&mut self, message: Message, cx: &mut Cx<'_>) {
+        let item = match self.socket {
+            Socket::Pull => zmq_pull_item(&message),
+            Socket::Sub => zmq_sub_item(&message),
+            Socket::Rep => return self.command(message, cx),
+        };
+        match item {
+            Ok(item) => self.publish(item, cx),
+            // There is nobody to tell.
+            Err(_) => cx.count(Counter::GripItemFaults),
+        }
+    }
+
+    fn publish(&mut self, item: Item, cx: &mut Cx<'_>) {
+        cx.count(Counter::PublicationsGrip);
+        self.unanswered += 1;
+        if self.unanswered >= UNANSWERED_MAX {
+            cx.pause(true);
+        }
+        let asker = cx.asker(0);
+        cx.order(Order::Publish {
+            asker,
+            item: Box::new(item),
+            patient: true,
+            counts: false,
+        });
+    }
+
+    /// An item was taken, or refused for a name that no channel can have.
+    pub(crate) fn answer(&mut self, cx: &mut Cx<'_>) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        if self.unanswered == UNANSWERED_MAX / 2 {
+            cx.pause(false);
+        }
+    }
+
+    /// A channel has got its first subscriber, or lost its last one.
+    pub(crate) fn topic(&self, channel: &ChannelName, is_wanted: bool, cx: &mut Cx<'_>) {
+        let Some(peer) = &self.peer else { return };
+        let topic = own_name(channel).as_bytes();
+        if is_wanted {
+            peer.subscribe(topic, cx.out);
+        } else {
+            peer.unsubscribe(topic, cx.out);
+        }
+    }
+
+    fn command(&mut self, message: Message, cx: &mut Cx<'_>) {
+        let Some((mut reply, body)) = Peer::split_request(message) else {
+            return cx.end(End::Flush);
+        };
+        let request = body.first().and_then(|body| CommandRequest::parse(body));
+        let Some(request) = request else {
+            // Without an answer its socket would wait for ever.
+            return cx.end(End::Flush);
+        };
+        let mut answer = Vec::new();
+        match &request.command {
+            CommandKind::GetZmqUris => {
+                request.reply(cx.own.options.uris.to_value(), &mut answer);
+            }
+            CommandKind::Publish(Ok(items)) => {
+                for item in items {
+                    self.publish(item.clone(), cx);
+                }
+                request.reply(Value::Null, &mut answer);
+            }
+            CommandKind::Publish(Err(_)) => request.reply_error("bad-request", &mut answer),
+            CommandKind::Recover => {
+                cx.order(Order::Recover);
+                request.reply(Value::Null, &mut answer);
+            }
+            CommandKind::Refresh {
+                connection_id,
+                channel,
+            } => {
+                let connection = connection_id
+                    .as_deref()
+                    .and_then(|text| cx.shared.node.conn_id(text));
+                let channel = channel.clone();
+                cx.order(Order::Refresh {
+                    connection,
+                    channel,
+                });
+                request.reply(Value::Null, &mut answer);
+            }
+            CommandKind::ConnCheck { .. } | CommandKind::Unknown(_) => {
+                request.reply_error("method-not-found", &mut answer);
+            }
+        }
+        reply.push(answer);
+        encode_message(&reply, cx.out);
+    }
+}

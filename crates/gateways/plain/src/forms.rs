@@ -1,0 +1,109 @@
+//! The wire forms of deliveries to plain clients.
+
+use throng_centrifuge::{append_payload, append_text};
+use throng_session::encode::chunk;
+use throng_session::{Form, FormKind};
+use throng_types::{Payload, PayloadKind, Publication};
+use throng_ws::{Masking, Opcode, encode_header};
+
+use crate::cursor::write_entry;
+
+/// `/ws`: the data alone, one frame.
+pub(crate) const WS: Form = Form::new(0, FormKind::Shared);
+/// `/sse` with one channel: an event whose id is the place in that channel.
+pub(crate) const SSE: Form = Form::new(1, FormKind::Shared);
+/// `/stream` with one channel: a line in a chunk.
+pub(crate) const LINES: Form = Form::new(2, FormKind::Shared);
+/// `/sse` with several channels: the id is the place in all of them, so each connection has its
+/// own.
+pub(crate) const SSE_MANY: Form = Form::new(3, FormKind::Personal);
+/// `/stream` with several channels.
+pub(crate) const LINES_MANY: Form = Form::new(4, FormKind::Personal);
+
+/// All of them.
+pub(crate) const ALL: &[Form] = &[WS, SSE, LINES, SSE_MANY, LINES_MANY];
+
+/// Appends a publication in a shared wire form.
+pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
+    if form == WS.number {
+        ws_data(&publication.payload, out);
+    } else if form == SSE.number {
+        let mut id = String::new();
+        if let Some(position) = publication.position {
+            write_entry(publication.channel.stable_hash(), position, &mut id);
+        }
+        sse_event(publication, &id, out);
+    } else if form == LINES.number {
+        chunk(out, |line| stream_line(publication, "", line));
+    } else {
+        debug_assert!(false, "personal forms are encoded by their sessions");
+    }
+}
+
+fn ws_data(payload: &Payload, out: &mut Vec<u8>) {
+    let opcode = match payload.kind {
+        PayloadKind::Json | PayloadKind::Text => Opcode::Text,
+        PayloadKind::Binary => Opcode::Binary,
+    };
+    encode_header(Masking::Server, opcode, payload.bytes.len(), out);
+    out.extend_from_slice(&payload.bytes);
+}
+
+/// Appends one event with the publication's data; bytes that are not text as base64.
+pub(crate) fn sse_event(publication: &Publication, id: &str, out: &mut Vec<u8>) {
+    if !id.is_empty() {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(id.as_bytes());
+        out.push(b'\n');
+    }
+    let payload = &publication.payload;
+    if payload.kind == PayloadKind::Binary {
+        // A JSON string without what would need escaping: base64 between quotes.
+        let mut quoted = Vec::new();
+        append_payload(payload, &mut quoted);
+        throng_sse::encode_data(quoted.trim_ascii().trim_quotes(), out);
+    } else {
+        throng_sse::encode_data(&payload.bytes, out);
+    }
+    out.extend_from_slice(throng_sse::EVENT_END);
+}
+
+trait TrimQuotes {
+    fn trim_quotes(&self) -> &Self;
+}
+
+impl TrimQuotes for [u8] {
+    fn trim_quotes(&self) -> &Self {
+        let inner = self.strip_prefix(b"\"").unwrap_or(self);
+        inner.strip_suffix(b"\"").unwrap_or(inner)
+    }
+}
+
+/// Appends `{"channel":..,"data":..,"offset":..,"epoch":..,"id":..}` and a line end.
+pub(crate) fn stream_line(publication: &Publication, id: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"channel\":");
+    append_text(publication.channel.as_str(), out);
+    out.extend_from_slice(b",\"data\":");
+    append_payload(&publication.payload, out);
+    if let Some(position) = publication.position {
+        let mut own_id = String::new();
+        let id = if id.is_empty() {
+            write_entry(publication.channel.stable_hash(), position, &mut own_id);
+            &own_id
+        } else {
+            id
+        };
+        out.extend_from_slice(
+            format!(
+                ",\"offset\":{},\"epoch\":\"{}\",\"id\":\"{id}\"",
+                position.offset, position.epoch
+            )
+            .as_bytes(),
+        );
+    }
+    if let Some(tags) = &publication.tags {
+        out.extend_from_slice(b",\"tags\":");
+        out.extend_from_slice(tags.as_bytes());
+    }
+    out.extend_from_slice(b"}\n");
+}

@@ -1,0 +1,20 @@
+//! Clients without a protocol of their own: `/ws`, `/sse` and `/stream` deliver a channel's data,
+//! `POST /pub` publishes it.
+//!
+//! Owns: these paths, the wire forms of their deliveries, the cursor that an `EventSource` brings
+//! back. Never: other gateways, sockets, clocks.
+
+mod context;
+mod cursor;
+mod forms;
+mod framing;
+mod gateway;
+mod open;
+mod publish;
+mod session;
+mod socket;
+mod stream;
+
+pub use cursor::{Cursor, CursorEntry};
+pub use gateway::Plain;
+pub use session::Session;

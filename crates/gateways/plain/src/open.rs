@@ -1,0 +1,86 @@
+//! The paths of plain clients, and what a request at each becomes.
+
+use throng_session::http::{Params, check_draining, permitted_channels, write_stream_head};
+use throng_session::{Claim, Incoming, Port, Reject};
+use throng_types::{ChannelName, Epoch, Position};
+use throng_ws::handshake;
+
+use crate::context::Cx;
+use crate::cursor::Cursor;
+use crate::framing::Framing;
+use crate::publish::Publishing;
+use crate::session::Session;
+use crate::socket::Socket;
+use crate::stream::Lines;
+
+const WS: u8 = 0;
+const SSE: u8 = 1;
+const LINES: u8 = 2;
+const PUBLISH: u8 = 3;
+
+pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
+    const SUBSCRIBE: &str = "GET, OPTIONS";
+    Some(match (incoming.port, incoming.request.path()) {
+        (Port::Client, "/ws") => Claim::endpoint(WS, "GET"),
+        (Port::Client, "/stream") => Claim::endpoint(LINES, SUBSCRIBE),
+        (Port::Client | Port::Api, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
+        (Port::Api, "/pub") => Claim::endpoint(PUBLISH, "POST"),
+        _ => return None,
+    })
+}
+
+pub(crate) fn open(
+    claim: &Claim,
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Session, Reject> {
+    match claim.endpoint {
+        WS => websocket(incoming, cx).map(Session::Socket),
+        PUBLISH => {
+            let publishing = Publishing::start(incoming, cx)?;
+            Ok(Session::Publishing(Box::new(publishing)))
+        }
+        SSE => stream(incoming, Framing::Sse, cx).map(Session::Stream),
+        _ => stream(incoming, Framing::Lines, cx).map(Session::Stream),
+    }
+}
+
+fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    let params = Params::read(incoming);
+    params.refuse_protobuf(&accept)?;
+    let identity = params.identify(cx)?;
+    let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
+    handshake::encode_response(&accept, None, cx.out);
+    Ok(Socket::open(identity, channels, cx))
+}
+
+fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Result<Lines, Reject> {
+    check_draining(cx.shared)?;
+    let params = Params::read(incoming);
+    let identity = match incoming.port {
+        Port::Client => params.identify(cx)?,
+        Port::Api | Port::Own { .. } => None,
+    };
+    let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
+    let channels_max = cx.shared.limits.channels_max;
+    let cursor = params
+        .last_event_id
+        .as_deref()
+        .filter(|id| !id.is_empty())
+        // An id that is none of ours is a place that cannot be found, and the client must hear so.
+        .map(|id| Cursor::parse(id, channels_max).unwrap_or_default());
+    let since = |channel: &ChannelName| {
+        let known = cursor.as_ref()?.position(channel);
+        let nowhere = Position {
+            epoch: Epoch(0),
+            offset: 0,
+        };
+        Some(known.unwrap_or(nowhere))
+    };
+    let channels = channels.into_iter();
+    let channels = channels.map(|channel| (channel.clone(), since(&channel)));
+    write_stream_head(incoming, framing == Framing::Lines, cx.out)?;
+    Ok(Lines::open(framing, identity, channels.collect(), cx))
+}

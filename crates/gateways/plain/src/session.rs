@@ -1,0 +1,15 @@
+//! What a connection of a plain client is.
+
+use crate::publish::Publishing;
+use crate::socket::Socket;
+use crate::stream::Lines;
+
+/// One of its connections.
+pub enum Session {
+    /// `/ws`.
+    Socket(Socket),
+    /// `/sse` and `/stream`.
+    Stream(Lines),
+    /// `/pub`, until every publication was answered.
+    Publishing(Box<Publishing>),
+}

@@ -1,0 +1,145 @@
+//! `/ws`: each publication's data is one frame, and what the client says is not used.
+//!
+//! Data frames are for data alone, so everything else travels in pings and in the close frame.
+
+use throng_hub::Answer;
+use throng_metrics::Counter;
+use throng_session::{
+    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, message_limits,
+    subscribe,
+};
+use throng_types::{ChannelName, Disconnect};
+use throng_ws::{Masking, encode_ping};
+
+use crate::context::Cx;
+use crate::forms::WS;
+
+/// "Service restart": come back after a random while (RFC 6455, registry of close codes).
+const SERVICE_RESTART: u16 = 1012;
+
+/// One client of `/ws`.
+pub struct Socket {
+    ws: WebSocket,
+    identity: Option<Box<Identity>>,
+    /// Until every channel has answered.
+    opening: Option<Box<Opening>>,
+}
+
+impl Socket {
+    /// A WebSocket whose handshake was answered.
+    pub(crate) fn open(
+        identity: Option<Box<Identity>>,
+        channels: Vec<ChannelName>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let socket = Self {
+            ws: WebSocket::new((), cx),
+            identity,
+            opening: Some(Opening::new(channels.len(), 0, false)),
+        };
+        socket.arm(cx);
+        let channels = channels.into_iter().map(|channel| (channel, None));
+        subscribe(channels.collect(), WS, cx);
+        socket
+    }
+
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_deref()
+    }
+
+    /// Sets the deadline to the earliest thing that is due.
+    fn arm(&self, cx: &mut Cx<'_>) {
+        if !self.ws.is_closing() {
+            let identity = self.identity();
+            // Without a way to refresh the token the connection ends with it.
+            let end = identity.and_then(|identity| identity.ends_at(0, cx.now));
+            let due = [self.ws.beat_at(cx), end];
+            cx.set_deadline(due.into_iter().flatten().min());
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
+        if self.ws.is_closing() {
+            return;
+        }
+        match event {
+            Event::Bytes(input) => self.bytes(input, cx),
+            Event::Timeout => self.timeout(cx),
+            Event::Answer { token, answer } => self.answer(token, answer, cx),
+            Event::Drained { dropped } => {
+                let payload = format!("dropped={dropped}");
+                encode_ping(Masking::Server, payload.as_bytes(), cx.out);
+            }
+            Event::Unsubscribed { channel, .. } => {
+                if let Some(opening) = self.opening.as_mut() {
+                    opening.forget(channel);
+                }
+            }
+            Event::Close(why) => self.close(why, cx),
+            Event::Surveyed(_) | Event::Publication(_) => {}
+        }
+    }
+
+    fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        let mut decoder = self.ws.take_decoder();
+        let fed = decoder.feed(input, &message_limits(cx), |event| {
+            match self.ws.hear(&event, cx) {
+                Heard::Nothing => {}
+                Heard::Alive => self.arm(cx),
+                // This endpoint only delivers; messages are counted and not used.
+                Heard::Message { .. } if self.ws.may_send(cx) => {}
+                Heard::Message { .. } => self.disconnect(Disconnect::TooManyRequests, cx),
+            }
+            self.ws.flow()
+        });
+        self.ws.put_decoder(decoder, fed, cx);
+    }
+
+    fn timeout(&mut self, cx: &mut Cx<'_>) {
+        let ends = self
+            .identity()
+            .and_then(|identity| identity.expires_at_unix_s);
+        if ends.is_some_and(|at| at <= cx.now.unix_s()) {
+            return self.disconnect(Disconnect::Expired, cx);
+        }
+        match self.ws.beat(cx) {
+            Beat::Early => {}
+            Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
+            Beat::Ping => {
+                encode_ping(Masking::Server, b"", cx.out);
+                self.ws.pinged(true, cx);
+            }
+        }
+        self.arm(cx);
+    }
+
+    fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
+        let (OPENING, Answer::Subscribed { channel, result }) = (token, answer) else {
+            return;
+        };
+        let opening = self.opening.as_mut();
+        if !opening.is_some_and(|opening| opening.take(channel, result)) {
+            return;
+        }
+        // There is no way to name the channel that was refused but to end the connection.
+        let opening = self.opening.take().unwrap_or_default();
+        if opening.opened.iter().any(|opened| opened.result.is_err()) {
+            self.disconnect(Disconnect::ServerError, cx);
+        }
+    }
+
+    fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
+        cx.count(why.counter());
+        let code = match why {
+            CloseReason::Drain { .. } => SERVICE_RESTART,
+            CloseReason::Because(_) | CloseReason::Custom { .. } => why.code(),
+        };
+        self.ws.close(code, why.reason(), cx);
+    }
+
+    /// Ends the connection for one of our reasons.
+    fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
+        cx.count(Counter::closed(reason));
+        self.ws.close(reason.code(), reason.reason(), cx);
+    }
+}

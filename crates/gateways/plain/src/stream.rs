@@ -1,0 +1,190 @@
+//! `/sse` and `/stream`: clients that only listen.
+//!
+//! With one channel deliveries are shared frames; with several the place in all of them stands in
+//! each id, so the session encodes for itself.
+
+use std::sync::Arc;
+
+use throng_broker::{Recovery, Subscribed};
+use throng_session::encode::chunk;
+use throng_session::{CloseReason, Event, Form, Identity, Opening, Stream, StreamBeat, Transport};
+use throng_types::{ChannelName, Disconnect, Position, Publication};
+
+use crate::context::Cx;
+use crate::cursor::Cursor;
+use crate::forms::{self, LINES, LINES_MANY, SSE, SSE_MANY, sse_event, stream_line};
+use crate::framing::Framing;
+
+/// One client of `/sse` or `/stream`.
+pub struct Lines {
+    stream: Stream,
+    /// The place in all channels, if there are several.
+    cursor: Option<Box<Cursor>>,
+    framing: Framing,
+}
+
+impl Lines {
+    /// A stream whose head was written.
+    pub(crate) fn open(
+        framing: Framing,
+        identity: Option<Box<Identity>>,
+        channels: Vec<(ChannelName, Option<Position>)>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let cursor = (channels.len() > 1).then(|| {
+            let mut cursor = Cursor::default();
+            for (channel, since) in &channels {
+                if let Some(since) = since {
+                    cursor.set(channel, *since);
+                }
+            }
+            Box::new(cursor)
+        });
+        let form = form(framing, cursor.is_some());
+        Self {
+            stream: Stream::open(identity, channels, form, cx),
+            cursor,
+            framing,
+        }
+    }
+
+    pub(crate) const fn transport(&self) -> Transport {
+        match self.framing {
+            Framing::Sse => Transport::Sse,
+            Framing::Lines => Transport::Stream,
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.stream.identity.as_deref()
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
+        match event {
+            Event::Timeout => match self.stream.timeout(cx) {
+                StreamBeat::Early => {}
+                StreamBeat::SignOfLife => self.framing.sign_of_life(cx.out),
+                StreamBeat::Expired => self.disconnect(Disconnect::Expired, cx),
+            },
+            Event::Answer { token, answer } => {
+                if self.stream.answer(token, answer) {
+                    self.begin(cx);
+                }
+            }
+            Event::Drained { dropped } if !self.stream.is_closing() => {
+                self.framing.dropped(dropped, cx.out);
+            }
+            Event::Unsubscribed { channel, .. } => {
+                self.stream.unsubscribed(channel);
+                if !self.stream.is_closing() {
+                    self.framing.unsubscribed(channel, cx.out);
+                }
+            }
+            Event::Close(why) => self.close(why, cx),
+            // Such a client has nothing to say, but may send requests that nobody answers.
+            Event::Bytes(_) => {}
+            Event::Drained { .. } | Event::Surveyed(_) | Event::Publication(_) => {}
+        }
+    }
+
+    /// Every channel has answered: the first words, then what was missed, then all that waits.
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        match self.stream.begin(cx) {
+            Err(reason) => self.disconnect(reason, cx),
+            Ok(None) => {}
+            Ok(Some(mut opening)) => {
+                self.first_words(&opening, cx.out);
+                for publication in opening.take_held() {
+                    self.write(&publication, cx.out);
+                }
+            }
+        }
+    }
+
+    /// Whether the client was recovered, where the streams stand, and what was missed.
+    ///
+    /// Until what was missed has been written, the place is the old one: a client that is
+    /// cut off in between comes back for the rest.
+    fn first_words(&mut self, opening: &Opening, out: &mut Vec<u8>) {
+        let recovered = opening.recovered();
+        let mut start = Cursor::default();
+        for opened in &opening.opened {
+            if let Ok(Subscribed {
+                position: Some(position),
+                recovery,
+            }) = &opened.result
+            {
+                let missed = match recovery {
+                    Recovery::Whole(missed) if recovered => missed.len() as u64,
+                    _ => 0,
+                };
+                let offset = position.offset - missed.min(position.offset);
+                let epoch = position.epoch;
+                start.set(&opened.channel, Position { epoch, offset });
+            }
+        }
+        if let Some(cursor) = self.cursor.as_mut() {
+            **cursor = start.clone();
+        }
+        self.framing.first_words(&start, opening, out);
+        if recovered {
+            for opened in &opening.opened {
+                if let Ok(Subscribed {
+                    recovery: Recovery::Whole(missed),
+                    ..
+                }) = &opened.result
+                {
+                    for publication in missed {
+                        self.write(publication, out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes one publication for this connection alone.
+    fn write(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
+        if self.cursor.is_some() {
+            self.encode_personal(publication, out);
+        } else {
+            forms::encode(form(self.framing, false).number, publication, out);
+        }
+    }
+
+    pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
+        if let Some(opening) = self.stream.opening.as_mut() {
+            return opening.hold(publication);
+        }
+        let Some(cursor) = self.cursor.as_mut() else {
+            return;
+        };
+        if let Some(position) = publication.position {
+            cursor.set(&publication.channel, position);
+        }
+        let mut id = String::new();
+        cursor.write(&mut id);
+        match self.framing {
+            Framing::Lines => chunk(out, |line| stream_line(publication, &id, line)),
+            Framing::Sse => sse_event(publication, &id, out),
+        }
+    }
+
+    fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
+        self.close(&CloseReason::Because(reason), cx);
+    }
+
+    fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
+        if self.stream.close(why, cx) {
+            self.framing.close(why, cx.out);
+        }
+    }
+}
+
+const fn form(framing: Framing, has_several: bool) -> Form {
+    match (framing, has_several) {
+        (Framing::Sse, false) => SSE,
+        (Framing::Sse, true) => SSE_MANY,
+        (Framing::Lines, false) => LINES,
+        (Framing::Lines, true) => LINES_MANY,
+    }
+}
