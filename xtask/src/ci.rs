@@ -53,7 +53,6 @@ const CI: &[Step] = &[
         "fuzz targets",
         "cargo check --manifest-path fuzz/Cargo.toml --target-dir target",
     ),
-    run_step("deploy", "deploy/check"),
 ];
 
 const TEST: Step = run_step("test", "cargo test --locked --workspace");

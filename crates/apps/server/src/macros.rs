@@ -26,7 +26,6 @@ macro_rules! gateways {
 
         /// A session of the front door or of any gateway of the list.
         #[expect(missing_docs, reason = "the variants are the gateways")]
-        #[expect(clippy::large_enum_variant, reason = "a gateway boxes what is rare")]
         $vis enum $Session {
             /// It takes HTTP requests.
             Http($crate::parts::Http),
@@ -82,8 +81,6 @@ macro_rules! gateways {
                 fn wrap_mail(mail: <$Gateway as Gateway>::Mail) -> $MailEnum {
                     $MailEnum::$Variant(mail)
                 }
-
-                #[allow(unreachable_patterns, reason = "a list may have one gateway alone")]
                 fn unwrap_mail(
                     mail: $MailEnum,
                 ) -> Result<<$Gateway as Gateway>::Mail, $MailEnum> {

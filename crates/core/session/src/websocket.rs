@@ -131,7 +131,6 @@ impl<T> WebSocket<T> {
     }
 
     /// Whether reading goes on.
-    #[must_use]
     pub const fn flow(&self) -> ControlFlow<()> {
         if self.closing {
             ControlFlow::Break(())
