@@ -183,7 +183,9 @@ impl Publisher {
             return false;
         };
         let Some(bytes) = around.net.client_recv(conn, usize::MAX) else {
-            assert!(self.input.is_empty(), "a response was cut off");
+            // A drain whose time is over ends connections as they are.
+            let excused = around.setup.drain_at.is_some();
+            assert!(self.input.is_empty() || excused, "a response was cut off");
             around.net.client_leaves(conn, false);
             *self = Self::new(self.is_grip);
             return true;

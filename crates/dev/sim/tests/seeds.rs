@@ -12,12 +12,12 @@ const REGRESSIONS: [(bool, u64, &str); 3] = [
     (false, 4, "a shard slept on mail that had found no room"),
     (
         false,
-        205,
+        59,
         "a write that ended with a frame was taken for a refused one",
     ),
     (
         true,
-        113,
+        318,
         "what was held back followed the last chunk of a stream that ended",
     ),
 ];

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use throng_types::Epoch;
+
 use super::{Place, Publication, Recovery, Start, Track, Witness};
 use crate::setup::CHANNELS;
 
@@ -130,7 +132,7 @@ impl Witness {
                 if track.lossless {
                     return Some(sum);
                 }
-                let (_, from) = self.start_of(at).filter(|_| track.active)?;
+                let (epoch, from) = self.start_of(at).filter(|_| track.active)?;
                 let kept = track
                     .got
                     .iter()
@@ -138,7 +140,8 @@ impl Witness {
                 let kept = kept.count() as u64;
                 // Publications without a place cannot be counted.
                 (kept == track.got.len() as u64).then_some(())?;
-                Some(sum + self.top(track.channel)?.checked_sub(from + kept)?)
+                let top = self.top(track.channel, epoch)?.max(from);
+                Some(sum + top.checked_sub(from + kept)?)
             });
             if let Some(missing) = missing {
                 assert_eq!(
@@ -149,14 +152,15 @@ impl Witness {
         }
     }
 
-    /// The newest offset of a channel; none if something of it is uncertain.
-    fn top(&self, channel: usize) -> Option<u64> {
+    /// The newest offset of a channel in an epoch; none if something of it is uncertain.
+    fn top(&self, channel: usize, epoch: Epoch) -> Option<u64> {
         let all = || {
             let all = self.publications.iter();
             all.filter(|publication| publication.channels.contains(&channel))
         };
         let certain = all().all(|one| one.refused || one.place.contains_key(&channel));
         let newest = all().filter_map(|one| one.place.get(&channel));
+        let newest = newest.filter(|place| place.0 == epoch);
         certain.then(|| newest.map(|&(_, offset)| offset).max().unwrap_or(0))
     }
 
