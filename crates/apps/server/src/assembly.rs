@@ -6,10 +6,10 @@
 use std::sync::{Arc, Mutex};
 
 use throng_appwrite_feed::Feed;
-use throng_engine::{ConnLimits, Door};
+use throng_engine::{ConnLimits, MailboxSender};
 use throng_gateway_grip::{Backends, Grip, Mail as GripMail};
 use throng_grip::exchange::OriginEvent;
-use throng_metrics::Board;
+use throng_metrics::Counters;
 use throng_types::{ConnId, ShardId};
 
 use crate::build::conn_limits;
@@ -22,7 +22,7 @@ use crate::settings::{Blueprint, Start};
 use crate::shard::{Letter, Mail, ShardApp};
 
 /// The way into one shard.
-pub type Mailbox = Door<Mail<GatewayMail>>;
+pub type Mailbox = MailboxSender<Mail<GatewayMail>>;
 
 /// What [`ShardApp`]s are made from.
 pub struct Assembly {
@@ -44,7 +44,7 @@ impl Assembly {
     /// If the configuration names keys, routes or origins that cannot be used.
     pub fn new(options: &Options, shards: usize, start: Start) -> Result<Self, StartError> {
         let config = &options.config;
-        let counters = Arc::new(Board::new());
+        let counters = Arc::new(Counters::new());
         let plan = GatewaysPlan::new(config, shards, &counters)?;
         let ports = plan.ports();
         let subscriptions_max = plan.subscriptions_max();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{Budget, HomeOptions, Namespaces, ReplyLimit};
+use throng_broker::{Budget, MemoryOptions, Namespaces, ReplyLimit};
 use throng_config::Config;
 use throng_types::Rng;
 
@@ -12,9 +12,9 @@ pub(crate) fn home_options(
     namespaces: Arc<Namespaces>,
     shards: u8,
     random: &mut Rng,
-) -> HomeOptions {
+) -> MemoryOptions {
     let limits = &config.limits;
-    HomeOptions {
+    MemoryOptions {
         // Never zero, so that no epoch of ours is the one that stands for "unknown".
         nonce: (random.next_u64() as u32).max(1),
         hash_seed: random.next_u64(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_config::Config;
-use throng_engine::{ConnLimits, Seat, ShardOptions};
+use throng_engine::{ConnLimits, ShardBuilder, ShardOptions};
 use throng_sys::{cpu, random};
 use throng_types::ShardId;
 
@@ -39,12 +39,12 @@ pub fn start(options: &Options) -> Result<Handle, StartError> {
 /// See [`StartError`].
 pub fn start_with<P: Plan>(
     options: &Options,
-    plan: impl FnOnce(usize, &Arc<throng_metrics::Board>) -> Result<P, StartError>,
+    plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
 ) -> Result<Handle, StartError> {
     let config = &options.config;
     let wanted = config.engine.shards as usize;
     let shards = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
-    let counters = Arc::new(throng_metrics::Board::new());
+    let counters = Arc::new(throng_metrics::Counters::new());
     let plan = plan(shards, &counters)?;
     let own_ports = plan.ports();
     let clock = SystemTime::now()
@@ -70,7 +70,7 @@ pub fn start_with<P: Plan>(
     } = Listeners::bind(config, &own_ports, shards)?;
     let started = Instant::now();
     let limits = conn_limits(config);
-    let seats = per_shard
+    let builders = per_shard
         .into_iter()
         .enumerate()
         .map(|(number, listeners)| ShardOptions {
@@ -79,16 +79,16 @@ pub fn start_with<P: Plan>(
             limits,
             started,
         });
-    let (seats, doors) =
-        throng_engine::seats::<MailOf<P>>(seats.collect()).map_err(StartError::Shard)?;
-    let parts = plan.start(&doors, &own)?;
+    let (builders, mailboxes) =
+        throng_engine::builders::<MailOf<P>>(builders.collect()).map_err(StartError::Shard)?;
+    let parts = plan.start(&mailboxes, &own)?;
     let mut threads = Vec::new();
-    for (seat, part) in seats.into_iter().zip(parts) {
+    for (builder, part) in builders.into_iter().zip(parts) {
         let blueprint = blueprint.clone();
-        let name = format!("shard-{}", seat.shard().0);
+        let name = format!("shard-{}", builder.shard().0);
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || run::<P>(seat, &blueprint, part));
+            .spawn(move || run::<P>(builder, &blueprint, part));
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let drain = DrainOptions::of(config);
@@ -96,7 +96,7 @@ pub fn start_with<P: Plan>(
         clients,
         api,
         own: { own_ports.iter().map(|port| port.option).zip(own) }.collect(),
-        shards: doors.into_iter().map(Control::new).collect(),
+        shards: mailboxes.into_iter().map(Control::new).collect(),
         threads,
         drain,
     })
@@ -112,11 +112,16 @@ pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
 
 type MailOf<P> = Mail<<<P as Plan>::List as GatewayList>::Mail>;
 
-fn run<P: Plan>(seat: Seat<MailOf<P>>, blueprint: &Blueprint, part: P::Part) -> io::Result<()> {
-    let shard = seat.shard();
+fn run<P: Plan>(
+    builder: ShardBuilder<MailOf<P>>,
+    blueprint: &Blueprint,
+    part: P::Part,
+) -> io::Result<()> {
+    let shard = builder.shard();
     let app = blueprint.app(shard, P::build(part, shard));
     let mut observer = blueprint.observer();
-    seat.with(app)
+    builder
+        .with(app)
         .run(|app, conns, turns| observer.observe(app, conns, turns))
         .map(drop)
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use throng_appwrite_feed::Feed;
 use throng_config::Config;
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_gateway_appwrite::Appwrite;
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::{Backends, Grip};
 use throng_gateway_plain::Plain;
-use throng_metrics::Board;
+use throng_metrics::Counters;
 use throng_types::ShardId;
 
 use crate::list::Holds;
@@ -56,7 +56,7 @@ impl GatewaysPlan {
     pub(crate) fn new(
         config: &Arc<Config>,
         shards: usize,
-        counters: &Arc<Board>,
+        counters: &Arc<Counters>,
     ) -> Result<Self, StartError> {
         Ok(Self {
             appwrite: AppwritePlan::new(config, shards, counters),
@@ -90,7 +90,7 @@ impl Plan for GatewaysPlan {
 
     fn start(
         mut self,
-        mailboxes: &[Door<Mail<GatewayMail>>],
+        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
         addresses: &[SocketAddr],
     ) -> Result<Vec<GatewaysPart>, StartError> {
         let appwrite = match &self.appwrite {
@@ -118,7 +118,7 @@ impl GatewaysPlan {
     /// The parts, and the feed that nothing feeds yet: no driver is started.
     pub(crate) fn without_drivers(
         &self,
-        mailboxes: &[Door<Mail<GatewayMail>>],
+        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
     ) -> (Option<Arc<Feed>>, Vec<GatewaysPart>) {
         let fed = self.appwrite.as_ref().map(|plan| plan.feed(mailboxes));
         let (feed, parts) = fed.unzip();
@@ -127,7 +127,7 @@ impl GatewaysPlan {
 
     fn parts(
         &self,
-        mailboxes: &[Door<Mail<GatewayMail>>],
+        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
         appwrite: Vec<AppwritePart>,
     ) -> Vec<GatewaysPart> {
         let mut appwrite = appwrite.into_iter();

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 
 use crate::drain::DrainOptions;
 use crate::shard::{Letter, Mail};
@@ -39,7 +39,7 @@ pub(crate) enum Command {
 pub(crate) struct Control(Box<dyn Fn(Command) -> bool + Send + Sync>);
 
 impl Control {
-    pub(crate) fn new<M: Send + 'static>(mailbox: Door<Mail<M>>) -> Self {
+    pub(crate) fn new<M: Send + 'static>(mailbox: MailboxSender<Mail<M>>) -> Self {
         Self(Box::new(move |command| {
             let letter = match command {
                 Command::Drain(options) => Letter::Drain(options),

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_types::ShardId;
 
 use crate::list::GatewayList;
@@ -45,7 +45,7 @@ pub trait Plan: Sized {
     /// See [`StartError`].
     fn start(
         self,
-        mailboxes: &[Door<Mail<<Self::List as GatewayList>::Mail>>],
+        mailboxes: &[MailboxSender<Mail<<Self::List as GatewayList>::Mail>>],
         addresses: &[SocketAddr],
     ) -> Result<Vec<Self::Part>, StartError>;
 

@@ -1,7 +1,7 @@
 //! Surveys of the server API, asked of every shard, and this shard's own replies.
 
 use throng_engine::{Conns, Kernel};
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_session::{CloseReason, Event, NodeCount, Survey, SurveyReply, Transport};
 use throng_types::{ConnId, Now, ShardId, Unsubscribe};
 
@@ -13,13 +13,13 @@ impl<L: GatewayList> ShardApp<L> {
     /// Asks every shard, this one first.
     pub(crate) fn survey<K: Kernel>(
         &mut self,
-        asker: Asker,
+        reply_to: ReplyTo,
         survey: Survey,
         conns: &mut Conns<L::Session, K>,
         now: Now,
     ) {
         let shards = self.outboxes.shards();
-        let ticket = self.surveys.begin(asker, usize::from(shards));
+        let ticket = self.surveys.begin(reply_to, usize::from(shards));
         for shard in (0..shards).map(ShardId) {
             if shard != self.parts.shard {
                 let survey = survey.clone();
@@ -36,8 +36,8 @@ impl<L: GatewayList> ShardApp<L> {
         reply: SurveyReply,
         conns: &mut Conns<L::Session, K>,
     ) {
-        if let Some((asker, replies)) = self.surveys.take(ticket, reply) {
-            self.event(asker.conn, Event::Surveyed(replies), conns);
+        if let Some((reply_to, replies)) = self.surveys.take(ticket, reply) {
+            self.event(reply_to.conn, Event::Surveyed(replies), conns);
         }
     }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, OriginError, Origins, Verifier};
-use throng_broker::{ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Retention};
+use throng_broker::{ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Retention};
 use throng_config::{Config, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
-use throng_metrics::Board;
+use throng_metrics::Counters;
 use throng_session::{NodeKey, Port, SessionLimits, Shared};
 use throng_sys::memory;
 use throng_types::{Overflow, Rng, ShardId};
@@ -47,7 +47,7 @@ pub struct Blueprint {
     peers: Arc<Peers>,
     node: NodeKey,
     seed: u64,
-    home: HomeOptions,
+    home: MemoryOptions,
     connections_max: usize,
     ports: Arc<[Port]>,
 }
@@ -64,15 +64,15 @@ impl Blueprint {
         own_ports: &[OwnPort],
         subscriptions_max: usize,
         start: Start,
-        driver_counters: Arc<Board>,
+        driver_counters: Arc<Counters>,
     ) -> Result<Self, StartError> {
         let config = &options.config;
         let mut random = Rng::new(start.seed);
-        let mut boards: Vec<_> = (0..shards).map(|_| Arc::new(Board::new())).collect();
+        let mut counters: Vec<_> = (0..shards).map(|_| Arc::new(Counters::new())).collect();
         // Drivers have counters of their own: a set has one writer.
-        boards.push(driver_counters);
+        counters.push(driver_counters);
         let observatory = Observatory {
-            boards,
+            counters,
             version: options.version,
             started_unix_ms: start.unix_ms,
             open_mode: config.open_mode(),
@@ -128,7 +128,7 @@ impl Blueprint {
             origins: self.origins.clone(),
             api_keys: self.api_keys.clone(),
             node: self.node,
-            counters: self.observatory.boards[shard.index()].clone(),
+            counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
-use throng_metrics::{Board, Gauge};
+use throng_metrics::{Counters, Gauge};
 use throng_session::{Admission, Event, Http, Order, Port, Shared};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
@@ -125,7 +125,7 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
-    pub(crate) fn counters(&self) -> &Board {
+    pub(crate) fn counters(&self) -> &Counters {
         &self.parts.shared.counters
     }
 
@@ -207,7 +207,7 @@ impl<L: GatewayList> ShardApp<L> {
                     Order::Gateway(order) => {
                         self.with_list(conns, now, |list, host| list.order(order, host));
                     }
-                    Order::Survey { asker, survey } => self.survey(asker, survey, conns, now),
+                    Order::Survey { reply_to, survey } => self.survey(reply_to, survey, conns, now),
                 }
             }
         }

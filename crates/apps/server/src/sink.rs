@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_engine::{Conns, Delivery, Kernel};
-use throng_hub::{Answer, Asker, Batch, FormKind, Format, Sink};
+use throng_hub::{Answer, Batch, FormKind, Format, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, Shared};
 use throng_types::{ConnId, Frame, Publication};
@@ -20,9 +20,9 @@ pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
 }
 
 impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
-    fn answer(&mut self, asker: Asker, answer: Answer) {
-        let token = asker.token;
-        self.event(asker.conn, Event::Answer { token, answer });
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        let token = reply_to.token;
+        self.event(reply_to.conn, Event::Answer { token, answer });
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {

@@ -81,7 +81,7 @@ impl<G: Gateway> Slot<G> {
     fn pass_on<L: Holds<G>>(&mut self, orders: &mut Vec<Order<L::Order>>) {
         orders.extend(self.orders.drain(..).map(|order| match order {
             Order::Hub(command) => Order::Hub(command),
-            Order::Survey { asker, survey } => Order::Survey { asker, survey },
+            Order::Survey { reply_to, survey } => Order::Survey { reply_to, survey },
             Order::Gateway(order) => Order::Gateway(L::wrap_order(order)),
         }));
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_broker::Draft;
-use throng_hub::{Asker, Command};
-use throng_metrics::{Board, Counter, Delta, Gauge, Histogram, Totals};
+use throng_hub::{Command, ReplyTo};
+use throng_metrics::{Counter, Counters, Delta, Gauge, Histogram, Totals};
 use throng_sys::{cpu, limits, memory};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, ShardId};
 
@@ -33,7 +33,7 @@ pub(crate) struct PushpinMetrics {
 
 /// What may be asked of the whole server at any time, from any thread.
 pub(crate) struct Observatory {
-    pub(crate) boards: Vec<Arc<Board>>,
+    pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) version: &'static str,
     pub(crate) started_unix_ms: u64,
     pub(crate) open_mode: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Observatory {
 impl Observatory {
     /// Sums over the shards, with the process's own numbers.
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::sum(&self.boards);
+        let mut totals = Totals::sum(&self.counters);
         let now_unix_ms = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -137,12 +137,12 @@ impl Ticker {
             idempotency_key: None,
         };
         // Nobody waits for the answer.
-        let nobody = Asker {
+        let nobody = ReplyTo {
             conn: ConnId::new(ShardId(u8::MAX), u32::MAX, u32::MAX),
             token: 0,
         };
         Some(Command::Publish {
-            asker: nobody,
+            reply_to: nobody,
             draft,
         })
     }

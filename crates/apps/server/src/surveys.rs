@@ -2,12 +2,12 @@
 //!
 //! There is at most one for each connection of the API port, which bounds them.
 
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_session::SurveyReply;
 use throng_types::Slots;
 
 struct Waiting {
-    asker: Asker,
+    reply_to: ReplyTo,
     replies: Vec<SurveyReply>,
     shards: usize,
 }
@@ -18,9 +18,9 @@ pub(crate) struct Surveys(Slots<Waiting>);
 
 impl Surveys {
     /// Begins to wait for the replies of so many shards.
-    pub(crate) fn begin(&mut self, asker: Asker, shards: usize) -> u32 {
+    pub(crate) fn begin(&mut self, reply_to: ReplyTo, shards: usize) -> u32 {
         self.0.insert(Waiting {
-            asker,
+            reply_to,
             replies: Vec::new(),
             shards,
         })
@@ -31,7 +31,7 @@ impl Surveys {
         &mut self,
         ticket: u32,
         reply: SurveyReply,
-    ) -> Option<(Asker, Vec<SurveyReply>)> {
+    ) -> Option<(ReplyTo, Vec<SurveyReply>)> {
         let waiting = self.0.get_mut(ticket)?;
         waiting.replies.push(reply);
         if waiting.replies.len() < waiting.shards {
@@ -39,6 +39,6 @@ impl Surveys {
         }
         self.0
             .remove(ticket)
-            .map(|waiting| (waiting.asker, waiting.replies))
+            .map(|waiting| (waiting.reply_to, waiting.replies))
     }
 }

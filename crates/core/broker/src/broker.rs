@@ -45,7 +45,7 @@
 
 use throng_types::{ChannelName, Now, ShardId};
 
-use crate::{HomeStats, Reply, Request};
+use crate::{BrokerStats, Reply, Request};
 
 /// One shard's part of a broker.
 pub trait Broker {
@@ -75,7 +75,7 @@ pub trait Broker {
     fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool;
 
     /// Sizes for metrics.
-    fn stats(&self) -> HomeStats;
+    fn stats(&self) -> BrokerStats;
 }
 
 /// A hub, as its part of the broker sees it.

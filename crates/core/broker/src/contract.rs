@@ -177,7 +177,7 @@ pub enum Refusal {
     /// The connection has as many subscriptions as it may.
     ChannelLimit,
     /// The connection unsubscribed before the reply came.
-    TakenBack,
+    Cancelled,
     /// The channel keeps no history.
     NotAvailable,
     /// The position asked for is of another epoch or lies ahead of the stream.

@@ -20,8 +20,8 @@ pub use contract::{
     Ticket,
 };
 pub use memory::{
-    Budget, DELIVERIES_MAX, HomeOptions, HomeStats, Mail, MemoryBroker, REQUESTS_MAX, ReplyLimit,
-    home_of,
+    BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX,
+    ReplyLimit, home_of,
 };
 pub use options::{ChannelOptions, Namespaces, Retention};
 pub use throng_types::Overflow;

@@ -21,7 +21,7 @@ mod stream;
 use throng_types::{ChannelName, Now, ShardId};
 
 pub use budget::Budget;
-pub use home::{HomeOptions, HomeStats, home_of};
+pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 pub use reply_limit::ReplyLimit;
 
@@ -42,7 +42,7 @@ impl MemoryBroker {
     /// # Panics
     /// If there are no shards or more than 64: interest is kept in the bits of one word.
     #[must_use]
-    pub fn new(shard: ShardId, shards: u8, options: HomeOptions) -> Self {
+    pub fn new(shard: ShardId, shards: u8, options: MemoryOptions) -> Self {
         assert!((1..=64).contains(&shards), "1 to 64 shards");
         Self {
             shard,
@@ -188,7 +188,7 @@ impl Broker for MemoryBroker {
         self.home.tick(now, budget)
     }
 
-    fn stats(&self) -> HomeStats {
+    fn stats(&self) -> BrokerStats {
         self.home.stats()
     }
 }

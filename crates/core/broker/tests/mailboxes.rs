@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, HomeOptions, Mail, MemoryBroker,
+    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
     Namespaces, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket, home_of,
 };
 use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, ShardId};
@@ -27,7 +27,7 @@ impl Receiver for Heard {
 }
 
 fn part(shard: u8) -> MemoryBroker {
-    let home = HomeOptions {
+    let home = MemoryOptions {
         nonce: 1,
         hash_seed: 1,
         history: Budget::new(1 << 20, 3),

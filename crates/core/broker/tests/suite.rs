@@ -1,11 +1,11 @@
 //! The broker in memory keeps the contract, also with late replies.
 
-use throng_broker::{Budget, HomeOptions, MemoryBroker};
+use throng_broker::{Budget, MemoryBroker, MemoryOptions};
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::ShardId;
 
 fn memory(setup: Setup) -> Box<dyn Cluster> {
-    let home = HomeOptions {
+    let home = MemoryOptions {
         nonce: 0xabcd,
         hash_seed: 1,
         history: Budget::new(setup.history_bytes_max, setup.shards),

@@ -91,7 +91,7 @@ impl Format {
 
 /// Who asked: a connection, and a number of its own choice that is given back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct ReplyTo {
     /// The connection.
     pub conn: ConnId,
     /// Echoed in the answer.
@@ -104,7 +104,7 @@ pub enum Command {
     /// Begin to receive a channel's publications. Answered.
     Subscribe {
         /// Whom to answer, and who subscribes.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// The channel.
         channel: ChannelName,
         /// How deliveries to this connection look; the same for all its subscriptions.
@@ -122,14 +122,14 @@ pub enum Command {
     /// Publish. Answered.
     Publish {
         /// Whom to answer.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// What to publish.
         draft: Draft,
     },
     /// Read a channel's past. Answered.
     History {
         /// Whom to answer.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// The channel.
         channel: ChannelName,
         /// Which part.
@@ -190,7 +190,7 @@ pub struct Batch<'a> {
 /// Where answers and deliveries go: to whoever holds the connections.
 pub trait Sink {
     /// Hands an answer to a connection, which may have gone.
-    fn answer(&mut self, asker: Asker, answer: Answer);
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer);
     /// Appends one publication in a shared wire form.
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
     /// Hands deliveries to the connection in a slot. The connection is alive.

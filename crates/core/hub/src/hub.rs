@@ -1,6 +1,6 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
-use throng_broker::{Broker, Draft, HomeStats, MemoryBroker, Published, Refusal, Request};
+use throng_broker::{Broker, BrokerStats, Draft, MemoryBroker, Published, Refusal, Request};
 use throng_types::{ChannelName, ConnId, Now, ShardId};
 
 use crate::local::Local;
@@ -17,7 +17,7 @@ pub struct HubStats {
     /// Subscriptions on this shard, answered or not.
     pub subscriptions: usize,
     /// Of this shard's part of the broker.
-    pub home: HomeStats,
+    pub home: BrokerStats,
 }
 
 /// One shard's hub, with its part of a broker.
@@ -85,13 +85,13 @@ impl<B: Broker> Hub<B> {
     pub fn handle(&mut self, command: Command, now: Now, sink: &mut impl Sink) {
         match command {
             Command::Subscribe {
-                asker,
+                reply_to,
                 channel,
                 format,
                 since,
             } => {
                 let wanted = NewSubscription {
-                    asker,
+                    reply_to,
                     channel,
                     format,
                     since,
@@ -104,16 +104,16 @@ impl<B: Broker> Hub<B> {
             Command::Unsubscribe { conn, channel } => {
                 self.unsubscribe(conn, &channel, now);
             }
-            Command::Publish { asker, draft } => {
-                let ticket = self.local.waiting.insert(Waiting::Publish { asker });
+            Command::Publish { reply_to, draft } => {
+                let ticket = self.local.waiting.insert(Waiting::Publish { reply_to });
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::History {
-                asker,
+                reply_to,
                 channel,
                 query,
             } => {
-                let ticket = self.local.waiting.insert(Waiting::History { asker });
+                let ticket = self.local.waiting.insert(Waiting::History { reply_to });
                 let request = Request::History {
                     ticket,
                     channel,

@@ -29,6 +29,6 @@ mod replies;
 mod requests;
 mod subscriptions;
 
-pub use contract::{Answer, Asker, Batch, Command, Encoded, FormKind, Format, HubOptions, Sink};
+pub use contract::{Answer, Batch, Command, Encoded, FormKind, Format, HubOptions, ReplyTo, Sink};
 pub use hub::{Hub, HubStats};
 pub use throng_broker::{DELIVERIES_MAX, Mail, REQUESTS_MAX};

@@ -8,11 +8,11 @@ use crate::fanout::Joining;
 use crate::local::Local;
 use crate::requests::Waiting;
 use crate::subscriptions::{Entry, Place};
-use crate::{Answer, Asker, Format, Sink};
+use crate::{Answer, Format, ReplyTo, Sink};
 
 /// A subscription that a session asks for.
 pub(crate) struct NewSubscription {
-    pub(crate) asker: Asker,
+    pub(crate) reply_to: ReplyTo,
     pub(crate) channel: ChannelName,
     pub(crate) format: Format,
     pub(crate) since: Option<Position>,
@@ -27,17 +27,17 @@ impl Local {
         sink: &mut impl Sink,
     ) -> Option<Request> {
         if let Some(refusal) = self.refusal(&wanted) {
-            let (asker, channel, result) = (wanted.asker, wanted.channel, Err(refusal));
-            sink.answer(asker, Answer::Subscribed { channel, result });
+            let (reply_to, channel, result) = (wanted.reply_to, wanted.channel, Err(refusal));
+            sink.answer(reply_to, Answer::Subscribed { channel, result });
             return None;
         }
         let NewSubscription {
-            asker,
+            reply_to,
             channel,
             format,
             since,
         } = wanted;
-        let conn = asker.conn;
+        let conn = reply_to.conn;
         let key = self.channels.key_or_insert(&channel, || Channel::NEW);
         if since.is_none()
             && let Some(subscribed) = self.known_position(key)
@@ -51,14 +51,14 @@ impl Local {
                 },
             );
             let result = Ok(subscribed);
-            sink.answer(asker, Answer::Subscribed { channel, result });
+            sink.answer(reply_to, Answer::Subscribed { channel, result });
             return None;
         }
         if let Some(channel) = self.channels.at_mut(key) {
             channel.asked += 1;
         }
         let ticket = self.waiting.insert(Waiting::Subscribe {
-            asker,
+            reply_to,
             channel: key,
             format,
         });
@@ -78,7 +78,7 @@ impl Local {
     }
 
     fn refusal(&self, wanted: &NewSubscription) -> Option<Refusal> {
-        let conn = wanted.asker.conn;
+        let conn = wanted.reply_to.conn;
         if self.options.namespaces.find(&wanted.channel).is_none() {
             Some(Refusal::UnknownChannel)
         } else if self.is_subscribed(conn, &wanted.channel) {

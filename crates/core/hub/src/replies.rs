@@ -6,7 +6,7 @@ use throng_types::ChannelName;
 use crate::local::Local;
 use crate::requests::Waiting;
 use crate::subscriptions::Place;
-use crate::{Answer, Asker, Format, Sink};
+use crate::{Answer, Format, ReplyTo, Sink};
 
 /// A hub that takes replies, for the length of one call.
 pub(crate) struct Replies<'a, S> {
@@ -25,23 +25,23 @@ impl<S: Sink> Receiver for Replies<'_, S> {
             Reply::Delivery(publication) => local.enqueue(publication),
             Reply::Subscribed { ticket, result } => {
                 if let Waiting::Subscribe {
-                    asker,
+                    reply_to,
                     channel,
                     format,
                 } = local.waiting.remove(ticket)
                 {
-                    local.subscribed((asker, channel, format), ticket, result, sink);
+                    local.subscribed((reply_to, channel, format), ticket, result, sink);
                 }
             }
             Reply::Published { ticket, result } => {
-                if let Waiting::Publish { asker } = local.waiting.remove(ticket) {
+                if let Waiting::Publish { reply_to } = local.waiting.remove(ticket) {
                     let result = result.map(|Published { position, .. }| position);
-                    sink.answer(asker, Answer::Published { result });
+                    sink.answer(reply_to, Answer::Published { result });
                 }
             }
             Reply::History { ticket, result } => {
-                if let Waiting::History { asker } = local.waiting.remove(ticket) {
-                    sink.answer(asker, Answer::History { result });
+                if let Waiting::History { reply_to } = local.waiting.remove(ticket) {
+                    sink.answer(reply_to, Answer::History { result });
                 }
             }
         }
@@ -70,7 +70,7 @@ impl Local {
     /// Takes the reply to a subscribe.
     fn subscribed(
         &mut self,
-        (asker, key, format): (Asker, u32, Format),
+        (reply_to, key, format): (ReplyTo, u32, Format),
         ticket: Ticket,
         result: Result<Subscribed, Refusal>,
         sink: &mut impl Sink,
@@ -84,24 +84,25 @@ impl Local {
             channel.live = true;
             channel.position.set(subscribed.position);
         }
-        let is_wanted = self.subscriptions.find(asker.conn, key) == Some(Place::Asked(ticket.0));
+        let is_wanted = self.subscriptions.find(reply_to.conn, key) == Some(Place::Asked(ticket.0));
         let result = match result {
             // It unsubscribed meanwhile. It is answered, if it is still there: every command has
             // an answer, and an opening waits for all of its channels.
-            _ if !is_wanted => Err(Refusal::TakenBack),
+            _ if !is_wanted => Err(Refusal::Cancelled),
             Ok(subscribed) => {
-                let place = self.join(asker.conn, key, format);
-                self.subscriptions.set_place(asker.conn.index(), key, place);
+                let place = self.join(reply_to.conn, key, format);
+                self.subscriptions
+                    .set_place(reply_to.conn.index(), key, place);
                 Ok(subscribed)
             }
             Err(refusal) => {
-                self.subscriptions.remove(asker.conn, key);
+                self.subscriptions.remove(reply_to.conn, key);
                 Err(refusal)
             }
         };
         let is_member = result.is_ok();
         let channel = name;
-        sink.answer(asker, Answer::Subscribed { channel, result });
+        sink.answer(reply_to, Answer::Subscribed { channel, result });
         if !is_member {
             self.release_if_unused(key);
         }

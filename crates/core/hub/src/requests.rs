@@ -3,21 +3,21 @@
 use throng_broker::Ticket;
 use throng_types::Slots;
 
-use crate::{Asker, Format};
+use crate::{Format, ReplyTo};
 
 /// Who waits for a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waiting {
     Subscribe {
-        asker: Asker,
+        reply_to: ReplyTo,
         channel: u32,
         format: Format,
     },
     Publish {
-        asker: Asker,
+        reply_to: ReplyTo,
     },
     History {
-        asker: Asker,
+        reply_to: ReplyTo,
     },
     /// Nobody: the first place, which is always taken.
     Nobody,

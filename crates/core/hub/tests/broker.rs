@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, ChannelOptions, HistoryPage, HistoryQuery, HomeStats, Namespaces, Overflow, Published,
-    Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
+    Broker, BrokerStats, ChannelOptions, HistoryPage, HistoryQuery, Namespaces, Overflow,
+    Published, Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
 };
-use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Sink};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
     ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
 };
@@ -58,10 +58,10 @@ impl Broker for Script {
         budget == 0
     }
 
-    fn stats(&self) -> HomeStats {
-        HomeStats {
+    fn stats(&self) -> BrokerStats {
+        BrokerStats {
             streams: 7,
-            ..HomeStats::default()
+            ..BrokerStats::default()
         }
     }
 }
@@ -77,7 +77,7 @@ struct Heard {
 }
 
 impl Sink for Heard {
-    fn answer(&mut self, asker: Asker, answer: Answer) {
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
         let told = match answer {
             Answer::Subscribed { channel, result } => match result {
                 Ok(result) => format!("{channel} at {:?}", result.position.map(|it| it.offset)),
@@ -86,7 +86,7 @@ impl Sink for Heard {
             Answer::Published { result } => format!("published {result:?}"),
             Answer::History { result } => format!("history {:?}", result.map(|it| it.position)),
         };
-        self.answers.push((asker.token, told));
+        self.answers.push((reply_to.token, told));
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
@@ -176,7 +176,7 @@ impl Scene {
     fn subscribe_since(&mut self, index: u32, channel: &str, since: Option<Position>) {
         self.next_token += 1;
         let command = Command::Subscribe {
-            asker: Asker {
+            reply_to: ReplyTo {
                 conn: Self::conn(index),
                 token: self.next_token,
             },
@@ -348,7 +348,7 @@ fn who_unsubscribes_before_the_reply_is_answered_and_is_no_member() {
     let asked = scene.asked();
     assert_eq!(asked.len(), 1, "it does not leave before the reply");
     scene.subscribed(asked[0].clone().unwrap(), Ok(1));
-    scene.answers(&[(1, "a TakenBack")]);
+    scene.answers(&[(1, "a Cancelled")]);
     assert_eq!(scene.asked(), [Err(name("a"))]);
     scene.publish("a", 2, 1);
     scene.fan_out(10);
@@ -359,7 +359,7 @@ fn who_unsubscribes_before_the_reply_is_answered_and_is_no_member() {
     scene.subscribe(1, "a");
     let asked = scene.asked();
     scene.subscribed(asked[0].clone().unwrap(), Ok(2));
-    scene.answers(&[(2, "a TakenBack")]);
+    scene.answers(&[(2, "a Cancelled")]);
     scene.subscribed(asked[1].clone().unwrap(), Ok(2));
     scene.answers(&[(3, "a at Some(2)")]);
     assert_eq!(scene.asked(), []);
@@ -386,7 +386,7 @@ fn what_is_wrong_is_not_asked() {
 #[test]
 fn replies_find_who_asked() {
     let mut scene = Scene::new();
-    let asker = |token| Asker {
+    let reply_to = |token| ReplyTo {
         conn: Scene::conn(1),
         token,
     };
@@ -396,7 +396,7 @@ fn replies_find_who_asked() {
         reverse: false,
     };
     let history = Command::History {
-        asker: asker(1),
+        reply_to: reply_to(1),
         channel: name("a"),
         query,
     };
@@ -410,7 +410,7 @@ fn replies_find_who_asked() {
         idempotency_key: None,
     };
     let publish = Command::Publish {
-        asker: asker(2),
+        reply_to: reply_to(2),
         draft,
     };
     scene.hub.handle(publish, NOW, &mut scene.heard);

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Budget, ChannelOptions, HomeOptions, MemoryBroker, Namespaces, Refusal, ReplyLimit, home_of,
+    Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Refusal, ReplyLimit, home_of,
 };
-use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Sink};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Publication, ShardId};
 
 #[derive(Default)]
-struct Answers(Vec<(Asker, Answer)>);
+struct Answers(Vec<(ReplyTo, Answer)>);
 
 impl Sink for Answers {
-    fn answer(&mut self, asker: Asker, answer: Answer) {
-        self.0.push((asker, answer));
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        self.0.push((reply_to, answer));
     }
 
     fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
@@ -24,7 +24,7 @@ impl Sink for Answers {
 fn hub(shard: u8) -> Hub {
     {
         let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
-        let home = HomeOptions {
+        let home = MemoryOptions {
             nonce: 1,
             hash_seed: 1,
             history: Budget::new(1 << 20, 2),
@@ -63,7 +63,7 @@ fn every_subscribe_is_answered() {
     let mut answers = Answers::default();
     let conn = ConnId::new(ShardId(0), 3, 1);
     let subscribe = |token| Command::Subscribe {
-        asker: Asker { conn, token },
+        reply_to: ReplyTo { conn, token },
         channel: channel.clone(),
         format: Format::new(0, FormKind::Shared),
         since: None,
@@ -75,11 +75,11 @@ fn every_subscribe_is_answered() {
     carry(&mut hubs, &mut answers);
     let heard: Vec<(u32, Option<Refusal>)> = { answers.0 }
         .into_iter()
-        .map(|(asker, answer)| match answer {
-            Answer::Subscribed { result, .. } => (asker.token, result.err()),
+        .map(|(reply_to, answer)| match answer {
+            Answer::Subscribed { result, .. } => (reply_to.token, result.err()),
             _ => panic!("an answer of another kind"),
         })
         .collect();
-    assert_eq!(heard, [(1, Some(Refusal::TakenBack)), (2, None)]);
+    assert_eq!(heard, [(1, Some(Refusal::Cancelled)), (2, None)]);
     assert!(hubs[0].is_subscribed(conn, &channel));
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, ReplyLimit,
+    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit,
 };
-use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Sink};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
 #[derive(Default)]
@@ -16,7 +16,7 @@ struct Heard {
 }
 
 impl Sink for Heard {
-    fn answer(&mut self, _: Asker, _: Answer) {}
+    fn answer(&mut self, _: ReplyTo, _: Answer) {}
 
     fn encode(&mut self, _: Format, _: &Publication, out: &mut Vec<u8>) {
         out.push(b'x');
@@ -55,7 +55,7 @@ fn publish(hub: &mut Hub, tags: Option<&str>) {
 fn hub(members: u32, heard: &mut Heard) -> Hub {
     let mut hub = {
         let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
-        let home = HomeOptions {
+        let home = MemoryOptions {
             nonce: 1,
             hash_seed: 1,
             history: Budget::new(1 << 20, 1),
@@ -75,7 +75,7 @@ fn hub(members: u32, heard: &mut Heard) -> Hub {
     };
     for index in 0..members {
         let command = Command::Subscribe {
-            asker: Asker {
+            reply_to: ReplyTo {
                 conn: ConnId::new(ShardId(0), index, 1),
                 token: 0,
             },

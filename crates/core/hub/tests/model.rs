@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, Recovery, Refusal,
+    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Recovery, Refusal,
     ReplyLimit, Retention,
 };
-use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, Sink};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, ReplyTo, Sink};
 use throng_types::{
     ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Position, Publication, ShardId,
 };
@@ -55,7 +55,7 @@ struct Conn {
 #[derive(Default)]
 struct Recorder {
     conns: BTreeMap<u32, (ConnId, Conn)>,
-    answers: Vec<(Asker, Answer)>,
+    answers: Vec<(ReplyTo, Answer)>,
 }
 
 fn number(publication: &Publication) -> u64 {
@@ -66,11 +66,11 @@ fn number(publication: &Publication) -> u64 {
 }
 
 impl Sink for Recorder {
-    fn answer(&mut self, asker: Asker, answer: Answer) {
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
         let conn = self
             .conns
-            .get_mut(&asker.conn.index())
-            .filter(|(id, _)| *id == asker.conn);
+            .get_mut(&reply_to.conn.index())
+            .filter(|(id, _)| *id == reply_to.conn);
         if let (
             Some((_, conn)),
             Answer::Subscribed {
@@ -103,7 +103,7 @@ impl Sink for Recorder {
             seen.texts.clear();
             seen.owed.clear();
         }
-        self.answers.push((asker, answer));
+        self.answers.push((reply_to, answer));
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
@@ -173,7 +173,7 @@ impl World {
         ));
         let history = Budget::new(1 << 24, shards);
         let hub = |shard| {
-            let home = HomeOptions {
+            let home = MemoryOptions {
                 nonce: 1,
                 hash_seed: seed,
                 history: history.clone(),
@@ -278,9 +278,9 @@ impl World {
         }
         seen.asked = true;
         let since = if recover { seen.position } else { None };
-        let asker = Asker { conn, token: 7 };
+        let reply_to = ReplyTo { conn, token: 7 };
         let command = Command::Subscribe {
-            asker,
+            reply_to,
             channel,
             format,
             since,
@@ -322,11 +322,11 @@ impl World {
             skip_history: false,
             idempotency_key: None,
         };
-        let asker = Asker {
+        let reply_to = ReplyTo {
             conn: ConnId::new(ShardId(shard as u8), 1 << 20, 0),
             token: 1,
         };
-        let command = Command::Publish { asker, draft };
+        let command = Command::Publish { reply_to, draft };
         self.hubs[shard].handle(command, self.now, &mut self.recorders[shard]);
     }
 

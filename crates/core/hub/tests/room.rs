@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Budget, ChannelOptions, Draft, HomeOptions, MemoryBroker, Namespaces, Refusal, Reply,
+    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Refusal, Reply,
     ReplyLimit,
 };
-use throng_hub::{Answer, Asker, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, Sink};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
 struct Nobody;
 
 impl Sink for Nobody {
-    fn answer(&mut self, _: Asker, _: Answer) {}
+    fn answer(&mut self, _: ReplyTo, _: Answer) {}
 
     fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
 
@@ -33,7 +33,7 @@ fn payload(bytes: usize) -> Payload {
 /// A hub with one member of each of these channels.
 fn hub(channels: &[&str]) -> Hub {
     let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
-    let home = HomeOptions {
+    let home = MemoryOptions {
         nonce: 1,
         hash_seed: 1,
         history: Budget::new(1 << 20, 1),
@@ -52,7 +52,7 @@ fn hub(channels: &[&str]) -> Hub {
     let mut hub = Hub::new(options, MemoryBroker::new(ShardId(0), 1, home));
     for channel in channels {
         let command = Command::Subscribe {
-            asker: Asker {
+            reply_to: ReplyTo {
                 conn: ConnId::new(ShardId(0), 1, 1),
                 token: 0,
             },

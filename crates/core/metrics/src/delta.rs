@@ -73,19 +73,19 @@ fn rate(count: u64, elapsed_ms: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Board;
+    use crate::Counters;
 
     #[test]
     fn rates_are_per_second() {
-        let board = Board::new();
-        board.add(Counter::Deliveries, u64::MAX - 4);
-        board.record(Histogram::TurnDuration, 10);
-        let earlier = Totals::sum([&board]);
-        board.add(Counter::Deliveries, 15);
-        board.add(Counter::PublicationsApi, 2);
-        board.add(Counter::PublicationsClient, 1);
-        board.record(Histogram::TurnDuration, 600);
-        let delta = Delta::between(earlier.clone(), Totals::sum([&board]), 2000);
+        let counters = Counters::new();
+        counters.add(Counter::Deliveries, u64::MAX - 4);
+        counters.record(Histogram::TurnDuration, 10);
+        let earlier = Totals::sum([&counters]);
+        counters.add(Counter::Deliveries, 15);
+        counters.add(Counter::PublicationsApi, 2);
+        counters.add(Counter::PublicationsClient, 1);
+        counters.record(Histogram::TurnDuration, 600);
+        let delta = Delta::between(earlier.clone(), Totals::sum([&counters]), 2000);
         assert_eq!(delta.count(Counter::Deliveries), 15);
         assert_eq!(delta.per_second(Counter::Deliveries), 8);
         assert_eq!(delta.per_second(Counter::PublicationsApi), 1);
@@ -98,7 +98,7 @@ mod tests {
             (1, 600, Some(1000))
         );
 
-        let no_time = Delta::between(earlier, Totals::sum([&board]), 0);
+        let no_time = Delta::between(earlier, Totals::sum([&counters]), 0);
         assert_eq!(no_time.per_second(Counter::Deliveries), 0);
         assert_eq!((rate(u64::MAX, 1), rate(1, u64::MAX)), (u64::MAX, 0));
     }

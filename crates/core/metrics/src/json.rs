@@ -109,20 +109,20 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::Board;
+    use crate::Counters;
 
     #[test]
     fn the_object_has_every_series() {
-        let board = Board::new();
+        let counters = Counters::new();
         for (index, &counter) in Counter::ALL.iter().enumerate() {
-            board.add(counter, index as u64 + 1);
+            counters.add(counter, index as u64 + 1);
         }
         for (index, &gauge) in Gauge::ALL.iter().enumerate() {
-            board.set(gauge, index as u64 + 501);
+            counters.set(gauge, index as u64 + 501);
         }
-        board.record(Histogram::TurnDuration, 60);
+        counters.record(Histogram::TurnDuration, 60);
         let mut out = String::new();
-        write_json(&Totals::sum([&board]), "1 \"x\\\u{1}", &mut out);
+        write_json(&Totals::sum([&counters]), "1 \"x\\\u{1}", &mut out);
         let object: Value = serde_json::from_str(&out).expect("valid JSON");
 
         assert_eq!(object["version"], "1 \"x\\\u{1}");

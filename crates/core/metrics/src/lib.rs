@@ -1,6 +1,6 @@
-//! Metrics: every name once, one board of cells per shard, sums, and the texts that tools read.
+//! Metrics: every name once, one set of counters per shard, sums, and the texts that tools read.
 //!
-//! Owns: the table of metrics (`names`), counting (`board`), adding up (`totals`), differences
+//! Owns: the table of metrics (`names`), counting (`counters`), adding up (`totals`), differences
 //! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`,
 //! `pushpin`, `reference`).
 //!
@@ -9,10 +9,10 @@
 //! floats.
 //!
 //! Invariants
-//! - A cell of a [`Board`] has one writer; see there.
+//! - A cell of [`Counters`] has one writer; see there.
 //! - A metric is declared by one line of the table, and every text follows from it.
 
-mod board;
+mod counters;
 mod delta;
 mod histogram;
 mod json;
@@ -23,7 +23,7 @@ mod reference;
 mod text;
 mod totals;
 
-pub use board::Board;
+pub use counters::Counters;
 pub use delta::Delta;
 pub use histogram::{BOUNDS_US, Buckets};
 pub use json::write_json;

@@ -99,20 +99,20 @@ pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'stat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Board;
+    use crate::Counters;
 
     #[test]
     fn names_and_values() {
-        let board = Board::new();
-        board.add(Counter::GripClientRequests, 1);
-        board.rise(Gauge::GripConnections, 2);
-        board.add(Counter::GripConnectionMinutes, 3);
-        board.add(Counter::PublicationsGrip, 4);
-        board.add(Counter::GripDeliveries, 5);
-        board.add(Counter::DroppedOldest, 6);
-        board.add(Counter::ClosedSlow, 7);
+        let counters = Counters::new();
+        counters.add(Counter::GripClientRequests, 1);
+        counters.rise(Gauge::GripConnections, 2);
+        counters.add(Counter::GripConnectionMinutes, 3);
+        counters.add(Counter::PublicationsGrip, 4);
+        counters.add(Counter::GripDeliveries, 5);
+        counters.add(Counter::DroppedOldest, 6);
+        counters.add(Counter::ClosedSlow, 7);
         let mut out = String::new();
-        write_pushpin(&Totals::sum([&board]), "p_", &mut out);
+        write_pushpin(&Totals::sum([&counters]), "p_", &mut out);
         for line in [
             "# TYPE p_request_received counter",
             "p_request_received 1",

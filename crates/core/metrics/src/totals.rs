@@ -1,9 +1,9 @@
-//! All boards together.
+//! All counters together.
 
 use crate::histogram::Buckets;
-use crate::{Board, Counter, Gauge, Histogram, Label};
+use crate::{Counter, Counters, Gauge, Histogram, Label};
 
-/// The sums over boards, as plain numbers.
+/// The sums over counters, as plain numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
     counters: [u64; Counter::COUNT],
@@ -36,25 +36,25 @@ impl Totals {
         }
     }
 
-    /// Adds up boards. What no shard knows (memory, descriptors, uptime) is still zero: see
+    /// Adds up counters. What no shard knows (memory, descriptors, uptime) is still zero: see
     /// [`Totals::set`].
-    pub fn sum<B: AsRef<Board>>(boards: impl IntoIterator<Item = B>) -> Self {
+    pub fn sum<B: AsRef<Counters>>(counters: impl IntoIterator<Item = B>) -> Self {
         let mut totals = Self::new();
-        for board in boards {
-            totals.include(board.as_ref());
+        for counters in counters {
+            totals.include(counters.as_ref());
         }
         totals
     }
 
-    fn include(&mut self, board: &Board) {
+    fn include(&mut self, counters: &Counters) {
         for (sum, &counter) in self.counters.iter_mut().zip(Counter::ALL) {
-            *sum = sum.wrapping_add(board.counter(counter));
+            *sum = sum.wrapping_add(counters.counter(counter));
         }
         for (sum, &gauge) in self.gauges.iter_mut().zip(Gauge::ALL) {
-            *sum = sum.saturating_add(board.gauge(gauge));
+            *sum = sum.saturating_add(counters.gauge(gauge));
         }
         for (sum, &histogram) in self.histograms.iter_mut().zip(Histogram::ALL) {
-            let buckets = board.histogram(histogram);
+            let buckets = counters.histogram(histogram);
             for (count, more) in sum.counts.iter_mut().zip(buckets.counts) {
                 *count = count.wrapping_add(more);
             }
@@ -136,17 +136,17 @@ mod tests {
 
     #[test]
     fn boards_add_up() {
-        let boards = [Arc::new(Board::new()), Arc::new(Board::new())];
-        for (times, board) in boards.iter().enumerate() {
+        let counters = [Arc::new(Counters::new()), Arc::new(Counters::new())];
+        for (times, counters) in counters.iter().enumerate() {
             for (index, &counter) in Counter::ALL.iter().enumerate() {
-                board.add(counter, ((times + 1) * index) as u64);
+                counters.add(counter, ((times + 1) * index) as u64);
             }
-            board.rise(Gauge::ConnectionsSse, 4);
-            board.rise(Gauge::ConnectionsHttp, 1);
-            board.record(Histogram::TurnDuration, 70);
-            board.record(Histogram::TurnDuration, 10);
+            counters.rise(Gauge::ConnectionsSse, 4);
+            counters.rise(Gauge::ConnectionsHttp, 1);
+            counters.record(Histogram::TurnDuration, 70);
+            counters.record(Histogram::TurnDuration, 10);
         }
-        let totals = Totals::sum(&boards);
+        let totals = Totals::sum(&counters);
         for (index, &counter) in Counter::ALL.iter().enumerate() {
             assert_eq!(totals.counter(counter), 3 * index as u64, "{counter:?}");
         }
@@ -173,15 +173,15 @@ mod tests {
             ),
             (4, 160, 2, 2)
         );
-        assert_eq!(Totals::sum::<Board>([]), Totals::new());
+        assert_eq!(Totals::sum::<Counters>([]), Totals::new());
     }
 
     #[test]
     fn counters_start_over_rather_than_stop() {
-        let board = Board::new();
-        board.add(Counter::BytesIn, u64::MAX);
-        board.add(Counter::BytesIn, 3);
-        assert_eq!(board.counter(Counter::BytesIn), 2);
+        let counters = Counters::new();
+        counters.add(Counter::BytesIn, u64::MAX);
+        counters.add(Counter::BytesIn, 3);
+        assert_eq!(counters.counter(Counter::BytesIn), 2);
     }
 
     #[test]

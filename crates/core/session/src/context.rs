@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use throng_hub::{Asker, Command, Format};
+use throng_hub::{Command, Format, ReplyTo};
 use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
 
@@ -16,7 +16,7 @@ pub enum Order<O = Infallible> {
     /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
     Survey {
         /// Whom to answer.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// What to ask.
         survey: Survey,
     },
@@ -96,14 +96,14 @@ impl<S, O> Context<'_, S, O> {
 
     /// Asks every shard.
     pub fn survey(&mut self, survey: Survey) {
-        let asker = self.asker(0);
-        self.orders.push(Order::Survey { asker, survey });
+        let reply_to = self.reply_to(0);
+        self.orders.push(Order::Survey { reply_to, survey });
     }
 
     /// Names this connection to the hub; the answer brings the token back.
     #[must_use]
-    pub const fn asker(&self, token: u32) -> Asker {
-        Asker {
+    pub const fn reply_to(&self, token: u32) -> ReplyTo {
+        ReplyTo {
             conn: self.id,
             token,
         }
@@ -120,7 +120,7 @@ impl<S, O> Context<'_, S, O> {
     ) {
         let format = self.format(form);
         self.hub(Command::Subscribe {
-            asker: self.asker(token),
+            reply_to: self.reply_to(token),
             channel,
             format,
             since,

@@ -64,7 +64,7 @@ impl Opening {
 
     /// Takes an answer; true once all are in.
     pub fn take(&mut self, channel: ChannelName, result: Result<Subscribed, Refusal>) -> bool {
-        if matches!(result, Err(Refusal::TakenBack)) {
+        if matches!(result, Err(Refusal::Cancelled)) {
             // The server ended it before it began; the other channels go on.
             self.waiting -= 1;
         } else {

@@ -29,8 +29,8 @@ impl Publications {
     pub fn order<S, O>(drafts: Vec<Draft>, cx: &mut Context<'_, S, O>) -> Self {
         let all = Self::new(drafts.len());
         for (token, draft) in drafts.into_iter().enumerate() {
-            let asker = cx.asker(token as u32);
-            cx.hub(Command::Publish { asker, draft });
+            let reply_to = cx.reply_to(token as u32);
+            cx.hub(Command::Publish { reply_to, draft });
         }
         all
     }

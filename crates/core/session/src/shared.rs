@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Origins, Verifier};
 use throng_broker::Namespaces;
-use throng_metrics::Board;
+use throng_metrics::Counters;
 
 use crate::NodeKey;
 
@@ -98,7 +98,7 @@ pub struct Shared {
     /// Makes public ids.
     pub node: NodeKey,
     /// Counters.
-    pub counters: Arc<Board>,
+    pub counters: Arc<Counters>,
     /// The API port's documents.
     pub pages: Arc<dyn Pages>,
     /// The server's version.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Origins};
 use throng_broker::{ChannelOptions, Namespaces};
-use throng_metrics::Board;
+use throng_metrics::Counters;
 use throng_types::{Actions, ConnId, Now};
 
 use crate::{
@@ -97,7 +97,7 @@ pub fn shared() -> Shared {
         origins: Arc::new(Origins::new([""; 0], true).expect("an empty list")),
         api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
         node: NodeKey(7),
-        counters: Arc::new(Board::new()),
+        counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
         version: "solo",
         started_unix_ms: 0,

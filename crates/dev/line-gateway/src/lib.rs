@@ -141,8 +141,8 @@ fn run(line: &str, cx: &mut Cx<'_>) -> Result<(), &'static str> {
                 bytes: words.next().unwrap_or_default().as_bytes().into(),
                 kind: PayloadKind::Text,
             };
-            let (asker, draft) = (cx.asker(0), draft(channel, payload));
-            cx.hub(Command::Publish { asker, draft });
+            let (reply_to, draft) = (cx.reply_to(0), draft(channel, payload));
+            cx.hub(Command::Publish { reply_to, draft });
         }
         _ => return Err("say SUB, UNSUB or PUB, and a channel"),
     }

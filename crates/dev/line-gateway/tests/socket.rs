@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throng_config::Config;
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_gateway_plain::Plain;
 use throng_line_gateway::LineGateway;
 use throng_server::{
@@ -41,7 +41,7 @@ impl Plan for LinePlan {
 
     fn start(
         self,
-        mailboxes: &[Door<Mail<<Gateways as GatewayList>::Mail>>],
+        mailboxes: &[MailboxSender<Mail<<Gateways as GatewayList>::Mail>>],
         _: &[SocketAddr],
     ) -> Result<Vec<()>, StartError> {
         Ok(mailboxes.iter().map(|_| ()).collect())

@@ -2,7 +2,7 @@
 //! fails.
 //!
 //! Owns the requests that wait for an answer. Stands where the driver would: requests come from
-//! the shards' apps, answers go back through their doors.
+//! the shards' apps, answers go back through their mailboxes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -61,8 +61,8 @@ impl Play {
             unread_above_bytes: setup.unread_above_bytes,
         };
         let listeners = assembly.listeners();
-        let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, doors| {
-            assembly.app(shard, doors, Box::new(requests.clone()))
+        let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, mailboxes| {
+            assembly.app(shard, mailboxes, Box::new(requests.clone()))
         });
         {
             let world = &mut *net.0.borrow_mut();
@@ -98,8 +98,8 @@ impl Play {
             self.draining = true;
             self.net.hit(Fault::Drain);
             self.net.note("the drain begins");
-            for door in &self.stage.doors {
-                assert!(self.assembly.drain(door), "room for one word");
+            for mailbox in &self.stage.mailboxes {
+                assert!(self.assembly.drain(mailbox), "room for one word");
             }
         }
         self.net.pass_us(self.net.between(0, 8000) as u64);
@@ -180,7 +180,7 @@ impl Play {
         }
         self.net
             .note(format_args!("the backend answers {conn:?}: {event:?}"));
-        if Assembly::answer(&self.stage.doors, conn, token, event).is_err() {
+        if Assembly::answer(&self.stage.mailboxes, conn, token, event).is_err() {
             self.requests.put_back(conn, token);
         }
         true
@@ -225,7 +225,7 @@ impl Play {
                 publishers,
                 ..
             } = self;
-            let doors = stage.doors.clone();
+            let mailboxes = stage.mailboxes.clone();
             stage.rest(|| {
                 let mut around = Around {
                     net,
@@ -247,7 +247,7 @@ impl Play {
                 }
                 while let Some((conn, token, event)) = requests.next(false) {
                     busy = true;
-                    if Assembly::answer(&doors, conn, token, event).is_err() {
+                    if Assembly::answer(&mailboxes, conn, token, event).is_err() {
                         requests.put_back(conn, token);
                         break;
                     }

@@ -324,8 +324,8 @@ pub fn run_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), F
         }
         if play.net.percent(30) {
             play.net.hit(Fault::Drain);
-            for door in &play.stage.doors {
-                assert!(door.send(Mail::Shut).is_ok());
+            for mailbox in &play.stage.mailboxes {
+                assert!(mailbox.send(Mail::Shut).is_ok());
             }
         }
         play.settle();

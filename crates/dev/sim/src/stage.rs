@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use throng_engine::{App, ConnLimits, Door, Running, ShardParts, seats_on};
+use throng_engine::{App, ConnLimits, MailboxSender, Running, ShardParts, builders_on};
 use throng_types::ShardId;
 
 use crate::kernel::{SimKernel, SimListener};
@@ -21,7 +21,7 @@ pub(crate) struct Stage<A: App<SimKernel>> {
     shards: Vec<Option<Running<A, SimKernel>>>,
     /// When each wakes of its own accord.
     wakes_at_us: Vec<u64>,
-    pub(crate) doors: Vec<Door<A::Mail>>,
+    pub(crate) mailboxes: Vec<MailboxSender<A::Mail>>,
 }
 
 impl<A: App<SimKernel>> Stage<A> {
@@ -31,7 +31,7 @@ impl<A: App<SimKernel>> Stage<A> {
         shards: usize,
         listeners: usize,
         limits: ConnLimits,
-        mut app: impl FnMut(ShardId, &[Door<A::Mail>]) -> A,
+        mut app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
         let parts = (0..shards).map(|shard| ShardParts {
             shard: ShardId(shard as u8),
@@ -39,16 +39,16 @@ impl<A: App<SimKernel>> Stage<A> {
             listeners: (0..listeners as u8).map(SimListener).collect(),
             limits,
         });
-        let (seats, doors) = seats_on(parts.collect()).expect("nothing of it can fail");
-        let running = seats.into_iter().map(|seat| {
-            let app = app(seat.shard(), &doors);
-            Some(seat.with(app).start())
+        let (builders, mailboxes) = builders_on(parts.collect()).expect("nothing of it can fail");
+        let running = builders.into_iter().map(|builder| {
+            let app = app(builder.shard(), &mailboxes);
+            Some(builder.with(app).start())
         });
         Self {
             net: net.clone(),
             shards: running.collect(),
             wakes_at_us: vec![0; shards],
-            doors,
+            mailboxes,
         }
     }
 

@@ -1,19 +1,19 @@
-//! Counters of several threads on a board that wants one writer.
+//! Counters of several threads on a set of counters that wants one writer.
 
 use std::sync::{Arc, Mutex};
 
-use throng_metrics::{Board, Counter, Gauge};
+use throng_metrics::{Counter, Counters, Gauge};
 
 /// See the module's head. Counted are events and questions, not deliveries, so the lock is rarely
 /// asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Meter(Arc<Mutex<Arc<Board>>>);
+pub struct Meter(Arc<Mutex<Arc<Counters>>>);
 
 impl Meter {
-    /// Counts on this board, to which nobody else may write.
+    /// Counts on this counters, to which nobody else may write.
     #[must_use]
-    pub fn new(board: Arc<Board>) -> Self {
-        Self(Arc::new(Mutex::new(board)))
+    pub fn new(counters: Arc<Counters>) -> Self {
+        Self(Arc::new(Mutex::new(counters)))
     }
 
     pub(crate) fn count(&self, counter: Counter) {
@@ -21,14 +21,14 @@ impl Meter {
     }
 
     pub(crate) fn add(&self, counter: Counter, by: u64) {
-        if let Ok(board) = self.0.lock() {
-            board.add(counter, by);
+        if let Ok(counters) = self.0.lock() {
+            counters.add(counter, by);
         }
     }
 
     pub(crate) fn set(&self, gauge: Gauge, value: u64) {
-        if let Ok(board) = self.0.lock() {
-            board.set(gauge, value);
+        if let Ok(counters) = self.0.lock() {
+            counters.set(gauge, value);
         }
     }
 }

@@ -158,7 +158,7 @@ const fn error_of(refusal: Refusal) -> ApiError {
         Refusal::Busy => ApiError::Internal,
         Refusal::UnknownChannel => ApiError::UnknownChannel,
         // Only subscribing is refused like that.
-        Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::TakenBack => {
+        Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::Cancelled => {
             ApiError::BadRequest
         }
         Refusal::NotAvailable => ApiError::NotAvailable,

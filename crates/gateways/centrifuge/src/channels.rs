@@ -127,8 +127,8 @@ pub(crate) fn publish(ws: &Socket, command: u32, channel: &str, payload: Payload
         skip_history: false,
         idempotency_key: None,
     };
-    let asker = cx.asker(command);
-    cx.hub(Command::Publish { asker, draft });
+    let reply_to = cx.reply_to(command);
+    cx.hub(Command::Publish { reply_to, draft });
 }
 
 pub(crate) fn history(ws: &Socket, command: u32, history: &History<'_>, cx: &mut Cx<'_>) {
@@ -147,9 +147,9 @@ pub(crate) fn history(ws: &Socket, command: u32, history: &History<'_>, cx: &mut
         _ => return error(command, ErrorCode::PermissionDenied, cx),
     }
     let query = history_query(history);
-    let asker = cx.asker(command);
+    let reply_to = cx.reply_to(command);
     cx.hub(Command::History {
-        asker,
+        reply_to,
         channel,
         query,
     });

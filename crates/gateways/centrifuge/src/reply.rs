@@ -24,7 +24,7 @@ pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
     match refusal {
         Refusal::Busy => ErrorCode::TooManyRequests,
         // A temporary code: who still wants the subscription asks again.
-        Refusal::TakenBack => ErrorCode::Internal,
+        Refusal::Cancelled => ErrorCode::Internal,
         Refusal::UnknownChannel => ErrorCode::UnknownChannel,
         Refusal::AlreadySubscribed => ErrorCode::AlreadySubscribed,
         Refusal::ChannelLimit => ErrorCode::LimitExceeded,

@@ -101,9 +101,9 @@ fn start(request: ApiRequest<'_>, cx: &mut Cx<'_>) -> Result<Awaited, ApiError> 
                 }),
                 reverse: history.reverse,
             };
-            let asker = cx.asker(0);
+            let reply_to = cx.reply_to(0);
             cx.hub(Command::History {
-                asker,
+                reply_to,
                 channel,
                 query,
             });

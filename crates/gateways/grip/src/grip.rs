@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use throng_broker::Draft;
 use throng_grip::item::Item;
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_types::{ConnId, Millis};
 
 use crate::backends::Backends;
@@ -27,7 +27,7 @@ pub struct Grip {
     /// before goes in first.
     pub(crate) behind: VecDeque<Draft>,
     /// Items of publishers that wait until there is room in `behind`. Bound: `PATIENT_MAX`.
-    pub(crate) patient: VecDeque<(Asker, Box<Item>)>,
+    pub(crate) patient: VecDeque<(ReplyTo, Box<Item>)>,
     /// Sessions whose connection has gone, and whose backends have yet to hear of it.
     pub(crate) gone: BTreeMap<ConnId, Session>,
     pub(crate) gone_at: Millis,

@@ -3,7 +3,7 @@
 use throng_broker::Refusal;
 use throng_grip::exchange::OriginEvent;
 use throng_grip::item::Item;
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId, Position};
 
 use crate::receipt::Receipt;
@@ -25,7 +25,7 @@ pub enum Mail {
     /// Publish this in a channel of yours.
     Publish {
         /// Whom to answer.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// The item.
         item: Box<Item>,
         /// Whoever asks waits rather than being refused.
@@ -36,7 +36,7 @@ pub enum Mail {
     /// It is done.
     Published {
         /// Who asked.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// What became of it.
         result: Result<Option<Position>, Refusal>,
     },

@@ -2,7 +2,7 @@
 
 use throng_grip::exchange::OriginRequest;
 use throng_grip::item::Item;
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId};
 
 use crate::receipt::Receipt;
@@ -47,7 +47,7 @@ pub enum Order {
     /// Publish, in order. Answered like a publication of the hub.
     Publish {
         /// Whom to answer.
-        asker: Asker,
+        reply_to: ReplyTo,
         /// The item.
         item: Box<Item>,
         /// Whoever asks waits rather than being refused; they have few items under way.

@@ -61,9 +61,9 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Bo
         }),
     };
     for (token, item) in items.into_iter().enumerate() {
-        let asker = cx.asker(token as u32);
+        let reply_to = cx.reply_to(token as u32);
         cx.order(Order::Publish {
-            asker,
+            reply_to,
             item: Box::new(item),
             patient: false,
             counts,

@@ -6,7 +6,7 @@
 
 use throng_broker::Refusal;
 use throng_grip::item::Item;
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_metrics::Counter;
 use throng_session::{Flow, PublishResult, Shard};
 use throng_types::ChannelName;
@@ -28,62 +28,62 @@ const PATIENT_MAX: usize = 65_536;
 impl Grip {
     pub(crate) fn publish_item(
         &mut self,
-        (asker, counts): (Asker, bool),
+        (reply_to, counts): (ReplyTo, bool),
         item: Box<Item>,
         patient: bool,
         shard: &mut impl Shard<Self>,
     ) {
         let receipt = counts.then(|| Receipt {
             shard: shard.this(),
-            number: self.receipts.begin(asker),
+            number: self.receipts.begin(reply_to),
         });
         let home = home_of_item(&item, shard.shards());
         if home == shard.this() {
-            self.offer((asker, receipt), item, patient, shard);
+            self.offer((reply_to, receipt), item, patient, shard);
         } else if shard.has_room(home) {
             let mail = Mail::Publish {
-                asker,
+                reply_to,
                 item,
                 patient,
                 receipt,
             };
             shard.mail(home, mail);
         } else {
-            self.refuse(asker, receipt, Refusal::Busy, shard);
+            self.refuse(reply_to, receipt, Refusal::Busy, shard);
         }
     }
 
     fn refuse(
         &mut self,
-        asker: Asker,
+        reply_to: ReplyTo,
         receipt: Option<Receipt>,
         refusal: Refusal,
         shard: &mut impl Shard<Self>,
     ) {
         match receipt {
             Some(receipt) => self.tell_receipt(receipt, Heard::Refused(refusal), shard),
-            None => answer_publisher(asker, Err(refusal), shard),
+            None => answer_publisher(reply_to, Err(refusal), shard),
         }
     }
 
     /// Takes an item of a channel that is at home here, or lets it wait if whoever asks does.
     pub(crate) fn offer(
         &mut self,
-        (asker, receipt): (Asker, Option<Receipt>),
+        (reply_to, receipt): (ReplyTo, Option<Receipt>),
         item: Box<Item>,
         patient: bool,
         shard: &mut impl Shard<Self>,
     ) {
         if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
             if self.patient.len() < PATIENT_MAX {
-                return self.patient.push_back((asker, item));
+                return self.patient.push_back((reply_to, item));
             }
             shard.shared().counters.count(Counter::GripWaitingFull);
-            return self.refuse(asker, receipt, Refusal::Busy, shard);
+            return self.refuse(reply_to, receipt, Refusal::Busy, shard);
         }
         let result = self.take_item(&item, receipt, shard);
         let Some(receipt) = receipt else {
-            return answer_publisher(asker, result.map(|_| None), shard);
+            return answer_publisher(reply_to, result.map(|_| None), shard);
         };
         let heard = match result {
             // Its home says more as soon as it is published.
@@ -146,10 +146,10 @@ impl Grip {
         }
         self.publish_behind(shard);
         while self.behind.len() < BEHIND_MAX
-            && let Some((asker, item)) = self.patient.pop_front()
+            && let Some((reply_to, item)) = self.patient.pop_front()
         {
             let result = self.take_item(&item, None, shard);
-            answer_publisher(asker, result.map(|_| None), shard);
+            answer_publisher(reply_to, result.map(|_| None), shard);
         }
         !self.behind.is_empty()
     }
@@ -172,24 +172,24 @@ impl Grip {
     }
 
     pub(crate) fn hear_receipt(&mut self, number: u64, heard: Heard, shard: &mut impl Shard<Self>) {
-        let Some((asker, result)) = self.receipts.hear(number, heard) else {
+        let Some((reply_to, result)) = self.receipts.hear(number, heard) else {
             return;
         };
         if let Ok(Some(receivers)) = result {
-            shard.with(asker.conn, |session, _| {
+            shard.with(reply_to.conn, |session, _| {
                 session.received(receivers);
                 Flow::Stay
             });
         }
-        answer(asker, result.map(|_| None), shard);
+        answer(reply_to, result.map(|_| None), shard);
     }
 }
 
-fn answer_publisher(asker: Asker, result: PublishResult, shard: &mut impl Shard<Grip>) {
-    let home = asker.conn.shard();
+fn answer_publisher(reply_to: ReplyTo, result: PublishResult, shard: &mut impl Shard<Grip>) {
+    let home = reply_to.conn.shard();
     if home == shard.this() {
-        answer(asker, result, shard);
+        answer(reply_to, result, shard);
     } else {
-        shard.mail(home, Mail::Published { asker, result });
+        shard.mail(home, Mail::Published { reply_to, result });
     }
 }

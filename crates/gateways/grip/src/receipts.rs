@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use throng_broker::Refusal;
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 
 /// What is known of an item.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub enum Heard {
 }
 
 struct Open {
-    asker: Asker,
+    reply_to: ReplyTo,
     shards: Option<u32>,
     heard: u32,
     sum: u64,
@@ -36,10 +36,10 @@ pub(crate) struct Receipts {
 }
 
 impl Receipts {
-    pub(crate) fn begin(&mut self, asker: Asker) -> u64 {
+    pub(crate) fn begin(&mut self, reply_to: ReplyTo) -> u64 {
         self.next += 1;
         let open = Open {
-            asker,
+            reply_to,
             shards: None,
             heard: 0,
             sum: 0,
@@ -53,7 +53,7 @@ impl Receipts {
         &mut self,
         number: u64,
         news: Heard,
-    ) -> Option<(Asker, Result<Option<u64>, Refusal>)> {
+    ) -> Option<(ReplyTo, Result<Option<u64>, Refusal>)> {
         let open = self.open.get_mut(&number)?;
         let result = match news {
             Heard::Refused(refusal) => Err(refusal),
@@ -72,7 +72,7 @@ impl Receipts {
             return None;
         }
         let open = self.open.remove(&number)?;
-        Some((open.asker, result))
+        Some((open.reply_to, result))
     }
 }
 
@@ -85,18 +85,18 @@ mod tests {
     #[track_caller]
     fn check(news: &[Heard], expected: Option<Result<Option<u64>, Refusal>>) {
         let mut receipts = Receipts::default();
-        let asker = Asker {
+        let reply_to = ReplyTo {
             conn: ConnId::from_bits(7),
             token: 3,
         };
-        let number = receipts.begin(asker);
+        let number = receipts.begin(reply_to);
         let mut heard = None;
         for &news in news {
             assert_eq!(heard, None, "answered early");
             assert_eq!(receipts.hear(number + 1, news), None, "a stranger");
             heard = receipts.hear(number, news);
         }
-        assert_eq!(heard, expected.map(|result| (asker, result)));
+        assert_eq!(heard, expected.map(|result| (reply_to, result)));
         assert_eq!(receipts.open.is_empty(), expected.is_some());
     }
 

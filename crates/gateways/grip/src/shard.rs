@@ -1,7 +1,7 @@
 //! What sessions order and what other shards say, carried out.
 
 use throng_broker::home_of;
-use throng_hub::Asker;
+use throng_hub::ReplyTo;
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Flow, Sender, Shard};
 use throng_types::{ChannelName, ConnId};
@@ -28,11 +28,11 @@ impl Grip {
             Order::Finish { conn } => self.exchanges.finish(conn),
             Order::Forget { conn } => self.exchanges.remove(conn),
             Order::Publish {
-                asker,
+                reply_to,
                 item,
                 patient,
                 counts,
-            } => self.publish_item((asker, counts), item, patient, shard),
+            } => self.publish_item((reply_to, counts), item, patient, shard),
             Order::Carried { receipt, count } => {
                 self.tell_receipt(receipt, Heard::Count(count), shard);
             }
@@ -54,18 +54,18 @@ impl Grip {
         match mail {
             Mail::Origin { conn, token, event } => self.backend_event(conn, token, event, shard),
             Mail::Publish {
-                asker,
+                reply_to,
                 item,
                 patient,
                 receipt,
-            } => self.offer((asker, receipt), item, patient, shard),
+            } => self.offer((reply_to, receipt), item, patient, shard),
             Mail::Receipt { number, heard } => self.hear_receipt(number, heard, shard),
             Mail::Topic { channel, is_wanted } => {
                 if let Sender::Shard(from) = from {
                     self.topic(from, &channel, is_wanted, shard);
                 }
             }
-            Mail::Published { asker, result } => answer(asker, result, shard),
+            Mail::Published { reply_to, result } => answer(reply_to, result, shard),
             Mail::LastId { conn, channel } => {
                 let last = self.sequencer.last_item(&channel, shard.now().mono);
                 if let Sender::Shard(from) = from {
@@ -137,13 +137,13 @@ impl Grip {
 
 /// Answers a publisher like the hub does.
 pub(crate) fn answer(
-    asker: Asker,
+    reply_to: ReplyTo,
     result: throng_session::PublishResult,
     shard: &mut impl Shard<Grip>,
 ) {
     let answer = throng_hub::Answer::Published { result };
-    let token = asker.token;
-    shard.with(asker.conn, |session, cx| {
+    let token = reply_to.token;
+    shard.with(reply_to.conn, |session, cx| {
         session.event(throng_session::Event::Answer { token, answer }, cx)
     });
 }

@@ -94,9 +94,9 @@ impl Zmtp {
         if self.unanswered >= UNANSWERED_MAX {
             cx.pause(true);
         }
-        let asker = cx.asker(0);
+        let reply_to = cx.reply_to(0);
         cx.order(Order::Publish {
-            asker,
+            reply_to,
             item: Box::new(item),
             patient: true,
             counts: false,

@@ -106,8 +106,8 @@ fn main() {
         limits: ConnLimits::default(),
         started: Instant::now(),
     };
-    let (mut seats, doors) = throng_engine::seats(vec![options]).expect("a reactor");
-    let seat = seats.remove(0);
+    let (mut builders, mailboxes) = throng_engine::builders(vec![options]).expect("a reactor");
+    let builder = builders.remove(0);
     let (events, seen) = channel();
     // Before the shard runs, so that it accepts them in full batches.
     let clients: Vec<TcpStream> = (0..number(connections))
@@ -121,16 +121,16 @@ fn main() {
             turns_left: 0,
             ended: false,
         };
-        seat.with(app).run(|_, _, _| ())
+        builder.with(app).run(|_, _, _| ())
     });
     for _ in &clients {
         seen.recv().expect("accepted");
     }
     for _ in 0..number(rounds) {
-        let _ = doors[0].send(Mail::Round);
+        let _ = mailboxes[0].send(Mail::Round);
         seen.recv().expect("a round");
     }
-    let _ = doors[0].send(Mail::End);
+    let _ = mailboxes[0].send(Mail::End);
     let _ = thread.join().expect("the shard's thread");
     println!("{} connections", clients.len());
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use throng_types::ShardId;
 
-use crate::mailbox::{self, Door, Mailboxes, Waker};
+use crate::mailbox::{self, MailboxSender, Mailboxes, Waker};
 use crate::{App, ConnLimits, Conns, Kernel, Linux, LoopStats, Running};
 
 /// The most listeners of one shard.
@@ -41,13 +41,13 @@ pub struct ShardParts<K: Kernel> {
     pub limits: ConnLimits,
 }
 
-/// Shards ready to run, and the doors into them, in the same order.
-pub type Made<A> = (Vec<Shard<A>>, Vec<Door<<A as App>::Mail>>);
+/// Shards ready to run, and the ways into their mailboxes, in the same order.
+pub type Made<A> = (Vec<Shard<A>>, Vec<MailboxSender<<A as App>::Mail>>);
 
-/// Makes shards that can send each other mail, and the doors into them from outside.
+/// Makes shards that can send each other mail, and the ways into their mailboxes from outside.
 ///
 /// `app` is called once for each shard, in order. Apps that cannot move between threads
-/// are made where they run: see [`seats`].
+/// are made where they run: see [`builders`].
 ///
 /// # Errors
 /// If the kernel gives no reactor (descriptors) or a listener cannot be watched.
@@ -55,25 +55,25 @@ pub fn shards<A: App>(
     options: Vec<ShardOptions>,
     mut app: impl FnMut(ShardId) -> A,
 ) -> io::Result<Made<A>> {
-    let (seats, doors) = seats(options)?;
-    let shards = seats.into_iter().map(|seat| {
-        let app = app(seat.shard());
-        seat.with(app)
+    let (builders, mailboxes) = builders(options)?;
+    let shards = builders.into_iter().map(|builder| {
+        let app = app(builder.shard());
+        builder.with(app)
     });
-    Ok((shards.collect(), doors))
+    Ok((shards.collect(), mailboxes))
 }
 
-/// Seats to put apps on, and the doors into them, in the same order.
-pub type Seats<M, K = Linux> = (Vec<Seat<M, K>>, Vec<Door<M>>);
+/// Shards without their apps, and the ways into their mailboxes, in the same order.
+pub type ShardBuilders<M, K = Linux> = (Vec<ShardBuilder<M, K>>, Vec<MailboxSender<M>>);
 
-/// Makes shards on Linux without their apps, and the doors into them, in the same order.
+/// Makes shards on Linux without their apps, and the ways into their mailboxes, in the same order.
 ///
-/// A [`Seat`] can be sent to its thread, where [`Seat::with`] puts an app on it.
+/// A [`ShardBuilder`] can be sent to its thread, where [`ShardBuilder::with`] puts an app on it.
 ///
 /// # Errors
 /// If the kernel gives no reactor (descriptors) or a listener cannot be watched;
 /// `InvalidInput` for more than 16 listeners.
-pub fn seats<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<Seats<M>> {
+pub fn builders<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<ShardBuilders<M>> {
     let parts = options.into_iter().map(|options| {
         Ok(ShardParts {
             shard: options.shard,
@@ -82,37 +82,37 @@ pub fn seats<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<Seats<
             limits: options.limits,
         })
     });
-    seats_on(parts.collect::<io::Result<_>>()?)
+    builders_on(parts.collect::<io::Result<_>>()?)
 }
 
-/// Makes shards on any kernel, as [`seats`] does.
+/// Makes shards on any kernel, as [`builders`] does.
 ///
 /// # Errors
-/// As [`seats`].
-pub fn seats_on<M: Send + 'static, K: Kernel>(
+/// As [`builders`].
+pub fn builders_on<M: Send + 'static, K: Kernel>(
     mut parts: Vec<ShardParts<K>>,
-) -> io::Result<Seats<M, K>> {
+) -> io::Result<ShardBuilders<M, K>> {
     let wakers = parts
         .iter_mut()
         .map(|parts| Ok(Arc::new(Waker::new(parts.kernel.make_wake()?))))
         .collect::<io::Result<Vec<_>>>()?;
     let mut kernels: Vec<&mut K> = parts.iter_mut().map(|parts| &mut parts.kernel).collect();
-    let (mailboxes, doors) = mailbox::connect(&mut kernels, &wakers);
-    let seats = parts
+    let (ends, mailboxes) = mailbox::connect(&mut kernels, &wakers);
+    let builders = parts
         .into_iter()
-        .zip(mailboxes)
-        .map(|(parts, mail)| Seat::new(parts, mail))
+        .zip(ends)
+        .map(|(parts, mail)| ShardBuilder::new(parts, mail))
         .collect::<io::Result<_>>()?;
-    Ok((seats, doors))
+    Ok((builders, mailboxes))
 }
 
 /// A shard without its app: make it anywhere, send it to the thread that shall run it.
-pub struct Seat<M, K: Kernel = Linux> {
+pub struct ShardBuilder<M, K: Kernel = Linux> {
     pub(crate) parts: ShardParts<K>,
     pub(crate) mail: Mailboxes<M, K>,
 }
 
-impl<M, K: Kernel> Seat<M, K> {
+impl<M, K: Kernel> ShardBuilder<M, K> {
     fn new(mut parts: ShardParts<K>, mail: Mailboxes<M, K>) -> io::Result<Self> {
         if LISTENERS_MAX < parts.listeners.len() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -129,16 +129,16 @@ impl<M, K: Kernel> Seat<M, K> {
         self.parts.shard
     }
 
-    /// Puts an app on the seat. Call it on the shard's thread if the app cannot move between
+    /// Puts an app on the shard. Call it on the shard's thread if the app cannot move between
     /// threads.
     pub const fn with<A: App<K, Mail = M>>(self, app: A) -> Shard<A, K> {
-        Shard { seat: self, app }
+        Shard { builder: self, app }
     }
 }
 
 /// A shard that is ready to run. It may move to another thread if its app may.
 pub struct Shard<A: App<K>, K: Kernel = Linux> {
-    seat: Seat<A::Mail, K>,
+    builder: ShardBuilder<A::Mail, K>,
     app: A,
 }
 
@@ -166,6 +166,6 @@ impl<A: App<K>, K: Kernel> Shard<A, K> {
 
     /// Starts it without running it: the caller takes one turn after the other.
     pub fn start(self) -> Running<A, K> {
-        Running::new(self.seat, self.app)
+        Running::new(self.builder, self.app)
     }
 }

@@ -6,7 +6,7 @@
 //! (accepted connections) and the load generator (outgoing ones) alike.
 //!
 //! An idle connection costs a slot and a wheel entry: no task, no buffer, no timer
-//! object. Every queue has a bound and a rule for "full"; see [`Overflow`] and [`Door`].
+//! object. Every queue has a bound and a rule for "full"; see [`Overflow`] and [`MailboxSender`].
 
 mod app;
 mod builder;
@@ -17,12 +17,15 @@ mod outbound;
 mod shard;
 mod wheel;
 
-pub use throng_types::{End as Ending, Overflow};
+pub use throng_types::{End, Overflow};
 
 pub use app::{Accepted, App, Closed, Effects};
-pub use builder::{Made, Seat, Seats, Shard, ShardOptions, ShardParts, seats, seats_on, shards};
+pub use builder::{
+    Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, ShardParts, builders, builders_on,
+    shards,
+};
 pub use conns::{ConnLimits, ConnStats, Conns, Delivery};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};
-pub use mailbox::Door;
+pub use mailbox::MailboxSender;
 pub use shard::{LoopStats, Running};
 pub use wheel::{TICK_MS, Wheel};

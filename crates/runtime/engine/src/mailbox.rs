@@ -14,7 +14,7 @@ pub(crate) use wake::{Waker, post};
 
 use crate::Kernel;
 
-/// Messages from outside that may wait for a shard. Queue: `door`.
+/// Messages from outside that may wait for a shard. Queue: `mailbox`.
 const OUTSIDE: usize = 4096;
 
 /// A shard's way to another: the ring, and what wakes its reader.
@@ -30,7 +30,7 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
 }
 
 /// The way into a shard from outside the shards.
-pub struct Door<M> {
+pub struct MailboxSender<M> {
     sender: SyncSender<M>,
     waker: Arc<dyn WakeShard>,
 }
@@ -46,7 +46,7 @@ impl<W: crate::Wake> WakeShard for Waker<W> {
     }
 }
 
-impl<M> Clone for Door<M> {
+impl<M> Clone for MailboxSender<M> {
     fn clone(&self) -> Self {
         Self {
             sender: self.sender.clone(),
@@ -55,7 +55,7 @@ impl<M> Clone for Door<M> {
     }
 }
 
-impl<M> Door<M> {
+impl<M> MailboxSender<M> {
     /// Hands mail in; gives it back if the mailbox is full or the shard has ended.
     pub fn send(&self, mail: M) -> Result<(), M> {
         match self.sender.try_send(mail) {
@@ -73,19 +73,19 @@ impl<M> Door<M> {
     }
 }
 
-/// Mailboxes between shards on these kernels, which are woken by these wakers, and the doors to
-/// them.
+/// Mailboxes between shards on these kernels, which are woken by these wakers, and the ways into
+/// them from outside.
 pub(crate) fn connect<M: Send + 'static, K: Kernel>(
     kernels: &mut [&mut K],
     wakers: &[Arc<Waker<K::Wake>>],
-) -> (Vec<Mailboxes<M, K>>, Vec<Door<M>>) {
+) -> (Vec<Mailboxes<M, K>>, Vec<MailboxSender<M>>) {
     let shards = wakers.len();
-    let mut doors = Vec::new();
+    let mut mailboxes = Vec::new();
     let mut boxes: Vec<Mailboxes<M, K>> = wakers
         .iter()
         .map(|waker| {
             let (sender, outside) = sync_channel(OUTSIDE);
-            doors.push(Door {
+            mailboxes.push(MailboxSender {
                 sender,
                 waker: waker.clone(),
             });
@@ -104,5 +104,5 @@ pub(crate) fn connect<M: Send + 'static, K: Kernel>(
             boxes[to].from[from] = Some(receiver);
         }
     }
-    (boxes, doors)
+    (boxes, mailboxes)
 }

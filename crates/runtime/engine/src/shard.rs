@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use throng_types::{Millis, Now};
 
-use crate::builder::Seat;
+use crate::builder::ShardBuilder;
 use crate::conns::Flushed;
 use crate::mailbox::{self, Mailboxes};
 use crate::{App, Closed, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source};
@@ -70,16 +70,16 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
 }
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
-    pub(crate) fn new(seat: Seat<A::Mail, K>, app: A) -> Self {
+    pub(crate) fn new(builder: ShardBuilder<A::Mail, K>, app: A) -> Self {
         let listener = |socket| Listener {
             socket: Some(socket),
             waiting: true,
         };
-        let parts = seat.parts;
+        let parts = builder.parts;
         Self {
             app,
             conns: Conns::new(parts.shard, parts.limits, parts.kernel),
-            mail: seat.mail,
+            mail: builder.mail,
             listeners: parts.listeners.into_iter().map(listener).collect(),
             accept_again_at: None,
             unread: Vec::new(),

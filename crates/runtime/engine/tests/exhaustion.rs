@@ -94,7 +94,7 @@ fn accepting_pauses_without_descriptors_and_resumes_with_them() {
         started: Instant::now(),
     };
     let (events, seen) = channel();
-    let (mut shards, doors) = throng_engine::shards(vec![options], |_| Echo {
+    let (mut shards, mailboxes) = throng_engine::shards(vec![options], |_| Echo {
         events: events.clone(),
         deadline_ms: None,
     })
@@ -136,7 +136,7 @@ fn accepting_pauses_without_descriptors_and_resumes_with_them() {
 
     // Two attempts a second, and this question: far from a spin.
     while count.try_recv().is_ok() {}
-    doors[0].send(1_200).unwrap();
+    mailboxes[0].send(1_200).unwrap();
     assert_eq!(
         next(&seen),
         Event::Timeout,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_types::Millis;
 
 /// The one clock of a run, in µs.
@@ -102,16 +102,16 @@ pub(crate) struct Metronome {
 }
 
 impl Metronome {
-    /// Starts ringing these doors, one for each worker.
+    /// Starts ringing these mailboxes, one for each worker.
     pub(crate) fn start<M: Send + 'static>(
         wakes: Arc<Wakes>,
         clock: Clock,
-        doors: Vec<Door<M>>,
+        mailboxes: Vec<MailboxSender<M>>,
     ) -> std::io::Result<Self> {
         let shared = wakes.clone();
         let thread = std::thread::Builder::new()
             .name("metronome".into())
-            .spawn(move || beat(&shared, clock, &doors))?;
+            .spawn(move || beat(&shared, clock, &mailboxes))?;
         Ok(Self {
             wakes,
             thread: Some(thread),
@@ -138,11 +138,11 @@ impl Drop for Metronome {
 /// The longest sleep: an hour is as good as forever, since whoever wants less wakes the thread.
 const SLEEP_US_MAX: u64 = 3_600_000_000;
 
-fn beat<M>(wakes: &Wakes, clock: Clock, doors: &[Door<M>]) {
+fn beat<M>(wakes: &Wakes, clock: Clock, mailboxes: &[MailboxSender<M>]) {
     while !wakes.ended.load(Ordering::SeqCst) {
         let now_us = clock.now_us();
         let mut next_us = now_us + SLEEP_US_MAX;
-        for (slot, door) in wakes.due_us.iter().zip(doors) {
+        for (slot, mailbox) in wakes.due_us.iter().zip(mailboxes) {
             let due_us = slot.load(Ordering::SeqCst);
             if due_us <= now_us {
                 // Whoever is woken says anew when it wants to be woken.
@@ -150,7 +150,7 @@ fn beat<M>(wakes: &Wakes, clock: Clock, doors: &[Door<M>]) {
                     .compare_exchange(due_us, NEVER, Ordering::SeqCst, Ordering::SeqCst)
                     .is_ok()
                 {
-                    door.ring();
+                    mailbox.ring();
                 }
             } else {
                 next_us = next_us.min(due_us);

@@ -182,7 +182,7 @@ impl<'s> Core<'s> {
         }
         subscriber.stage = Stage::Gone;
         self.retry(subscriber);
-        fx.end(throng_engine::Ending::Now);
+        fx.end(throng_engine::End::Now);
     }
 
     /// Who has been here before tries again; a first attempt that failed is a result.

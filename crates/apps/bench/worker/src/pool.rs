@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use throng_engine::{ConnLimits, Door, ShardOptions};
+use throng_engine::{ConnLimits, MailboxSender, ShardOptions};
 use throng_types::ShardId;
 
 use crate::clock::{Clock, Metronome, Wakes};
@@ -34,7 +34,7 @@ pub struct Interval {
 
 /// The workers of this machine, each on a thread of its own.
 pub struct Workers {
-    doors: Vec<Door<Order>>,
+    mailboxes: Vec<MailboxSender<Order>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
     reports: Receiver<Report>,
     latest: Vec<Option<Report>>,
@@ -72,14 +72,14 @@ impl Workers {
             },
             started: start.clock.started(),
         });
-        let (seats, doors) =
-            throng_engine::seats(options.collect()).map_err(system("the workers' reactors"))?;
+        let (builders, mailboxes) =
+            throng_engine::builders(options.collect()).map_err(system("the workers' reactors"))?;
         let wakes = Wakes::new(workers);
-        let metronome = Metronome::start(wakes.clone(), start.clock, doors.clone())
+        let metronome = Metronome::start(wakes.clone(), start.clock, mailboxes.clone())
             .map_err(system("the metronome's thread"))?;
         let (sender, reports) = channel();
         let mut threads = Vec::with_capacity(workers);
-        for (number, seat) in seats.into_iter().enumerate() {
+        for (number, builder) in builders.into_iter().enumerate() {
             let (script, wakes, sender) = (script.clone(), wakes.clone(), sender.clone());
             let Some(beat) = metronome.thread() else {
                 break;
@@ -100,13 +100,13 @@ impl Workers {
                         metronome: beat,
                         running,
                     });
-                    seat.with(worker).run(|_, _, _| {}).map(|_| ())
+                    builder.with(worker).run(|_, _, _| {}).map(|_| ())
                 })
                 .map_err(system("a worker's thread"))?;
             threads.push(thread);
         }
         Ok(Self {
-            doors,
+            mailboxes,
             threads,
             reports,
             latest: (0..workers).map(|_| None).collect(),
@@ -116,12 +116,12 @@ impl Workers {
 
     /// Gives an order to all workers.
     pub fn order(&self, make: impl Fn() -> Order) {
-        for door in &self.doors {
+        for mailbox in &self.mailboxes {
             let mut order = make();
             // A full mailbox is a worker that is busy: it empties it every turn. One that has ended
             // gives the order back forever, so there is an end to asking.
             for _ in 0..1000 {
-                match door.send(order) {
+                match mailbox.send(order) {
                     Ok(()) => break,
                     Err(back) => order = back,
                 }

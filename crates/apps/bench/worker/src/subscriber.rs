@@ -17,7 +17,7 @@ mod opening;
 use std::ops::ControlFlow;
 
 use throng_client::centrifugo;
-use throng_engine::{Effects, Ending};
+use throng_engine::{Effects, End};
 use throng_types::ConnId;
 use throng_ws::{Event, Opcode};
 
@@ -302,7 +302,7 @@ impl Core<'_> {
             self.fail(subscriber, ConnectFailure::BadResponse, fx);
         } else if subscriber.stage == Stage::Usable {
             subscriber.stage = Stage::Broken;
-            fx.end(Ending::Now);
+            fx.end(End::Now);
         }
     }
 
@@ -311,7 +311,7 @@ impl Core<'_> {
             self.fail(subscriber, ConnectFailure::ClosedEarly, fx);
         } else if subscriber.stage == Stage::Usable {
             subscriber.stage = Stage::ClosedByServer;
-            fx.end(Ending::Flush);
+            fx.end(End::Flush);
         }
     }
 }

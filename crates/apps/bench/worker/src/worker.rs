@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::Instant;
 
-use throng_engine::{Accepted, App, Closed, Conns, Effects, Ending};
+use throng_engine::{Accepted, App, Closed, Conns, Effects, End};
 use throng_types::{ConnId, Millis, Now};
 
 use self::due::Arrivals;
@@ -260,7 +260,7 @@ impl App for Worker<'_> {
             (Session::Publisher(number), Some(publishers)) => {
                 publishers.connected(*number, id, &mut self.core, fx);
             }
-            (Session::Publisher(_), None) => fx.end(Ending::Now),
+            (Session::Publisher(_), None) => fx.end(End::Now),
         }
     }
 
@@ -270,7 +270,7 @@ impl App for Worker<'_> {
             (Session::Publisher(number), Some(publishers)) => {
                 publishers.bytes(*number, input, &mut self.core, fx);
             }
-            (Session::Publisher(_), None) => fx.end(Ending::Now),
+            (Session::Publisher(_), None) => fx.end(End::Now),
         }
     }
 

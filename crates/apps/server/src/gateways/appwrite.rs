@@ -9,9 +9,9 @@ use throng_appwrite_feed::{
     AccountApi, Directory, DirectoryOptions, Feed, Meter, RedisUrlError, Subscriber, UrlError,
 };
 use throng_config::Config;
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions, News};
-use throng_metrics::Board;
+use throng_metrics::Counters;
 use throng_sys::random;
 
 use super::appwrite_feed::{Openings, ShardInbox, World, inlet};
@@ -35,8 +35,8 @@ pub(crate) struct AppwritePart {
 }
 
 impl AppwritePlan {
-    /// Reads the section, if it is there. `board` is for the drivers alone.
-    pub(crate) fn new(config: &Config, shards: usize, board: &Arc<Board>) -> Option<Self> {
+    /// Reads the section, if it is there. `counters` is for the drivers alone.
+    pub(crate) fn new(config: &Config, shards: usize, counters: &Arc<Counters>) -> Option<Self> {
         let options = config.appwrite.as_ref()?;
         let rates = Rates {
             messages_max: options.messages_per_minute,
@@ -64,7 +64,7 @@ impl AppwritePlan {
         Some(Self {
             shared,
             world,
-            meter: Meter::new(board.clone()),
+            meter: Meter::new(counters.clone()),
             hub: EventHubOptions {
                 seed: 0,
                 history_ms: options.history_ms,
@@ -78,7 +78,7 @@ impl AppwritePlan {
     /// The feed, without what feeds it; the parts are in the order of the mailboxes.
     pub(crate) fn feed<M: Send + 'static>(
         &self,
-        mailboxes: &[Door<M>],
+        mailboxes: &[MailboxSender<M>],
     ) -> (Arc<Feed>, Vec<AppwritePart>) {
         let (inlets, news): (Vec<_>, Vec<_>) = mailboxes.iter().cloned().map(inlet).unzip();
         let feed = Feed::new(inlets, random::seed(), self.meter.clone());
@@ -91,13 +91,13 @@ impl AppwritePlan {
         (feed, parts)
     }
 
-    /// Starts the drivers; the parts are in the order of the doors.
+    /// Starts the drivers; the parts are in the order of the mailboxes.
     pub(crate) fn start<M: Send + 'static>(
         &self,
         config: &Config,
-        doors: &[Door<M>],
+        mailboxes: &[MailboxSender<M>],
     ) -> Result<Vec<AppwritePart>, StartError> {
-        let (feed, parts) = self.feed(doors);
+        let (feed, parts) = self.feed(mailboxes);
         let offered = feed.offer().map_err(StartError::Shard)?;
         let _ = self.world.offered.set(offered);
         let Some(options) = config.appwrite.as_ref() else {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use throng_appwrite::FeedMessage;
 use throng_appwrite_feed::{Directory, Feed, Inlet, Offered};
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
 use throng_types::Now;
 
@@ -38,13 +38,15 @@ impl Drop for ShardInbox {
 /// The driver's end of a shard's queue.
 struct ShardInlet<M> {
     sender: SyncSender<News>,
-    door: Door<M>,
+    mailbox: MailboxSender<M>,
 }
 
 /// An inlet and the queue behind it.
-pub(crate) fn inlet<M: Send + 'static>(door: Door<M>) -> (Arc<dyn Inlet>, Receiver<News>) {
+pub(crate) fn inlet<M: Send + 'static>(
+    mailbox: MailboxSender<M>,
+) -> (Arc<dyn Inlet>, Receiver<News>) {
     let (sender, receiver) = sync_channel(NEWS_MAX);
-    (Arc::new(ShardInlet { sender, door }), receiver)
+    (Arc::new(ShardInlet { sender, mailbox }), receiver)
 }
 
 impl<M: Send> Inlet for ShardInlet<M> {
@@ -57,7 +59,7 @@ impl<M: Send> Inlet for ShardInlet<M> {
             }
             Err(TrySendError::Disconnected(_)) => false,
         };
-        self.door.ring();
+        self.mailbox.ring();
         sent
     }
 }

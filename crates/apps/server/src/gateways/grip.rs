@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_auth::Verifier;
 use throng_config::{Config, Grip as Section, GripRoute};
-use throng_engine::Door;
+use throng_engine::MailboxSender;
 use throng_gateway_grip::{
     Backends, Grip, GripOptions, GripShared, Mail, PortKind, Socket, Ticket,
 };
@@ -103,17 +103,17 @@ impl GripPlan {
     /// Starts the driver; `wrap` and `unwrap` carry its mail in the server's.
     pub(crate) fn start<M: Send + 'static>(
         &mut self,
-        doors: &[Door<M>],
+        mailboxes: &[MailboxSender<M>],
         wrap: fn(Mail) -> M,
         unwrap: fn(M) -> Option<Mail>,
     ) -> Result<(), StartError> {
-        let doors = doors.to_vec();
+        let mailboxes = mailboxes.to_vec();
         let deliver: Deliver = Arc::new(move |conn, token, event| {
-            let Some(door) = doors.get(conn.shard().index()) else {
+            let Some(mailbox) = mailboxes.get(conn.shard().index()) else {
                 return Ok(());
             };
             let mail = wrap(Mail::Origin { conn, token, event });
-            door.send(mail).map_err(|back| match unwrap(back) {
+            mailbox.send(mail).map_err(|back| match unwrap(back) {
                 Some(Mail::Origin { event, .. }) => event,
                 // A mailbox gives back what it was given.
                 _ => unreachable!("another mail"),

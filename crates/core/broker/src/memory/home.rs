@@ -43,7 +43,7 @@ pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
 
 /// What a home is made of.
 #[derive(Clone)]
-pub struct HomeOptions {
+pub struct MemoryOptions {
     /// Names this process in epochs: differs from start to start.
     pub nonce: u32,
     /// Seeds the hash of channel names, which come from strangers.
@@ -61,7 +61,7 @@ pub struct HomeOptions {
 
 /// Sizes for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HomeStats {
+pub struct BrokerStats {
     /// Streams that are remembered.
     pub streams: usize,
     /// Publications kept.
@@ -82,7 +82,7 @@ pub(super) struct Accepted {
 
 /// The streams at home on one shard.
 pub(super) struct Home {
-    options: HomeOptions,
+    options: MemoryOptions,
     streams: ChannelMap<Stream>,
     /// Streams that keep publications, by when to look for old ones.
     expiring: BTreeSet<(Millis, u32)>,
@@ -96,7 +96,7 @@ pub(super) struct Home {
 
 impl Home {
     /// A home without streams.
-    pub(super) fn new(options: HomeOptions) -> Self {
+    pub(super) fn new(options: MemoryOptions) -> Self {
         Self {
             streams: ChannelMap::new(options.hash_seed),
             expiring: BTreeSet::new(),
@@ -110,8 +110,8 @@ impl Home {
     }
 
     /// Sizes for metrics.
-    pub(super) fn stats(&self) -> HomeStats {
-        HomeStats {
+    pub(super) fn stats(&self) -> BrokerStats {
+        BrokerStats {
             streams: self.streams.len(),
             history_publications: self.history_publications,
             history_bytes: self.share.used() - self.keys.bytes(),

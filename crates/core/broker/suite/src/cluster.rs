@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, HomeStats, Namespaces, Reply, ReplyLimit, Request, Retention};
+use throng_broker::{
+    BrokerStats, ChannelOptions, Namespaces, Reply, ReplyLimit, Request, Retention,
+};
 use throng_types::{Now, Rng, ShardId};
 
 /// Publications that the channels `kept:` keep.
@@ -74,7 +76,7 @@ pub trait Cluster {
     fn tick(&mut self, now: Now);
 
     /// What all parts keep; `None` if they do not know.
-    fn stats(&self) -> Option<HomeStats>;
+    fn stats(&self) -> Option<BrokerStats>;
 }
 
 /// Makes a cluster.

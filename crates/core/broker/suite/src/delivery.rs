@@ -1,6 +1,6 @@
 //! Who gets a publication.
 
-use throng_broker::{Draft, HomeStats, Refusal};
+use throng_broker::{BrokerStats, Draft, Refusal};
 
 use crate::cluster::TTL_MS;
 use crate::tester::{Tester, draft};
@@ -118,7 +118,7 @@ pub fn nothing_is_kept_of_those_who_left(tester: &mut Tester) {
         tester.pass(TTL_MS);
     }
     let stats = tester.stats().unwrap_or_default();
-    assert_eq!(stats, HomeStats::default());
+    assert_eq!(stats, BrokerStats::default());
 }
 
 /// A channel of a namespace that is not configured takes nothing.

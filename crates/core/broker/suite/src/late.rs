@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{HomeStats, Refusal, Reply, Request};
+use throng_broker::{BrokerStats, Refusal, Reply, Request};
 use throng_types::{Now, Rng, ShardId};
 
 use crate::cluster::Cluster;
@@ -98,7 +98,7 @@ impl Cluster for Late {
         self.inner.tick(now);
     }
 
-    fn stats(&self) -> Option<HomeStats> {
+    fn stats(&self) -> Option<BrokerStats> {
         self.inner.stats()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{Broker, HomeStats, Receiver, Reply, Request};
+use throng_broker::{Broker, BrokerStats, Receiver, Reply, Request};
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
 use crate::cluster::Cluster;
@@ -119,8 +119,8 @@ impl<B: Broker> Cluster for Parts<B> {
         }
     }
 
-    fn stats(&self) -> Option<HomeStats> {
-        let mut sum = HomeStats::default();
+    fn stats(&self) -> Option<BrokerStats> {
+        let mut sum = BrokerStats::default();
         for broker in &self.brokers {
             let stats = broker.stats();
             sum.streams += stats.streams;

@@ -85,7 +85,7 @@ pub fn a_forgotten_stream_is_never_continued(tester: &mut Tester) {
         tester.pass(TTL_MS * 4);
     }
     if let Some(stats) = tester.stats() {
-        assert_eq!(stats, throng_broker::HomeStats::default());
+        assert_eq!(stats, throng_broker::BrokerStats::default());
     }
     numbers(tester, "kept:a", 3);
     for position in before {

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    Draft, HistoryPage, HistoryQuery, HomeStats, Published, Recovery, Refusal, Reply, Request,
+    BrokerStats, Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal, Reply, Request,
     Subscribed, Ticket,
 };
 use throng_types::{
@@ -108,7 +108,7 @@ impl Tester {
         self.settle();
     }
 
-    pub(crate) fn stats(&self) -> Option<HomeStats> {
+    pub(crate) fn stats(&self) -> Option<BrokerStats> {
         self.cluster.stats()
     }
 

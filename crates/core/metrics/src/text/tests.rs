@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::Board;
+use crate::Counters;
 
 fn text_of(totals: &Totals) -> String {
     let mut out = String::new();
@@ -64,14 +64,14 @@ fn names_are_valid_and_used_once() {
 /// Reads the text back line by line, as a scraper would.
 #[test]
 fn every_line_is_what_a_scraper_expects() {
-    let board = Board::new();
+    let counters = Counters::new();
     for (index, &counter) in Counter::ALL.iter().enumerate() {
-        board.add(counter, index as u64 + 1);
+        counters.add(counter, index as u64 + 1);
     }
     for (index, &gauge) in Gauge::ALL.iter().enumerate() {
-        board.set(gauge, index as u64 + 501);
+        counters.set(gauge, index as u64 + 501);
     }
-    let text = text_of(&Totals::sum([&board]));
+    let text = text_of(&Totals::sum([&counters]));
     assert!(text.ends_with('\n') && !text.contains("\n\n"));
 
     let mut helps = HashSet::new();
@@ -117,11 +117,11 @@ fn every_line_is_what_a_scraper_expects() {
 
 #[test]
 fn histograms_are_cumulative_and_in_seconds() {
-    let board = Board::new();
+    let counters = Counters::new();
     for us in [50, 51, 700, 60_000_000] {
-        board.record(Histogram::TurnDuration, us);
+        counters.record(Histogram::TurnDuration, us);
     }
-    let text = text_of(&Totals::sum([&board]));
+    let text = text_of(&Totals::sum([&counters]));
     let lines: Vec<&str> = text
         .lines()
         .skip_while(|line| !line.starts_with("# TYPE throng_turn_duration_seconds"))

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use throng_engine::{Accepted, App, Closed, Conns, Delivery, Effects, Ending, Kernel, Overflow};
+use throng_engine::{Accepted, App, Closed, Conns, Delivery, Effects, End, Kernel, Overflow};
 use throng_types::{ConnId, Frame, Millis, Now};
 
 /// A connection that says nothing for so long is told `idle`, in milliseconds.
@@ -75,7 +75,7 @@ impl<K: Kernel> App<K> for Relay {
             match line.as_slice() {
                 b"bye\n" => {
                     fx.out.extend_from_slice(b"bye\n");
-                    fx.end(Ending::Flush);
+                    fx.end(End::Flush);
                     return;
                 }
                 b"hold\n" => {

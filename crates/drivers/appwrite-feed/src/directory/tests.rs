@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use throng_gateway_appwrite::Credential;
-use throng_metrics::Board;
+use throng_metrics::Counters;
 use throng_types::ShardId;
 
 use super::*;
@@ -42,7 +42,7 @@ struct Fixture {
     feed: Arc<Feed>,
     news: Receiver<News>,
     asked: Receiver<Asked>,
-    board: Arc<Board>,
+    counters: Arc<Counters>,
 }
 
 impl Fixture {
@@ -57,8 +57,8 @@ impl Fixture {
         });
         let (sender, news) = channel();
         let inlet: Arc<dyn Inlet> = Arc::new(Kept(Mutex::new(sender)));
-        let board = Arc::new(Board::new());
-        let meter = Meter::new(board.clone());
+        let counters = Arc::new(Counters::new());
+        let meter = Meter::new(counters.clone());
         let feed = Feed::new(vec![inlet], 1, meter.clone());
         assert!(matches!(news.recv(), Ok(News::Began(_))));
         let api = AccountApi::new(&url, Duration::from_secs(60)).unwrap();
@@ -68,7 +68,7 @@ impl Fixture {
             feed,
             news,
             asked,
-            board,
+            counters,
         }
     }
 
@@ -149,7 +149,7 @@ fn equal_questions_are_asked_once_and_answers_kept() {
     fixture.ask(5, "a", false).unwrap();
     assert_eq!(fixture.found(), (5, String::new()));
     assert!(fixture.asked.try_recv().is_err());
-    let count = |counter| fixture.board.counter(counter);
+    let count = |counter| fixture.counters.counter(counter);
     assert_eq!(count(Counter::AppwriteLookupsCached), 2);
     assert_eq!(count(Counter::AppwriteLookupsUser), 1);
     assert_eq!(count(Counter::AppwriteLookupsNobody), 1);

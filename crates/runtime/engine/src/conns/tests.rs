@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use throng_types::Millis;
 
 use super::*;
-use crate::Ending;
+use crate::End;
 
 /// An idle connection's price, without its session: recorded, and not to grow unnoticed.
 const SLOT_BYTES: usize = 20;
@@ -106,7 +106,7 @@ fn an_ending_connection_has_time_as_long_as_it_makes_progress() {
     conns.set_now(at(1000));
     conns.act(id.index(), |_, _, fx| {
         fx.out.resize(total, 1);
-        fx.end(Ending::Flush);
+        fx.end(End::Flush);
     });
     let mut now = 1000;
     let mut read = 0;
@@ -142,11 +142,11 @@ fn an_ending_connection_without_progress_goes() {
     let (_idle, flushed) = connection(&mut conns, &listener);
     let (_deaf, stuck) = connection(&mut conns, &listener);
     let (_half, ended) = connection(&mut conns, &listener);
-    conns.act(flushed.index(), |_, _, fx| fx.end(Ending::Flush));
+    conns.act(flushed.index(), |_, _, fx| fx.end(End::Flush));
     for id in [stuck, ended] {
         conns.act(id.index(), |_, _, fx| fx.out.resize(24 << 20, 1));
     }
-    conns.act(stuck.index(), |_, _, fx| fx.end(Ending::Flush));
+    conns.act(stuck.index(), |_, _, fx| fx.end(End::Flush));
     conns.read_ended(ended.index());
     conns.flush();
     assert_eq!(gone(&mut conns), []);
@@ -277,7 +277,7 @@ fn a_held_connection_can_end_and_leaves_no_hold_behind() {
         if by_peer {
             conns.read_ended(id.index());
         } else {
-            conns.act(id.index(), |_, _, fx| fx.end(Ending::Flush));
+            conns.act(id.index(), |_, _, fx| fx.end(End::Flush));
         }
         conns.flush();
         if !by_peer {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use throng_engine::{Closed, ConnLimits, Ending};
+use throng_engine::{Closed, ConnLimits, End};
 
 use crate::support::{Manner, connect, pattern, rig};
 
@@ -16,7 +16,7 @@ fn everything_leaves_before_the_end() {
     rig.ask(move |conns, _| {
         conns.with(id, |_, fx| {
             fx.out.extend(reply);
-            fx.end(Ending::Flush);
+            fx.end(End::Flush);
         })
     });
     // What the app says after it has ended the connection goes nowhere.
@@ -38,7 +38,7 @@ fn everything_leaves_before_the_end() {
 fn an_empty_flush_ends_too() {
     let rig = rig(Manner::Echo, ConnLimits::default());
     let (mut client, id) = rig.client();
-    rig.ask(move |conns, _| conns.with(id, |_, fx| fx.end(Ending::Flush)));
+    rig.ask(move |conns, _| conns.with(id, |_, fx| fx.end(End::Flush)));
     assert_eq!(client.read(&mut [0]).unwrap(), 0);
     // What the peer still says is thrown away.
     client.write_all(&pattern(1 << 20)).unwrap();
@@ -48,7 +48,7 @@ fn an_empty_flush_ends_too() {
 
 #[test]
 fn a_reply_reaches_a_peer_that_has_closed_its_half_already() {
-    let rig = rig(Manner::ReplyAndEnd(Ending::Flush), ConnLimits::default());
+    let rig = rig(Manner::ReplyAndEnd(End::Flush), ConnLimits::default());
     for _ in 0..20 {
         let held = rig.hold();
         let mut client = connect(rig.addr);
@@ -70,8 +70,8 @@ fn at_once_is_at_once() {
     rig.ask(move |conns, _| {
         conns.with(id, |_, fx| {
             fx.out.extend(text);
-            fx.end(Ending::Flush);
-            fx.end(Ending::Now);
+            fx.end(End::Flush);
+            fx.end(End::Now);
         })
     });
     assert_eq!(rig.closed(), (id, Closed::ByApp));

@@ -93,7 +93,7 @@ fn a_full_door_gives_the_mail_back_and_what_went_in_arrives() {
     let held = rig.hold();
     let mut sent = 0;
     let back = loop {
-        match rig.door.send(Mail::Number(sent)) {
+        match rig.mailbox.send(Mail::Number(sent)) {
             Ok(()) => sent += 1,
             Err(Mail::Number(number)) => break number,
             Err(Mail::Job(_)) => panic!("a number was sent"),
@@ -110,10 +110,13 @@ fn a_full_door_gives_the_mail_back_and_what_went_in_arrives() {
 fn a_finished_app_comes_back_and_its_door_is_shut() {
     let rig = rig(Manner::Echo, ConnLimits::default());
     let (mut client, _) = rig.client();
-    let door = rig.door.clone();
+    let mailbox = rig.mailbox.clone();
     let app = rig.finish();
     assert!(app.finished);
-    assert!(matches!(door.send(Mail::Number(5)), Err(Mail::Number(5))));
+    assert!(matches!(
+        mailbox.send(Mail::Number(5)),
+        Err(Mail::Number(5))
+    ));
     assert_eq!(
         client.read(&mut [0]).unwrap(),
         0,

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::{
-    Accepted, App, Closed, ConnLimits, Conns, Delivery, Door, Effects, Ending, LoopStats, Overflow,
-    ShardOptions,
+    Accepted, App, Closed, ConnLimits, Conns, Delivery, Effects, End, LoopStats, MailboxSender,
+    Overflow, ShardOptions,
 };
 use throng_types::{ConnId, Frame, Millis, Now, ShardId};
 
@@ -46,7 +46,7 @@ pub(crate) enum Manner {
     /// Reports them.
     Report,
     /// Sends them back and ends the connection.
-    ReplyAndEnd(Ending),
+    ReplyAndEnd(End),
 }
 
 pub(crate) struct Probe {
@@ -151,7 +151,7 @@ pub(crate) struct Seen {
 /// One shard on its thread.
 pub(crate) struct Rig {
     pub(crate) addr: SocketAddr,
-    pub(crate) door: Door<Mail>,
+    pub(crate) mailbox: MailboxSender<Mail>,
     pub(crate) events: Receiver<Event>,
     pub(crate) seen: Arc<Mutex<Seen>>,
     thread: Option<JoinHandle<Probe>>,
@@ -191,7 +191,7 @@ pub(crate) fn rigs(
             }
         });
     let mut receivers = Vec::new();
-    let (shards, doors) = throng_engine::shards(options.collect(), |_| {
+    let (shards, mailboxes) = throng_engine::shards(options.collect(), |_| {
         let (events, receiver) = channel();
         receivers.push(receiver);
         Probe {
@@ -206,9 +206,9 @@ pub(crate) fn rigs(
         }
     })
     .unwrap();
-    let parts = shards.into_iter().zip(doors).zip(addrs).zip(receivers);
+    let parts = shards.into_iter().zip(mailboxes).zip(addrs).zip(receivers);
     parts
-        .map(|(((shard, door), addr), events)| {
+        .map(|(((shard, mailbox), addr), events)| {
             let seen = Arc::new(Mutex::new(Seen::default()));
             let noted = seen.clone();
             let observe = move |_: &Probe, conns: &Conns<u64>, stats| {
@@ -221,7 +221,7 @@ pub(crate) fn rigs(
             let thread = std::thread::spawn(move || shard.run(observe).unwrap());
             Rig {
                 addr,
-                door,
+                mailbox,
                 events,
                 seen,
                 thread: Some(thread),
@@ -238,7 +238,10 @@ impl Rig {
     ) -> R {
         let (answer, answers) = channel();
         let job: Job = Box::new(move |conns, app| answer.send(job(conns, app)).unwrap());
-        assert!(self.door.send(Mail::Job(job)).is_ok(), "the door is open");
+        assert!(
+            self.mailbox.send(Mail::Job(job)).is_ok(),
+            "the mailbox is open"
+        );
         answers.recv_timeout(PATIENCE).expect("the shard answers")
     }
 
@@ -250,7 +253,10 @@ impl Rig {
             here.send(()).unwrap();
             let _ = released.recv_timeout(PATIENCE);
         });
-        assert!(self.door.send(Mail::Job(job)).is_ok(), "the door is open");
+        assert!(
+            self.mailbox.send(Mail::Job(job)).is_ok(),
+            "the mailbox is open"
+        );
         arrived.recv_timeout(PATIENCE).expect("the shard holds");
         release
     }
@@ -367,7 +373,7 @@ impl Drop for Rig {
             return;
         };
         let job: Job = Box::new(|_, app| app.finished = true);
-        if self.door.send(Mail::Job(job)).is_ok() && !std::thread::panicking() {
+        if self.mailbox.send(Mail::Job(job)).is_ok() && !std::thread::panicking() {
             thread.join().unwrap();
         }
     }

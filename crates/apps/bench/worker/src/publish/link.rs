@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use throng_client::{ResponseEvent, ResponseReader, WebSocket};
-use throng_engine::{Closed, Effects, Ending};
+use throng_engine::{Closed, Effects, End};
 use throng_http1::Limits;
 use throng_types::ConnId;
 use throng_ws::{Event, Opcode};
@@ -32,7 +32,7 @@ impl Publishers<'_> {
         fx: &mut Effects<'_>,
     ) {
         let Some(link) = self.links.get_mut(number as usize) else {
-            return fx.end(Ending::Now);
+            return fx.end(End::Now);
         };
         link.id = Some(id);
         link.closes = false;
@@ -88,10 +88,10 @@ impl Publishers<'_> {
         core.tally.counters.received_bytes += input.len() as u64;
         let number = number as usize;
         let Some(link) = self.links.get_mut(number) else {
-            return fx.end(Ending::Now);
+            return fx.end(End::Now);
         };
         let fed = match &mut link.reader {
-            None => return fx.end(Ending::Now),
+            None => return fx.end(End::Now),
             Some(Reader::Answers(_)) => link.answers(input, core, fx),
             Some(Reader::Socket(socket)) => {
                 let mut closed = false;
@@ -100,14 +100,14 @@ impl Publishers<'_> {
                     closed |= matches!(event, Event::Close(_));
                 });
                 if closed {
-                    fx.end(Ending::Now);
+                    fx.end(End::Now);
                 }
                 fed.map_err(|fault| format!("a publisher: {fault}"))
             }
         };
         if let Err(why) = fed {
             core.tally.remark(why);
-            return fx.end(Ending::Now);
+            return fx.end(End::Now);
         }
         let link = &self.links[number];
         if link.state == LinkState::Handshake
@@ -187,7 +187,7 @@ impl Link {
                         ));
                     }
                     if self.closes {
-                        fx.end(Ending::Now);
+                        fx.end(End::Now);
                         return ControlFlow::Break(());
                     }
                 }

@@ -1,6 +1,6 @@
 //! Deadlines of a connection, what it says, and how it ends.
 
-use throng_engine::{Closed, Effects, Ending};
+use throng_engine::{Closed, Effects, End};
 use throng_ws::Opcode;
 
 use crate::core::{Core, moment};
@@ -18,7 +18,7 @@ impl Core<'_> {
             Stage::Handshake => ConnectFailure::HandshakeTimeout,
             Stage::Subscribing(_) => ConnectFailure::SubscribeTimeout,
             Stage::Usable => return self.own_deadline(subscriber, fx),
-            _ => return fx.end(Ending::Now),
+            _ => return fx.end(End::Now),
         };
         self.fail(subscriber, reason, fx);
     }
@@ -69,9 +69,9 @@ impl Core<'_> {
                 reason: "",
             };
             throng_ws::encode_close(self.mask(), Some(bye), fx.out);
-            fx.end(Ending::Flush);
+            fx.end(End::Flush);
         } else {
-            fx.end(Ending::Now);
+            fx.end(End::Now);
         }
     }
 
@@ -90,7 +90,7 @@ impl Core<'_> {
         left.in_storm = true;
         let wait_us = backoff_us.0 + self.rng.below(backoff_us.1 - backoff_us.0 + 1);
         self.come_back(now_us + wait_us, subscriber.n, left);
-        fx.end(Ending::Now);
+        fx.end(End::Now);
     }
 
     /// A connection says its next message, which was due at `due_us`. False if it says no more.

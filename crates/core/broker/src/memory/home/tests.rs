@@ -19,7 +19,7 @@ fn at(ms: u64) -> Now {
 /// What one tiny publication of a channel with a short name costs, with its stream.
 const TINY_BYTES: usize = size_of::<Publication>() + STREAM_BYTES + 7;
 
-fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> HomeOptions {
+fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> MemoryOptions {
     let kept = ChannelOptions {
         retention: Retention {
             publications_max: size,
@@ -29,7 +29,7 @@ fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> HomeOptions {
         ..ChannelOptions::default()
     };
     let namespaces = Namespaces::new(ChannelOptions::default(), vec![("kept".into(), kept)]);
-    HomeOptions {
+    MemoryOptions {
         nonce: 0xabcd,
         hash_seed: 1,
         history: Budget::new(history_bytes_max, 1),
@@ -187,7 +187,7 @@ fn a_forgotten_stream_returns_with_another_epoch() {
     for ms in (0..10_000_000).step_by(100_000) {
         home.tick(at(ms), 100);
     }
-    assert_eq!(home.stats(), HomeStats::default());
+    assert_eq!(home.stats(), BrokerStats::default());
     let new = publish(&mut home, "kept:a", "2", 10_000_000);
     assert_eq!(new.offset, 1);
     assert_ne!(new.epoch, old.epoch);
@@ -205,7 +205,7 @@ fn a_publication_begins_the_hour_of_a_position_anew() {
     home.tick(at(3_602_000), 10);
     assert_eq!(home.stats().streams, 1);
     home.tick(at(3_603_000), 10);
-    assert_eq!(home.stats(), HomeStats::default());
+    assert_eq!(home.stats(), BrokerStats::default());
     check_recovery(&mut home, last, 3_603_000, None);
 }
 

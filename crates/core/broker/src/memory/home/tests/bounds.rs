@@ -95,7 +95,7 @@ fn homes_share_one_budget() {
     let new = || {
         let options = options(1000, 1_000_000, 0);
         let history = budget.clone();
-        Home::new(HomeOptions { history, ..options })
+        Home::new(MemoryOptions { history, ..options })
     };
     let mut homes: Vec<Home> = (0..8).map(|_| new()).collect();
     let large = "x".repeat(40_000);
@@ -125,7 +125,7 @@ fn homes_share_one_budget() {
 
 #[test]
 fn streams_without_subscribers_and_history_are_bounded() {
-    let mut home = Home::new(HomeOptions {
+    let mut home = Home::new(MemoryOptions {
         streams_max: 10,
         ..options(10, 1000, 1 << 20)
     });
@@ -167,7 +167,7 @@ fn one_reply_carries_only_so_much() {
         publications_max: 4,
         bytes_max: 3 * (size_of::<Publication>() + 10),
     };
-    let mut home = Home::new(HomeOptions {
+    let mut home = Home::new(MemoryOptions {
         reply,
         ..options(10, 1000, 1 << 20)
     });
@@ -198,7 +198,7 @@ fn one_reply_carries_only_so_much() {
     publish(&mut home, "kept:b", "y", 8);
     assert_eq!(page(&mut home, "kept:b", None, false).len(), 1);
     assert_eq!(page(&mut home, "kept:b", None, true), ["y"]);
-    let mut few = Home::new(HomeOptions {
+    let mut few = Home::new(MemoryOptions {
         reply: ReplyLimit {
             publications_max: 2,
             bytes_max: 1 << 20,
@@ -263,7 +263,7 @@ fn so_many_keys_are_remembered_and_no_more() {
 fn the_books_are_right_after_whatever_happens() {
     let mut rng = 1_u64;
     for round in 0..40 {
-        let mut home = Home::new(HomeOptions {
+        let mut home = Home::new(MemoryOptions {
             streams_max: 3,
             ..options(4, 50, [1500, 3000, 20_000][round % 3])
         });
@@ -302,6 +302,6 @@ fn the_books_are_right_after_whatever_happens() {
         home.tick(at(now + 1000), 1000);
         home.tick(at(now + POSITION_TTL_MS + 1000), 1000);
         home.check();
-        assert_eq!(home.stats(), HomeStats::default());
+        assert_eq!(home.stats(), BrokerStats::default());
     }
 }

@@ -1,11 +1,11 @@
 //! The cells that one shard counts in.
 //!
 //! Invariants
-//! - A board has exactly one writing thread, the shard's own. So adding is a load and a store and
-//!   not a locked instruction; a second writer would lose counts (and nothing worse).
+//! - A set of counters has exactly one writing thread, the shard's own. So adding is a load and a
+//!   store and not a locked instruction; a second writer would lose counts (and nothing worse).
 //! - Any thread may read at any time. Cells are read one by one: a sum of several cells is not a
 //!   picture of one moment, and each cell on its own is exact.
-//! - Two boards never share a cache line, so that shards do not slow each other down.
+//! - Two sets of counters never share a cache line, so that shards do not slow each other down.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +16,7 @@ use crate::{Counter, Gauge, Histogram};
 /// One shard's cells. The alignment is two cache lines, because processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Board {
+pub struct Counters {
     counters: [AtomicU64; Counter::COUNT],
     gauges: [AtomicU64; Gauge::COUNT],
     histograms: [Cells; Histogram::COUNT],
@@ -28,7 +28,7 @@ struct Cells {
     sum_us: AtomicU64,
 }
 
-impl Board {
+impl Counters {
     /// All cells at zero.
     #[must_use]
     pub const fn new() -> Self {
@@ -44,22 +44,22 @@ impl Board {
         }
     }
 
-    /// Counts one. For the board's writer only.
+    /// Counts one. For the one writer only.
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// Counts several at once. For the board's writer only.
+    /// Counts several at once. For the one writer only.
     pub fn add(&self, counter: Counter, by: u64) {
         raise(&self.counters[counter.index()], by);
     }
 
-    /// Raises a gauge. For the board's writer only.
+    /// Raises a gauge. For the one writer only.
     pub fn rise(&self, gauge: Gauge, by: u64) {
         raise(&self.gauges[gauge.index()], by);
     }
 
-    /// Lowers a gauge, not below zero. For the board's writer only.
+    /// Lowers a gauge, not below zero. For the one writer only.
     pub fn fall(&self, gauge: Gauge, by: u64) {
         let cell = &self.gauges[gauge.index()];
         let value = cell.load(Relaxed);
@@ -67,18 +67,18 @@ impl Board {
         cell.store(value.saturating_sub(by), Relaxed);
     }
 
-    /// Sets a gauge. For the board's writer only.
+    /// Sets a gauge. For the one writer only.
     pub fn set(&self, gauge: Gauge, value: u64) {
         self.gauges[gauge.index()].store(value, Relaxed);
     }
 
-    /// Records a duration. For the board's writer only.
+    /// Records a duration. For the one writer only.
     pub fn record(&self, histogram: Histogram, us: u64) {
         self.record_many(histogram, us, 1);
     }
 
     /// Records the same duration several times, for the deliveries of one write pass. For the
-    /// board's writer only.
+    /// one writer only.
     pub fn record_many(&self, histogram: Histogram, us: u64, times: u64) {
         let cells = &self.histograms[histogram.index()];
         raise(&cells.counts[bucket_of(us)], times);
@@ -112,13 +112,13 @@ impl Board {
     }
 }
 
-impl Default for Board {
+impl Default for Counters {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl AsRef<Self> for Board {
+impl AsRef<Self> for Counters {
     fn as_ref(&self) -> &Self {
         self
     }
@@ -136,24 +136,24 @@ mod tests {
 
     #[test]
     fn cells_do_not_touch_each_other() {
-        let board = Board::new();
+        let counters = Counters::new();
         for (value, &counter) in Counter::ALL.iter().enumerate() {
-            board.add(counter, value as u64 + 1);
+            counters.add(counter, value as u64 + 1);
         }
         for (value, &gauge) in Gauge::ALL.iter().enumerate() {
-            board.set(gauge, value as u64 + 1000);
+            counters.set(gauge, value as u64 + 1000);
         }
         for (value, &histogram) in Histogram::ALL.iter().enumerate() {
-            board.record_many(histogram, 60, value as u64 + 1);
+            counters.record_many(histogram, 60, value as u64 + 1);
         }
         for (value, &counter) in Counter::ALL.iter().enumerate() {
-            assert_eq!(board.counter(counter), value as u64 + 1, "{counter:?}");
+            assert_eq!(counters.counter(counter), value as u64 + 1, "{counter:?}");
         }
         for (value, &gauge) in Gauge::ALL.iter().enumerate() {
-            assert_eq!(board.gauge(gauge), value as u64 + 1000, "{gauge:?}");
+            assert_eq!(counters.gauge(gauge), value as u64 + 1000, "{gauge:?}");
         }
         for (value, &histogram) in Histogram::ALL.iter().enumerate() {
-            let buckets = board.histogram(histogram);
+            let buckets = counters.histogram(histogram);
             assert_eq!(buckets.counts[1], value as u64 + 1, "{histogram:?}");
             assert_eq!(buckets.sum_us, 60 * (value as u64 + 1), "{histogram:?}");
         }
@@ -161,15 +161,15 @@ mod tests {
 
     #[test]
     fn gauges_rise_and_fall() {
-        let board = Board::new();
-        board.rise(Gauge::Subscriptions, 5);
-        board.fall(Gauge::Subscriptions, 3);
-        assert_eq!(board.gauge(Gauge::Subscriptions), 2);
+        let counters = Counters::new();
+        counters.rise(Gauge::Subscriptions, 5);
+        counters.fall(Gauge::Subscriptions, 3);
+        assert_eq!(counters.gauge(Gauge::Subscriptions), 2);
     }
 
     #[test]
     fn boards_fill_whole_pairs_of_cache_lines() {
-        assert_eq!(align_of::<Board>(), 128);
-        assert_eq!(size_of::<Board>() % 128, 0);
+        assert_eq!(align_of::<Counters>(), 128);
+        assert_eq!(size_of::<Counters>() % 128, 0);
     }
 }
