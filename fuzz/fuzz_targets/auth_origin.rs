@@ -1,3 +1,3 @@
-//! See `crates/dev/targets/src/auth_origin.rs`.
+//! See `crates/dev/fuzz-targets/src/auth_origin.rs`.
 #![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::auth_origin(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::auth_origin(input));

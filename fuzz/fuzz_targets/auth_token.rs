@@ -1,3 +1,3 @@
-//! See `crates/dev/targets/src/auth_token.rs`.
+//! See `crates/dev/fuzz-targets/src/auth_token.rs`.
 #![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::auth_token(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::auth_token(input));

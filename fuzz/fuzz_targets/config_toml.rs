@@ -1,3 +1,3 @@
-//! See `crates/dev/targets/src/config_toml.rs`.
+//! See `crates/dev/fuzz-targets/src/config_toml.rs`.
 #![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::config_toml(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::config_toml(input));

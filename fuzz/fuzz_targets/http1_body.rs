@@ -1,3 +1,3 @@
-//! See `crates/dev/targets/src/http1_body.rs`.
+//! See `crates/dev/fuzz-targets/src/http1_body.rs`.
 #![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::http1_body(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::http1_body(input));

@@ -1,3 +1,3 @@
-//! See `crates/dev/targets/src/sse_decode.rs`.
+//! See `crates/dev/fuzz-targets/src/sse_decode.rs`.
 #![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::sse_decode(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::sse_decode(input));

@@ -1,3 +1,3 @@
-//! See `crates/dev/targets/src/ws_decode.rs`.
+//! See `crates/dev/fuzz-targets/src/ws_decode.rs`.
 #![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::ws_decode(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::ws_decode(input));

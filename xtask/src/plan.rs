@@ -75,7 +75,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // Tests and automation.
     room("dev/*",          &["*"]),
     room("dev/compare",    &["types", "protocols/*", "client", "runtime/sys"]),
-    room("dev/targets", &[
+    room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "apps/server",
     ]),
     room("tests/*",        &["dev/*"]),

@@ -14,7 +14,7 @@ pub(crate) use wake::{Waker, post};
 
 use crate::Kernel;
 
-/// Messages from outside that may wait for a shard. Queue: `mailbox`.
+/// Messages from outside that may wait for a shard. Queue: `mailbox from outside`.
 const OUTSIDE: usize = 4096;
 
 /// A shard's way to another: the ring, and what wakes its reader.

@@ -9,8 +9,8 @@ use std::panic;
 use std::path::Path;
 use std::thread;
 
-use throng_targets::drive::drive;
-use throng_targets::{ALL, Target};
+use throng_fuzz_targets::drive::drive;
+use throng_fuzz_targets::{ALL, Target};
 
 /// Some seconds in a debug build.
 const MUTATIONS: usize = 2000;
@@ -66,8 +66,8 @@ fn fuzz_has_every_target() {
         );
         assert!(manifest.contains(&entry), "fuzz/Cargo.toml lacks\n{entry}");
         let line = format!(
-            "//! See `crates/dev/targets/src/{name}.rs`.\n#![no_main]\n\
-             libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_targets::{name}(input));\n"
+            "//! See `crates/dev/fuzz-targets/src/{name}.rs`.\n#![no_main]\n\
+             libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::{name}(input));\n"
         );
         let file = fuzz.join(format!("fuzz_targets/{name}.rs"));
         let text = fs::read_to_string(&file).unwrap_or_default();

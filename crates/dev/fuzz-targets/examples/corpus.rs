@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use throng_targets::ALL;
+use throng_fuzz_targets::ALL;
 
 fn main() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
