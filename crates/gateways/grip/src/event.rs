@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use throng_grip::exchange::OriginEvent;
+use throng_hub::Answer;
 use throng_session::{Event, Flow};
 use throng_types::{ChannelName, End, Publication};
 
 use crate::context::Cx;
+use crate::order::Order;
 use crate::proxied::{Becomes, Next};
 use crate::sequencer::LastItem;
 use crate::session::Session;
@@ -87,6 +89,16 @@ impl Session {
         let Event::Answer { answer, .. } = &event else {
             return Flow::Stay;
         };
+        // A publisher that hears of a subscriber may publish at once, so it hears of one that
+        // gets what is published.
+        if let Answer::Subscribed { channel, result } = answer
+            && result.is_ok()
+            && cx.own.tells_topics
+        {
+            cx.order(Order::Subscribed {
+                channel: channel.clone(),
+            });
+        }
         match self {
             Self::Proxied(proxied) => {
                 let becomes = proxied.answer(answer, cx);

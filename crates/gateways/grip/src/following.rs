@@ -101,13 +101,7 @@ impl Following {
             .iter()
             .filter(|followed| wanted(&followed.channel))
         {
-            let channel = followed.channel.clone();
-            if cx.own.tells_topics {
-                cx.order(Order::Subscribed {
-                    channel: channel.clone(),
-                });
-            }
-            cx.subscribe(OPENING, channel, form, None);
+            cx.subscribe(OPENING, followed.channel.clone(), form, None);
         }
     }
 

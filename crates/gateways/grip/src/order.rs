@@ -62,7 +62,7 @@ pub enum Order {
         /// So many took it.
         count: u64,
     },
-    /// The session subscribes to a channel; only where publishers may want to know.
+    /// The session is subscribed to a channel; only where publishers may want to know.
     Subscribed {
         /// The channel.
         channel: ChannelName,
