@@ -7,7 +7,7 @@
 //! The path of a diagnosis: [`Machine::read`] gathers facts, [`assess`] judges them without
 //! touching anything, [`render_text`] and [`render_json`] tell, [`apply`] and [`persist`] act.
 //! [`run`] is all of it, for the command line; [`summary_line`] is for a server's banner;
-//! [`explain_error`] and [`Symptoms`] name the limit that ended a run.
+//! [`explain_errno`] names the limit that ended a run.
 //!
 //! A file that is missing or unreadable is *unknown*, never an error: containers hide some.
 

@@ -1,7 +1,7 @@
 //! The macro that makes a list of gateways.
 
-/// Makes a [`GatewayList`]: its struct with a [`Slot`] for each gateway, and the enums of its
-/// sessions, orders and mail.
+/// Makes a [`GatewayList`](crate::GatewayList): its struct with a `Slot` for each gateway, and
+/// the enums of its sessions, orders and mail.
 ///
 /// ```ignore
 /// gateways! {

@@ -1,4 +1,4 @@
-//! The names that [`gateways!`](crate::gateways) needs where it is used.
+//! The names that [`gateways!`](crate::gateways!) needs where it is used.
 
 pub use std::net::IpAddr;
 pub use std::sync::Arc;
