@@ -26,10 +26,16 @@ pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: 
         }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
+    let own = claims
+        .as_ref()
+        .map(|claims| own_channels(claims, cx.shared));
+    let own = match own.transpose() {
+        Ok(own) => own.unwrap_or_default(),
+        Err(reason) => return ws.disconnect(reason, cx),
+    };
     ws.set_identity(claims.as_ref().map(Identity::from_claims));
     ws.ws.state.connected = true;
     ws.arm(cx);
-    let own = claims.as_ref().map(own_channels).unwrap_or_default();
     if own.is_empty() {
         let client = cx.shared.node.client_id(cx.id);
         let result = connect_result(ws.identity(), client.as_str(), &[], cx, true);

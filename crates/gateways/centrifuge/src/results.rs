@@ -21,7 +21,13 @@ pub(crate) fn position(subscribe: &Subscribe<'_>) -> Option<Position> {
 }
 
 /// The channels that a token subscribes its connection to.
-pub(crate) fn own_channels(claims: &Claims) -> Vec<ChannelName> {
+///
+/// # Errors
+/// [`Disconnect::PermissionDenied`] if one is closed to clients, whatever their tokens say.
+pub(crate) fn own_channels(
+    claims: &Claims,
+    shared: &Shared,
+) -> Result<Vec<ChannelName>, Disconnect> {
     let names: Vec<&str> = if claims.subs.is_empty() {
         claims.channels.iter().map(|name| &**name).collect()
     } else {
@@ -33,7 +39,11 @@ pub(crate) fn own_channels(claims: &Claims) -> Vec<ChannelName> {
         .collect();
     channels.sort();
     channels.dedup();
-    channels
+    let is_closed = |channel| may_subscribe(None, channel, true, shared) == Verdict::No;
+    if channels.iter().any(is_closed) {
+        return Err(Disconnect::PermissionDenied);
+    }
+    Ok(channels)
 }
 
 /// The channels of a unidirectional connection: those that it names and those of its token.
@@ -49,7 +59,8 @@ pub(crate) fn uni_channels(
         return Err(Disconnect::ChannelLimit);
     }
     let mut channels: Vec<(ChannelName, Option<Position>)> = claims
-        .map(own_channels)
+        .map(|claims| own_channels(claims, shared))
+        .transpose()?
         .unwrap_or_default()
         .into_iter()
         .map(|channel| (channel, None))

@@ -1,6 +1,7 @@
 //! What passes through, and clients that are held.
 
-use throng_testkit::{Wire, request};
+use serde_json::json;
+use throng_testkit::{Wire, request, sign};
 
 use crate::support::{Backend, get, item, publish, reply, server, subscribed};
 
@@ -93,6 +94,37 @@ fn a_stream_gets_the_body_and_then_what_is_published() {
     assert_eq!(wire.chunk(), "");
     wire.until_closed();
     subscribed(&server, 0);
+    server.stop();
+}
+
+#[test]
+fn a_token_opens_no_channel_of_a_backend() {
+    const SECRET: &str = "a secret that is long enough for a key";
+    let backend = Backend::start(|_, stream| reply(stream, &[], ""));
+    let auth = format!("[auth]\nhmac_secret = \"{SECRET}\"");
+    let server = server(&[backend.address], &auth);
+    let status = |claims: &serde_json::Value| {
+        let connect = json!({ "token": sign(claims, SECRET) }).to_string();
+        let connect = connect.replace('"', "%22");
+        get(
+            &server,
+            &format!("/connection/uni_sse?cf_connect={connect}"),
+        )
+        .head()
+        .status
+    };
+    assert_eq!(
+        status(&json!({ "sub": "ann", "subs": { "room": {} } })),
+        200
+    );
+    assert_eq!(
+        status(&json!({ "sub": "ann", "subs": { "grip:room": {} } })),
+        403
+    );
+    assert_eq!(
+        status(&json!({ "sub": "ann", "channels": ["room", "grip:room"] })),
+        403
+    );
     server.stop();
 }
 
