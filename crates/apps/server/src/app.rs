@@ -11,7 +11,7 @@ use crate::drain::Drain;
 use crate::list::GatewayList;
 use crate::outbox::Note;
 use crate::shard::{Letter, Mail, NO_CLIENT, ShardApp, VISITS_PER_TURN};
-use crate::standing::{count, standing, uncount};
+use crate::standing::{standing, uncount};
 
 impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
     type Session = L::Session;
@@ -31,7 +31,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
                 (session.unwrap_or_else(http), NO_CLIENT)
             }
         };
-        count(&self.parts.shared, standing::<L>(&session));
+        self.sessions().count(&session);
         Some(Accepted {
             session,
             tag,

@@ -7,7 +7,7 @@ use throng_session::{
 use throng_types::ConnId;
 
 use crate::list::GatewayList;
-use crate::standing::{recount, standing};
+use crate::standing::{count, recount, standing};
 
 /// The gateways as the front door sees them.
 struct FrontDoor<'a, L: GatewayList> {
@@ -47,6 +47,11 @@ pub struct Sessions<'a, L: GatewayList> {
 }
 
 impl<L: GatewayList> Sessions<'_, L> {
+    /// Counts a new session, once and before its first event.
+    pub fn count(&self, session: &L::Session) {
+        count(self.shared, standing::<L>(session));
+    }
+
     /// Lets something happen to a session, which may become something else; counts it as what it
     /// is afterwards.
     pub fn event(

@@ -175,13 +175,17 @@ impl Scene {
 
     fn subscribe_since(&mut self, index: u32, channel: &str, since: Option<Position>) {
         self.next_token += 1;
+        let kind = match index {
+            PERSONAL_FROM.. => FormKind::Personal,
+            _ => FormKind::Shared,
+        };
         let command = Command::Subscribe {
             reply_to: ReplyTo {
                 conn: Self::conn(index),
                 token: self.next_token,
             },
             channel: name(channel),
-            format: Format::new(3, FormKind::Shared),
+            format: Format::new(3, kind),
             since,
         };
         self.hub.handle(command, NOW, &mut self.heard);

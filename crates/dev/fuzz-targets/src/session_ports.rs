@@ -272,6 +272,12 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     let mut session = session(&list, port);
     let id = ConnId::new(ShardId(0), 1, 1);
     let (mut out, mut orders) = (Vec::new(), Vec::new());
+    let sessions = Sessions {
+        list: &mut list,
+        shared: &shared,
+        orders: &mut orders,
+    };
+    sessions.count(&session);
     let (mut rest, mut ended) = (wire, false);
     for &bytes in chunk_bytes.iter().cycle() {
         let (chunk, further) = rest.split_at(bytes.min(rest.len()));
