@@ -159,6 +159,6 @@ mod tests {
     #[test]
     fn a_session_stays_small() {
         // Every idle connection pays this.
-        assert!(size_of::<Session>() <= 72, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 64, "{}", size_of::<Session>());
     }
 }

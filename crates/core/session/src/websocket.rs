@@ -50,6 +50,24 @@ impl Allowance {
     }
 }
 
+/// A time within 24 days of now, in four bytes instead of eight: every connection has one, and an
+/// interval is an hour at most.
+#[derive(Clone, Copy)]
+struct Soon(u32);
+
+impl From<Millis> for Soon {
+    fn from(at: Millis) -> Self {
+        Self(at.0 as u32)
+    }
+}
+
+impl Soon {
+    fn near(self, now: Now) -> Millis {
+        let from_now = self.0.wrapping_sub(now.mono.0 as u32) as i32;
+        Millis(now.mono.0.saturating_add_signed(i64::from(from_now)))
+    }
+}
+
 /// What a frame leaves for the gateway to do.
 pub enum Heard<'a> {
     /// Nothing.
@@ -79,9 +97,9 @@ pub enum Beat {
 /// A WebSocket, with a few bytes of its gateway's own.
 pub struct WebSocket<T = ()> {
     decoder: Decoder,
-    /// When the next ping or the awaited pong is due.
-    beat_at: Millis,
     allowance: Allowance,
+    /// When the next ping or the awaited pong is due.
+    beat_at: Soon,
     awaits_pong: bool,
     closing: bool,
     /// The gateway's. In here, because here is room for it that would else be lost.
@@ -94,8 +112,8 @@ impl<T> WebSocket<T> {
     pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
         Self {
             decoder: Decoder::new(Role::Server),
-            beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now),
             allowance: Allowance::full(cx.now),
+            beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into(),
             awaits_pong: false,
             closing: false,
             state,
@@ -175,7 +193,7 @@ impl<T> WebSocket<T> {
     #[must_use]
     pub fn beat_at<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Millis> {
         let beats = self.awaits_pong || cx.shared.limits.ping_interval_ms > 0;
-        beats.then_some(self.beat_at)
+        beats.then_some(self.beat_at.near(cx.now))
     }
 
     /// The client has shown that it is there. True if the deadline is to be set anew.
@@ -186,15 +204,16 @@ impl<T> WebSocket<T> {
         // The ping was sent when the last beat was due; the wait for the answer is part of the
         // interval.
         let limits = &cx.shared.limits;
-        let sent_at = self.beat_at.0.saturating_sub(limits.pong_timeout_ms);
-        self.beat_at = Millis(sent_at) + limits.ping_interval_ms;
+        let sent_at = self.beat_at.near(cx.now).0;
+        let sent_at = Millis(sent_at.saturating_sub(limits.pong_timeout_ms));
+        self.beat_at = (sent_at + limits.ping_interval_ms).into();
         true
     }
 
     /// What is due now.
     #[must_use]
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
-        match cx.now.mono >= self.beat_at {
+        match cx.now.mono >= self.beat_at.near(cx.now) {
             true if self.awaits_pong => Beat::NoPong,
             true if cx.shared.limits.ping_interval_ms > 0 => Beat::Ping,
             _ => Beat::Early,
@@ -206,16 +225,16 @@ impl<T> WebSocket<T> {
         cx.count(Counter::Pings);
         let limits = &cx.shared.limits;
         self.awaits_pong = is_answered;
-        self.beat_at = cx.now.mono
-            + match is_answered {
-                true => limits.pong_timeout_ms,
-                false => limits.ping_interval_ms,
-            };
+        let wait_ms = match is_answered {
+            true => limits.pong_timeout_ms,
+            false => limits.ping_interval_ms,
+        };
+        self.beat_at = (cx.now.mono + wait_ms).into();
     }
 
     /// Begins the intervals anew, at a time of this connection's own within the first.
     pub fn restart_beat<S, O>(&mut self, cx: &Context<'_, S, O>) {
-        self.beat_at = first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now);
+        self.beat_at = first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into();
     }
 
     // ---- the end ----
@@ -250,4 +269,23 @@ pub fn message_limits<S, O>(cx: &Context<'_, S, O>) -> Limits {
 pub fn first_beat(id: ConnId, interval_ms: u64, now: Now) -> Millis {
     let spread = u64::from(id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     now.mono + interval_ms / 2 + ((spread * (interval_ms / 2).max(1)) >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_in_four_bytes_is_the_one_near_now() {
+        let wrap = u64::from(u32::MAX);
+        for now in [0, 5, wrap - 5, wrap, wrap + 5, 7 * wrap] {
+            for at in [now, now + 3_600_000, now.saturating_sub(3_600_000)] {
+                let now = Now {
+                    mono: Millis(now),
+                    unix_ms: 0,
+                };
+                assert_eq!(Soon::from(Millis(at)).near(now), Millis(at));
+            }
+        }
+    }
 }
