@@ -41,7 +41,7 @@ impl<T> Chunk<T> {
     }
 }
 
-/// See the module's head.
+/// A slab of values in chunks, by index.
 pub struct Slots<T> {
     chunks: Vec<Option<Chunk<T>>>,
     open: BTreeSet<u32>,

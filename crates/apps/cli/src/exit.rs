@@ -12,7 +12,7 @@ use throng_doctor::Outcome;
 pub(crate) enum Exit {
     /// Everything that was asked for happened.
     Good,
-    /// The answer is no, or something failed that has no code of its own.
+    /// The answer is no, or another failure that has no code of its own.
     Failed,
     /// The command line makes no sense.
     Usage,
@@ -43,7 +43,7 @@ const TABLE: &[(u8, &str)] = &[
     (
         1,
         "The answer is no: `doctor` found the machine too small, `token check` found a bad token. \
-         Or something failed that has no code of its own. `pushpin-publish` knows no other code \
+         Every failure without a code of its own. `pushpin-publish` uses no other code \
          for what went wrong.",
     ),
     (2, "The command line or a scenario cannot be understood."),

@@ -14,7 +14,7 @@ const STEP_MS: u64 = 50;
 /// Bounds of a drain, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainOptions {
-    /// After this the server ends, whoever is left.
+    /// After this the server ends, even if clients are left.
     pub(crate) timeout_ms: u64,
     /// Clients are asked to wait up to this long before they come back.
     pub(crate) jitter_ms: u64,

@@ -22,9 +22,9 @@ pub(crate) enum Note<M> {
     Gateway(M),
 }
 
-/// See the module's head. One queue for each shard; its own stays empty.
+/// What waits for other shards. One queue for each; this shard's own stays empty.
 pub(crate) struct Outboxes<M> {
-    /// Bound: [`OUTBOX_MAX`] for questions; see the module's head for answers.
+    /// Bound: [`OUTBOX_MAX`] for questions; answers are never more than questions.
     queues: Vec<VecDeque<Note<M>>>,
 }
 

@@ -10,7 +10,7 @@ use crate::stats::Observatory;
 
 const DASHBOARD: &str = include_str!("../../../../web/dashboard.html");
 
-/// See the module's head.
+/// Answers the front door's requests for pages of the whole server.
 pub(crate) struct ServerPages(pub(crate) Arc<Observatory>);
 
 impl Pages for ServerPages {

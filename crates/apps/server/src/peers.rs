@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-/// See the module's head.
+/// Counts connections by address and refuses those above the limit.
 pub(crate) struct Peers {
     per_address_max: u32,
     counts: Mutex<HashMap<IpAddr, u32>>,

@@ -82,7 +82,7 @@ pub(crate) struct ShardParts {
     pub(crate) seed: u64,
 }
 
-/// See the module's head.
+/// One shard: its hub, its gateways and what they wait for.
 pub struct ShardApp<L: GatewayList> {
     pub(crate) parts: ShardParts,
     pub(crate) list: L,

@@ -218,8 +218,8 @@ section! {
         /// Whether clients that come back get what they missed. It needs `history_size` and
         /// `history_ttl`.
         "recovery" recovery: bool, Bool, false, Rule::ANY;
-        /// What happens to a subscriber whose queue is full: `close` it, `drop-oldest` or keep the
-        /// `latest-only`.
+        /// What happens to a subscriber whose queue is full: `close` ends the
+        /// connection, `drop-oldest` drops its oldest deliveries, `latest-only` keeps the newest.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
             Rule::ANY;
         /// Whether clients without a token may subscribe.

@@ -79,7 +79,7 @@ impl Pages for NoPages {
     }
 }
 
-/// See the module's head. One per shard, owned by its thread.
+/// What all sessions of a shard share. One per shard, owned by its thread.
 pub struct Shared {
     /// Bounds and intervals.
     pub limits: SessionLimits,

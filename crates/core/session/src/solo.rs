@@ -23,7 +23,7 @@ enum State<G: Gateway> {
     Own(G::Session),
 }
 
-/// See the module's head.
+/// One connection of a gateway, without a server, for tests.
 pub struct Solo<G: Gateway> {
     /// Its connection's id.
     pub id: ConnId,

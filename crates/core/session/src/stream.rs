@@ -22,7 +22,7 @@ pub enum StreamBeat {
     Expired,
 }
 
-/// See the module's head.
+/// The part that every held HTTP stream has: identity, opening, heartbeat.
 pub struct Stream {
     /// Who the client is, if it brought a token.
     pub identity: Option<Box<Identity>>,

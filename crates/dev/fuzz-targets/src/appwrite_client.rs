@@ -18,7 +18,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     br#"{"type":"presence","data":{"status":"here","presenceId":"p","metadata":{"a":1},"permissions":["read(\"any\")"]}}"#,
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn appwrite_client(input: &[u8]) {
     let limits = Limits {
         message_bytes_max: 1500,

@@ -15,7 +15,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     br#"{"project":"console","roles":["*"],"data":{"event":"database.documents.create","channels":["documents"],"timestamp":1600000000,"payload":{ "x" : "y\u00e9" }}}"#,
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn appwrite_feed(input: &[u8]) {
     assert!(FeedMessage::parse(input, input.len().saturating_sub(1)).is_err());
     let Ok(event) = FeedMessage::parse(input, input.len()) else {

@@ -13,7 +13,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"{\"$id\":\"\"}\0{\"memberships\":[]}\0A_SESSION_P_legacy=l\0\0{\"a_session_console\":\"f\"}",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn appwrite_identity(input: &[u8]) {
     let Some([account, memberships, cookie, session, fallback]) = texts::<5>(input) else {
         return;

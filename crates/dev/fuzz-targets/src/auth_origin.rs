@@ -16,7 +16,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"ht]tps://a/\0ht]tps://a/:80\0*",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn auth_origin(input: &[u8]) {
     let Some([origin, host, pattern]) = texts::<3>(input) else {
         return;

@@ -30,7 +30,7 @@ static VERIFIER: LazyLock<Verifier> = LazyLock::new(|| {
     Verifier::new(keys).expect("a good key")
 });
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn auth_token(input: &[u8]) {
     let Some([token, claims]) = texts::<2>(input) else {
         return;

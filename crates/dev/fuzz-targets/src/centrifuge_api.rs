@@ -21,7 +21,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       {\"method\":\"CHANNELS\",\"params\":{\"pattern\":\"a*[b-d]{x,y}\"}}",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn centrifuge_api(input: &[u8]) {
     let Some((&method, body)) = input.split_first() else {
         return;

@@ -12,7 +12,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       {\"id\":6,\"presence\":{\"channel\":\"a\"}}",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn centrifuge_commands(input: &[u8]) {
     let mut all = commands(input);
     let mut count = 0;

@@ -22,7 +22,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       = \"x\"\n",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn config_toml(input: &[u8]) {
     let Some([text, variables]) = texts::<2>(input) else {
         return;

@@ -147,7 +147,7 @@ impl Watched {
     }
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_conversation(input: &[u8]) {
     let mut out = Vec::new();
     let conversation = Conversation::start(LIMITS, "id", &mut out);

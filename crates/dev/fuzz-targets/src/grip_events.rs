@@ -22,7 +22,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       1a\r\nc:{\"type\":\"flush-delayed\"}\r\nTEXT B\r\nm: at last!",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_events(input: &[u8]) {
     let _ = grip_prefix([input]);
     let Ok(events) = decode_events(input) else {

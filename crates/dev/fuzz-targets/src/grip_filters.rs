@@ -17,7 +17,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"nobody,skip-self\0user=u\0sender=u\0\0text",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_filters(input: &[u8]) {
     let [names, sub_meta, pub_meta, channels, content] = parts::<5>(input);
     let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();

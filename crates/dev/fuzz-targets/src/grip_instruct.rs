@@ -24,7 +24,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 /// Fewer than the seeds name, so that the cut is seen.
 const CHANNELS_MAX: usize = 2;
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_instruct(input: &[u8]) {
     let Ok(Some((response, head_bytes))) = parse_response(input, &Limits::default(), false) else {
         return;

@@ -14,7 +14,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     br#"{"items":[{"channel":"deep","http-response":{"body-patch":[{"op":"add","path":"/a","value":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}]}}]}"#,
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_items(input: &[u8]) {
     let request = PublishRequest::read("POST", "/publish/", &[], input);
     match (items_of_json(input), request) {

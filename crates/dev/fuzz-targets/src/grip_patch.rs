@@ -20,7 +20,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       {\"op\":\"add\",\"path\":\"/0/0\",\"value\":[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]}]",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_patch(input: &[u8]) {
     let [held, operations] = parts::<2>(input);
     let Ok(operations) = serde_json::from_slice::<Vec<serde_json::Value>>(operations) else {

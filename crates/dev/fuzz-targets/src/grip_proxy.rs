@@ -28,7 +28,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       100-continue\r\n\r\n",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_proxy(input: &[u8]) {
     let [rule, link, wire] = parts::<3>(input);
     let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();

@@ -16,7 +16,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       equals\r\n[stats]\r\nx=y\r\n",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_pushpin_conf(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

@@ -13,7 +13,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       client_key=b\n\"quoted,name\" h:1\n*,jsonp_mode=x h:1\nh zhttp/x\nh\n",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_routes(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

@@ -26,7 +26,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"40:4:true!5:false!0:~3:1.5^3:-42#1:x,0:]0:}]",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_zmq(input: &[u8]) {
     if let Ok(item) = zmq_pull_item(&[input]) {
         check(&item);

@@ -41,7 +41,7 @@ fn feed(role: Role, limits: PeerLimits, wire: &[u8], chunk_bytes: &[usize]) -> O
     }
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn grip_zmtp(input: &[u8]) {
     let Some((&[options, chunks @ ..], wire)) = input.split_first_chunk::<5>() else {
         return;

@@ -51,7 +51,7 @@ fn decode(mut decoder: BodyDecoder, wire: &[u8], chunk_bytes: &[usize]) -> Outco
     outcome
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn http1_body(input: &[u8]) {
     let [framing, limit, first, second, third, fourth, wire @ ..] = input else {
         return;

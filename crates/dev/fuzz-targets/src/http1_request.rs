@@ -77,7 +77,7 @@ fn check_accepted(request: &Request<'_>) {
     );
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn http1_request(input: &[u8]) {
     let [limit, first, second, third, fourth, wire @ ..] = input else {
         return;

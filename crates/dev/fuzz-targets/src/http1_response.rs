@@ -12,7 +12,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x50HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn http1_response(input: &[u8]) {
     let [limit, wire @ ..] = input else {
         return;

@@ -15,7 +15,7 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"chat:room-1",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn session_ids(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

@@ -304,7 +304,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     Some(Outcome { out, orders, ended })
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn session_ports(input: &[u8]) {
     let Some((&[port, chunks @ ..], wire)) = input.split_first_chunk::<4>() else {
         return;

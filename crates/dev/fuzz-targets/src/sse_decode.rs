@@ -43,7 +43,7 @@ fn decode(limits: DecoderLimits, wire: &[u8], chunk_bytes: &[usize]) -> Outcome 
     outcome
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn sse_decode(input: &[u8]) {
     let [limit, first, second, third, fourth, wire @ ..] = input else {
         return;

@@ -81,7 +81,7 @@ fn decode(
     (events, None)
 }
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn ws_decode(input: &[u8]) {
     let Some((&[options, chunks @ ..], wire)) = input.split_first_chunk::<5>() else {
         return;

@@ -23,7 +23,7 @@ const NAMES: [&str; 7] = [
     "sec-websocket-accept",
 ];
 
-/// See the module's head.
+/// Runs one input of this target; panics if the target finds a fault.
 pub fn ws_handshake(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

@@ -31,7 +31,7 @@ const MESSAGE: Form = Form::new(0, FormKind::Shared);
 
 type Cx<'a> = Context<'a>;
 
-/// See the crate's head.
+/// The gateway: it has no state on a shard.
 #[derive(Default)]
 pub struct LineGateway;
 

@@ -87,7 +87,7 @@ struct Link {
     reads_from_us: u64,
 }
 
-/// See the module's head.
+/// A simulated client: what it asked for, and what it reads.
 pub(crate) struct Client {
     number: usize,
     kind: Kind,

@@ -124,7 +124,7 @@ pub(crate) struct ShardSide {
     pub(crate) strays: Vec<u32>,
 }
 
-/// See the module's head.
+/// The simulated network and clock that all shards and clients share.
 pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) mono_us: u64,

@@ -26,7 +26,7 @@ enum Asked {
     Items(Vec<u64>),
 }
 
-/// See the module's head.
+/// A simulated publisher on a keep-alive connection.
 #[derive(Default)]
 pub(crate) struct Publisher {
     conn: Option<usize>,

@@ -64,7 +64,7 @@ pub(crate) const PORT_CLIENT: u8 = 0;
 pub(crate) const PORT_API: u8 = 1;
 pub(crate) const PORT_GRIP: u8 = 2;
 
-/// See the module's head.
+/// The sizes and faults of one run, all drawn from its seed.
 pub(crate) struct Setup {
     pub(crate) shards: usize,
     pub(crate) clients: usize,

@@ -81,7 +81,7 @@ struct Recovery {
     at_us: u64,
 }
 
-/// See the module's head.
+/// Knows what was published and what each client got, and checks it.
 pub(crate) struct Witness {
     net: Net,
     tight: bool,

@@ -50,7 +50,7 @@ pub enum ApiError {
     },
 }
 
-/// See the module's head.
+/// Asks Appwrite's account API who a credential belongs to.
 #[derive(Clone)]
 pub struct AccountApi {
     agent: Agent,

@@ -23,7 +23,7 @@ struct Entry {
     number: u64,
 }
 
-/// See the module's head.
+/// Identities that Appwrite has told lately, by credential.
 pub(crate) struct Cache {
     entries: HashMap<Key, Entry>,
     /// In the order in which they were put in; those that were replaced since stay until their

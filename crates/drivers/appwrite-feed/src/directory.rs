@@ -66,7 +66,7 @@ struct State {
     changes_in_order: BTreeMap<u64, (Box<str>, Box<str>)>,
 }
 
-/// See the module's head.
+/// Answers look-ups from the cache or from Appwrite.
 pub struct Directory {
     api: AccountApi,
     feed: Arc<Feed>,

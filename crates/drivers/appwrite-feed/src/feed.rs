@@ -29,7 +29,7 @@ pub trait Inlet: Send + Sync {
     fn send(&self, news: News, on_full: &dyn Fn()) -> bool;
 }
 
-/// See the module's head.
+/// Gives every event to every shard, in one order.
 pub struct Feed {
     inlets: Vec<Arc<dyn Inlet>>,
     position: Mutex<Position>,

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use throng_metrics::{Counter, Counters, Gauge};
 
-/// See the module's head. Counted are events and questions, not deliveries, so the lock is rarely
-/// asked for.
+/// Counts events and look-ups for the metrics, from several threads. These are few, so the lock
+/// is free almost always.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Mutex<Arc<Counters>>>);
 

@@ -37,7 +37,7 @@ pub enum RedisUrlError {
     Tls,
 }
 
-/// See the module's head.
+/// The connection to Redis that hears Appwrite's events.
 pub struct Subscriber {
     client: Client,
     feed: Arc<Feed>,

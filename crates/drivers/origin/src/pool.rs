@@ -55,7 +55,7 @@ struct Idle {
     since: Instant,
 }
 
-/// See the module's head.
+/// Idle connections to backends, by address and kind.
 pub(crate) struct Pool {
     idle: Mutex<HashMap<Key, Vec<Idle>>>,
     idle_max: usize,

@@ -417,7 +417,7 @@ fn an_answer_that_does_not_come_ends_the_connection() {
         assert_eq!(shard.frames(index)[1], json!({ "close": 1011 }));
     }
     assert_eq!(shard.hub.connections(), 0);
-    // Only a token that is no good is refused; a bad session makes a guest.
+    // A bad token is refused; a bad session makes a guest.
     for (index, query, user) in [(2, "&jwt=t", Value::Null), (3, "", Value::Null)] {
         shard.open(index, &format!("{FILES}{query}"), cookie);
         let lookup = shard.asked.try_iter().last().unwrap();

@@ -78,7 +78,7 @@ struct Membership {
 }
 
 impl Identity {
-    /// Nobody in particular.
+    /// A client that is not signed in.
     #[must_use]
     pub fn guest() -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Identity {
         })
     }
 
-    /// Whether it is nobody in particular.
+    /// Whether the client is not signed in.
     #[must_use]
     pub fn is_guest(&self) -> bool {
         self.user_id.is_empty()

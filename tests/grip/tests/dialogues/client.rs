@@ -7,7 +7,7 @@ use crate::http::{CLOSED, NOTHING, Reader, SILENCE};
 use crate::normal::Names;
 use crate::text;
 
-/// See the module's head.
+/// A client of a dialogue: a socket, and what was read from it.
 pub(crate) struct Client {
     stream: TcpStream,
     reader: Reader,

@@ -18,7 +18,7 @@ pub(crate) struct Asked {
     stream: TcpStream,
 }
 
-/// See the module's head.
+/// The backend of a dialogue: it answers as the script says.
 pub(crate) struct Origin {
     asked: Receiver<Asked>,
     always: Always,

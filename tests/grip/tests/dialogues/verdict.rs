@@ -79,7 +79,7 @@ pub(crate) fn compare(dialogue: &Dialogue, pushpin: &Outcome, throng: &Outcome) 
             }
             let what = match recorded != other && got == other {
                 true => "does not differ any more, so the difference is to be struck out",
-                false => "does otherwise than recorded",
+                false => "differs from the recording",
             };
             out.push(format!(
                 "{}, step {} ({}): {who} {what}.\nrecorded:\n  {}\ngot:\n  {}",

@@ -11,7 +11,7 @@ use crate::http::Incoming;
 use crate::route::Port;
 use crate::{Context, Flow};
 
-/// See the module's head.
+/// The HTTP connection behind a request that is answered later.
 pub struct Exchange {
     port: Port,
     peer: IpAddr,

@@ -11,9 +11,9 @@ use crate::failure::{Failure, Result};
 
 /// Make load for runs that are started elsewhere with --agents
 ///
-/// Neither side sends the token itself, and nothing is started for who does not know it. The
-/// connection is encrypted with --tls-cert and --tls-key here and --tls-ca at the other side, and
-/// only then.
+/// Neither side sends the token itself, and an agent starts nothing for a coordinator without
+/// it. The connection is encrypted if --tls-cert and --tls-key are given here, and --tls-ca at
+/// the other side.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen

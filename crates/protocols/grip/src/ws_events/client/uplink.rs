@@ -15,7 +15,7 @@ pub(super) struct Extent {
     pub(super) bytes: usize,
 }
 
-/// See the module's head.
+/// What the client has said and the backend has not taken yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Uplink {
     queue: VecDeque<(EventKind, Vec<u8>)>,
