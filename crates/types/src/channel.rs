@@ -12,7 +12,7 @@ pub const CHANNEL_BYTES_MAX: usize = 255;
 pub enum ChannelError {
     /// Names have at least one byte.
     Empty,
-    /// Longer than [`CHANNEL_BYTES_MAX`].
+    /// Longer than [`CHANNEL_BYTES_MAX`], or than another bound that it had to keep.
     TooLong,
     /// Control characters would break line-based formats and logs.
     ControlCharacter,
@@ -30,7 +30,8 @@ impl fmt::Display for ChannelError {
 
 impl std::error::Error for ChannelError {}
 
-/// The name of a channel: 1 to [`CHANNEL_BYTES_MAX`] bytes of UTF-8 without control characters.
+/// The name of a channel: 1 to [`CHANNEL_BYTES_MAX`] bytes of UTF-8 without control characters, or
+/// more where [`ChannelName::with_bound`] made it.
 ///
 /// Cloning counts a reference. What stands before the first `:` is the namespace
 /// (`chat` in `chat:42`), which selects the channel's options.
@@ -40,10 +41,16 @@ pub struct ChannelName(Arc<str>);
 impl ChannelName {
     /// Checks and copies a name.
     pub fn new(name: &str) -> Result<Self, ChannelError> {
+        Self::with_bound(name, CHANNEL_BYTES_MAX)
+    }
+
+    /// The same with another bound, for names that no client chooses: those of a protocol that has
+    /// longer ones.
+    pub fn with_bound(name: &str, bytes_max: usize) -> Result<Self, ChannelError> {
         if name.is_empty() {
             return Err(ChannelError::Empty);
         }
-        if name.len() > CHANNEL_BYTES_MAX {
+        if name.len() > bytes_max {
             return Err(ChannelError::TooLong);
         }
         if name.chars().any(char::is_control) {

@@ -71,7 +71,8 @@ section! {
         "messages_per_second_max" messages_per_second_max: u32, Count, 100, Rule::ANY;
         /// The largest request head (request line and headers), in bytes.
         "head_bytes_max" head_bytes_max: u64, Size, 16 * KIB, Rule::ANY.range(KIB, MIB);
-        /// How long a client may take to send a request head.
+        /// How long a client may take to send a request head, or the next KiB of a body that goes
+        /// to a GRIP backend.
         "head_timeout" head_timeout_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(100, HOUR);
         /// How long an HTTP connection may stay without a request.
         "keepalive_timeout" keepalive_timeout_ms: u64, Duration, 60 * SECOND,

@@ -91,6 +91,8 @@ impl Layer<'_> {
                 "TLS ends in front of this server; a proxy there may set X-Forwarded-Proto";
             self.without_effect("runner.https_ports", reason);
         }
+        // What Pushpin takes of a WebSocket's message.
+        self.put("proxy", "limits.message_bytes_max", 200_000);
         self.put_if(
             "runner.client_maxconn",
             "engine.connections_max",
@@ -201,6 +203,15 @@ impl Layer<'_> {
             "proxy.accept_pushpin_route",
             "grip.accept_pushpin_route",
             conf.accept_pushpin_route,
+        );
+        // Pushpin waits for backends as long as they take.
+        self.put("proxy", "grip.response_timeout", "0s");
+        // -1 is no limit there.
+        let requests = conf.requests_max.and_then(|most| u32::try_from(most).ok());
+        self.put_if(
+            "proxy.max_open_requests",
+            "grip.requests_max",
+            requests.filter(|most| *most > 0),
         );
         self.put_if("proxy.cdn_loop", "grip.cdn_loop", conf.cdn_loop.as_ref());
         self.put_if("proxy.sig_iss", "grip.sig_iss", conf.sig_iss.as_ref());

@@ -126,7 +126,8 @@ impl Http {
         Limits {
             head_bytes_max: limits.head_bytes_max,
             body_bytes_max: match streams {
-                true => u64::MAX,
+                // What is read as a signed number elsewhere is none.
+                true => i64::MAX as u64,
                 false => claimed.unwrap_or(own) as u64,
             },
             ..Limits::default()

@@ -45,7 +45,7 @@ pub fn grip_proxy(input: &[u8]) {
         sig: Some("ours"),
         last_ids: &[("channel", "id")],
         forwarded_proto: Some("https"),
-        strip_forwarded_proto: true,
+        strip_route: true,
         xff: XffRule::parse(text(rule)).unwrap_or_default(),
         peer_address: "9.9.9.9",
         host: Some("origin"),

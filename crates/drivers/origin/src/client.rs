@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_types::ConnId;
@@ -11,7 +12,7 @@ use tokio::sync::mpsc::{Sender, channel, error::TrySendError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::exchange::{Errand, Exchange, run};
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolLimits};
 use crate::uplink::Uplink;
 
 /// Bytes of an answer that an origin may be ahead of the client.
@@ -34,10 +35,16 @@ pub struct OriginOptions {
     pub threads: usize,
     /// Requests that wait or run at once, over all origins.
     pub requests_max: usize,
+    /// Connections that were upgraded, or are to be; they do not count as requests.
+    pub tunnels_max: usize,
     /// Bytes of an answer's head.
     pub head_bytes_max: usize,
+    /// How long an origin may take nothing of a request that is being sent to it, in milliseconds.
+    pub stall_timeout_ms: u64,
     /// Connections kept for later, for each origin.
     pub idle_max: usize,
+    /// The same for all origins together.
+    pub idle_all_max: usize,
     /// How long one is kept, in milliseconds.
     pub idle_timeout_ms: u64,
 }
@@ -47,8 +54,11 @@ impl Default for OriginOptions {
         Self {
             threads: 1,
             requests_max: 20_000,
+            tunnels_max: 100_000,
             head_bytes_max: 64 << 10,
+            stall_timeout_ms: 60_000,
             idle_max: 256,
+            idle_all_max: 1024,
             idle_timeout_ms: 15_000,
         }
     }
@@ -66,7 +76,11 @@ pub(crate) struct Shared {
     pub(crate) tls: crate::tls::Connectors,
     deliver: Deliver,
     room: Arc<Semaphore>,
+    tunnel_room: Arc<Semaphore>,
 }
+
+/// Between two looks at kept connections.
+const REAP_EVERY: Duration = Duration::from_secs(5);
 
 impl Origin {
     /// Starts the threads.
@@ -83,14 +97,28 @@ impl Origin {
             .build()?;
         let shared = Shared {
             options,
-            pool: Pool::new(options.idle_max, options.idle_timeout_ms),
+            pool: Pool::new(PoolLimits {
+                of_place_max: options.idle_max,
+                all_max: options.idle_all_max,
+                timeout: Duration::from_millis(options.idle_timeout_ms),
+            }),
             tls: crate::tls::Connectors::default(),
             deliver,
             room: Arc::new(Semaphore::new(options.requests_max)),
+            tunnel_room: Arc::new(Semaphore::new(options.tunnels_max)),
         };
+        let shared = Arc::new(shared);
+        let reaped = shared.clone();
+        // It ends with the runtime.
+        runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(REAP_EVERY).await;
+                reaped.pool.reap(Instant::now());
+            }
+        });
         Ok(Self {
             runtime: Some(runtime),
-            shared: Arc::new(shared),
+            shared,
         })
     }
 
@@ -192,7 +220,7 @@ impl Client {
         token: u32,
         request: OriginRequest,
     ) -> Result<Ticket, OriginFailure> {
-        let permit = self.permit()?;
+        let permit = self.permit(request.rest)?;
         let credit = Arc::new(Credit {
             left: AtomicI64::new(WINDOW_BYTES),
             more: Notify::new(),
@@ -234,7 +262,7 @@ impl Client {
     /// # Errors
     /// [`OriginFault::Busy`] if there is no room.
     pub fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
-        let permit = self.permit()?;
+        let permit = self.permit(request.rest)?;
         let shared = self.shared.clone();
         self.handle.spawn(async move {
             crate::exchange::tell(request, shared).await;
@@ -243,13 +271,16 @@ impl Client {
         Ok(())
     }
 
-    fn permit(&self) -> Result<OwnedSemaphorePermit, OriginFailure> {
-        self.shared.room.clone().try_acquire_owned().map_err(|_| {
-            let requests_max = self.shared.options.requests_max;
-            OriginFailure {
-                fault: OriginFault::Busy,
-                detail: format!("{requests_max} requests to backends are under way"),
-            }
+    /// A place among the requests, or among the tunnels.
+    fn permit(&self, rest: Rest) -> Result<OwnedSemaphorePermit, OriginFailure> {
+        let options = &self.shared.options;
+        let (room, what, most) = match rest {
+            Rest::Upgrade => (&self.shared.tunnel_room, "tunnels", options.tunnels_max),
+            Rest::Nothing | Rest::Body(_) => (&self.shared.room, "requests", options.requests_max),
+        };
+        room.clone().try_acquire_owned().map_err(|_| OriginFailure {
+            fault: OriginFault::Busy,
+            detail: format!("{most} {what} to backends are under way"),
         })
     }
 }
@@ -272,7 +303,7 @@ impl Shared {
     pub(crate) async fn deliver(&self, conn: ConnId, token: u32, mut event: OriginEvent) {
         while let Err(back) = (self.deliver)(conn, token, event) {
             event = back;
-            tokio::time::sleep(std::time::Duration::from_millis(DELIVER_AGAIN_MS)).await;
+            tokio::time::sleep(Duration::from_millis(DELIVER_AGAIN_MS)).await;
         }
     }
 }

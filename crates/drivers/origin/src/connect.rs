@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::pool::Key;
+use crate::pool::{Key, Quiet};
 use crate::tls::Connectors;
 
 /// After so long without a byte, the kernel asks whether the origin is still there.
@@ -30,19 +30,20 @@ impl Stream {
         within: Duration,
     ) -> Result<Self, String> {
         let connecting = async {
-            let tcp = TcpStream::connect((key.host.as_str(), key.port)).await?;
+            let place = &key.place;
+            let tcp = TcpStream::connect((place.host.as_str(), place.port)).await?;
             tcp.set_nodelay(true)?;
             let keepalive = TcpKeepalive::new()
                 .with_time(KEEPALIVE)
                 .with_interval(KEEPALIVE);
             SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
-            if !key.tls {
+            if !place.tls {
                 return Ok(Self::Plain(tcp));
             }
             let stream = tls.connect(key, tcp).await?;
             Ok(Self::Tls(Box::new(stream)))
         };
-        let at = || format!("{}:{}", key.host, key.port);
+        let at = || format!("{}:{}", key.place.host, key.place.port);
         match tokio::time::timeout(within, connecting).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => {
@@ -63,9 +64,10 @@ impl Stream {
             Self::Tls(tls) => tls.get_ref().0,
         }
     }
+}
 
-    /// Whether nothing has come since the last answer, not even an end.
-    pub(crate) fn is_quiet(&self) -> bool {
+impl Quiet for Stream {
+    fn is_quiet(&self) -> bool {
         let error = self.tcp().try_read(&mut [0]);
         matches!(error, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

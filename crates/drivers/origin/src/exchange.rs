@@ -8,11 +8,11 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_types::ConnId;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::client::{Credit, Shared};
 use crate::connect::Stream;
@@ -24,6 +24,9 @@ use crate::wire::{Answer, decode, encode, limits};
 pub(crate) const READ_BYTES: usize = 16 << 10;
 /// Answers of the kind 1xx before the real one.
 const INTERIM_MAX: usize = 16;
+
+/// For an answer that may take as long as it likes.
+const ENDLESS: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// What a task carries out.
 pub(crate) struct Exchange {
@@ -123,7 +126,7 @@ impl Errand {
     ) -> Result<Option<Begun>, (OriginFault, String)> {
         let kept = match self.request.rest {
             Rest::Upgrade => None,
-            Rest::Nothing | Rest::Body(_) => self.shared.pool.take(key),
+            Rest::Nothing | Rest::Body(_) => self.shared.pool.take(key, Instant::now()),
         };
         if let Some(stream) = kept {
             let is_spent = || self.uplink.as_ref().is_some_and(Uplink::has_begun);
@@ -148,9 +151,12 @@ impl Errand {
     }
 
     async fn ask(&self, mut stream: Stream, bytes: &[u8]) -> Result<Begun, Trouble> {
-        let within = Duration::from_millis(self.request.route.response_timeout_ms);
+        let within = match self.request.route.response_timeout_ms {
+            0 => ENDLESS,
+            ms => Duration::from_millis(ms),
+        };
         let asking = async {
-            if let Err(error) = self.write(&mut stream, bytes, within).await? {
+            if let Err(error) = self.write(&mut stream, bytes).await? {
                 // It may have answered early, without reading all.
                 let early = Trouble::Early {
                     is_unsent: true,
@@ -176,17 +182,11 @@ impl Errand {
     }
 
     /// Writes the request as far as it is known.
-    async fn write(
-        &self,
-        stream: &mut Stream,
-        bytes: &[u8],
-        within: Duration,
-    ) -> Result<io::Result<()>, Trouble> {
-        let writing = async {
-            stream.write_all(bytes).await?;
-            stream.flush().await
-        };
-        self.timely(within, async { Ok(writing.await) }).await
+    async fn write(&self, stream: &mut Stream, bytes: &[u8]) -> Result<io::Result<()>, Trouble> {
+        match self.shared.take_all(stream, bytes).await {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Trouble::stalled(&error)),
+            written => Ok(written),
+        }
     }
 
     /// Writes the rest of the body as it comes, which takes as long as its client takes, and reads
@@ -203,6 +203,9 @@ impl Errand {
             told = &mut head => told.map(|told| (told, false)),
             written = body.write(&mut writing, &self.shared) => match written {
                 Ok(()) => self.timely(within, head).await.map(|told| (told, true)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    Err(Trouble::stalled(&error))
+                }
                 Err(error) => {
                     let early = Trouble::Early {
                         is_unsent: true,
@@ -286,7 +289,40 @@ impl Errand {
     }
 }
 
+impl Shared {
+    /// Writes bytes, of which the other side has to take some within a bounded while.
+    pub(crate) async fn take_all(
+        &self,
+        to: &mut (impl AsyncWrite + Unpin),
+        mut bytes: &[u8],
+    ) -> io::Result<()> {
+        let within = Duration::from_millis(self.options.stall_timeout_ms);
+        let late = |_| {
+            let text = format!(
+                "it took nothing of the request for {} ms",
+                within.as_millis()
+            );
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        };
+        while !bytes.is_empty() {
+            let written = tokio::time::timeout(within, to.write(bytes)).await;
+            let count = written.map_err(late)??;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = bytes.get(count..).unwrap_or_default();
+        }
+        tokio::time::timeout(within, to.flush())
+            .await
+            .map_err(late)?
+    }
+}
+
 impl Trouble {
+    fn stalled(error: &io::Error) -> Self {
+        Self::Final(OriginFault::Timeout, error.to_string())
+    }
+
     fn told(self, key: &Key) -> (OriginFault, String) {
         let (fault, detail) = match self {
             Self::Early { is_unsent, detail } => {
@@ -299,6 +335,9 @@ impl Trouble {
             }
             Self::Final(fault, detail) => (fault, detail),
         };
-        (fault, format!("{}:{}: {detail}", key.host, key.port))
+        (
+            fault,
+            format!("{}:{}: {detail}", key.place.host, key.place.port),
+        )
     }
 }

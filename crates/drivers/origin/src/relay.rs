@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::time::Instant;
 
 use throng_grip::exchange::{OriginEvent, OriginFault};
 use throng_http1::BodyDecoder;
@@ -42,18 +43,21 @@ impl Exchange {
                     return Ok(());
                 }
                 Ok(0) => {
-                    let detail = format!("{}:{} ended its answer early", key.host, key.port);
+                    let detail = format!(
+                        "{}:{} ended its answer early",
+                        key.place.host, key.place.port
+                    );
                     return Err((OriginFault::Cut, detail));
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    let detail = format!("{}:{}: {error}", key.host, key.port);
+                    let detail = format!("{}:{}: {error}", key.place.host, key.place.port);
                     return Err((OriginFault::Cut, detail));
                 }
             }
         }
         if answer.keep_alive && rest.is_empty() && is_sent {
-            self.errand.shared.pool.put(key, stream);
+            self.errand.shared.pool.put(key, stream, Instant::now());
         }
         self.tell(OriginEvent::End).await;
         Ok(())
@@ -98,7 +102,7 @@ impl Exchange {
             },
         };
         if let Err(error) = ended {
-            let detail = format!("{}:{}: {error}", key.host, key.port);
+            let detail = format!("{}:{}: {error}", key.place.host, key.place.port);
             return Err((OriginFault::Cut, detail));
         }
         self.tell(OriginEvent::End).await;

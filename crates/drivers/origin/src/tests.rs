@@ -204,6 +204,72 @@ fn requests_beyond_the_bound_are_refused() {
 }
 
 #[test]
+fn upgrades_have_room_of_their_own() {
+    let at = origin(|_, mut stream| {
+        // Until the other side goes.
+        while head(&mut stream) {}
+    });
+    let room = |requests_max, tunnels_max| {
+        run(OriginOptions {
+            requests_max,
+            tunnels_max,
+            ..OriginOptions::default()
+        })
+    };
+    let upgrade = || OriginRequest {
+        rest: Rest::Upgrade,
+        ..asked("GET", &[at])
+    };
+    for (run, free, full) in [
+        (room(0, 1), upgrade(), asked("GET", &[at])),
+        (room(1, 0), asked("GET", &[at]), upgrade()),
+    ] {
+        let _ticket = run.submit(1, free);
+        let refused = run.origin.client().submit(CONN, 2, full);
+        let fault = refused.err().map(|failure| failure.fault);
+        assert_eq!(fault, Some(OriginFault::Busy));
+    }
+}
+
+#[test]
+fn an_origin_that_takes_nothing_is_given_up() {
+    let at = origin(|_, mut stream| {
+        // It takes the head, and then nothing until the other side goes.
+        head(&mut stream);
+        let twin = stream.try_clone();
+        thread::spawn(move || {
+            thread::park();
+            drop(twin);
+        });
+    });
+    let run = run(OriginOptions {
+        stall_timeout_ms: 50,
+        ..OriginOptions::default()
+    });
+    let mut request = asked("PUT", &[at]);
+    request.rest = Rest::Body(None);
+    // It may take as long as it likes to answer, but not to listen.
+    Arc::get_mut(&mut request.route)
+        .expect("ours alone")
+        .response_timeout_ms = 0;
+    let mut ticket = run.submit(1, request);
+    // More than the kernel keeps for both.
+    for _ in 0..1024 {
+        ticket.send(vec![7; 64 << 10]);
+    }
+    loop {
+        match run.next().1 {
+            OriginEvent::Taken(_) => {}
+            OriginEvent::Failed(failure) => {
+                assert_eq!(failure.fault, OriginFault::Timeout, "{}", failure.detail);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn an_origin_is_read_no_faster_than_was_granted() {
     const WINDOW: usize = 64 << 10;
     let at = origin(|_, mut stream| {

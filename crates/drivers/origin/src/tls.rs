@@ -35,7 +35,7 @@ impl Connectors {
     ) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(key.name.clone());
         let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let connector = if key.insecure {
+        let connector = if key.place.insecure {
             self.trusting.get_or_init(trusting)
         } else {
             self.checking.get_or_init(checking)

@@ -60,21 +60,20 @@ impl Uplink {
             if self.is_chunked {
                 let mut chunk = Vec::with_capacity(bytes.len() + 16);
                 put_chunk(&bytes, &mut chunk);
-                to.write_all(&chunk).await?;
+                shared.take_all(to, &chunk).await?;
             } else {
-                to.write_all(&bytes).await?;
+                shared.take_all(to, &bytes).await?;
             }
-            to.flush().await?;
             let event = OriginEvent::Taken(bytes.len());
             shared.deliver(self.conn, self.token, event).await;
         }
         if self.credit.overflowed.load(Ordering::Acquire) {
             return Err(io::Error::other("more followed the request than fits"));
         }
-        if self.is_chunked {
-            to.write_all(LAST_CHUNK).await?;
+        match self.is_chunked {
+            true => shared.take_all(to, LAST_CHUNK).await,
+            false => to.flush().await,
         }
-        to.flush().await
     }
 }
 

@@ -14,9 +14,7 @@ const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
 pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>) {
     out.extend(request.method.bytes().filter(u8::is_ascii_graphic));
     out.push(b' ');
-    // The client's target was checked when it was read, and a link when it was resolved; this
-    // keeps a route's own text from breaking out of the line.
-    out.extend(request.path.bytes().filter(u8::is_ascii_graphic));
+    put_path(&request.path, out);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     if let Some(host) = &target.host {
         field("Host", host.as_bytes(), out);
@@ -50,6 +48,20 @@ pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>
         put_chunk(&request.body, out);
     } else {
         out.extend_from_slice(&request.body);
+    }
+}
+
+/// Appends a target. Bytes that none may have are encoded (RFC 3986 section 2.1): clients send
+/// letters outside ASCII as they are, and a route's own text must not break out of the line.
+fn put_path(path: &str, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in path.bytes() {
+        if byte.is_ascii_graphic() {
+            out.push(byte);
+        } else {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+            out.extend_from_slice(&[b'%', high, low]);
+        }
     }
 }
 
@@ -124,7 +136,7 @@ mod tests {
         let request = OriginRequest {
             route: Arc::new(Route::default()),
             method: method.to_owned(),
-            path: "/a b\r\nX: y?q".to_owned(),
+            path: "/a b\r\nX:yé?q".to_owned(),
             headers: vec![
                 Header::new("Host", "asked"),
                 Header::new("Content-Length", "99"),
@@ -143,7 +155,7 @@ mod tests {
 
     #[test]
     fn requests() {
-        let line = "/abX:y?q HTTP/1.1\r\n";
+        let line = "/a%20b%0D%0AX:y%C3%A9?q HTTP/1.1\r\n";
         let asked = "Host: asked\r\nX-Kept: 1\r\n";
         check(
             "GET",

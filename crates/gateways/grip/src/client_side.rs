@@ -19,7 +19,7 @@ use throng_ws::{CloseFrame, Masking, encode_close};
 use crate::context::Cx;
 use crate::following::Following;
 use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
-use crate::frames::frame;
+use crate::frames::{close_code, frame};
 
 /// How long a client may take to answer a close, in milliseconds.
 pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
@@ -95,12 +95,8 @@ impl Side {
         self.close_sent = true;
         let reason = String::from_utf8_lossy(reason);
         let reason = &reason[..reason.floor_char_boundary(123)];
-        let code = code.filter(|&code| throng_ws::close_code_valid(code));
-        encode_close(
-            Masking::Server,
-            code.map(|code| CloseFrame { code, reason }),
-            cx.out,
-        );
+        let code = close_code(code);
+        encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
         self.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
     }
 

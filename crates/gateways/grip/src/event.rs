@@ -141,6 +141,15 @@ impl Session {
         Flow::Stay
     }
 
+    /// Of how many channels publishers had been told when its backend was first asked; none if that
+    /// is of no interest.
+    pub(crate) fn topics_told(&self) -> Option<u64> {
+        match self {
+            Self::Held(held) => held.topics_told(),
+            _ => None,
+        }
+    }
+
     /// Which item of a channel went out last, as far as that is known.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
         match self {

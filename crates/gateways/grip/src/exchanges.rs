@@ -1,16 +1,22 @@
 //! Exchanges with backends that are under way, and how fast backends are read.
 //!
 //! A backend is read as fast as its client takes the answer: bytes are granted again while the
-//! client's queue is short, and otherwise when it has become empty.
+//! client's queue is short, and otherwise when it has become empty. A client that takes nothing
+//! of a long queue for [`STUCK_MS`] is given up, or it would keep its backend's connection for
+//! ever.
 
 use std::collections::BTreeMap;
 
-use throng_types::ConnId;
+use throng_types::{ConnId, Millis};
 
 use crate::backends::Ticket;
 
 /// A queue above this is one that the client does not empty: twice what an exchange may be ahead.
 const QUEUE_LONG_BYTES: usize = 256 << 10;
+
+/// How long a client may take nothing while much waits for it, in milliseconds. Long, because the
+/// kernel's own buffer may hold some megabytes before.
+const STUCK_MS: u64 = 300_000;
 
 struct Live {
     token: u32,
@@ -19,6 +25,8 @@ struct Live {
     owed: usize,
     /// It came to owe something in this turn.
     is_listed: bool,
+    /// The client's queue while something is owed, when it last became shorter.
+    shortest: Option<(usize, Millis)>,
 }
 
 /// The exchanges under way, at most one for each connection.
@@ -37,8 +45,34 @@ impl Exchanges {
             ticket,
             owed: 0,
             is_listed: false,
+            shortest: None,
         };
         self.live.insert(conn, live);
+    }
+
+    /// Clients that have taken nothing for too long. To be asked now and then.
+    pub(crate) fn stuck(
+        &mut self,
+        now: Millis,
+        queued_bytes: impl Fn(ConnId) -> usize,
+    ) -> Vec<ConnId> {
+        let mut stuck = Vec::new();
+        for (conn, live) in &mut self.live {
+            if live.owed == 0 {
+                live.shortest = None;
+                continue;
+            }
+            let queued_bytes = queued_bytes(*conn);
+            match live.shortest {
+                Some((bytes, since)) if queued_bytes >= bytes => {
+                    if now.0.saturating_sub(since.0) >= STUCK_MS {
+                        stuck.push(*conn);
+                    }
+                }
+                _ => live.shortest = Some((queued_bytes, now)),
+            }
+        }
+        stuck
     }
 
     pub(crate) fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
@@ -106,5 +140,44 @@ impl Exchanges {
         if self.live.get(&conn).is_some_and(|live| live.token == token) {
             self.live.remove(&conn);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ignored;
+
+    impl Ticket for Ignored {
+        fn grant(&self, _: usize) {}
+        fn send(&mut self, _: Vec<u8>) {}
+        fn finish(&mut self) {}
+    }
+
+    #[test]
+    fn who_takes_nothing_is_given_up_and_who_is_slow_is_not() {
+        const LONG: usize = QUEUE_LONG_BYTES + 1000;
+        let [stuck, slow, good] = [1, 2, 3].map(ConnId::from_bits);
+        let mut exchanges = Exchanges::default();
+        for conn in [stuck, slow, good] {
+            exchanges.begin(conn, 7, Box::new(Ignored));
+        }
+        exchanges.pay(stuck, 7, 10, LONG);
+        exchanges.pay(slow, 7, 10, LONG);
+        exchanges.pay(good, 7, 10, 0);
+        let mut given_up = Vec::new();
+        for minute in 0..6 {
+            let queued = |conn| match conn == slow {
+                true => LONG - minute,
+                false => LONG,
+            };
+            let now = Millis(60_000 * minute as u64);
+            given_up = exchanges.stuck(now, queued);
+            assert!(given_up.is_empty() || minute == 5, "{minute}");
+        }
+        assert_eq!(given_up, [stuck]);
+        exchanges.drained(stuck);
+        assert_eq!(exchanges.stuck(Millis(u64::MAX), |_| LONG), [slow]);
     }
 }

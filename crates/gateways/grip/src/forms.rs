@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Draft, home_of};
-use throng_grip::item::{HttpStreamItem, Item, WsKind, WsMessageItem};
+use throng_grip::item::{CHANNEL_BYTES_MAX, HttpStreamItem, Item, WsKind, WsMessageItem};
 use throng_http1::{CHUNK_END, encode_chunk_head};
 use throng_session::{Form, FormKind};
 use throng_types::{ChannelName, Payload, PayloadKind, Publication, ShardId};
@@ -26,6 +26,10 @@ pub(crate) const GRIP_OWN: Form = Form::new(3, FormKind::Shown);
 /// All of them.
 pub(crate) const ALL: &[Form] = &[GRIP_CHUNKS, GRIP_RAW, GRIP_FRAMES, GRIP_OWN];
 
+/// The longest name that the hub gets from here: an item's with our namespace, or a backend's with
+/// its route's prefix too.
+const HUB_BYTES_MAX: usize = 2 * CHANNEL_BYTES_MAX;
+
 /// The shard that an item's channel is at home on.
 pub(crate) fn home_of_item(item: &Item, shards: u8) -> ShardId {
     // A name that is too long for the hub is refused wherever it comes.
@@ -34,7 +38,7 @@ pub(crate) fn home_of_item(item: &Item, shards: u8) -> ShardId {
 
 /// The hub's name for a backend's channel; none if it is too long or no name at all.
 pub(crate) fn hub_channel(prefix: &str, name: &str) -> Option<ChannelName> {
-    ChannelName::new(&format!("{NAMESPACE}:{prefix}{name}")).ok()
+    ChannelName::with_bound(&format!("{NAMESPACE}:{prefix}{name}"), HUB_BYTES_MAX).ok()
 }
 
 /// A backend's name for a hub's channel, with its route's prefix still in front.
@@ -64,7 +68,7 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
 
 /// The item that a publication carries. Data that somebody published past GRIP is content.
 fn item_of(publication: &Publication) -> Item {
-    let name = ChannelName::new(own_name(&publication.channel));
+    let name = ChannelName::with_bound(own_name(&publication.channel), HUB_BYTES_MAX);
     let channel = name.unwrap_or_else(|_| publication.channel.clone());
     if let Some(item) = Item::decode(&channel, &publication.payload.bytes) {
         return item;

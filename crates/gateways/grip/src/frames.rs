@@ -58,15 +58,20 @@ impl Told {
             Self::Message(WsKind::Pong, data) => encode_pong(masking, data, out),
             Self::Close(code, reason) => {
                 let reason = String::from_utf8_lossy(reason);
-                let code = code.filter(|&code| close_code_valid(code));
-                let frame = code.map(|code| CloseFrame {
-                    code,
+                let frame = CloseFrame {
+                    code: close_code(*code),
                     reason: &reason,
-                });
-                encode_close(masking, frame, out);
+                };
+                encode_close(masking, Some(frame), out);
             }
         }
     }
+}
+
+/// The code of a close frame. One without a code, or with one that no frame may have, says 1000, as
+/// in Pushpin.
+pub(crate) fn close_code(code: Option<u16>) -> u16 {
+    code.filter(|&code| close_code_valid(code)).unwrap_or(1000)
 }
 
 /// Appends a message as one frame.

@@ -95,6 +95,10 @@ impl Gateway for Grip {
         if let Session::Held(held) = session {
             held.touch(now);
         }
+        if let Session::Proxied(_) = session {
+            // A held response has counted itself.
+            return;
+        }
         let counters = &shared.counters;
         counters.add(Counter::GripDeliveries, publications.len() as u64);
         if is_taken {
@@ -131,6 +135,7 @@ impl Gateway for Grip {
 
     fn tick(&mut self, shard: &mut impl Shard<Self>) {
         self.count_minutes(shard);
+        self.end_stuck(shard);
     }
 
     fn deadline(&self) -> Option<Millis> {

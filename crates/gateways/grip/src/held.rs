@@ -268,6 +268,12 @@ impl Held {
         }
     }
 
+    /// See [`Asked::topics_told`].
+    pub(crate) fn topics_told(&self) -> Option<u64> {
+        let follow = self.state.follow.as_ref()?;
+        Some(follow.asked.topics_told)
+    }
+
     /// What went out last in a channel of which the client has said what it has.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, last: &LastItem, cx: &mut Cx<'_>) {
         let is_free = self.state.fetch.is_none();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use throng_grip::filters::Filtered;
 use throng_grip::instruct::{Instruct, Reply};
 use throng_grip::item::{HttpResponseItem, Item, ResponseItem};
+use throng_metrics::Counter;
 use throng_types::{ChannelName, Publication};
 
 use crate::context::Cx;
@@ -90,7 +91,7 @@ impl Proxied {
                     self.recover(cx);
                     None
                 }
-                Due::Next => self.publish(at, &item, response, cx),
+                Due::Next => self.publish(at, (publication, &item), response, cx),
             },
         }
     }
@@ -98,7 +99,7 @@ impl Proxied {
     fn publish(
         &mut self,
         at: usize,
-        item: &Item,
+        (publication, item): (&Publication, &Item),
         response: &ResponseItem,
         cx: &mut Cx<'_>,
     ) -> Becomes {
@@ -121,6 +122,9 @@ impl Proxied {
             ..wait.reply.clone()
         };
         wait.following.leave(cx);
+        // Counted here: the connection may serve the next request before anybody looks.
+        cx.own.took(publication);
+        cx.count(Counter::GripDeliveries);
         self.respond(reply, &body, cx)
     }
 }

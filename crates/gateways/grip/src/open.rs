@@ -12,7 +12,7 @@ use crate::over_http::{OverHttp, accept_key};
 use crate::ports::PortKind;
 use crate::proxied::Proxied;
 use crate::publish::publish;
-use crate::request::{Asked, came_by_tls};
+use crate::request::{Asked, came_by_tls, host_of};
 use crate::session::Session;
 use crate::shared::GripShared;
 use crate::tunnel::Tunnel;
@@ -40,7 +40,7 @@ fn route<'g>(incoming: &Incoming<'_, '_>, grip: &'g GripShared) -> Option<&'g Ar
         Some(id) => routes.find_id(id, request.path()),
         None => {
             let is_tls = came_by_tls(request, grip);
-            routes.find(protocol, is_tls, request.host(), request.path())
+            routes.find(protocol, is_tls, host_of(request), request.path())
         }
     }
 }
@@ -58,11 +58,11 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
             let route = route(incoming, grip)?;
             Some(Claim {
                 endpoint: ROUTE,
-                // Our page gives way to any route, other endpoints to one that names their path or
-                // a path below it.
-                rank: match route.path_prefix.len() >= path.len() {
-                    true => Rank::Rule,
-                    false => Rank::Prefix,
+                // Where own endpoints stay, our page gives way to any route, and others to one
+                // that names their path or a path below it.
+                rank: match grip.options.own_endpoints && route.path_prefix.len() < path.len() {
+                    true => Rank::Prefix,
+                    false => Rank::Rule,
                 },
                 methods: None,
                 checks_origin: false,
@@ -115,10 +115,23 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         return Err(Reject::new(404, "no route for this path"));
     };
     cx.count(Counter::GripClientRequests);
+    let asked = Asked::new(
+        route,
+        request,
+        incoming.body,
+        incoming.peer,
+        (cx.own, cx.now),
+    );
+    if asked.forges_events() {
+        cx.count(Counter::BadRequests);
+        return Err(Reject::new(
+            403,
+            "clients may not send WebSocket events themselves",
+        ));
+    }
     if request.wants_upgrade("websocket") {
         let accept = accept_key(request);
         let accept = accept.map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))?;
-        let asked = Asked::new(route, request, &[], incoming.peer, (cx.own, cx.now));
         if !route.targets.iter().any(|target| target.over_http) {
             let tunnel = Tunnel::start(asked, accept, cx);
             cx.set_deadline(None);
@@ -130,16 +143,10 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     if request.method == "CONNECT" {
         return Err(Reject::new(405, "this is no forward proxy"));
     }
-    let asked = Asked::new(
-        route,
-        request,
-        incoming.body,
-        incoming.peer,
-        (cx.own, cx.now),
-    );
     let proxied = Proxied::ask(incoming, asked, cx);
-    if !incoming.is_open {
-        cx.set_deadline(None);
+    match incoming.is_open {
+        true => cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms),
+        false => cx.set_deadline(None),
     }
     Ok(Session::Proxied(Box::new(proxied)))
 }

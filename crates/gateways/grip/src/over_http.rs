@@ -25,6 +25,9 @@ use crate::order::Order;
 use crate::request::Asked;
 use crate::response_head::{Framing, encode_head, switch_protocols};
 
+/// More than what stands around a message in a backend's answer.
+const EVENT_BYTES: usize = 1024;
+
 /// A WebSocket whose backend gets its events by HTTP.
 pub struct OverHttp {
     asked: Asked,
@@ -49,9 +52,14 @@ impl OverHttp {
     pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
         let target = asked.route.targets.first();
         let one_event = target.is_some_and(|target| target.one_event);
+        let least = ConversationLimits::default();
+        let message_bytes_max = cx.shared.limits.message_bytes_max;
+        // A message that may be sent fits, with what says that it is one.
         let limits = ConversationLimits {
             events_max: if one_event { 1 } else { usize::MAX },
-            ..ConversationLimits::default()
+            pending_bytes_max: least.pending_bytes_max.max(message_bytes_max),
+            reply_bytes_max: least.reply_bytes_max.max(message_bytes_max + EVENT_BYTES),
+            ..least
         };
         let mut commands = Vec::new();
         let name = cx.shared.node.client_id(cx.id);
@@ -93,7 +101,7 @@ impl OverHttp {
         if self.close_heard {
             return;
         }
-        let message_bytes_max = self.conversation_bytes_max(cx);
+        let message_bytes_max = cx.shared.limits.message_bytes_max;
         let (events, fed) = read(&mut self.decoder, input, message_bytes_max);
         let mut commands = Vec::new();
         for event in events {
@@ -102,6 +110,10 @@ impl OverHttp {
                 Told::Close(code, reason) => {
                     self.close_heard = true;
                     self.conversation.on_close(code, &reason, &mut commands);
+                    if self.is_over() {
+                        // The backend has let go of it, so nobody else answers.
+                        self.side.close(None, b"", cx);
+                    }
                     // The client's own close is answered when the backend answers it.
                     self.side.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
                     break;
@@ -118,12 +130,14 @@ impl OverHttp {
         self.settle(cx);
     }
 
-    fn conversation_bytes_max(&self, cx: &Cx<'_>) -> usize {
-        let own_max = ConversationLimits::default().pending_bytes_max;
-        cx.shared.limits.message_bytes_max.min(own_max)
-    }
-
     fn say(&mut self, kind: WsKind, data: Vec<u8>, commands: &mut Vec<Command>, cx: &mut Cx<'_>) {
+        if self.conversation.phase() == Phase::Detached {
+            // There is no backend to answer a ping.
+            if kind == WsKind::Ping {
+                self.side.send(WsKind::Pong, &data, cx);
+            }
+            return;
+        }
         cx.count(Counter::MessagesIn);
         if !self.stuck.is_empty() || data.len() > self.conversation.room_bytes() {
             self.stuck.push_back((kind, data));

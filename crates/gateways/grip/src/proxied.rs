@@ -92,7 +92,9 @@ impl Proxied {
     pub(crate) fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) {
         let mut input = input;
         if let Some(upload) = &mut self.upload {
-            cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+            if upload.is_progress(input.len()) {
+                cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+            }
             match upload.feed(input, &mut self.asked.body, cx) {
                 Ok(None) => return,
                 Ok(Some(rest)) => {
@@ -122,6 +124,7 @@ impl Proxied {
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) -> Becomes {
         if let Some(upload) = &self.upload {
             if upload.is_paused() {
+                // The driver gives up on a backend that takes nothing.
                 cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
             } else {
                 cx.count(Counter::BadRequests);

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use throng_grip::exchange::{OriginRequest, Rest};
-use throng_grip::headers::{Header, HeaderRef};
+use throng_grip::headers::{Header, HeaderRef, is_like};
 use throng_grip::hold::{LinkTarget, resolve_link};
 use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
 use throng_grip::routes::{Route, Target};
-use throng_grip::ws_events::Handshake;
+use throng_grip::ws_events::{Handshake, claims_events};
 use throng_http1::Request;
 use throng_types::Now;
 
@@ -29,6 +29,16 @@ pub(crate) struct Asked {
     is_trusted: bool,
     /// What `X-Forwarded-Proto` tells the backend.
     forwarded_proto: Option<&'static str>,
+    /// Of how many channels publishers had been told before the backend was asked.
+    pub(crate) topics_told: u64,
+}
+
+/// Whom a request is for. HTTP/1.0 need not say, and is then answered as Pushpin does.
+pub(crate) fn host_of<'r>(request: &Request<'r>) -> &'r str {
+    match request.host() {
+        "" => "localhost",
+        host => host,
+    }
 }
 
 /// Whether a client came by TLS, as far as somebody in front is believed.
@@ -51,16 +61,19 @@ impl Asked {
     ) -> Self {
         let mut headers: Vec<Header> = request
             .headers()
-            .filter(|(name, _)| !name.eq_ignore_ascii_case("Content-Length"))
+            .filter(|(name, _)| !is_like(name, "Content-Length"))
             .map(|(name, value)| Header::new(name, value))
             .collect();
         // A target that is a whole URI names the host, whatever the field says.
         headers.retain(|header| !header.is("Host"));
-        if !request.host().is_empty() {
-            headers.insert(0, Header::new("Host", request.host()));
-        }
+        headers.insert(0, Header::new("Host", host_of(request)));
         let query = request.query();
-        let mark = if query.is_empty() { "" } else { "?" };
+        // A query may be empty and there.
+        let mark = if request.target.contains('?') {
+            "?"
+        } else {
+            ""
+        };
         let forwarded_proto = match request.wants_upgrade("websocket") {
             _ if !grip.options.set_forwarded_proto || !came_by_tls(request, grip) => None,
             true => Some("wss"),
@@ -76,6 +89,7 @@ impl Asked {
             peer,
             is_trusted: sig.is_some_and(|sig| grip.is_upstream(sig, now)),
             forwarded_proto,
+            topics_told: grip.topics_told(),
         }
     }
 
@@ -90,6 +104,7 @@ impl Asked {
             peer: self.peer,
             is_trusted: self.is_trusted,
             forwarded_proto: self.forwarded_proto,
+            topics_told: self.topics_told,
         }
     }
 
@@ -154,11 +169,11 @@ impl Asked {
         grip: &GripShared,
         now: Now,
     ) -> Box<OriginRequest> {
-        let handshake = Handshake::headers(&self.fields());
-        let headers = handshake.iter();
+        let headers = self.origin_headers(&[], grip, now);
+        let headers = headers.iter();
         let fields = headers.map(|header| (header.name.as_str(), header.value.as_slice()));
         let fields: Vec<HeaderRef<'_>> = fields.collect();
-        let mut headers = self.headers_of(&fields, &[], grip, now);
+        let mut headers = Handshake::headers(&fields);
         headers.extend(own);
         Box::new(OriginRequest {
             route: self.route.clone(),
@@ -168,6 +183,11 @@ impl Asked {
             body,
             rest: Rest::Nothing,
         })
+    }
+
+    /// Whether it says that it is made of WebSocket events, which is not a client's to say.
+    pub(crate) fn forges_events(&self) -> bool {
+        !self.is_trusted && claims_events(&self.fields())
     }
 
     /// Whether the backend's answers are read as instructions.
@@ -184,11 +204,14 @@ impl Asked {
             fields.retain(|(name, _)| !name.eq_ignore_ascii_case(EXTENSIONS));
             fields.push((EXTENSIONS, b"grip"));
         }
+        let mut headers = self.headers_of(&fields, &[], grip, now);
+        // What the client offered ends at this hop; this is what we offer in its place.
+        headers.push(Header::new("Upgrade", "websocket"));
         Box::new(OriginRequest {
             route: self.route.clone(),
             method: self.method.to_string(),
             path: self.route.origin_path(&self.target),
-            headers: self.headers_of(&fields, &[], grip, now),
+            headers,
             body: Vec::new(),
             rest: Rest::Upgrade,
         })
@@ -220,7 +243,7 @@ impl Asked {
             sig: sig.as_deref(),
             last_ids,
             forwarded_proto: self.forwarded_proto,
-            strip_forwarded_proto: grip.options.set_forwarded_proto,
+            strip_route: grip.options.accept_route,
             xff: if self.is_trusted {
                 grip.options.xff_trusted
             } else {

@@ -4,9 +4,9 @@ use throng_broker::home_of;
 use throng_hub::ReplyTo;
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Flow, Sender, Shard};
-use throng_types::{ChannelName, ConnId};
+use throng_types::{ChannelName, ConnId, End};
 
-use crate::forms::NAMESPACE;
+use crate::forms::hub_channel;
 use crate::grip::Grip;
 use crate::mail::Mail;
 use crate::order::Order;
@@ -81,7 +81,7 @@ impl Grip {
                 conn,
                 channel,
                 last,
-            } => tell_last_item(conn, &channel, &last, shard),
+            } => self.tell_last_item(conn, &channel, last, shard),
             Mail::Recover => recover(shard),
             Mail::Refresh {
                 connection,
@@ -109,14 +109,47 @@ impl Grip {
         self.connected_ms %= MINUTE_MS;
     }
 
+    /// Ends clients that take nothing of what their backends say; once a second.
+    pub(crate) fn end_stuck(&mut self, shard: &mut impl Shard<Self>) {
+        let now = shard.now().mono;
+        let stuck = self.exchanges.stuck(now, |conn| shard.queued_bytes(conn));
+        for conn in stuck {
+            shard.with(conn, |_, cx| {
+                cx.end(End::Now);
+                Flow::Stay
+            });
+        }
+    }
+
     fn ask_last_item(&mut self, conn: ConnId, channel: ChannelName, shard: &mut impl Shard<Self>) {
         let home = home_of(&channel, shard.shards());
         if home == shard.this() {
             let last = self.sequencer.last_item(&channel, shard.now().mono);
-            tell_last_item(conn, &channel, &last, shard);
+            self.tell_last_item(conn, &channel, last, shard);
         } else {
             shard.mail(home, Mail::LastId { conn, channel });
         }
+    }
+
+    /// A publisher that looks at subscriptions has published to a channel since it was told of it,
+    /// so a backend that was asked after that knew of all that went past this server. The news
+    /// comes before the client asks, or it does not: no clock has a say in it.
+    fn tell_last_item(
+        &self,
+        conn: ConnId,
+        channel: &ChannelName,
+        mut last: LastItem,
+        shard: &mut impl Shard<Self>,
+    ) {
+        let topics = &self.topics;
+        shard.with(conn, |session, cx| {
+            let asked_at = session.topics_told().unwrap_or_default();
+            if last == LastItem::Unknown && topics.was_told(channel, asked_at) {
+                last = LastItem::Quiet;
+            }
+            session.last_item(channel, &last, cx);
+            Flow::Stay
+        });
     }
 
     fn refresh(
@@ -125,8 +158,7 @@ impl Grip {
         channel: Option<String>,
         shard: &mut impl Shard<Self>,
     ) {
-        let channel =
-            channel.and_then(|name| ChannelName::new(&format!("{NAMESPACE}:{name}")).ok());
+        let channel = channel.and_then(|name| hub_channel("", &name));
         shard.mail_all(|| Mail::Refresh {
             connection,
             channel: channel.clone(),
@@ -145,18 +177,6 @@ pub(crate) fn answer(
     let token = reply_to.token;
     shard.with(reply_to.conn, |session, cx| {
         session.event(throng_session::Event::Answer { token, answer }, cx)
-    });
-}
-
-fn tell_last_item(
-    conn: ConnId,
-    channel: &ChannelName,
-    last: &LastItem,
-    shard: &mut impl Shard<Grip>,
-) {
-    shard.with(conn, |session, cx| {
-        session.last_item(channel, last, cx);
-        Flow::Stay
     });
 }
 

@@ -22,6 +22,10 @@ const SIG_REUSE_S: u64 = 60;
 /// Different keep-alives that are shared between sessions.
 const KEEP_ALIVES_SHARED: usize = 64;
 
+/// The empty key. HMAC fills a key up with zeros (RFC 2104 section 2), so this is the same one, and
+/// no empty secret passes the checks of those that are configured.
+const EMPTY_KEY: &[u8] = &[0];
+
 /// What is configured.
 #[derive(Default)]
 pub struct GripOptions {
@@ -29,14 +33,16 @@ pub struct GripOptions {
     pub routes: Routes,
     /// Who signs.
     pub sig_iss: String,
-    /// With which key: the bytes of a secret, or a PEM text. Without, nothing is signed.
+    /// With which key: the bytes of a secret, or a PEM text. Without, the key is empty.
     pub sig_key: Option<Vec<u8>>,
-    /// Keys of routes, by the text that the route has.
+    /// Keys of routes, by the text that the route has; an empty text is an empty key.
     pub route_keys: Vec<(String, Vec<u8>)>,
     /// Whose signature makes a request trusted: see [`GripOptions::upstream`].
     pub upstream: Option<Arc<Verifier>>,
     /// Whether `Pushpin-Route` chooses the route.
     pub accept_route: bool,
+    /// Whether the server's own endpoints keep their paths where a route does not name them.
+    pub own_endpoints: bool,
     /// Bytes of a client's request body.
     pub body_bytes_max: usize,
     /// Channels that a client may be held in; 0 for as many as any connection may have.
@@ -83,6 +89,8 @@ pub struct GripShared {
     pub(crate) last_item: RefCell<Option<(Arc<Publication>, Rc<Item>)>>,
     pub(crate) taken: RefCell<Taken>,
     chance: Cell<u64>,
+    /// Of how many channels publishers were told that they have subscribers.
+    topics_told: Cell<u64>,
     /// Publishers may want to know which channels have subscribers.
     pub(crate) tells_topics: bool,
 }
@@ -94,6 +102,7 @@ impl GripShared {
         Self {
             tells_topics: options.tells_topics,
             chance: Cell::new(options.seed),
+            topics_told: Cell::default(),
             options,
             signers: RefCell::default(),
             keep_alives: RefCell::default(),
@@ -120,26 +129,32 @@ impl GripShared {
         }
     }
 
-    /// The value of `Grip-Sig` for a request of this route.
+    /// The value of `Grip-Sig` for a request of this route. Without a key it is signed with an
+    /// empty one, as Pushpin does: it proves nothing, and yet backends that check no signature want
+    /// to see one. Nothing is signed by nobody.
     pub(crate) fn sig(&self, route: &Route, now: Now) -> Option<Rc<str>> {
         let options = &self.options;
         let iss = route.sig_iss.as_deref().unwrap_or(&options.sig_iss);
-        let key = match &route.sig_key {
+        if iss.is_empty() {
+            return None;
+        }
+        let key = match route.sig_key.as_deref() {
+            Some("") => EMPTY_KEY,
             Some(text) => {
                 let keys = options.route_keys.iter();
                 let mut keys = keys.filter(|(known, _)| known == text);
-                keys.next().map(|(_, key)| key)
+                keys.next().map(|(_, key)| key.as_slice())?
             }
-            None => options.sig_key.as_ref(),
-        }?;
+            None => options.sig_key.as_deref().unwrap_or(EMPTY_KEY),
+        };
         let mut signers = self.signers.borrow_mut();
         let known = signers
             .iter()
-            .find(|known| known.iss == iss && known.key == *key);
+            .find(|known| known.iss == iss && known.key == key);
         let signer = known.cloned().unwrap_or_else(|| {
             let signer = Rc::new(Signer {
                 iss: iss.to_owned(),
-                key: key.clone(),
+                key: key.to_vec(),
                 made: RefCell::default(),
             });
             signers.push(signer.clone());
@@ -161,6 +176,17 @@ impl GripShared {
         }
         all.push(new.clone());
         new
+    }
+
+    /// Of how many channels publishers were told so far that they have subscribers.
+    pub(crate) fn topics_told(&self) -> u64 {
+        self.topics_told.get()
+    }
+
+    /// They are told of another one: its number.
+    pub(crate) fn topic_told(&self) -> u64 {
+        self.topics_told.update(|told| told + 1);
+        self.topics_told.get()
     }
 
     /// A number that nobody foresees; not for secrets.
@@ -282,6 +308,31 @@ mod tests {
             ..Route::default()
         };
         assert_eq!(desk.sig(&unknown, at(1000)), None);
+    }
+
+    /// As Python's `hmac` makes it with the key `b""`.
+    #[test]
+    fn without_a_key_the_signature_is_one_with_an_empty_key() {
+        const EXPECTED: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
+            eyJleHAiOjQ2MDAsImlzcyI6InVzIn0.xyKkzGvuLl2_Btfi1g0HzQHEVq2eroBexQ64KvFBprg";
+        let without = |sig_iss: &str, sig_key: Option<&str>| {
+            let options = GripOptions {
+                sig_iss: sig_iss.to_owned(),
+                sig_key: sig_key.map(Into::into),
+                ..GripOptions::default()
+            };
+            GripShared::new(Arc::new(options))
+        };
+        let of_route = Route {
+            sig_key: Some(String::new()),
+            ..Route::default()
+        };
+        let sig =
+            |desk: &GripShared, route: &Route| desk.sig(route, at(1000)).map(|sig| sig.to_string());
+        let expected = Some(EXPECTED.to_owned());
+        assert_eq!(sig(&without("us", None), &Route::default()), expected);
+        assert_eq!(sig(&without("us", Some("key")), &of_route), expected);
+        assert_eq!(sig(&without("", Some("key")), &Route::default()), None);
     }
 
     #[test]

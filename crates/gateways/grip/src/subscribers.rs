@@ -33,14 +33,17 @@ impl Grip {
         is_wanted: bool,
         shard: &mut impl Shard<Self>,
     ) {
-        let shards = self.topics.wanted.entry(channel.clone()).or_default();
-        let before = *shards;
+        let wanted = self.topics.wanted.entry(channel.clone()).or_default();
+        let before = wanted.shards;
         if is_wanted {
-            *shards |= 1 << from.0;
+            wanted.shards |= 1 << from.0;
         } else {
-            *shards &= !(1 << from.0);
+            wanted.shards &= !(1 << from.0);
         }
-        let after = *shards;
+        let after = wanted.shards;
+        if before == 0 {
+            wanted.told = self.shared.topic_told();
+        }
         if after == 0 {
             self.topics.wanted.remove(channel);
         }

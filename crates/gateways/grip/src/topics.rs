@@ -10,16 +10,50 @@ use throng_types::{ChannelName, ConnId, Millis};
 /// Which channels have subscribers, and who wants to know.
 #[derive(Default)]
 pub(crate) struct Topics {
-    /// The shards that have subscribers, as bits.
-    pub(crate) wanted: BTreeMap<ChannelName, u64>,
+    pub(crate) wanted: BTreeMap<ChannelName, Wanted>,
     /// Those of this shard.
     pub(crate) own: BTreeSet<ChannelName>,
     pub(crate) listeners: Vec<ConnId>,
     pub(crate) look_at: Millis,
 }
 
+/// A channel that publishers are told to have subscribers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// The shards that have some, as bits.
+    pub(crate) shards: u64,
+    /// Its number among all that publishers were told of, as this shard counts.
+    pub(crate) told: u64,
+}
+
 impl Topics {
+    /// Whether publishers were told of a channel before so many had been told: then they have
+    /// published to it ever since.
+    pub(crate) fn was_told(&self, channel: &ChannelName, before: u64) -> bool {
+        self.wanted
+            .get(channel)
+            .is_some_and(|wanted| wanted.told <= before)
+    }
+
     pub(crate) fn left(&mut self, conn: ConnId) {
         self.listeners.retain(|known| *known != conn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forms::hub_channel;
+
+    #[test]
+    fn who_asked_after_the_news_has_missed_nothing() {
+        let channel = |name| hub_channel("", name).expect("a name");
+        let mut topics = Topics::default();
+        let wanted = Wanted { shards: 1, told: 3 };
+        topics.wanted.insert(channel("a"), wanted);
+        // The backend may have answered before publishers knew of the third.
+        assert!(!topics.was_told(&channel("a"), 2));
+        assert!(topics.was_told(&channel("a"), 3));
+        assert!(!topics.was_told(&channel("b"), 9));
     }
 }

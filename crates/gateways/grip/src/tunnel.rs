@@ -29,7 +29,8 @@ use crate::response_head::{Framing, encode_head, pass_on, switch_protocols};
 /// Bytes that may be on their way to the backend before the client is no longer read.
 /// Queue: `uplink`.
 const BEHIND_BYTES_MAX: usize = 64 << 10;
-/// A message of a backend, in bytes; more than Pushpin takes.
+/// A message of a backend, in bytes, if `limits.message_bytes_max` is not more; more than Pushpin
+/// takes.
 const BACKEND_MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A WebSocket that is connected to a WebSocket of its backend.
@@ -135,8 +136,8 @@ impl Tunnel {
         match told {
             Told::Message(WsKind::Ping, data) => self.side.send(WsKind::Pong, &data, cx),
             Told::Message(..) => {}
-            Told::Close(code, reason) => {
-                self.side.close(code, &reason, cx);
+            Told::Close(..) => {
+                self.side.close(None, b"", cx);
                 cx.end(End::Flush);
             }
         }
@@ -175,7 +176,11 @@ impl Tunnel {
                 pass_on(*framing, &bytes, cx.out);
             }
             (Stage::Sorting(sorting), OriginEvent::Body(mut bytes)) => {
-                let (told, fed) = read(&mut sorting.down, &mut bytes, BACKEND_MESSAGE_BYTES_MAX);
+                // What marks a message as the client's is no part of it.
+                let prefix = sorting.filter.as_ref().map_or(0, GripFilter::prefix_bytes);
+                let bytes_max = cx.shared.limits.message_bytes_max;
+                let bytes_max = bytes_max.max(BACKEND_MESSAGE_BYTES_MAX) + prefix;
+                let (told, fed) = read(&mut sorting.down, &mut bytes, bytes_max);
                 for told in told {
                     self.backend_says(told, cx);
                 }

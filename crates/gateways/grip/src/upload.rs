@@ -23,7 +23,12 @@ pub(crate) struct Upload {
     pub(crate) rest: Rest,
     behind_bytes: usize,
     is_paused: bool,
+    /// Bytes since the client last proved that it makes progress.
+    fresh_bytes: usize,
 }
+
+/// What a client has to send within `limits.head_timeout`, each time anew.
+const PROGRESS_BYTES: usize = 1024;
 
 impl Upload {
     /// A body of any size.
@@ -42,7 +47,19 @@ impl Upload {
             rest: Rest::Body(length),
             behind_bytes: 0,
             is_paused: false,
+            fresh_bytes: 0,
         }
+    }
+
+    /// So much has come. Whether that is enough to give the client more time: one that sends a byte
+    /// now and then would hold its backend for ever.
+    pub(crate) fn is_progress(&mut self, bytes: usize) -> bool {
+        self.fresh_bytes += bytes;
+        let is_enough = self.fresh_bytes >= PROGRESS_BYTES;
+        if is_enough {
+            self.fresh_bytes = 0;
+        }
+        is_enough
     }
 
     /// Sends what came on to the backend, and keeps it in `kept` as long as that is small enough;

@@ -51,6 +51,24 @@ pub fn has_prefix(name: &str, prefix: &str) -> bool {
         .is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
+/// Whether a backend that reads `_` as `-` takes one name for the other. CGI, WSGI and what grew
+/// out of them do, so a client's `Grip_Sig` would be a `Grip-Sig` to them.
+#[must_use]
+pub fn is_like(name: &str, other: &str) -> bool {
+    name.len() == other.len() && begins_like(name, other)
+}
+
+/// Whether `name` begins with something like `prefix`; see [`is_like`].
+#[must_use]
+pub fn begins_like(name: &str, prefix: &str) -> bool {
+    let fold = |byte: &u8| match byte {
+        b'_' => b'-',
+        byte => byte.to_ascii_lowercase(),
+    };
+    let head = name.as_bytes().get(..prefix.len());
+    head.is_some_and(|head| head.iter().map(fold).eq(prefix.as_bytes().iter().map(fold)))
+}
+
 /// The first value of a field.
 #[must_use]
 pub fn first<'h>(headers: &[HeaderRef<'h>], name: &str) -> Option<&'h [u8]> {

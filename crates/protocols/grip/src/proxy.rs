@@ -7,7 +7,9 @@
 mod tests;
 
 use crate::filters::Filter;
-use crate::headers::{Header, HeaderRef, elements, first, has_prefix, is_grip};
+use crate::headers::{
+    Header, HeaderRef, begins_like, elements, first, has_prefix, is_grip, is_like,
+};
 
 /// Marks a repeated field of the original request (`orig_headers`).
 const ORIG_PREFIX: &str = "eb9bf0f5-";
@@ -56,8 +58,8 @@ pub struct RequestRules<'r> {
     pub last_ids: &'r [(&'r str, &'r str)],
     /// `https` or `wss` if the client came by TLS, and `set_x_forwarded_protocol` is on.
     pub forwarded_proto: Option<&'r str>,
-    /// Remove the client's own `X-Forwarded-Proto` and `-Protocol`.
-    pub strip_forwarded_proto: bool,
+    /// `Pushpin-Route` is for us, so it goes no further.
+    pub strip_route: bool,
     /// For `X-Forwarded-For`.
     pub xff: XffRule,
     /// The client's address.
@@ -70,10 +72,14 @@ pub struct RequestRules<'r> {
     pub cdn_loop: &'r str,
 }
 
-/// The fields of a request to an origin. `Content-Length` stays as the client sent it.
-#[must_use]
-pub fn request_headers(client: &[HeaderRef<'_>], rules: &RequestRules<'_>) -> Vec<Header> {
-    const HOP: [&str; 9] = [
+/// How many names in `Connection` are looked at.
+const NAMED_MAX: usize = 64;
+
+/// Whether a client's field ends at this hop: those that never go further, and those that
+/// `Connection` names (RFC 9110 section 7.6.1). What proxies and GRIP say of the client is kept
+/// even if named: a client does not choose what backends know of it.
+fn is_request_hop(name: &str, named: &[&[u8]]) -> bool {
+    const HOP: [&str; 11] = [
         "Connection",
         "Keep-Alive",
         "Proxy-Connection",
@@ -83,23 +89,43 @@ pub fn request_headers(client: &[HeaderRef<'_>], rules: &RequestRules<'_>) -> Ve
         "Expect",
         "TE",
         "Trailer",
+        "Upgrade",
+        "HTTP2-Settings",
     ];
-    let is_marked = |name: &str| has_prefix(name, ORIG_PREFIX);
+    const KEPT: [&str; 5] = ["Host", "Grip-", "X-Forwarded-", "Forwarded", "CDN-Loop"];
+    let is_named = || {
+        let mut named = named.iter();
+        named.any(|other| other.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    HOP.iter().any(|other| is_like(name, other))
+        || is_named() && !KEPT.iter().any(|kept| has_prefix(name, kept))
+}
+
+/// The fields of a request to an origin. `Content-Length` stays as the client sent it.
+///
+/// What is dropped or replaced is dropped under every name that a backend may take for it.
+#[must_use]
+pub fn request_headers(client: &[HeaderRef<'_>], rules: &RequestRules<'_>) -> Vec<Header> {
+    const OWN: [&str; 3] = [
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Protocol",
+    ];
+    let mut named = elements(client, "Connection");
+    named.truncate(NAMED_MAX);
+    let is_marked = |name: &str| begins_like(name, ORIG_PREFIX);
     let is_dropped = |name: &str| {
-        let own = ["X-Forwarded-For", "CDN-Loop"];
-        let proto = ["X-Forwarded-Proto", "X-Forwarded-Protocol"];
-        HOP.iter().any(|other| other.eq_ignore_ascii_case(name))
-            || own[0].eq_ignore_ascii_case(name)
-            || !rules.cdn_loop.is_empty() && own[1].eq_ignore_ascii_case(name)
-            || rules.strip_forwarded_proto
-                && proto.iter().any(|other| other.eq_ignore_ascii_case(name))
-            || rules.host.is_some() && name.eq_ignore_ascii_case("Host")
-            || !rules.is_trusted && is_grip(name)
+        is_request_hop(name, &named)
+            || OWN.iter().any(|own| is_like(name, own))
+            || !rules.cdn_loop.is_empty() && is_like(name, "CDN-Loop")
+            || rules.strip_route && is_like(name, "Pushpin-Route")
+            || rules.host.is_some() && is_like(name, "Host")
+            || begins_like(name, "Grip-") && !(rules.is_trusted && is_grip(name))
             || is_marked(name) && !(rules.is_trusted && rules.orig_headers)
             || rules
                 .headers
                 .iter()
-                .any(|header| header.value.is_empty() && header.is(name))
+                .any(|header| header.value.is_empty() && is_like(name, &header.name))
     };
     let mut out: Vec<Header> = Vec::with_capacity(client.len() + 8);
     out.extend(rules.host.map(|host| Header::new("Host", host)));

@@ -34,6 +34,8 @@ pub struct PushpinConf {
     pub xff_trusted: Option<XffRule>,
     /// `[proxy] accept_pushpin_route`.
     pub accept_pushpin_route: Option<bool>,
+    /// `[proxy] max_open_requests`; negative for no limit.
+    pub requests_max: Option<i64>,
     /// `[proxy] cdn_loop`.
     pub cdn_loop: Option<String>,
     /// `[proxy] sig_iss`.
@@ -171,6 +173,7 @@ impl PushpinConf {
             "x_forwarded_for" => xff(value, &mut self.xff),
             "x_forwarded_for_trusted" => xff(value, &mut self.xff_trusted),
             "accept_pushpin_route" => flag(value, &mut self.accept_pushpin_route),
+            "max_open_requests" => number(value, &mut self.requests_max),
             "cdn_loop" => text(value, &mut self.cdn_loop),
             "sig_iss" => text(value, &mut self.sig_iss),
             "sig_key" => text(value, &mut self.sig_key),
@@ -239,10 +242,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("proxy.log_from", "requests are not logged one by one"),
     ("proxy.log_user_agent", "requests are not logged one by one"),
     ("proxy.sockjs_url", "SockJS is not offered"),
-    (
-        "proxy.max_open_requests",
-        "requests to origins are bounded by our own option",
-    ),
     (
         "proxy.workers",
         "the number of shards is set by our own option",

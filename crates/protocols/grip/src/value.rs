@@ -111,6 +111,11 @@ impl Fields {
         }
     }
 
+    /// Whether there is no field, or none any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Removes a field and hands it out, `null` too.
     pub(crate) fn take(&mut self, field: &str) -> Option<Value> {
         // From the end: of two fields with one name the later one counts.

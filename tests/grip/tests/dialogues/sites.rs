@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use throng_testkit::{Process, Server, Setup, Signal, until};
+use throng_testkit::{Process, Server, Setup, Signal};
 
 use crate::origin;
 
@@ -24,8 +24,11 @@ const PACKAGED: &str = "/usr/share/pushpin/pushpin.conf.condure";
 const INSTALL: &str = "the package pushpin has it: run .ci/install, or apt-get install pushpin";
 /// A first question is asked anew after so long.
 const IMPATIENCE: Duration = Duration::from_millis(500);
-/// Times that ports are chosen anew because somebody else took one in between.
-const ATTEMPTS: usize = 3;
+/// Times that a Pushpin is started because somebody else took one of its ports, or because it does
+/// not find itself together.
+const ATTEMPTS: usize = 5;
+/// First deliveries that are tried with each.
+const DELIVERIES: usize = 40;
 
 /// Where everything listens.
 pub(crate) struct Addresses {
@@ -123,7 +126,7 @@ fn changed(config: &str, values: &[(&str, String)]) -> String {
     out.replace("[proxy]\n", &format!("[proxy]\n{own}"))
 }
 
-/// None if one of the ports was taken.
+/// None if one of the ports was taken, or if nothing takes its whole way.
 fn try_pushpin(routes: &str) -> Option<Site<Pushpin>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let warm = origin::bind();
@@ -188,10 +191,15 @@ fn try_pushpin(routes: &str) -> Option<Site<Pushpin>> {
         sub,
         command,
     };
-    until("Pushpin's first delivery", || {
-        (!pushpin.process.runs() || deliver(&addresses, &warm)).then_some(())
+    // On a busy machine its processes may miss each other for good; then another one is started.
+    let is_up = (0..DELIVERIES).any(|_| {
+        let is_over = !pushpin.process.runs() || deliver(&addresses, &warm);
+        if !is_over {
+            thread::sleep(IMPATIENCE);
+        }
+        is_over
     });
-    pushpin.process.runs().then_some(Site {
+    (is_up && pushpin.process.runs()).then_some(Site {
         addresses,
         server: pushpin,
     })

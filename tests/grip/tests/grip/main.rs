@@ -4,6 +4,7 @@ mod clients;
 mod command;
 mod eventstream;
 mod faults;
+mod forged;
 mod holds;
 mod keys;
 mod links;

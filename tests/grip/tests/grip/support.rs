@@ -139,6 +139,12 @@ pub(crate) fn reply(stream: &mut TcpStream, headers: &[(&str, &str)], body: &str
 /// A server whose only route leads to these origins.
 #[track_caller]
 pub(crate) fn server(origins: &[SocketAddr], more: &str) -> Server {
+    server_with(origins, "", more)
+}
+
+/// The same with other lines of `[grip]` too.
+#[track_caller]
+pub(crate) fn server_with(origins: &[SocketAddr], grip: &str, more: &str) -> Server {
     let origins: Vec<String> = origins
         .iter()
         .map(|at| format!("\"http://{at}\""))
@@ -146,7 +152,7 @@ pub(crate) fn server(origins: &[SocketAddr], more: &str) -> Server {
     let config = format!(
         "[grip]\nhttp_publish = \"127.0.0.1:0\"\nzmq_pull = \"tcp://127.0.0.1:0\"\n\
          zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\nsig_key = \
-         \"{KEY}\"\n\
+         \"{KEY}\"\n{grip}\n\
          [[grip.route]]\npath = \"/\"\norigin = [{}]\n{more}\n",
         origins.join(", ")
     );
@@ -175,6 +181,17 @@ pub(crate) fn item(channel: &str, text: &str, more: &str) -> String {
 pub(crate) fn get(server: &Server, target: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
     wire.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
+    wire
+}
+
+/// A WebSocket's handshake, which is not answered yet.
+#[track_caller]
+pub(crate) fn open(server: &Server, target: &str) -> Wire {
+    let mut wire = Wire::connect(server.clients());
+    wire.send(&format!(
+        "GET {target} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ));
     wire
 }
 

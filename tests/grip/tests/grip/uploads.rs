@@ -33,6 +33,23 @@ fn through(stream: &mut TcpStream, mark: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_client_that_sends_a_byte_now_and_then_is_given_up() {
+    let backend = Backend::start(|_, stream| reply(stream, &[], "done"));
+    let server = server(&[backend.address], "[limits]\nhead_timeout = \"500ms\"");
+    let mut wire = Wire::connect(server.clients());
+    wire.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n");
+    let mut writer = wire.writer();
+    // Each byte comes well in time, and none is enough.
+    thread::spawn(move || {
+        while writer.write_all(b"x").is_ok() {
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+    assert_eq!(wire.response("POST").status, 408);
+    server.stop();
+}
+
+#[test]
 fn a_backend_hears_of_a_body_before_its_end() {
     let (heard, hears) = std::sync::mpsc::channel();
     let backend = one(move |mut stream| {

@@ -25,6 +25,7 @@ use crate::stats::PushpinMetrics;
 #[derive(Clone)]
 pub(crate) struct GripPlan {
     options: Arc<GripOptions>,
+    origin_options: OriginOptions,
     origin: Option<Arc<Origin>>,
 }
 
@@ -53,6 +54,7 @@ impl GripPlan {
             routes,
             upstream,
             accept_route: section.accept_pushpin_route,
+            own_endpoints: section.own_endpoints,
             channels_max: section.channels_per_connection as usize,
             order: SequenceLimits {
                 wait_ms: section.message_wait_ms,
@@ -75,6 +77,11 @@ impl GripPlan {
         };
         Ok(Some(Self {
             options: Arc::new(options),
+            origin_options: OriginOptions {
+                requests_max: section.requests_max as usize,
+                tunnels_max: section.tunnels_max as usize,
+                ..OriginOptions::default()
+            },
             origin: None,
         }))
     }
@@ -119,7 +126,7 @@ impl GripPlan {
                 _ => unreachable!("another mail"),
             })
         });
-        let origin = Origin::start(OriginOptions::default(), deliver);
+        let origin = Origin::start(self.origin_options, deliver);
         self.origin = Some(Arc::new(origin.map_err(StartError::Shard)?));
         Ok(())
     }
@@ -257,7 +264,8 @@ fn routes(section: &Section) -> Result<Routes, StartError> {
             return Err(fail(fault.to_string()));
         }
         for route in file.routes.iter() {
-            let route = on_all(route.clone(), section);
+            let mut route = on_all(route.clone(), section);
+            route.response_timeout_ms = section.response_timeout_ms;
             // What was taken once is taken again.
             routes.add(route).map_err(|fault| fail(fault.to_string()))?;
         }

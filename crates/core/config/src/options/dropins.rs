@@ -73,14 +73,19 @@ section! {
         /// Address of the ZeroMQ REP socket for commands. Anyone who reaches it may give them.
         "zmq_command" zmq_command: Option<SocketAddr>, Opt<Endpoint>, None,
             Rule::ANY.example("\"tcp://127.0.0.1:5563\"");
-        /// The key that signs the `Grip-Sig` header of requests to backends.
+        /// The key that signs the `Grip-Sig` header of requests to backends. With an empty key, as
+        /// in Pushpin, the header is there and proves nothing.
         "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None,
-            Rule::ANY.secret().example("\"a long random text\"").unset("requests are not signed");
+            Rule::ANY.secret().example("\"a long random text\"").unset("the key is empty");
         /// Who signs, the claim `iss` of that header.
         "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY;
         /// A file of routes in Pushpin's format, read beside the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/pushpin/routes\"");
+        /// Whether our own endpoints on the client port (`/ws`, `/sse`, `/stream`, `/connection/…`,
+        /// `/v1/realtime`, `/healthz`) keep their paths where a route covers them without naming
+        /// them. Else whatever a route covers reaches the backend.
+        "own_endpoints" own_endpoints: bool, Bool, false, Rule::ANY;
         /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set
         /// here; what of it has no effect is told by `throng config check` and at the start.
         "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None,
@@ -107,11 +112,20 @@ section! {
             XffRule { truncate: None, append: false },
             Rule::ANY;
         /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes'
-        /// condition `ssl` and for backends. Only for a port that a proxy of yours alone can reach.
+        /// condition `ssl` and for `set_forwarded_proto`. Only for a port that a proxy of yours
+        /// alone can reach.
         "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY;
-        /// Whether `X-Forwarded-Proto` tells backends of TLS; one that is not accepted is then
-        /// removed.
-        "set_forwarded_proto" set_forwarded_proto: bool, Bool, false, Rule::ANY;
+        /// Whether `X-Forwarded-Proto` tells backends of TLS. A client's own reaches no backend.
+        "set_forwarded_proto" set_forwarded_proto: bool, Bool, true, Rule::ANY;
+        /// How long a backend may take to answer on the routes of `routes_file`. Below a
+        /// `pushpin_conf` it is "0s", since Pushpin waits.
+        "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
+            Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
+        /// The most requests that wait for backends at once; a client beyond them gets 503.
+        "requests_max" requests_max: u32, Count, 20_000, Rule::ANY.range(1, 10_000_000);
+        /// The most WebSockets that backends speak themselves. Each has a connection to its backend
+        /// as long as it lasts, and counts apart from `requests_max`.
+        "tunnels_max" tunnels_max: u32, Count, 100_000, Rule::ANY.range(1, 10_000_000);
         /// Added to `CDN-Loop` on requests to backends.
         "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"push.example.com\"");
@@ -160,6 +174,6 @@ section! {
         "connect_timeout" connect_timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(10, HOUR);
         /// How long a backend may take to answer.
         "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.range(10, HOUR);
+            Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
     }
 }

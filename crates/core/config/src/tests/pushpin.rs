@@ -6,7 +6,9 @@ const SHIPPED: &str = "[global]\ninclude={libdir}/internal.conf\nport_offset=0\n
                        services=connmgr,proxy,handler\n\
     http_port=127.0.0.1:7999\nclient_maxconn=50000\n[proxy]\nroutesfile=routes\n\
     auto_cross_origin=true\n\
-    set_x_forwarded_protocol=proto-only\nx_forwarded_for=\"truncate:0,append\"\nsig_key=changeme\n\
+    set_x_forwarded_protocol=proto-only\nmax_open_requests=2000\n\
+    x_forwarded_for=\"truncate:0,append\"\n\
+    sig_key=changeme\n\
     upstream_key=theirs\n[handler]\npush_in_spec=tcp://127.0.0.1:5560\n\
     push_in_sub_specs=tcp://127.0.0.1:5562\npush_in_http_addr=127.0.0.1\npush_in_http_port=5561\n\
     command_spec=tcp://localhost:5563\nmessage_hwm=25000\nmessage_wait=3000\nid_cache_ttl=30\n\
@@ -33,10 +35,13 @@ fn its_options_take_effect() {
     let shown = loaded.values(true);
     for (path, expected) in [
         ("listen.client", "[\"127.0.0.1:7999\"]"),
+        ("limits.message_bytes_max", "\"200000B\""),
         ("engine.connections_max", "50000"),
         ("grip.routes_file", "\"/etc/pushpin/routes\""),
         ("grip.cross_origin", "true"),
         ("grip.set_forwarded_proto", "true"),
+        ("grip.response_timeout", "\"0s\""),
+        ("grip.requests_max", "2000"),
         ("grip.forwarded_for", "\"truncate:0,append\""),
         ("grip.sig_key", "\"changeme\""),
         ("grip.upstream_key", "\"theirs\""),

@@ -171,6 +171,7 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "namespace.history_ttl"
                 | "appwrite.history"
                 | "grip.message_wait"
+                | "grip.response_timeout"
                 | "grip.id_cache_ttl"
         );
         if option.section != "namespace" {

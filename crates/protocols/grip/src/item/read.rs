@@ -12,6 +12,10 @@ use crate::value::{Coding, DocFault, Fields, Value};
 /// The largest body of a publish by HTTP, in bytes (`push_in_http_max_body_size`).
 pub const ITEMS_BODY_BYTES_MAX: usize = 1_000_000;
 
+/// The longest name of a channel, in bytes. Pushpin has no bound; clients and backends that put
+/// names into headers have one below this.
+pub const CHANNEL_BYTES_MAX: usize = 2048;
+
 /// Why a publish was not taken. The text is meant for the publisher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishFault {
@@ -150,7 +154,8 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         Some(channel) => channel,
         None => item.required_text("channel")?,
     };
-    let channel = ChannelName::new(&channel).map_err(|_| item.invalid("channel"))?;
+    let channel = ChannelName::with_bound(&channel, CHANNEL_BYTES_MAX);
+    let channel = channel.map_err(|_| item.invalid("channel"))?;
     let id = item.text("id")?;
     let prev_id = item.text("prev-id")?;
     let meta = item.meta()?;
@@ -164,15 +169,19 @@ fn read(value: Value, coding: Coding, channel: Option<String>) -> Result<Item, D
         Some(_) => return Err(item.wrong_type("no-seq")),
     };
     // Formats stand in an object of their own, or in the item itself.
-    let mut formats = match item.object("formats", "formats")? {
-        Some(formats) => formats,
-        None => item,
+    let (mut formats, may_be_unknown) = match item.object("formats", "formats")? {
+        // As in Pushpin, formats that nobody here knows are somebody else's.
+        Some(formats) => {
+            let is_something = !formats.is_empty();
+            (formats, is_something)
+        }
+        None => (item, false),
     };
     let mut format = |name, place| formats.take(name).map(|value| (value, place));
     let response = format("http-response", "http-response");
     let stream = format("http-stream", "http-stream");
     let message = format("ws-message", "ws-message");
-    if response.is_none() && stream.is_none() && message.is_none() {
+    if response.is_none() && stream.is_none() && message.is_none() && !may_be_unknown {
         return Err(DocFault::NoFormats);
     }
     let open = |(value, place)| Fields::new(value, coding, place);

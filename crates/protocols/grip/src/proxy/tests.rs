@@ -7,7 +7,7 @@ const RULES: RequestRules<'_> = RequestRules {
     sig: Some("token"),
     last_ids: &[("a", "1")],
     forwarded_proto: None,
-    strip_forwarded_proto: true,
+    strip_route: true,
     xff: XffRule {
         truncate: None,
         append: false,
@@ -91,6 +91,63 @@ fn requests() {
     check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
     assert_eq!(XffRule::parse("append, truncate:x"), None);
     assert!(is_response_hop("content-length", true) && !is_response_hop("Content-Length", false));
+}
+
+#[test]
+fn nothing_that_a_backend_trusts_comes_from_a_client() {
+    let forged = [
+        ("Grip_Sig", "x"),
+        ("grip-sig", "x"),
+        ("GRIP_Last", "x"),
+        ("X_Forwarded_For", "6.6.6.6"),
+        ("x-forwarded_proto", "https"),
+        ("X-Forwarded-Protocol", "https"),
+        ("Pushpin_Route", "x"),
+        ("eb9bf0f5_x", "1"),
+        ("X_Removed", "x"),
+    ];
+    let own = [Header::new("X-Removed", "")];
+    let rules = RequestRules {
+        headers: &own,
+        ..RULES
+    };
+    let ours = ["Grip-Sig: token", FEATURE, "Grip-Last: a; last-id=1"];
+    check(&rules, &forged, &ours);
+    // A proxy that is trusted says what it has to under the right names.
+    let trusted = RequestRules {
+        is_trusted: true,
+        ..rules
+    };
+    check(&trusted, &forged, &["grip-sig: x"]);
+}
+
+#[test]
+fn what_belongs_to_a_hop_ends_there() {
+    let client = [
+        ("Connection", "Upgrade, HTTP2-Settings, X-Own"),
+        ("Upgrade", "h2c"),
+        ("HTTP2-Settings", "AAM"),
+        ("X-Own", "1"),
+        ("X-Other", "2"),
+        ("Connection", "close , Forwarded, x-forwarded-for,Host"),
+        ("TE", "trailers"),
+        ("Keep_Alive", "5"),
+        // Whoever is in front may have said these, and a client cannot take them away.
+        ("Host", "h"),
+        ("Forwarded", "for=1.1.1.1"),
+        ("X-Forwarded-For", "1.1.1.1"),
+    ];
+    let rules = RequestRules {
+        grip: false,
+        ..RULES
+    };
+    let left = [
+        "X-Other: 2",
+        "Host: h",
+        "Forwarded: for=1.1.1.1",
+        "X-Forwarded-For: 1.1.1.1",
+    ];
+    check(&rules, &client, &left);
 }
 
 #[test]

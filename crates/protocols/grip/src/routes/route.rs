@@ -64,7 +64,8 @@ pub struct Route {
     pub log_level: Option<i32>,
     /// How long connecting to one origin may take, in milliseconds.
     pub connect_timeout_ms: u64,
-    /// How long the head of an answer may take after the request was written, in milliseconds.
+    /// How long the head of an answer may take after the request was written, in milliseconds; 0
+    /// is as long as it takes.
     pub response_timeout_ms: u64,
     /// In the order in which they are tried, at least one.
     pub targets: Vec<Target>,

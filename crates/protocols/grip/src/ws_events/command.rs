@@ -1,8 +1,9 @@
 //! What a conversation is told and what it asks for.
 
 use super::control::{ControlFault, ControlMessage};
+use super::event::EVENTS_TYPE;
 use super::reply::ReplyFault;
-use crate::headers::{Header, HeaderRef, has_prefix};
+use crate::headers::{Header, HeaderRef, begins_like, is_like};
 use crate::item::WsKind;
 
 /// Bounds of a [`Conversation`](super::Conversation); the defaults are Pushpin's.
@@ -115,7 +116,7 @@ pub struct Handshake;
 
 impl Handshake {
     /// The fields of the client's request that go with each request, without those that the
-    /// conversation sets. Apply the proxy's own rules for requests too.
+    /// conversation sets. Apply the proxy's own rules for requests before.
     #[must_use]
     pub fn headers(fields: &[HeaderRef<'_>]) -> Vec<Header> {
         const OWN: [&str; 7] = [
@@ -129,13 +130,27 @@ impl Handshake {
         ];
         let mut out: Vec<Header> = fields
             .iter()
-            .filter(|(name, _)| !OWN.iter().any(|other| other.eq_ignore_ascii_case(name)))
-            .filter(|(name, _)| !has_prefix(name, "Meta-"))
+            .filter(|(name, _)| !OWN.iter().any(|other| is_like(name, other)))
+            .filter(|(name, _)| !begins_like(name, "Meta-"))
             .map(|&(name, value)| Header::new(name, value))
             .collect();
         out.push(Header::new("Sec-WebSocket-Extensions", "grip"));
         out
     }
+}
+
+/// Whether a client's own request says that it is made of WebSocket events. Signed by us it would
+/// speak to the backend for any connection, so nobody may send one but a proxy that is trusted.
+#[must_use]
+pub fn claims_events(client: &[HeaderRef<'_>]) -> bool {
+    let is_events = |value: &[u8]| {
+        let value = value.split(|byte| matches!(byte, b';' | b',')).next();
+        let value = value.unwrap_or_default().trim_ascii();
+        value.eq_ignore_ascii_case(EVENTS_TYPE.as_bytes())
+    };
+    client
+        .iter()
+        .any(|(name, value)| is_like(name, "Content-Type") && is_events(value))
 }
 
 /// The client's messages are full: it must not be read until

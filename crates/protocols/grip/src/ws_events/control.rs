@@ -229,6 +229,12 @@ impl GripFilter {
         }
     }
 
+    /// Bytes of the prefix.
+    #[must_use]
+    pub fn prefix_bytes(&self) -> usize {
+        self.prefix.len()
+    }
+
     /// Sorts a text or binary message.
     #[must_use]
     pub fn sort<'m>(&self, is_text: bool, message: &'m [u8]) -> GripMessage<'m> {

@@ -12,7 +12,7 @@ mod reply;
 mod tests;
 
 pub use client::Conversation;
-pub use command::{Command, ConversationLimits, Failure, Full, Handshake, Phase};
+pub use command::{Command, ConversationLimits, Failure, Full, Handshake, Phase, claims_events};
 pub use control::{
     ControlFault, ControlMessage, GripFilter, GripMessage, MESSAGE_PREFIX, WsKeepAlive, grip_prefix,
 };

@@ -509,13 +509,38 @@ fn handshake_fields() {
         ("Host", b"h"),
         ("upgrade", b"websocket"),
         ("Connection-Id", b"forged"),
+        ("connection_id", b"forged"),
         ("Meta-User", b"forged"),
+        ("Meta_user", b"forged"),
         ("Sec-WebSocket-Extensions", b"permessage-deflate"),
         ("Cookie", b"c"),
     ]);
     let names: Vec<_> = found.iter().map(|header| header.name.as_str()).collect();
     assert_eq!(names, ["Host", "Cookie", "Sec-WebSocket-Extensions"]);
     assert_eq!(found[2].value, b"grip");
+}
+
+#[test]
+fn events_of_a_client_are_seen_under_every_name() {
+    for (name, value, expected) in [
+        ("Content-Type", "application/websocket-events", true),
+        (
+            "content_type",
+            "Application/WebSocket-Events; charset=x",
+            true,
+        ),
+        (
+            "Content-Type",
+            " application/websocket-events, text/plain",
+            true,
+        ),
+        ("Content-Type", "text/plain", false),
+        ("Content-Type", "", false),
+        ("X-Type", "application/websocket-events", false),
+    ] {
+        let client: [HeaderRef<'_>; 2] = [("Host", b"h"), (name, value.as_bytes())];
+        assert_eq!(claims_events(&client), expected, "{name}: {value}");
+    }
 }
 
 proptest! {

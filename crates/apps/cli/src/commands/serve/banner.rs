@@ -31,6 +31,15 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     };
     for address in facts.clients {
         let at = reachable(*address);
+        if facts
+            .config
+            .grip
+            .as_ref()
+            .is_some_and(|grip| !grip.own_endpoints)
+        {
+            let text = format!("http://{at}/   (GRIP: where there is no route, as below)");
+            row(&mut out, "connect", &text);
+        }
         row(
             &mut out,
             "connect",
