@@ -53,6 +53,7 @@ pub fn start_with<P: Plan>(
     let start = Start {
         unix_ms: clock.as_millis() as u64,
         seed: random::seed(),
+        secret: random::secret(),
     };
     let blueprint = Blueprint::new::<P::List>(
         options,

@@ -62,7 +62,7 @@ impl<L: GatewayList> ShardApp<L> {
                 reason,
                 whitelist,
             } => {
-                let node = self.parts.shared.node;
+                let node = self.parts.shared.node.clone();
                 let spared = whitelist.iter();
                 let spared: Vec<_> = spared.filter_map(|client| node.conn_id(client)).collect();
                 let why = CloseReason::Custom { code, reason };

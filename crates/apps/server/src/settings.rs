@@ -27,8 +27,10 @@ use crate::stats::{Observatory, Ticker};
 pub struct Start {
     /// The wall clock, in Unix milliseconds.
     pub unix_ms: u64,
-    /// Any number; ids, epochs and hash seeds follow from it.
+    /// Any number; epochs and hash seeds follow from it. Some are public, so no secret does.
     pub seed: u64,
+    /// Random bytes that nobody knows; clients' ids are made with them.
+    pub secret: [u8; 32],
 }
 
 /// What all shards have in common, ready to be given to each.
@@ -103,7 +105,7 @@ impl Blueprint {
             api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
-            node: NodeKey(random.next_u64()),
+            node: NodeKey::new(start.secret),
             seed: random.next_u64(),
             connections_max: per_shard(connections_max, usize::from(shards)),
             ports: ports.collect(),
@@ -127,7 +129,7 @@ impl Blueprint {
             anonymous: self.anonymous,
             origins: self.origins.clone(),
             api_keys: self.api_keys.clone(),
-            node: self.node,
+            node: self.node.clone(),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
             version: self.observatory.version,

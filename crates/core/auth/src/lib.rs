@@ -14,6 +14,7 @@
 //! - Bytes from outside never panic.
 
 mod api_key;
+mod block;
 mod claims;
 mod fault;
 mod keys;
@@ -23,6 +24,7 @@ mod sign;
 mod verifier;
 
 pub use api_key::{ApiKeys, Credentials, EmptyKey};
+pub use block::BlockKey;
 pub use claims::{Allow, Claims, SubscriptionOptions};
 pub use fault::TokenFault;
 pub use keys::{Algorithm, KeyConfig, KeyError};

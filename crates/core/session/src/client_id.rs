@@ -1,30 +1,61 @@
 //! Public ids of connections: nothing to store, nothing to guess, found again at once.
 //!
-//! The id is the connection's own number, stirred with the node's secret so that it
-//! tells nothing, and a check that only this node can make. It looks like a UUID
-//! because SDKs and their users expect one.
+//! An id is one block of AES under a secret of the node: the connection's number and the node's.
+//! Nobody else can make one, or read a number out of one, however many he has seen. It looks like a
+//! UUID because SDKs and their users expect one.
+//!
+//! Invariant: no two nodes make the same id. They have different keys, or, with the same key,
+//! different numbers, and different blocks stay different.
 
 use std::fmt;
+use std::sync::Arc;
 
+use throng_auth::BlockKey;
 use throng_types::ConnId;
 
-/// A node's secret, drawn at start.
-#[derive(Clone, Copy)]
-pub struct NodeKey(pub u64);
+/// A node's secret, and its public number.
+#[derive(Clone)]
+pub struct NodeKey {
+    block: Arc<BlockKey>,
+    number: u64,
+}
 
 /// A public id: 36 characters, `8-4-4-4-12` hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientId([u8; 36]);
 
 const DASHES: [usize; 4] = [8, 13, 18, 23];
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl NodeKey {
+    /// From random bytes: 16 of the key, 8 of the node's number; the rest is not used.
+    #[must_use]
+    pub fn new(secret: [u8; 32]) -> Self {
+        let bits = |from: usize| -> u128 {
+            let bytes = secret.iter().skip(from).take(16);
+            bytes.fold(0, |bits, byte| bits << 8 | u128::from(*byte))
+        };
+        Self {
+            block: Arc::new(BlockKey::new(bits(0).to_be_bytes())),
+            number: (bits(16) >> 64) as u64,
+        }
+    }
+
+    /// The node's number. It is public, and no part of the key.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The public id of a connection.
     #[must_use]
-    pub fn client_id(self, conn: ConnId) -> ClientId {
-        let hidden = stir(conn.to_bits() ^ self.0);
-        let digits = format!("{hidden:016x}{:016x}", self.check(hidden));
-        let mut digits = digits.bytes();
+    pub fn client_id(&self, conn: ConnId) -> ClientId {
+        let plain = u128::from(conn.to_bits()) << 64 | u128::from(self.number);
+        let sealed = self.block.seal(plain.to_be_bytes());
+        let mut digits = sealed
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 15])
+            .map(|digit| DIGITS[usize::from(digit)]);
         let mut text = [b'-'; 36];
         for (at, byte) in text.iter_mut().enumerate() {
             if !DASHES.contains(&at) {
@@ -37,38 +68,31 @@ impl NodeKey {
 
     /// The connection that a public id of this node names; it may have gone since.
     #[must_use]
-    pub fn conn_id(self, text: &str) -> Option<ConnId> {
-        let shape = text.len() == 36
-            && text.bytes().enumerate().all(|(at, byte)| match byte {
-                b'-' => DASHES.contains(&at),
-                _ => !DASHES.contains(&at) && matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-            });
-        if !shape {
+    pub fn conn_id(&self, text: &str) -> Option<ConnId> {
+        if text.len() != 36 {
             return None;
         }
-        let digits: String = text.chars().filter(|&c| c != '-').collect();
-        let hidden = u64::from_str_radix(&digits[..16], 16).ok()?;
-        let check = u64::from_str_radix(&digits[16..], 16).ok()?;
-        (check == self.check(hidden)).then(|| ConnId::from_bits(unstir(hidden) ^ self.0))
-    }
-
-    fn check(self, hidden: u64) -> u64 {
-        stir(stir(hidden ^ self.0.rotate_left(32)).wrapping_add(self.0))
+        let mut sealed: u128 = 0;
+        for (at, byte) in text.bytes().enumerate() {
+            let digit = match byte {
+                b'-' if DASHES.contains(&at) => continue,
+                _ if DASHES.contains(&at) => return None,
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                _ => return None,
+            };
+            sealed = sealed << 4 | u128::from(digit);
+        }
+        let plain = u128::from_be_bytes(self.block.open(sealed.to_be_bytes()));
+        (plain as u64 == self.number).then(|| ConnId::from_bits((plain >> 64) as u64))
     }
 }
 
-/// A bijection of 64 bits (the finaliser of SplitMix64).
-const fn stir(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-/// Its inverse.
-const fn unstir(mut x: u64) -> u64 {
-    x = (x ^ (x >> 31) ^ (x >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
-    x = (x ^ (x >> 27) ^ (x >> 54)).wrapping_mul(0x96de_1b17_3f11_9089);
-    x ^ (x >> 30) ^ (x >> 60)
+impl fmt::Debug for NodeKey {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeKey({:016x})", self.number)
+    }
 }
 
 impl ClientId {
@@ -92,25 +116,70 @@ mod tests {
 
     use super::*;
 
+    fn key(first: u8) -> NodeKey {
+        NodeKey::new(std::array::from_fn(|n| first.wrapping_add(n as u8)))
+    }
+
     #[test]
     fn an_id_leads_back_to_its_connection_on_its_node_only() {
-        let key = NodeKey(0x1234_5678_9abc_def0);
+        let key_one = key(1);
         for (index, generation) in [(0, 0), (1, 2), (u32::MAX, 77)] {
             let conn = ConnId::new(ShardId(3), index, generation);
-            let id = key.client_id(conn);
-            assert_eq!(key.conn_id(id.as_str()), Some(conn));
-            assert_eq!(NodeKey(1).conn_id(id.as_str()), None);
+            let id = key_one.client_id(conn);
+            assert_eq!(key_one.conn_id(id.as_str()), Some(conn));
+            assert_eq!(key(2).conn_id(id.as_str()), None);
         }
     }
 
     #[test]
     fn what_is_not_an_id_names_nobody() {
-        let key = NodeKey(5);
+        let key = key(5);
         let id = key.client_id(ConnId::new(ShardId(0), 1, 1));
         let altered = id.as_str().replacen(|c: char| c != '0' && c != '-', "0", 1);
         let upper = "ABCDEF00-0000-0000-0000-000000000000";
         for wrong in ["", "x", &altered, upper, &"é".repeat(18), &"-".repeat(36)] {
             assert_eq!(key.conn_id(wrong), None, "{wrong}");
         }
+    }
+
+    /// What an id showed before: its first half was the connection's number and the node's secret,
+    /// stirred by a function that everybody can run backwards.
+    #[test]
+    fn ids_show_neither_the_number_nor_the_node() {
+        let key = key(9);
+        let bits = |index: u32| {
+            let id = key.client_id(ConnId::new(ShardId(0), index, 1));
+            let digits: String = id.as_str().chars().filter(|c| *c != '-').collect();
+            u128::from_str_radix(&digits, 16).unwrap()
+        };
+        for index in 0..200 {
+            // Neighbours differ in about half of their bits, in either half of the id.
+            let differ = bits(index) ^ bits(index + 1);
+            for half in [differ as u64, (differ >> 64) as u64] {
+                assert!((10..54).contains(&half.count_ones()), "{index}");
+            }
+            assert_ne!(bits(index) as u64, key.number());
+        }
+    }
+
+    #[test]
+    fn nodes_with_one_key_and_their_own_numbers_never_make_the_same_id() {
+        let with_number = |number: u8| {
+            let mut secret = [7; 32];
+            secret[16..24].fill(number);
+            NodeKey::new(secret)
+        };
+        let (one, other) = (with_number(1), with_number(2));
+        for index in 0..1000 {
+            let conn = ConnId::new(ShardId(0), index, 0);
+            let id = one.client_id(conn);
+            assert_ne!(id, other.client_id(conn));
+            assert_eq!(other.conn_id(id.as_str()), None);
+        }
+    }
+
+    #[test]
+    fn a_key_does_not_show_itself() {
+        assert_eq!(format!("{:?}", key(0)), "NodeKey(1011121314151617)");
     }
 }

@@ -96,7 +96,7 @@ pub fn shared() -> Shared {
         anonymous: true,
         origins: Arc::new(Origins::new([""; 0], true).expect("an empty list")),
         api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
-        node: NodeKey(7),
+        node: NodeKey::new([7; 32]),
         counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
         version: "solo",

@@ -25,7 +25,7 @@ pub fn session_ids(input: &[u8]) {
         cursor.write(&mut again);
         assert_eq!(Cursor::parse(&again, 4), Some(cursor));
     }
-    let key = NodeKey(0x5eed);
+    let key = NodeKey::new([0x5e; 32]);
     if let Some(conn) = key.conn_id(text) {
         assert_eq!(key.client_id(conn).as_str(), text);
     }

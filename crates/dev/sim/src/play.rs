@@ -54,7 +54,11 @@ impl Play {
             capacity: None,
         };
         let requests = Requests::default();
-        let start = Start { unix_ms: 0, seed };
+        let start = Start {
+            unix_ms: 0,
+            seed,
+            secret: [seed as u8; 32],
+        };
         let assembly = Assembly::new(&options, setup.shards, start).expect("a good configuration");
         let limits = ConnLimits {
             queue_bytes_max: setup.queue_bytes_max,

@@ -320,7 +320,7 @@ impl Connection {
 fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
     let within = u64::from(messages) << 16 | n as u64;
     let (id, now) = (cx.id.to_bits(), cx.now.unix_ms);
-    let seed = cx.shared.node.0 ^ id.rotate_left(17) ^ now.rotate_left(32);
+    let seed = cx.shared.node.number() ^ id.rotate_left(17) ^ now.rotate_left(32);
     subscription_id(now * 1000, mix(seed ^ mix(within)) as u32)
 }
 

@@ -108,7 +108,7 @@ impl Call {
             }
             Awaited::Info => {
                 let count = NodeCount::sum(replies);
-                let uid = format!("{:016x}", cx.shared.node.0);
+                let uid = format!("{:016x}", cx.shared.node.number());
                 let uptime_ms = cx.now.unix_ms.saturating_sub(cx.shared.started_unix_ms);
                 let node = NodeInfo {
                     uid: &uid,

@@ -1,4 +1,4 @@
-//! Randomness from the kernel, for seeds only; everything else derives from a seed.
+//! Randomness from the kernel, for seeds and keys; everything else derives from a seed.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -34,6 +34,16 @@ pub fn seed() -> u64 {
     }
 }
 
+/// 32 random bytes, for a key; drawn as [`seed`] draws.
+#[must_use]
+pub fn secret() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&seed().to_ne_bytes()[..chunk.len()]);
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -42,6 +52,14 @@ mod tests {
     fn seeds_differ() {
         let seeds: HashSet<u64> = (0..64).map(|_| super::seed()).collect();
         assert_eq!(seeds.len(), 64);
+    }
+
+    #[test]
+    fn secrets_differ_in_every_part() {
+        let (one, other) = (super::secret(), super::secret());
+        for (one, other) in one.chunks(8).zip(other.chunks(8)) {
+            assert_ne!(one, other);
+        }
     }
 
     #[test]
