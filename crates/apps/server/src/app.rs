@@ -169,6 +169,12 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         self.stopped || drained
     }
 
+    /// Operators and publishers get in when clients have taken every other descriptor.
+    fn may_use_spares(&self, listener: u8) -> bool {
+        let port = self.parts.ports.get(usize::from(listener));
+        port.is_some_and(|port| *port != Port::Client)
+    }
+
     fn accept_paused(&mut self, paused: bool) {
         self.counters().set(Gauge::AcceptPaused, u64::from(paused));
         let shard = self.parts.shard.0;

@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_config::Config;
 use throng_engine::{ConnLimits, ShardBuilder, ShardOptions};
+use throng_sys::limits::nofile;
 use throng_sys::{cpu, random};
 use throng_types::ShardId;
 
@@ -21,6 +22,8 @@ use crate::shard::Mail;
 
 /// The most shards: interest in a channel is kept in the bits of one word.
 const SHARDS_MAX: usize = 64;
+/// The most descriptors that one shard keeps back.
+const SPARES_MAX: usize = 16;
 
 /// Binds, and starts the shards' threads with the server's own gateways.
 ///
@@ -70,7 +73,10 @@ pub fn start_with<P: Plan>(
         own,
     } = Listeners::bind(config, &own_ports, shards)?;
     let started = Instant::now();
-    let limits = conn_limits(config);
+    let limits = ConnLimits {
+        spare_descriptors: spare_descriptors(shards),
+        ..conn_limits(config)
+    };
     let builders = per_shard
         .into_iter()
         .enumerate()
@@ -101,6 +107,13 @@ pub fn start_with<P: Plan>(
         threads,
         drain,
     })
+}
+
+/// Descriptors that each shard keeps back for the API port and those of gateways: an eighth of
+/// what the process may have, and no more than a shard needs for a few callers.
+fn spare_descriptors(shards: usize) -> usize {
+    let all = usize::try_from(nofile().soft).unwrap_or(usize::MAX);
+    (all / 8 / shards).clamp(1, SPARES_MAX)
 }
 
 /// Bounds of connections.

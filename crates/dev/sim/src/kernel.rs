@@ -20,7 +20,7 @@ use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, W
 use throng_sys::errno::{ECONNABORTED, ECONNRESET, EMFILE, EPIPE};
 
 use crate::fault::Fault;
-use crate::net::{Conn, Net, Port, ShardSide, World};
+use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
 
 /// One shard's kernel.
 pub(crate) struct SimKernel {
@@ -56,14 +56,6 @@ impl Drop for SimSocket {
 
 /// A listener, by its number.
 pub(crate) struct SimListener(pub(crate) u8);
-
-pub(crate) struct SimWake(Arc<AtomicBool>);
-
-impl Wake for SimWake {
-    fn wake(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 impl SimKernel {
     pub(crate) fn new(net: &Net, shard: usize, listeners: usize) -> Self {
@@ -125,6 +117,7 @@ impl Kernel for SimKernel {
     type Socket = SimSocket;
     type Listener = SimListener;
     type Wake = SimWake;
+    type Spare = SimSpare;
     type Sender<M> = SimSender<M>;
     type Receiver<M> = SimReceiver<M>;
 
@@ -261,6 +254,10 @@ impl Kernel for SimKernel {
         };
         let host = Ipv4Addr::new(10, 0, 0, (number % 250) as u8 + 1);
         Ok((socket, SocketAddr::from((host, 1024 + number as u16))))
+    }
+
+    fn make_spare(&mut self) -> io::Result<SimSpare> {
+        self.net.spare().ok_or_else(|| error(EMFILE))
     }
 
     fn connect(&mut self, _: Option<SocketAddr>, _: SocketAddr) -> io::Result<SimSocket> {

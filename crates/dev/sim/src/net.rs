@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use throng_engine::Wake;
 use throng_types::{Now, Rng};
 
 use crate::fault::{Fault, Hits};
@@ -147,6 +148,26 @@ pub(crate) struct World {
 #[derive(Clone)]
 pub(crate) struct Net(pub(crate) Rc<RefCell<World>>);
 
+/// A descriptor that nothing uses.
+pub(crate) struct SimSpare(Net);
+
+impl Drop for SimSpare {
+    fn drop(&mut self) {
+        if let Ok(mut world) = self.0.0.try_borrow_mut() {
+            world.descriptors += 1;
+        }
+    }
+}
+
+/// Wakes a shard.
+pub(crate) struct SimWake(pub(crate) Arc<AtomicBool>);
+
+impl Wake for SimWake {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Net {
     pub(crate) fn new(seed: u64, detail: Detail) -> Self {
         Self(Rc::new(RefCell::new(World {
@@ -162,6 +183,14 @@ impl Net {
             descriptors: 1000,
             mailbox_slots: 4096,
         })))
+    }
+
+    /// A descriptor that nothing uses, if there is one left.
+    pub(crate) fn spare(&self) -> Option<SimSpare> {
+        let mut world = self.0.borrow_mut();
+        world.descriptors = world.descriptors.checked_sub(1)?;
+        drop(world);
+        Some(SimSpare(self.clone()))
     }
 
     // ---- chance, time and trace ----

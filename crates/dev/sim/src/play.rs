@@ -63,6 +63,7 @@ impl Play {
         let limits = ConnLimits {
             queue_bytes_max: setup.queue_bytes_max,
             unread_above_bytes: setup.unread_above_bytes,
+            spare_descriptors: 2,
         };
         let listeners = assembly.listeners();
         let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, mailboxes| {

@@ -150,6 +150,7 @@ impl Play {
             // Nobody is too slow here.
             queue_bytes_max: 1 << 30,
             unread_above_bytes: net.pick(&[100, 3000, 1 << 20]),
+            spare_descriptors: 0,
         };
         let gather = net.percent(50);
         let stage = Stage::new(&net, shards, 1, limits, |shard, _| {

@@ -86,6 +86,11 @@ pub trait App<K: Kernel = Linux>: Sized {
         false
     }
 
+    /// Whether [`crate::ConnLimits::spare_descriptors`] are for this listener.
+    fn may_use_spares(&self, _listener: u8) -> bool {
+        false
+    }
+
     /// Accepting ran out of descriptors (`true`; it is tried again twice a second and when a
     /// connection has closed) or has caught up (`false`).
     fn accept_paused(&mut self, _paused: bool) {}

@@ -97,6 +97,8 @@ pub struct ConnLimits {
     /// While more bytes than this wait for a connection, nothing is read from it.
     /// Queue: `input`.
     pub unread_above_bytes: usize,
+    /// Descriptors kept back for listeners that [`crate::App::may_use_spares`].
+    pub spare_descriptors: usize,
 }
 
 impl Default for ConnLimits {
@@ -104,6 +106,7 @@ impl Default for ConnLimits {
         Self {
             queue_bytes_max: 1 << 20,
             unread_above_bytes: 256 << 10,
+            spare_descriptors: 0,
         }
     }
 }
@@ -254,6 +257,10 @@ impl<S, K: Kernel> Conns<S, K> {
         let socket = self.kernel.connect(source, target)?;
         self.opening.push((socket, accepted));
         Ok(())
+    }
+
+    pub(crate) const fn limits(&self) -> &ConnLimits {
+        &self.limits
     }
 
     /// Closes a listener at the end of the turn, by its number. Connections that wait in its

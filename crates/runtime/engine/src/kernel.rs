@@ -68,6 +68,8 @@ pub trait Kernel: Sized {
     type Listener;
     /// Wakes this shard from other threads.
     type Wake: Wake;
+    /// A descriptor that is held so that another can be had for it. Dropping it frees it.
+    type Spare;
     /// The sending end of a mailbox between two shards.
     type Sender<M>: MailSender<M>;
     /// Its receiving end.
@@ -106,6 +108,12 @@ pub trait Kernel: Sized {
     /// # Errors
     /// See [`throng_sys::socket::accept`].
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<(Self::Socket, SocketAddr)>;
+
+    /// Takes a descriptor that nothing uses.
+    ///
+    /// # Errors
+    /// If there is none left.
+    fn make_spare(&mut self) -> io::Result<Self::Spare>;
 
     /// Starts an outgoing connection; once it is writable, [`Kernel::take_error`] says how it
     /// went.

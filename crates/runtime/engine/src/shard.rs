@@ -46,6 +46,14 @@ struct Listener<L> {
     socket: Option<L>,
     /// Connections wait and are not taken yet: readiness is told once only.
     waiting: bool,
+    /// There was no descriptor for the next one; until [`Running::accept_again_at`].
+    paused: bool,
+}
+
+impl<L> Listener<L> {
+    const fn may_accept(&self) -> bool {
+        self.waiting && !self.paused
+    }
 }
 
 /// A shard at work, on its thread.
@@ -56,6 +64,10 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     listeners: Vec<Listener<K::Listener>>,
     /// Accepting is paused, and this is when it is tried again.
     accept_again_at: Option<Millis>,
+    /// The app was told of the pause.
+    is_pause_told: bool,
+    /// Descriptors kept back. Bound: [`crate::ConnLimits::spare_descriptors`].
+    spares: Vec<K::Spare>,
     /// Connections with more input than their share of the last turn.
     unread: Vec<u32>,
     /// The last turn left work for the next.
@@ -74,6 +86,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let listener = |socket| Listener {
             socket: Some(socket),
             waiting: true,
+            paused: false,
         };
         let parts = builder.parts;
         Self {
@@ -82,6 +95,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             mail: builder.mail,
             listeners: parts.listeners.into_iter().map(listener).collect(),
             accept_again_at: None,
+            is_pause_told: false,
+            spares: Vec::new(),
             unread: Vec::new(),
             more: true,
             mail_waits: false,

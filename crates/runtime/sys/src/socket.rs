@@ -91,6 +91,14 @@ pub fn connect(source: Option<SocketAddr>, target: SocketAddr) -> io::Result<Own
     }
 }
 
+/// A socket that is connected to nothing, to hold a descriptor with.
+///
+/// # Errors
+/// Those of socket(2): `EMFILE` and `ENFILE` without descriptors.
+pub fn spare() -> io::Result<OwnedFd> {
+    open(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
 /// Reads into `buf` and returns how many bytes came; 0 is the peer's end of stream (or an empty
 /// `buf`).
 ///

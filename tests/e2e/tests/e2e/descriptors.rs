@@ -37,6 +37,37 @@ fn logged(server: &Server, part: &str) -> usize {
     log.iter().filter(says).count()
 }
 
+/// Clients have taken all that there are, and the operator still gets in, again and again.
+#[test]
+fn descriptors_are_kept_back_for_the_api_port() {
+    let server = Setup::new("[limits]\nhead_timeout = \"1h\"\n")
+        .shards(1)
+        .nofile(128)
+        .start();
+    let stream = "GET /stream?channel=news HTTP/1.1\r\nHost: a\r\n\r\n";
+    let crowd: Vec<Wire> = (0..160)
+        .map(|_| {
+            let mut wire = Wire::connect(server.clients());
+            wire.send(stream);
+            wire
+        })
+        .collect();
+    until("the pause", || {
+        (logged(&server, "out of file descriptors") == 1).then_some(())
+    });
+    for round in 0..40 {
+        assert_eq!(server.ask("GET", "/healthz", "").status, 200, "{round}");
+        server.publish("news", "hello");
+    }
+    assert!(server.metric("throng_accept_paused") == 1);
+    assert_eq!(logged(&server, "out of file descriptors"), 1);
+    drop(crowd);
+    until("the pause's end", || {
+        (server.metric("throng_accept_paused") == 0).then_some(())
+    });
+    server.stop();
+}
+
 #[test]
 fn running_out_of_descriptors_is_waited_for() {
     let server = Setup::new("[limits]\nhead_timeout = \"1h\"\n")

@@ -69,6 +69,7 @@ impl Workers {
                 queue_bytes_max: QUEUE_BYTES_MAX,
                 // A publisher reads its answers however much it has to say.
                 unread_above_bytes: usize::MAX,
+                spare_descriptors: 0,
             },
             started: start.clock.started(),
         });

@@ -73,6 +73,7 @@ impl Kernel for Linux {
     type Socket = OwnedFd;
     type Listener = OwnedFd;
     type Wake = mio::Waker;
+    type Spare = OwnedFd;
     type Sender<M> = rtrb::Producer<M>;
     type Receiver<M> = rtrb::Consumer<M>;
 
@@ -119,6 +120,10 @@ impl Kernel for Linux {
 
     fn accept(&mut self, listener: &OwnedFd) -> io::Result<(OwnedFd, SocketAddr)> {
         socket::accept(listener.as_fd())
+    }
+
+    fn make_spare(&mut self) -> io::Result<OwnedFd> {
+        socket::spare()
     }
 
     fn connect(&mut self, source: Option<SocketAddr>, target: SocketAddr) -> io::Result<OwnedFd> {

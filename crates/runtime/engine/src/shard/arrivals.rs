@@ -1,14 +1,15 @@
 //! Connections that come and go: accepting, opening, removing.
 //!
 //! Rule for "no descriptors": accepting pauses, says so once, is tried again twice a second and
-//! whenever a connection was removed, and never spins. Queue: `accept`.
+//! whenever a connection was removed, and never spins. Queue: `accept`. Listeners that may use the
+//! spare descriptors go on as long as there are any; what is freed makes up for them first.
 
 use std::io;
 use std::net::SocketAddr;
 
 use throng_types::Now;
 
-use super::Running;
+use super::{Listener, Running};
 use crate::{App, Kernel};
 
 /// Connections that one turn accepts, all listeners together.
@@ -31,14 +32,18 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 
     /// Accepts each listener's share; true if connections may be left.
     pub(super) fn accept(&mut self, now: Now) -> bool {
-        if self.accept_again_at.is_some_and(|at| now.mono < at) {
-            return false;
+        let is_due = self.accept_again_at.is_none_or(|at| at <= now.mono);
+        if is_due {
+            self.accept_again_at = None;
+            for listener in &mut self.listeners {
+                listener.paused = false;
+            }
+            self.keep_spares();
         }
-        let paused = self.accept_again_at.take().is_some();
         let share = ACCEPTS_PER_TURN.div_ceil(self.listeners.len().max(1));
         for number in 0..self.listeners.len() {
             for _ in 0..share {
-                if !self.listeners[number].waiting {
+                if !self.listeners[number].may_accept() {
                     break;
                 }
                 let Some(listener) = &self.listeners[number].socket else {
@@ -48,12 +53,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 match self.conns.kernel.accept(listener) {
                     Ok((socket, peer)) => self.accepted(number as u8, socket, peer, now),
                     Err(error) if is_exhausted(&error) => {
-                        self.accept_again_at = Some(now.mono + ACCEPT_PAUSE_MS);
-                        if !paused {
-                            self.stats.accept_pauses += 1;
-                            self.app.accept_paused(true);
+                        if self.app.may_use_spares(number as u8) && self.spares.pop().is_some() {
+                            continue;
                         }
-                        return false;
+                        self.pause(number, now);
                     }
                     Err(error) if is_last(&error) => self.listeners[number].waiting = false,
                     // An error of the connection that would have been accepted (accept(2)).
@@ -61,10 +64,30 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 }
             }
         }
-        if paused {
+        if self.accept_again_at.is_none() && std::mem::take(&mut self.is_pause_told) {
             self.app.accept_paused(false);
         }
-        self.listeners.iter().any(|listener| listener.waiting)
+        self.listeners.iter().any(Listener::may_accept)
+    }
+
+    /// Leaves a listener alone for a while.
+    fn pause(&mut self, number: usize, now: Now) {
+        self.listeners[number].paused = true;
+        self.accept_again_at
+            .get_or_insert(now.mono + ACCEPT_PAUSE_MS);
+        if !std::mem::replace(&mut self.is_pause_told, true) {
+            self.stats.accept_pauses += 1;
+            self.app.accept_paused(true);
+        }
+    }
+
+    /// Takes as many spare descriptors as shall be kept, if there are so many.
+    fn keep_spares(&mut self) {
+        while self.spares.len() < self.conns.limits().spare_descriptors
+            && let Ok(spare) = self.conns.kernel.make_spare()
+        {
+            self.spares.push(spare);
+        }
     }
 
     fn accepted(&mut self, listener: u8, socket: K::Socket, peer: SocketAddr, now: Now) {

@@ -11,6 +11,7 @@ const FRAME: usize = 8 << 10;
 const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
     unread_above_bytes: 16 << 10,
+    spare_descriptors: 0,
 };
 
 fn read_numbers(client: &mut TcpStream, last: u64) -> Vec<u64> {

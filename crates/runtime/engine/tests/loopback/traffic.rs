@@ -12,6 +12,7 @@ use crate::support::{Event, Manner, connect, pattern, rig};
 const TIGHT: ConnLimits = ConnLimits {
     queue_bytes_max: 1 << 20,
     unread_above_bytes: 16 << 10,
+    spare_descriptors: 0,
 };
 
 #[test]
