@@ -20,7 +20,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
     fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<L::Session>> {
         let port = *self.parts.ports.get(usize::from(listener))?;
         let (session, tag) = match port {
-            Port::Client => self.admit(peer.ip()),
+            Port::Client => self.admit(peer.ip(), now),
             Port::Api => (
                 L::http(Http::new(port, peer.ip(), Admission::Welcome)),
                 NO_CLIENT,
@@ -46,6 +46,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         input: &mut [u8],
         effects: &mut Effects<'_>,
     ) {
+        self.parts.shared.meter.pays(self.payer(effects.tag));
         self.sessions()
             .event(id, session, Event::Bytes(input), effects);
     }

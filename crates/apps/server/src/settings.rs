@@ -7,7 +7,7 @@ use throng_broker::{ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Ret
 use throng_config::{Config, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
-use throng_session::{NodeKey, Port, SessionLimits, Shared};
+use throng_session::{Meter, NodeKey, Port, SessionLimits, Shared, WorkLimits};
 use throng_sys::memory;
 use throng_types::{Overflow, Rng, ShardId};
 
@@ -38,6 +38,8 @@ pub struct Start {
 pub struct Blueprint {
     shards: u8,
     limits: SessionLimits,
+    work: WorkLimits,
+    work_secret: [u64; 2],
     subscriptions_max: usize,
     namespaces: Arc<Namespaces>,
     closed_namespaces: Arc<[&'static str]>,
@@ -70,6 +72,9 @@ impl Blueprint {
     ) -> Result<Self, StartError> {
         let config = &options.config;
         let mut random = Rng::new(start.seed);
+        // The last eight bytes, which the node's key leaves.
+        let [.., a, b, c, d, e, f, g, h] = start.secret;
+        let mut secret = Rng::new(u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         let mut counters: Vec<_> = (0..shards).map(|_| Arc::new(Counters::new())).collect();
         // Drivers have counters of their own: a set has one writer.
         counters.push(driver_counters);
@@ -96,6 +101,8 @@ impl Blueprint {
             shards,
             subscriptions_max: subscriptions_max.max(limits.channels_max),
             limits,
+            work: work_limits(config),
+            work_secret: [secret.next_u64(), secret.next_u64()],
             home: home_options(config, namespaces.clone(), shards, &mut random),
             namespaces,
             closed_namespaces: closed.into(),
@@ -130,6 +137,7 @@ impl Blueprint {
             origins: self.origins.clone(),
             api_keys: self.api_keys.clone(),
             node: self.node.clone(),
+            meter: Meter::new(self.work, self.work_secret),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
             version: self.observatory.version,
@@ -173,7 +181,6 @@ fn limits(config: &Config) -> SessionLimits {
         message_bytes_max: limits.message_bytes_max as usize,
         publish_bytes_max: limits.publish_bytes_max as usize,
         channels_max: limits.channels_per_connection as usize,
-        messages_per_s_max: limits.messages_per_second_max,
         head_timeout_ms: limits.head_timeout_ms,
         keepalive_timeout_ms: limits.keepalive_timeout_ms,
         ping_interval_ms: config.websocket.ping_interval_ms,
@@ -181,6 +188,17 @@ fn limits(config: &Config) -> SessionLimits {
         stream_keepalive_ms: config.stream.keepalive_interval_ms,
         drain_jitter_ms: config.drain.jitter_ms,
         ..SessionLimits::default()
+    }
+}
+
+fn work_limits(config: &Config) -> WorkLimits {
+    let limits = &config.limits;
+    WorkLimits {
+        messages_per_s_max: limits.messages_per_second_max,
+        requests_per_s_max: limits.requests_per_second_max,
+        address_ms_per_s_max: u32::try_from(limits.address_work_max_ms).unwrap_or(u32::MAX),
+        channels_max: limits.channels_per_connection as usize,
+        counts_private: false,
     }
 }
 

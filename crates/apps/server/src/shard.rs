@@ -10,7 +10,7 @@ use std::sync::Arc;
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
-use throng_session::{Admission, Event, Http, Order, Port, Shared};
+use throng_session::{Admission, Event, Http, Order, Payer, Port, Shared};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions};
@@ -33,6 +33,8 @@ const HOUSEKEEPING_MS: u64 = 1000;
 const CROWD: usize = 1024;
 /// No tag: the connection's address is not counted.
 const UNCOUNTED: u32 = u32::MAX;
+/// A tag with this bit and without the next one says who pays for the connection's work.
+const PAYER: u32 = 1 << 31;
 /// The tag of connections to other ports than the clients', which count against no limit.
 pub(crate) const NO_CLIENT: u32 = u32::MAX - 1;
 
@@ -259,19 +261,32 @@ impl<L: GatewayList> ShardApp<L> {
         }
     }
 
+    /// Who pays for the work of a connection with this tag.
+    pub(crate) fn payer(&self, tag: u32) -> Payer {
+        match self.addresses.get(tag) {
+            _ if tag >> 30 == PAYER >> 30 => Payer::from_bits(tag),
+            Some(address) => self.parts.shared.meter.payer(*address),
+            None => Payer::NOBODY,
+        }
+    }
+
     /// A session for a new client, and its tag.
-    pub(crate) fn admit(&mut self, peer: IpAddr) -> (L::Session, u32) {
+    pub(crate) fn admit(&mut self, peer: IpAddr, now: Now) -> (L::Session, u32) {
         let mut tag = UNCOUNTED;
         self.clients += 1;
         let mut admission = Admission::Welcome;
         if self.clients > self.parts.connections_max {
             admission = Admission::ServerFull;
+        } else if !self.parts.shared.meter.admits(peer, now) {
+            admission = Admission::AddressBusy;
         }
         if self.parts.peers.limited() {
             if !self.parts.peers.enter(peer) {
                 admission = Admission::AddressFull;
             }
             tag = self.addresses.insert(peer);
+        } else if let Some(payer) = self.parts.shared.meter.payer(peer).to_bits() {
+            tag = PAYER | payer;
         }
         (L::http(Http::new(Port::Client, peer, admission)), tag)
     }

@@ -45,9 +45,30 @@ impl Verifier {
     /// does not expire, unless the configuration asks for one. [`Claims::exp`] has the leeway
     /// added, so that a session does not end before its token does.
     pub fn verify(&self, token: &str, now_unix_s: u64) -> Result<Claims, TokenFault> {
+        self.check(token, now_unix_s).1
+    }
+
+    /// The same as [`Verifier::verify`], and which signature had to be computed for it, if any:
+    /// that is what the check cost.
+    pub fn check(
+        &self,
+        token: &str,
+        now_unix_s: u64,
+    ) -> (Option<Algorithm>, Result<Claims, TokenFault>) {
+        let mut computed = None;
+        let checked = self.check_all(token, now_unix_s, &mut computed);
+        (computed, checked)
+    }
+
+    fn check_all(
+        &self,
+        token: &str,
+        now_unix_s: u64,
+        computed: &mut Option<Algorithm>,
+    ) -> Result<Claims, TokenFault> {
         let (message, signature) = token.rsplit_once('.').ok_or(TokenFault::Malformed)?;
         let (header, payload) = message.split_once('.').ok_or(TokenFault::Malformed)?;
-        self.check_signature(header, message, signature)?;
+        self.check_signature((header, message, signature), computed)?;
         let (mut claims, audience) = Claims::parse(&decode(payload)?)?;
         if let Some(wanted) = &self.audience
             && !audience.aud.contains(wanted)
@@ -64,9 +85,8 @@ impl Verifier {
 
     fn check_signature(
         &self,
-        header: &str,
-        message: &str,
-        signature: &str,
+        (header, message, signature): (&str, &str, &str),
+        computed: &mut Option<Algorithm>,
     ) -> Result<(), TokenFault> {
         let header: Header =
             serde_json::from_slice(&decode(header)?).map_err(|_| TokenFault::Malformed)?;
@@ -80,6 +100,7 @@ impl Verifier {
             return Err(TokenFault::Algorithm);
         }
         decode(signature)?;
+        *computed = Some(algorithm);
         let good = keys.iter().any(|key| {
             jsonwebtoken::crypto::verify(signature, message.as_bytes(), key, algorithm.backend())
                 .unwrap_or(false)

@@ -66,9 +66,21 @@ section! {
             Rule::ANY.range(1, 65_535);
         /// The largest message from a client, in bytes.
         "message_bytes_max" message_bytes_max: u64, Size, 64 * KIB, Rule::ANY.range(128, 64 * MIB);
-        /// The most messages a second from one connection, over which it is closed. 0 means no
-        /// limit.
+        /// The most messages a second from one connection: commands, of which a frame may hold
+        /// many, pings, and messages to GRIP backends. Twice as many may come at once; who sends
+        /// more is closed with 3013 (1008 on WebSockets of GRIP). Subscribing counts less: a client
+        /// may take all `channels_per_connection` twice a second. 0 means no limit.
         "messages_per_second_max" messages_per_second_max: u32, Count, 100, Rule::ANY;
+        /// The most HTTP requests a second on one connection to a client port, over which it is
+        /// answered 429 and closed. 0 means no limit.
+        "requests_per_second_max" requests_per_second_max: u32, Count, 1000, Rule::ANY;
+        /// For how much of each second the clients of one IP address (of one /64 with IPv6) may
+        /// keep a shard busy, by an estimate of what each connection, request, command and token
+        /// costs; bad tokens count ten times. Requests beyond are answered 429, WebSockets are
+        /// closed with 3013. While `listen.trusted_proxies` is empty, addresses of private networks
+        /// are not counted, since each of them may be a proxy. "0s" means no limit.
+        "address_work_max" address_work_max_ms: u64, Duration, 500,
+            Rule::ANY.range(1, HOUR).zero("off");
         /// The largest request head (request line and headers), in bytes.
         "head_bytes_max" head_bytes_max: u64, Size, 16 * KIB, Rule::ANY.range(KIB, MIB);
         /// How long a client may take to send a request head, or the next KiB of a body that goes

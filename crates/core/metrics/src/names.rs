@@ -175,6 +175,12 @@ metrics! {
             AuthChannel(reason = "channel"),
             AuthApiKey(reason = "api_key"),
         }
+        "overspent_total" "Clients that asked for more work than they may, by whose allowance \
+                           was used up." {
+            OverspentConnection(allowance = "connection"),
+            OverspentAddress(allowance = "address"),
+            OverspentTokens(allowance = "tokens"),
+        }
         "appwrite_refused_total" "Appwrite clients refused, and messages of theirs, by why." {
             AppwriteRefusedProject(reason = "project"),
             AppwriteRefusedApiDisabled(reason = "api_disabled"),

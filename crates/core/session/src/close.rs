@@ -23,6 +23,8 @@ pub enum Admission {
     Welcome,
     /// Its address has as many connections as it may.
     AddressFull,
+    /// Its address has asked for more than it may.
+    AddressBusy,
     /// The server has as many connections as it may.
     ServerFull,
 }

@@ -6,6 +6,7 @@ use throng_hub::{Command, Format, ReplyTo};
 use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
 
+use crate::work::{Overspent, Work};
 use crate::{Form, Shared, Survey};
 
 /// A wish that goes beyond the connection. Carried out after the event, in the order of writing.
@@ -51,6 +52,18 @@ impl<S, O> Context<'_, S, O> {
     /// Counts one.
     pub fn count(&self, counter: Counter) {
         self.shared.counters.count(counter);
+    }
+
+    /// Charges a piece of work to the connection that is being served, before it is done.
+    ///
+    /// # Errors
+    /// Whose allowance is used up; it is counted.
+    pub fn spend(&self, work: Work) -> Result<(), Overspent> {
+        let spent = self.shared.meter.spend(work, self.now);
+        if let Err(over) = spent {
+            self.count(over.counter());
+        }
+        spent
     }
 
     /// Sets the connection's one deadline.

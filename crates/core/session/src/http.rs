@@ -25,7 +25,7 @@ pub use serve::send_page;
 pub use subscribe::{Params, allow_origin, check_draining, permitted_channels, write_stream_head};
 
 use crate::route::{Claim, Port};
-use crate::{Admission, Class, CloseReason, Context, Opened, Transport};
+use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
 use body::whole_body;
 
 /// The gateways as the front door sees them.
@@ -77,6 +77,8 @@ pub struct Http {
     /// The peer's address.
     peer: IpAddr,
     admission: Admission,
+    /// What the client has spent; made with the first request.
+    allowance: Option<Allowance>,
     pending: Option<Box<Pending>>,
 }
 
@@ -88,6 +90,7 @@ impl Http {
             port,
             peer,
             admission,
+            allowance: None,
             pending: None,
         }
     }
@@ -96,7 +99,13 @@ impl Http {
     /// to be fed to it.
     #[must_use]
     pub const fn again(resume: &Resume) -> Self {
-        Self::new(resume.port, resume.peer, Admission::Welcome)
+        Self {
+            port: resume.port,
+            peer: resume.peer,
+            admission: Admission::Welcome,
+            allowance: resume.allowance,
+            pending: None,
+        }
     }
 
     /// Whether it came by the client port.
@@ -229,7 +238,7 @@ impl Http {
 
     /// Hands a request to its gateway whose body is still coming.
     fn open_body<R: Router>(
-        &self,
+        &mut self,
         request: &Request<'_>,
         claim: Option<(u8, Claim)>,
         rest: &[u8],

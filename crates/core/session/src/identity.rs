@@ -1,6 +1,6 @@
 //! Who a connection is, from its token.
 
-use throng_auth::{Allow, Claims, TokenFault};
+use throng_auth::{Allow, Claims, TokenFault, Verifier};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Millis, Now};
 
@@ -62,12 +62,30 @@ pub fn authenticate(
             Err(AuthError::NoToken)
         };
     };
-    let claims = verifier.verify(token, now.unix_s());
-    let claims = claims.and_then(|claims| claims.check_connection().map(|()| claims));
-    claims.map(Some).map_err(|fault| {
+    let check = |claims: Claims| claims.check_connection().map(|()| claims);
+    let claims = check_token(verifier, token, check, shared, now);
+    claims.map(Some).map_err(AuthError::Token)
+}
+
+/// Checks a token and, if it is good, its claims. The connection that brought it pays for that.
+///
+/// # Errors
+/// Why it is not accepted; it is counted.
+pub fn check_token<R>(
+    verifier: &Verifier,
+    token: &str,
+    check: impl FnOnce(Claims) -> Result<R, TokenFault>,
+    shared: &Shared,
+    now: Now,
+) -> Result<R, TokenFault> {
+    let (algorithm, claims) = verifier.check(token, now.unix_s());
+    let checked = claims.and_then(check);
+    let fault = checked.as_ref().err().copied();
+    shared.meter.token_checked(algorithm, fault, now);
+    if let Some(fault) = fault {
         shared.counters.count(failure(fault));
-        AuthError::Token(fault)
-    })
+    }
+    checked
 }
 
 /// The series that counts a refused token.

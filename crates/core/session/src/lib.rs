@@ -8,6 +8,7 @@
 //! Never: sockets, clocks, channels' members, a gateway's name. An idle session owns no heap
 //! memory unless its client brought a token or subscribed to several channels at once.
 
+mod address;
 mod client_id;
 mod close;
 mod context;
@@ -25,13 +26,15 @@ pub mod solo;
 mod stream;
 mod survey;
 mod websocket;
+mod work;
 
+pub use address::{counted_as, is_close_by};
 pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use gateway::{Class, Event, Flow, Form, FormKind, Gateway, Opened, Sender};
 pub use http::{Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, refuse};
-pub use identity::{AuthError, Identity, authenticate, failure};
+pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{RESERVED, Verdict, may_publish, may_subscribe};
 pub use publishing::{Publications, PublishResult, draft};
@@ -41,3 +44,4 @@ pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{NodeCount, Survey, SurveyReply};
 pub use websocket::{Beat, Heard, WebSocket, first_beat, message_limits};
+pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

@@ -6,7 +6,7 @@ use throng_auth::{ApiKeys, Origins, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-use crate::NodeKey;
+use crate::{Meter, NodeKey};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -19,8 +19,6 @@ pub struct SessionLimits {
     pub publish_bytes_max: usize,
     /// Channels that one connection may have.
     pub channels_max: usize,
-    /// Messages from one client in a second; zero for no bound.
-    pub messages_per_s_max: u32,
     /// How long a request's head may take.
     pub head_timeout_ms: u64,
     /// How long an HTTP connection may be idle between requests.
@@ -44,7 +42,6 @@ impl Default for SessionLimits {
             message_bytes_max: 64 << 10,
             publish_bytes_max: 1 << 20,
             channels_max: 128,
-            messages_per_s_max: 0,
             head_timeout_ms: 10_000,
             keepalive_timeout_ms: 60_000,
             ping_interval_ms: 25_000,
@@ -97,6 +94,8 @@ pub struct Shared {
     pub api_keys: Arc<ApiKeys>,
     /// Makes public ids.
     pub node: NodeKey,
+    /// What clients have spent of their allowances.
+    pub meter: Meter,
     /// Counters.
     pub counters: Arc<Counters>,
     /// The API port's documents.

@@ -13,8 +13,8 @@ use throng_metrics::Counters;
 use throng_types::{Actions, ConnId, Now};
 
 use crate::{
-    Admission, Becomes, Claim, Context, Event, Flow, Gateway, Http, Incoming, NoPages, NodeKey,
-    Opened, Order, Port, Reject, Router, SessionLimits, Shared,
+    Admission, Becomes, Claim, Context, Event, Flow, Gateway, Http, Incoming, Meter, NoPages,
+    NodeKey, Opened, Order, Port, Reject, Router, SessionLimits, Shared, WorkLimits,
 };
 
 /// What a session is.
@@ -97,6 +97,7 @@ pub fn shared() -> Shared {
         origins: Arc::new(Origins::new([""; 0], true).expect("an empty list")),
         api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
         node: NodeKey::new([7; 32]),
+        meter: Meter::new(WorkLimits::NONE, [1, 2]),
         counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
         version: "solo",

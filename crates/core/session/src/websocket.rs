@@ -17,38 +17,7 @@ use throng_ws::{
 };
 
 use crate::Context;
-
-/// How many messages a client may send: a bucket that fills with time.
-#[derive(Clone, Copy)]
-struct Allowance {
-    milli: u32,
-    at_ms: u32,
-}
-
-impl Allowance {
-    const fn full(now: Now) -> Self {
-        Self {
-            milli: u32::MAX,
-            at_ms: now.mono.0 as u32,
-        }
-    }
-
-    /// Takes one message out; false if there is none left. Zero is no bound.
-    fn take(&mut self, per_s_max: u32, now: Now) -> bool {
-        if per_s_max == 0 {
-            return true;
-        }
-        let now_ms = now.mono.0 as u32;
-        let elapsed_ms = u64::from(now_ms.wrapping_sub(self.at_ms));
-        let full = u64::from(per_s_max) * 1000;
-        let filled = u64::from(self.milli) + elapsed_ms * u64::from(per_s_max);
-        self.at_ms = now_ms;
-        self.milli = u32::try_from(filled.min(full)).unwrap_or(u32::MAX);
-        let enough = self.milli >= 1000;
-        self.milli -= if enough { 1000 } else { 0 };
-        enough
-    }
-}
+use crate::work::{Allowance, Overspent, Work};
 
 /// A time within 24 days of now, in four bytes instead of eight: every connection has one, and an
 /// interval is an hour at most.
@@ -112,7 +81,7 @@ impl<T> WebSocket<T> {
     pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
         Self {
             decoder: Decoder::new(Role::Server),
-            allowance: Allowance::full(cx.now),
+            allowance: Allowance::default(),
             beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into(),
             awaits_pong: false,
             closing: false,
@@ -128,13 +97,14 @@ impl<T> WebSocket<T> {
 
     // ---- reading ----
 
-    /// Lends the decoder, so that the gateway can be called while it reads; see
-    /// [`WebSocket::put_decoder`].
-    pub fn take_decoder(&mut self) -> Decoder {
+    /// Lends the decoder, so that the gateway can be called while it reads, and the allowance that
+    /// pays for what is read; see [`WebSocket::put_decoder`].
+    pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> Decoder {
+        cx.shared.meter.lend(self.allowance);
         std::mem::replace(&mut self.decoder, Decoder::new(Role::Server))
     }
 
-    /// Takes the decoder back. A fault of the client's ends the connection.
+    /// Takes both back. A fault of the client's ends the connection.
     pub fn put_decoder<R, S, O>(
         &mut self,
         decoder: Decoder,
@@ -142,6 +112,9 @@ impl<T> WebSocket<T> {
         cx: &mut Context<'_, S, O>,
     ) {
         self.decoder = decoder;
+        if let Some(allowance) = cx.shared.meter.take_back() {
+            self.allowance = allowance;
+        }
         if let Err(fault) = fed {
             cx.count(Counter::BadRequests);
             self.close(fault.close_code(), fault.reason(), cx);
@@ -164,9 +137,15 @@ impl<T> WebSocket<T> {
         cx: &mut Context<'_, S, O>,
     ) -> Heard<'e> {
         match event {
-            Event::Ping(payload) => encode_pong(Masking::Server, payload, cx.out),
+            Event::Ping(payload) => {
+                if self.may(Work::Message, cx) {
+                    encode_pong(Masking::Server, payload, cx.out);
+                }
+            }
             Event::Pong(_) if self.alive(cx) => return Heard::Alive,
-            Event::Pong(_) => {}
+            Event::Pong(_) => {
+                self.may(Work::Message, cx);
+            }
             Event::Close(frame) => {
                 self.closing = true;
                 encode_close_answer(Masking::Server, frame.as_ref(), cx.out);
@@ -181,10 +160,33 @@ impl<T> WebSocket<T> {
         Heard::Nothing
     }
 
-    /// Counts a message; false if the client sends more than it may.
-    pub fn may_send<S, O>(&mut self, cx: &Context<'_, S, O>) -> bool {
-        let per_s_max = cx.shared.limits.messages_per_s_max;
-        self.allowance.take(per_s_max, cx.now)
+    /// Charges a piece of work to the client; false if it asks for more than it may, and then it is
+    /// told so and the connection ends. While the decoder is lent only.
+    pub fn may<S, O>(&mut self, work: Work, cx: &mut Context<'_, S, O>) -> bool {
+        match cx.spend(work) {
+            Ok(()) => true,
+            Err(over) => {
+                self.overspent(over, cx);
+                false
+            }
+        }
+    }
+
+    /// Ends the connection if its client has brought too many bad tokens. While the decoder is lent
+    /// only.
+    pub fn check_trust<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
+        if cx.shared.meter.has_lost_trust() && !self.closing {
+            cx.count(Overspent::Tokens.counter());
+            self.overspent(Overspent::Tokens, cx);
+        }
+    }
+
+    fn overspent<S, O>(&mut self, over: Overspent, cx: &mut Context<'_, S, O>) {
+        if !self.closing {
+            let reason = over.disconnect();
+            cx.count(Counter::closed(reason));
+            self.close(reason.code(), reason.reason(), cx);
+        }
     }
 
     // ---- signs of life ----
@@ -208,6 +210,12 @@ impl<T> WebSocket<T> {
         let sent_at = Millis(sent_at.saturating_sub(limits.pong_timeout_ms));
         self.beat_at = (sent_at + limits.ping_interval_ms).into();
         true
+    }
+
+    /// Whether an answer to a ping is awaited.
+    #[must_use]
+    pub const fn awaits_pong(&self) -> bool {
+        self.awaits_pong
     }
 
     /// What is due now.

@@ -12,11 +12,10 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
+use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source};
 use throng_sys::errno::{ECONNABORTED, ECONNRESET, EMFILE, EPIPE};
 
 use crate::fault::Fault;

@@ -176,8 +176,14 @@ impl Wire {
     /// Takes everything up to the end of the connection.
     #[track_caller]
     pub fn rest(&mut self) -> String {
+        String::from_utf8_lossy(&self.rest_bytes()).into_owned()
+    }
+
+    /// The same, as bytes.
+    #[track_caller]
+    pub fn rest_bytes(&mut self) -> Vec<u8> {
         while self.more() {}
-        String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
+        std::mem::take(&mut self.read)
     }
 
     /// Takes a head: the status and the headers.

@@ -172,7 +172,7 @@ impl Connection {
         let limits = Limits {
             message_bytes_max: cx.own.limits.message_bytes_max,
         };
-        let mut decoder = self.ws.take_decoder();
+        let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &limits, |event| {
             match self.ws.hear(&event, cx) {
                 Heard::Nothing => {}

@@ -13,7 +13,7 @@ use throng_metrics::Counter;
 use throng_types::{ChannelName, Epoch, Payload, Position, Publisher};
 
 use throng_session::encode::ws_text;
-use throng_session::{Verdict, failure, may_publish, may_subscribe};
+use throng_session::{Verdict, check_token as session_check, may_publish, may_subscribe};
 
 use crate::context::Cx;
 use crate::reply::{code_of, error, ttl};
@@ -59,11 +59,7 @@ fn check_token(
         claims.check_subscription(channel.as_str(), &user, client.as_str())?;
         Ok(Some(claims.ends_at_unix_s()))
     };
-    let checked = verifier.verify(token, cx.now.unix_s()).and_then(check);
-    if let Err(fault) = checked {
-        cx.count(failure(fault));
-    }
-    checked
+    session_check(verifier, token, check, cx.shared, cx.now)
 }
 
 fn refuse_token(command: u32, fault: TokenFault, cx: &mut Cx<'_>) {

@@ -7,6 +7,7 @@ use throng_centrifuge::{ErrorCode, Request, encode_ping_result, encode_unsubscri
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect, Payload, PayloadKind};
 
+use throng_session::Work;
 use throng_session::encode::ws_text;
 
 use crate::channels;
@@ -15,20 +16,34 @@ use crate::context::Cx;
 use crate::reply::error;
 use crate::socket::Socket;
 
-/// Carries out the commands of one frame.
+/// Carries out the commands of one frame. Each of them is charged to the client.
 pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
     for command in throng_centrifuge::commands(frame) {
         if ws.is_closing() {
             return;
         }
         match command {
-            Ok(command) => run(ws, command.id, command.request, cx),
+            Ok(command) if may(ws, &command.request, cx) => {
+                run(ws, command.id, command.request, cx);
+                ws.ws.check_trust(cx);
+            }
+            Ok(_) => {}
             Err(_) => {
                 cx.count(Counter::BadRequests);
                 ws.disconnect(Disconnect::BadRequest, cx);
             }
         }
     }
+}
+
+/// Charges a command; the answer to our own ping is free.
+fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
+    let work = match request {
+        Request::Pong if ws.ws.awaits_pong() => return true,
+        Request::Subscribe(_) => Work::Subscribe,
+        _ => Work::Message,
+    };
+    ws.ws.may(work, cx)
 }
 
 fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {

@@ -3,7 +3,7 @@
 use throng_centrifuge::{encode_message_push, encode_ping, encode_unsubscribe_push, payload_of};
 use throng_hub::Answer;
 use throng_session::encode::ws_text;
-use throng_session::{Beat, Event, Heard, OPENING, message_limits};
+use throng_session::{Beat, Event, Heard, OPENING, Work, message_limits};
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 use throng_ws::Opcode;
 
@@ -31,15 +31,12 @@ impl Socket {
     }
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
-        let mut decoder = self.ws.take_decoder();
+        let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &message_limits(cx), |event| {
             match self.ws.hear(&event, cx) {
                 Heard::Nothing => {}
                 Heard::Alive => self.arm(cx),
-                Heard::Message { opcode, data } if self.ws.may_send(cx) => {
-                    self.message(opcode, data, cx);
-                }
-                Heard::Message { .. } => self.disconnect(Disconnect::TooManyRequests, cx),
+                Heard::Message { opcode, data } => self.message(opcode, data, cx),
             }
             self.ws.flow()
         });
@@ -49,12 +46,18 @@ impl Socket {
     fn message(&mut self, opcode: Opcode, data: &[u8], cx: &mut Cx<'_>) {
         match self.ws.state.mode {
             // It only listens; what it says is counted and not used.
-            Mode::Unidirectional if self.ws.state.connected => {}
+            Mode::Unidirectional if self.ws.state.connected => {
+                self.ws.may(Work::Message, cx);
+            }
             _ if opcode == Opcode::Binary => {
                 self.disconnect(Disconnect::InappropriateProtocol, cx);
             }
             Mode::Bidirectional => commands::run_all(self, data, cx),
-            Mode::Unidirectional => connect::uni_connect(self, data, cx),
+            Mode::Unidirectional => {
+                if self.ws.may(Work::Message, cx) {
+                    connect::uni_connect(self, data, cx);
+                }
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use throng_grip::routes::Target;
 use throng_grip::ws_events::{ControlFault, ControlMessage, WsKeepAlive};
 use throng_metrics::Counter;
 use throng_session::Form;
-use throng_types::{Millis, Publication};
+use throng_types::{End, Millis, Publication};
 use throng_ws::{CloseFrame, Masking, encode_close};
 
 use crate::context::Cx;
@@ -23,6 +23,11 @@ use crate::frames::{close_code, frame};
 
 /// How long a client may take to answer a close, in milliseconds.
 pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
+
+/// Closes the WebSocket of a client that says more than it may: "policy violation" (RFC 6455
+/// section 7.4.1).
+pub(crate) const OVERSPENT_CODE: u16 = 1008;
+pub(crate) const OVERSPENT_REASON: &str = "too many messages";
 
 /// The client's end of a WebSocket that a backend serves.
 pub(crate) struct Side {
@@ -98,6 +103,12 @@ impl Side {
         let code = close_code(code);
         encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
         self.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
+    }
+
+    /// The client says more than it may.
+    pub(crate) fn close_overspent(&mut self, cx: &mut Cx<'_>) {
+        self.close(Some(OVERSPENT_CODE), OVERSPENT_REASON.as_bytes(), cx);
+        cx.end(End::Flush);
     }
 
     /// A control message that means nothing.

@@ -14,7 +14,7 @@ use throng_grip::item::WsKind;
 use throng_grip::ws_events::{Command, Conversation, ConversationLimits, Failure, Phase};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_session::answer_text;
+use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication};
 use throng_ws::{Decoder, Role, handshake};
 
@@ -45,6 +45,7 @@ pub struct OverHttp {
     stuck: VecDeque<(WsKind, Vec<u8>)>,
     side: Side,
     close_heard: bool,
+    allowance: Allowance,
 }
 
 impl OverHttp {
@@ -77,6 +78,7 @@ impl OverHttp {
             stuck: VecDeque::new(),
             side,
             close_heard: false,
+            allowance: Allowance::default(),
         };
         this.run(commands, cx);
         this
@@ -104,7 +106,13 @@ impl OverHttp {
         let message_bytes_max = cx.shared.limits.message_bytes_max;
         let (events, fed) = read(&mut self.decoder, input, message_bytes_max);
         let mut commands = Vec::new();
+        cx.shared.meter.lend(self.allowance);
+        let mut over = None;
         for event in events {
+            over = cx.spend(Work::Message).err();
+            if over.is_some() {
+                break;
+            }
             match event {
                 Told::Message(kind, data) => self.say(kind, data, &mut commands, cx),
                 Told::Close(code, reason) => {
@@ -120,7 +128,13 @@ impl OverHttp {
                 }
             }
         }
+        if let Some(allowance) = cx.shared.meter.take_back() {
+            self.allowance = allowance;
+        }
         self.run(commands, cx);
+        if over.is_some() {
+            self.side.close_overspent(cx);
+        }
         if let Err(fault) = fed {
             cx.count(Counter::BadRequests);
             self.side

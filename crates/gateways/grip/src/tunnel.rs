@@ -15,11 +15,11 @@ use throng_grip::item::WsKind;
 use throng_grip::ws_events::{ControlMessage, GripFilter, GripMessage, grip_prefix};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_session::answer_text;
+use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication};
 use throng_ws::{Decoder, Role};
 
-use crate::client_side::{CLOSE_TIMEOUT_MS, Side};
+use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side};
 use crate::context::Cx;
 use crate::frames::{Told, read};
 use crate::order::Order;
@@ -44,6 +44,7 @@ pub struct Tunnel {
     /// Bytes on their way to the backend.
     behind_bytes: usize,
     is_paused: bool,
+    allowance: Allowance,
 }
 
 enum Stage {
@@ -87,6 +88,7 @@ impl Tunnel {
             early: Vec::new(),
             behind_bytes: 0,
             is_paused: false,
+            allowance: Allowance::default(),
         }
     }
 
@@ -105,8 +107,21 @@ impl Tunnel {
             Stage::Sorting(sorting) if sorting.close_heard => {}
             Stage::Sorting(sorting) => {
                 let (told, fed) = read(&mut sorting.up, input, cx.shared.limits.message_bytes_max);
+                cx.shared.meter.lend(self.allowance);
+                let mut over = None;
                 for told in told {
+                    over = cx.spend(Work::Message).err();
+                    if over.is_some() {
+                        break;
+                    }
                     self.client_says(told, cx);
+                }
+                if let Some(allowance) = cx.shared.meter.take_back() {
+                    self.allowance = allowance;
+                }
+                if over.is_some() {
+                    self.close_both(Some(OVERSPENT_CODE), OVERSPENT_REASON, cx);
+                    cx.end(End::Flush);
                 }
                 if let Err(fault) = fed {
                     cx.count(Counter::BadRequests);

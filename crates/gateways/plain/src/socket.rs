@@ -5,7 +5,7 @@
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{
-    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, message_limits,
+    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, Work, message_limits,
     subscribe,
 };
 use throng_types::{ChannelName, Disconnect};
@@ -81,14 +81,15 @@ impl Socket {
     }
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
-        let mut decoder = self.ws.take_decoder();
+        let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &message_limits(cx), |event| {
             match self.ws.hear(&event, cx) {
                 Heard::Nothing => {}
                 Heard::Alive => self.arm(cx),
                 // This endpoint only delivers; messages are counted and not used.
-                Heard::Message { .. } if self.ws.may_send(cx) => {}
-                Heard::Message { .. } => self.disconnect(Disconnect::TooManyRequests, cx),
+                Heard::Message { .. } => {
+                    self.ws.may(Work::Message, cx);
+                }
             }
             self.ws.flow()
         });

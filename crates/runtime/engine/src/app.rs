@@ -125,6 +125,8 @@ pub struct Effects<'a> {
     pub out: &'a mut Vec<u8>,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
+    /// What [`Accepted::tag`] was.
+    pub tag: u32,
     /// What is to be done with the connection.
     pub actions: Actions,
 }
@@ -136,6 +138,7 @@ impl<'a> Effects<'a> {
         Self {
             out,
             now,
+            tag: 0,
             actions: Actions {
                 deadline: None,
                 end: None,

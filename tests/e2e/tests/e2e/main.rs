@@ -13,3 +13,4 @@ mod slow;
 mod story;
 mod support;
 mod tokens;
+mod work;

@@ -170,6 +170,7 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "channel.history_ttl"
                 | "namespace.history_ttl"
                 | "appwrite.history"
+                | "limits.address_work_max"
                 | "grip.message_wait"
                 | "grip.response_timeout"
                 | "grip.id_cache_ttl"

@@ -9,7 +9,7 @@ use throng_types::End;
 
 use crate::http::Incoming;
 use crate::route::Port;
-use crate::{Context, Flow};
+use crate::{Allowance, Context, Flow};
 
 /// The HTTP connection behind a request that is answered later.
 pub struct Exchange {
@@ -19,12 +19,14 @@ pub struct Exchange {
     pub keep_alive: bool,
     /// Requests behind this one.
     raw: Vec<u8>,
+    allowance: Option<Allowance>,
 }
 
 /// A connection that takes HTTP requests again, and the bytes that it has already.
 pub struct Resume {
     pub(crate) port: Port,
     pub(crate) peer: IpAddr,
+    pub(crate) allowance: Option<Allowance>,
     /// To be fed to the connection at once.
     pub raw: Vec<u8>,
 }
@@ -38,6 +40,7 @@ impl Exchange {
             peer: incoming.peer,
             keep_alive: incoming.request.keep_alive(),
             raw: Vec::new(),
+            allowance: incoming.allowance,
         }
     }
 
@@ -74,6 +77,7 @@ impl Exchange {
         Flow::Http(Resume {
             port: self.port,
             peer: self.peer,
+            allowance: self.allowance,
             raw: std::mem::take(&mut self.raw),
         })
     }

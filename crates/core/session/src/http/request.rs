@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use throng_http1::Request;
 use throng_ws::handshake::{self, Accept};
 
+use crate::Allowance;
 use crate::route::Port;
 
 /// A request and where it came from.
@@ -13,6 +14,8 @@ pub struct Incoming<'r, 'b> {
     pub port: Port,
     /// The peer's address.
     pub peer: IpAddr,
+    /// What the connection has spent, with this request; nothing where that is not counted.
+    pub allowance: Option<Allowance>,
     /// The head.
     pub request: &'r Request<'b>,
     /// The body; while a gateway is asked for its claim it is not there yet.

@@ -3,11 +3,12 @@
 use throng_auth::Credentials;
 use throng_http1::{Request, encode_response, query};
 use throng_metrics::Counter;
+use throng_types::End;
 
 use super::subscribe::preflight;
 use super::{Http, Incoming, Reject, Router, answer_text, refuse};
 use crate::route::{CLIENT_ENDPOINTS, Claim, Own, Port};
-use crate::{Admission, Context, Opened};
+use crate::{Admission, Context, Opened, Overspent, Work};
 
 /// Who a request belongs to.
 enum Owner {
@@ -36,6 +37,7 @@ impl Http {
         Incoming {
             port: self.port,
             peer: self.peer,
+            allowance: self.allowance,
             request,
             body,
             is_open,
@@ -43,7 +45,7 @@ impl Http {
     }
 
     pub(super) fn serve<R: Router>(
-        &self,
+        &mut self,
         request: &Request<'_>,
         claim: Option<(u8, Claim)>,
         body: (&[u8], bool),
@@ -52,6 +54,12 @@ impl Http {
     ) -> Opened<R::Session> {
         match self.admission {
             Admission::Welcome => {}
+            Admission::AddressBusy => {
+                let (status, sentence) = Overspent::Address.status();
+                cx.count(Overspent::Address.counter());
+                refuse(status, sentence, cx);
+                return Opened::Answered { keep_alive: false };
+            }
             Admission::AddressFull => {
                 cx.count(Counter::RefusedPerIp);
                 refuse(429, "your address has as many connections as it may", cx);
@@ -63,12 +71,42 @@ impl Http {
                 return Opened::Answered { keep_alive: false };
             }
         }
+        if let Err(over) = self.pay(cx) {
+            let (status, sentence) = over.status();
+            answer_text(status, sentence, &[("Retry-After", "2")], false, cx.out);
+            cx.end(End::Flush);
+            return Opened::Answered { keep_alive: false };
+        }
         let start = cx.out.len();
         let opened = answer(&self.incoming(request, body), claim, router, cx);
+        if matches!(opened, Opened::Session(_)) {
+            cx.shared.meter.charge(Work::Session, cx.now);
+        }
+        self.allowance = cx.shared.meter.take_back();
         if request.method == "HEAD" {
             keep_head(start, cx.out);
         }
         opened
+    }
+}
+
+impl Http {
+    /// Charges a request to the client, and lends its allowance to what the request leads to. Only
+    /// clients pay: whoever may call the server API may do so as often as he likes.
+    fn pay(&mut self, cx: &Context<'_>) -> Result<(), Overspent> {
+        if self.port != Port::Client {
+            return Ok(());
+        }
+        let meter = &cx.shared.meter;
+        let own = self.allowance;
+        meter.pays(meter.payer(self.peer));
+        meter.lend(own.unwrap_or_default());
+        let paid = cx.spend(Work::Request);
+        self.allowance = meter.take_back();
+        if let Some(own) = self.allowance.filter(|_| paid.is_ok()) {
+            meter.lend(own);
+        }
+        paid
     }
 }
 
@@ -100,7 +138,11 @@ fn answer<R: Router>(
         }
     };
     opened.unwrap_or_else(|Reject(status, sentence)| {
-        let keep_alive = incoming.request.keep_alive();
+        let has_lost_trust = cx.shared.meter.has_lost_trust();
+        if has_lost_trust {
+            cx.count(Overspent::Tokens.counter());
+        }
+        let keep_alive = incoming.request.keep_alive() && !has_lost_trust;
         let headers: &[(&str, &str)] = match status {
             405 => &[("Allow", allow.unwrap_or_default())],
             401 => &[("WWW-Authenticate", "Bearer")],

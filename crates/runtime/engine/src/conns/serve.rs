@@ -140,6 +140,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let id = ConnId::new(self.shard, index, slot.generation);
         let mut out = std::mem::take(&mut self.scratch);
         let mut fx = Effects::new(&mut out, self.now);
+        fx.tag = slot.tag;
         act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,

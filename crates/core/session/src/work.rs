@@ -1,0 +1,186 @@
+//! What clients may make a shard do: an allowance for each connection, and one for each address.
+//!
+//! Prices what a client asks for, and says when it asks for too much. Owns the table of addresses;
+//! a connection's own allowance is kept in its session, which lends it to the [`Meter`] while it is
+//! served. Never: answers or closes; whoever asked does that.
+//!
+//! What was spent is a debt that time pays back, one second of debt each second. A piece of work
+//! costs as much time as its limit says: with `messages_per_second_max = 100` a message costs 10
+//! ms. So one number holds for all kinds of work. Nobody may owe more than [`BURST_US`].
+
+mod debt;
+mod price;
+mod table;
+
+use std::cell::Cell;
+use std::net::IpAddr;
+
+use throng_auth::{Algorithm, TokenFault};
+use throng_types::{Now, mix};
+
+pub use debt::BURST_US;
+pub use price::{Overspent, Work, WorkLimits};
+pub use table::Payer;
+
+use crate::address::network;
+use debt::{DEBT_MAX_US, left, low_ms};
+use table::Table;
+
+/// Bad tokens that one connection may bring; the next one ends it.
+pub const BAD_TOKENS_MAX: u32 = 3;
+/// Where the number of bad tokens begins in [`Allowance::owed`].
+const BAD_SHIFT: u32 = 29;
+
+/// What one connection has spent. Kept in the session, and small for that reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowance {
+    at_ms: u32,
+    /// Microseconds in the low bits, bad tokens in the high ones.
+    owed: u32,
+}
+
+impl Allowance {
+    const fn owed_us(&self, now_ms: u32) -> u32 {
+        left(self.owed & ((1 << BAD_SHIFT) - 1), self.at_ms, now_ms)
+    }
+
+    const fn bad_tokens(&self) -> u32 {
+        self.owed >> BAD_SHIFT
+    }
+
+    const fn owe(&mut self, us: u32, now_ms: u32) {
+        self.owed = self.bad_tokens() << BAD_SHIFT | us;
+        self.at_ms = now_ms;
+    }
+
+    const fn note_bad_token(&mut self) {
+        if self.bad_tokens() <= BAD_TOKENS_MAX {
+            self.owed += 1 << BAD_SHIFT;
+        }
+    }
+}
+
+/// Prices and collects; one per shard, owned by its thread.
+pub struct Meter {
+    limits: WorkLimits,
+    secret: [u64; 2],
+    /// Of the connection that is being served, if its work is counted.
+    current: Cell<Option<Allowance>>,
+    /// Of its address.
+    payer: Cell<Payer>,
+    table: Table,
+}
+
+impl Meter {
+    /// For one shard; `secret` is random, so that nobody chooses an address's places.
+    #[must_use]
+    pub fn new(limits: WorkLimits, secret: [u64; 2]) -> Self {
+        Self {
+            limits,
+            secret,
+            current: Cell::new(None),
+            payer: Cell::new(Payer::NOBODY),
+            table: Table::default(),
+        }
+    }
+
+    /// Who pays for an address.
+    #[must_use]
+    pub fn payer(&self, address: IpAddr) -> Payer {
+        if self.limits.address_ms_per_s_max == 0 {
+            return Payer::NOBODY;
+        }
+        let Some(network) = network(address, self.limits.counts_private) else {
+            return Payer::NOBODY;
+        };
+        let [low, high] = [network as u64, (network >> 64) as u64];
+        let hash = mix(mix(high ^ self.secret[0]) ^ low ^ self.secret[1]);
+        Payer::of_hash(hash)
+    }
+
+    /// Begins to serve a connection of an address.
+    pub fn pays(&self, payer: Payer) {
+        self.payer.set(payer);
+    }
+
+    /// Lends a connection's allowance: what is spent from now on is its own.
+    pub fn lend(&self, allowance: Allowance) {
+        self.current.set(Some(allowance));
+    }
+
+    /// Ends it.
+    pub fn take_back(&self) -> Option<Allowance> {
+        self.current.take()
+    }
+
+    /// Spends what a piece of work costs, before it is done.
+    ///
+    /// # Errors
+    /// Whose allowance is used up; nothing was spent then.
+    pub fn spend(&self, work: Work, now: Now) -> Result<(), Overspent> {
+        let Some(mut own) = self.current.get() else {
+            return Ok(());
+        };
+        if own.bad_tokens() > BAD_TOKENS_MAX {
+            return Err(Overspent::Tokens);
+        }
+        let now_ms = low_ms(now.mono);
+        let cost_us = self.limits.connection_us(work);
+        let owed_us = own.owed_us(now_ms);
+        if cost_us > 0 && owed_us.saturating_add(cost_us) > BURST_US {
+            return Err(Overspent::Connection);
+        }
+        if !self.charge_address(self.payer.get(), work, now_ms) {
+            return Err(Overspent::Address);
+        }
+        own.owe(owed_us + cost_us, now_ms);
+        self.current.set(Some(own));
+        Ok(())
+    }
+
+    /// Spends what a piece of work has cost that is done already. It may leave a debt.
+    pub fn charge(&self, work: Work, now: Now) {
+        let Some(mut own) = self.current.get() else {
+            return;
+        };
+        let now_ms = low_ms(now.mono);
+        let owed_us = own.owed_us(now_ms) + self.limits.connection_us(work);
+        own.owe(owed_us.min(DEBT_MAX_US), now_ms);
+        self.current.set(Some(own));
+        self.charge_address(self.payer.get(), work, now_ms);
+    }
+
+    /// Charges a token's check. An expired token is none that counts as bad: clients that were away
+    /// bring many of them, and the issuer had signed each.
+    pub fn token_checked(&self, algorithm: Option<Algorithm>, fault: Option<TokenFault>, now: Now) {
+        let is_good = matches!(fault, None | Some(TokenFault::Expired));
+        if let Some(algorithm) = algorithm {
+            self.charge(Work::Token { algorithm, is_good }, now);
+        }
+        if !is_good && let Some(mut own) = self.current.get() {
+            own.note_bad_token();
+            self.current.set(Some(own));
+        }
+    }
+
+    /// Whether the connection that is being served has brought more bad tokens than it may.
+    #[must_use]
+    pub fn has_lost_trust(&self) -> bool {
+        let own = self.current.get();
+        own.is_some_and(|own| own.bad_tokens() > BAD_TOKENS_MAX)
+    }
+
+    /// Whether an address may do something before there is a connection; charges it.
+    #[must_use]
+    pub fn admits(&self, address: IpAddr, now: Now) -> bool {
+        self.charge_address(self.payer(address), Work::Arrival, low_ms(now.mono))
+    }
+
+    fn charge_address(&self, payer: Payer, work: Work, now_ms: u32) -> bool {
+        self.table
+            .charge(payer, self.limits.address_us(work), now_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests;

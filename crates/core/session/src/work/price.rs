@@ -1,0 +1,154 @@
+//! What each kind of work costs, and how much of it may be asked for.
+
+use throng_auth::Algorithm;
+use throng_metrics::Counter;
+use throng_types::Disconnect;
+
+use super::debt::{BURST_US, DEBT_MAX_US};
+
+/// How many times its price a good token costs: whoever holds one may still not keep a shard busy
+/// with it.
+const GOOD_TOKEN: u32 = 2;
+/// The same for a bad one.
+const BAD_TOKEN: u32 = 10;
+
+/// Something that a client makes the server do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A command, a ping, a message.
+    Message,
+    /// A command that subscribes. A client that connects sends many of them at once.
+    Subscribe,
+    /// An HTTP request.
+    Request,
+    /// A connection was accepted.
+    Arrival,
+    /// A request became a session.
+    Session,
+    /// A token was checked.
+    Token {
+        /// Which signature was computed.
+        algorithm: Algorithm,
+        /// Whether the issuer had signed it.
+        is_good: bool,
+    },
+}
+
+impl Work {
+    /// About what it costs a core, in microseconds.
+    const fn cpu_us(self) -> u32 {
+        match self {
+            Self::Message => 4,
+            Self::Subscribe => 6,
+            Self::Request => 15,
+            Self::Arrival => 30,
+            Self::Session => 20,
+            Self::Token { algorithm, .. } => match algorithm {
+                Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => 4,
+                Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 => 110,
+                Algorithm::EdDsa => 110,
+                Algorithm::Es256 => 240,
+                Algorithm::Es384 => 1_150,
+            },
+        }
+    }
+
+    /// By how much more it counts than it costs.
+    const fn weight(self) -> u32 {
+        match self {
+            Self::Token { is_good: true, .. } => GOOD_TOKEN,
+            Self::Token { is_good: false, .. } => BAD_TOKEN,
+            _ => 1,
+        }
+    }
+}
+
+/// Whose allowance is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overspent {
+    /// The connection's.
+    Connection,
+    /// That of all connections of the address.
+    Address,
+    /// The connection has brought too many bad tokens.
+    Tokens,
+}
+
+impl Overspent {
+    /// The series that counts it.
+    #[must_use]
+    pub const fn counter(self) -> Counter {
+        match self {
+            Self::Connection => Counter::OverspentConnection,
+            Self::Address => Counter::OverspentAddress,
+            Self::Tokens => Counter::OverspentTokens,
+        }
+    }
+
+    /// What a WebSocket is closed with.
+    #[must_use]
+    pub const fn disconnect(self) -> Disconnect {
+        match self {
+            Self::Connection | Self::Address => Disconnect::TooManyRequests,
+            Self::Tokens => Disconnect::InvalidToken,
+        }
+    }
+
+    /// The status and the sentence for an HTTP request.
+    #[must_use]
+    pub const fn status(self) -> (u16, &'static str) {
+        match self {
+            Self::Connection => (429, "this connection asks for more than it may; slow down"),
+            Self::Address => (429, "your address asks for more than it may; slow down"),
+            Self::Tokens => (401, "this connection has brought too many bad tokens"),
+        }
+    }
+}
+
+/// How much may be asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkLimits {
+    /// Messages of one connection in a second; zero for no bound.
+    pub messages_per_s_max: u32,
+    /// Requests of one connection in a second; zero for no bound.
+    pub requests_per_s_max: u32,
+    /// How many milliseconds of a second one address may keep the shard busy; zero for no bound.
+    pub address_ms_per_s_max: u32,
+    /// Channels that one connection may have; it may take all of them twice a second.
+    pub channels_max: usize,
+    /// Whether addresses count that proxies close by could have: those of private networks.
+    pub counts_private: bool,
+}
+
+impl WorkLimits {
+    /// No bounds.
+    pub const NONE: Self = Self {
+        messages_per_s_max: 0,
+        requests_per_s_max: 0,
+        address_ms_per_s_max: 0,
+        channels_max: 1,
+        counts_private: false,
+    };
+
+    /// What a piece of work costs a connection, in microseconds of its allowance.
+    pub(super) fn connection_us(&self, work: Work) -> u32 {
+        let share = |per_s: u32| 1_000_000_u32.checked_div(per_s).unwrap_or(0);
+        match work {
+            Work::Message => share(self.messages_per_s_max),
+            Work::Subscribe => {
+                let channels = u32::try_from(self.channels_max).unwrap_or(u32::MAX).max(1);
+                share(self.messages_per_s_max).min(BURST_US / 4 / channels)
+            }
+            Work::Request => share(self.requests_per_s_max),
+            Work::Arrival | Work::Session => 0,
+            Work::Token { .. } => work.cpu_us() * work.weight(),
+        }
+    }
+
+    /// What it costs an address.
+    pub(super) fn address_us(&self, work: Work) -> u32 {
+        let counted = u64::from(work.cpu_us() * work.weight()) * 1000;
+        let us = counted.checked_div(u64::from(self.address_ms_per_s_max));
+        us.map_or(0, |us| us.min(u64::from(DEBT_MAX_US)) as u32)
+    }
+}

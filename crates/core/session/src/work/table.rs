@@ -1,0 +1,90 @@
+//! The table of addresses: what each owes, in two places that a secret hash chooses.
+//!
+//! Rule for "full": it has a fixed size. An address has spent too much only if both of its places
+//! say so, so addresses that share one of them do not harm each other.
+
+use std::cell::RefCell;
+
+use super::debt::{BURST_US, DEBT_MAX_US, left};
+
+/// Places in the table; a power of two.
+const PLACES: usize = 1 << 15;
+const PLACE_BITS: u32 = PLACES.trailing_zeros();
+
+/// The two places of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payer(u32);
+
+impl Payer {
+    /// An address that is not counted.
+    pub const NOBODY: Self = Self(u32::MAX);
+
+    /// The places as a number below 2^30, or nothing of an address that is not counted.
+    #[must_use]
+    pub fn to_bits(self) -> Option<u32> {
+        (self != Self::NOBODY).then_some(self.0)
+    }
+
+    /// The inverse of [`Payer::to_bits`].
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits & ((1 << (2 * PLACE_BITS)) - 1))
+    }
+
+    /// From a hash.
+    pub(super) const fn of_hash(hash: u64) -> Self {
+        Self(hash as u32 & ((1 << (2 * PLACE_BITS)) - 1))
+    }
+
+    const fn places(self) -> [usize; 2] {
+        let mask = PLACES as u32 - 1;
+        [
+            (self.0 & mask) as usize,
+            ((self.0 >> PLACE_BITS) & mask) as usize,
+        ]
+    }
+}
+
+/// What one place of the table owes.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    at_ms: u32,
+    owed_us: u32,
+}
+
+/// What all addresses owe; see the head of this file.
+#[derive(Default)]
+pub(super) struct Table {
+    /// Bound: [`PLACES`]; empty until an address is charged.
+    places: RefCell<Vec<Place>>,
+}
+
+impl Table {
+    /// Charges an address; false if it owes too much already.
+    pub(super) fn charge(&self, payer: Payer, cost_us: u32, now_ms: u32) -> bool {
+        if payer == Payer::NOBODY {
+            return true;
+        }
+        let mut table = self.places.borrow_mut();
+        if table.is_empty() {
+            table.resize(PLACES, Place::default());
+        }
+        let places = payer.places();
+        let owed = places.map(|at| {
+            let place = table.get(at).copied().unwrap_or_default();
+            left(place.owed_us, place.at_ms, now_ms)
+        });
+        if owed.iter().all(|owed| *owed > BURST_US) {
+            return false;
+        }
+        for (at, owed_us) in places.into_iter().zip(owed) {
+            if let Some(place) = table.get_mut(at) {
+                *place = Place {
+                    at_ms: now_ms,
+                    owed_us: owed_us.saturating_add(cost_us).min(DEBT_MAX_US),
+                };
+            }
+        }
+        true
+    }
+}

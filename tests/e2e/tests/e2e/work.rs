@@ -1,0 +1,181 @@
+//! What one client may make the server do: the bytes that got past the limits before, and what
+//! honest clients send.
+
+use std::fmt::Write as _;
+
+use throng_testkit::{Server, Setup, Wire};
+
+use crate::support::SECRET;
+
+/// Signs nothing here: every token of these tests is a bad one.
+const BAD_TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2lnbmF0dXJl";
+
+/// A WebSocket after its handshake.
+fn open(server: &Server, path: &str) -> Wire {
+    let mut wire = Wire::connect(server.clients());
+    wire.send(&format!(
+        "GET {path} HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ));
+    assert_eq!(wire.head().status, 101);
+    wire
+}
+
+/// A client's frame, masked with zeros.
+fn frame(opcode: u8, text: &str) -> Vec<u8> {
+    let mut frame = vec![0x80 | opcode];
+    match u16::try_from(text.len()).unwrap() {
+        length @ ..126 => frame.push(0x80 | length as u8),
+        length => {
+            frame.push(0x80 | 126);
+            frame.extend(length.to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(text.as_bytes());
+    frame
+}
+
+/// The code of the close frame at the end.
+fn end(wire: &mut Wire) -> u16 {
+    let rest = wire.rest_bytes();
+    let at = rest
+        .windows(2)
+        .rposition(|pair| pair[0] == 0x88)
+        .expect("a close frame");
+    u16::from_be_bytes([rest[at + 2], rest[at + 3]])
+}
+
+fn overspent(server: &Server, allowance: &str) -> u64 {
+    server.metric(&format!(
+        "throng_overspent_total{{allowance=\"{allowance}\"}}"
+    ))
+}
+
+#[test]
+fn a_limit_counts_commands_and_not_frames() {
+    let server = Setup::new("[limits]\nmessages_per_second_max = 1\n")
+        .shards(1)
+        .start();
+    let mut wire = open(&server, "/connection/websocket");
+    let mut commands = String::from("{\"id\":1,\"connect\":{}}");
+    for id in 2..1_419 {
+        let _ = write!(
+            commands,
+            "\n{{\"id\":{id},\"publish\":{{\"channel\":\"a\",\"data\":1}}}}"
+        );
+    }
+    assert!(commands.len() <= 64 << 10, "{}", commands.len());
+    wire.send_bytes(&frame(1, &commands));
+    assert_eq!(end(&mut wire), 3013);
+    // Twice the limit at once: the connect and one publish.
+    let published = server.metric("throng_publications_total{source=\"client\"}");
+    assert!(published <= 1, "{published}");
+    assert_eq!(overspent(&server, "connection"), 1);
+    assert_eq!(
+        server.metric("throng_connections_closed_total{reason=\"too_many_requests\"}"),
+        1
+    );
+    server.stop();
+}
+
+#[test]
+fn floods_of_pings_and_pongs_are_messages_too() {
+    let server = Setup::new("").shards(1).start();
+    for path in [
+        "/connection/websocket",
+        "/connection/uni_websocket",
+        "/ws?channel=a",
+    ] {
+        for opcode in [9, 10] {
+            let mut wire = open(&server, path);
+            wire.send_bytes(&frame(opcode, "").repeat(1_000));
+            assert_eq!(end(&mut wire), 3013, "{path} {opcode}");
+        }
+        // A ping a second is nobody's flood.
+        let mut wire = open(&server, path);
+        wire.send_bytes(&frame(9, "x").repeat(20));
+        assert_eq!(wire.exactly(20 * 3), b"\x8a\x01x".repeat(20), "{path}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_page_may_subscribe_to_all_its_channels_in_one_frame() {
+    let server = Setup::new("[limits]\nchannels_per_connection = 500\n")
+        .shards(1)
+        .start();
+    let mut wire = open(&server, "/connection/websocket");
+    let mut commands = String::from("{\"id\":1,\"connect\":{}}");
+    for id in 2..502 {
+        let _ = write!(
+            commands,
+            "\n{{\"id\":{id},\"subscribe\":{{\"channel\":\"c{id}\"}}}}"
+        );
+    }
+    wire.send_bytes(&frame(1, &commands));
+    wire.through("\"id\":501");
+    wire.send_bytes(&frame(
+        1,
+        "{\"id\":600,\"publish\":{\"channel\":\"c2\",\"data\":1}}",
+    ));
+    wire.through("\"id\":600");
+    server.stop();
+}
+
+#[test]
+fn the_fourth_bad_token_ends_a_connection() {
+    let server = Setup::new(&format!("[auth]\nhmac_secret = \"{SECRET}\"\n"))
+        .shards(1)
+        .start();
+    let mut wire = Wire::connect(server.clients());
+    let request = format!("GET /sse?channel=a&token={BAD_TOKEN} HTTP/1.1\r\nHost: t\r\n\r\n");
+    wire.send(&request.repeat(1_304));
+    for n in 1..=4 {
+        let answer = wire.response("GET");
+        assert_eq!(answer.status, 401, "{n}: {answer:?}");
+        assert_eq!(
+            answer.header("connection") == Some("close"),
+            n == 4,
+            "{answer:?}"
+        );
+    }
+    wire.until_closed();
+    assert_eq!(
+        server.metric("throng_auth_failures_total{reason=\"signature\"}"),
+        4
+    );
+    assert_eq!(overspent(&server, "tokens"), 1);
+    server.stop();
+}
+
+#[test]
+fn requests_of_one_connection_are_limited_and_calls_of_the_api_are_not() {
+    let server = Setup::new("[limits]\nrequests_per_second_max = 50\n")
+        .shards(1)
+        .start();
+    let mut wire = Wire::connect(server.clients());
+    wire.send(&"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n".repeat(1_000));
+    let mut served = 0;
+    let refused = loop {
+        let answer = wire.response("GET");
+        if answer.status != 200 {
+            break answer;
+        }
+        served += 1;
+    };
+    assert!((100..300).contains(&served), "{served}");
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert_eq!(refused.header("retry-after"), Some("2"));
+    wire.until_closed();
+    // A publisher that pipelines.
+    let mut api = Wire::connect(server.api_address());
+    let publish = "POST /pub?channel=a HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\n1";
+    for _ in 0..20 {
+        api.send(&publish.repeat(128));
+        for _ in 0..128 {
+            assert_eq!(api.response("POST").status, 200);
+        }
+    }
+    server.stop();
+}
