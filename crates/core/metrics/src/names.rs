@@ -211,6 +211,9 @@ metrics! {
                                         lost." { AppwriteFeedReconnects }
         "appwrite_feed_down_seconds_total" "Seconds without a connection to Appwrite's \
                                         Redis." { AppwriteFeedDownSeconds }
+        "appwrite_feed_refused_total" "Times that Appwrite's Redis answered and did not let \
+                                       Throng listen: a password or a permission is \
+                                       missing." { AppwriteFeedRefused }
         "appwrite_lookups_total" "Questions to Appwrite about who a client is, by their answer." {
             AppwriteLookupsUser(answer = "user"),
             AppwriteLookupsNobody(answer = "nobody"),
@@ -256,7 +259,7 @@ metrics! {
         }
         "appwrite_connections" "Open connections to Appwrite Realtime; they are among the \
                                 WebSockets." { AppwriteConnections }
-        "appwrite_feed_up" "Whether there is a connection to Appwrite's Redis." { AppwriteFeedUp }
+        "appwrite_feed_up" "Whether Appwrite's Redis lets Throng listen." { AppwriteFeedUp }
         "grip_connections" "Clients that wait for a GRIP backend or are held by \
                             one." { GripConnections }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 use throng_appwrite::{
-    EncodedEvent, FeedMessage, Filter, Index, Layout, Matches, Subscription, write_ids,
+    EncodedEvent, FeedMessage, Filter, Index, Layout, Matches, Outcome, Subscription, glimpse,
+    write_ids,
 };
 
 use crate::pieces::is_json;
@@ -17,12 +18,25 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 
 /// Runs one input of this target; panics if the target finds a fault.
 pub fn appwrite_feed(input: &[u8]) {
+    let _ = glimpse(input);
     assert!(FeedMessage::parse(input, input.len().saturating_sub(1)).is_err());
     let Ok(event) = FeedMessage::parse(input, input.len()) else {
         return;
     };
     assert!(!event.project.is_empty() && !event.roles.is_empty() && !event.channels.is_empty());
-    let _ = (event.names(), event.identity_change(), event.attributes());
+    let _ = (event.names(), event.attributes());
+    if let Some(change) = event.identity_change() {
+        let roles = ["user:U", "users", "team:t", "member:m"].map(str::to_owned);
+        let outcome = change.what.outcome(&change.user_id, &roles);
+        let again = |roles: &[String]| change.what.outcome(&change.user_id, roles);
+        if let Outcome::Roles(roles) = outcome {
+            assert_eq!(
+                again(&roles),
+                Outcome::Same,
+                "a change that is told twice is one"
+            );
+        }
+    }
     let frames = [Layout::IdsLast, Layout::IdsFirst].map(|layout| frame(&event, layout));
     let [Ok(last), Ok(first)] = frames.each_ref().map(|frame| value(frame)) else {
         // Deeper than a tree is read, though not than a client may.

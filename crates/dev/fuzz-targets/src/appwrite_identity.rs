@@ -3,7 +3,7 @@
 //!
 //! Input: the account, a list of memberships, then the three headers, with NUL bytes between them.
 
-use throng_appwrite::{Identity, SessionHeaders};
+use throng_appwrite::{Identity, MembershipList, SessionHeaders};
 
 use crate::pieces::{is_json, texts};
 
@@ -18,7 +18,11 @@ pub fn appwrite_identity(input: &[u8]) {
     let Some([account, memberships, cookie, session, fallback]) = texts::<5>(input) else {
         return;
     };
-    if let Ok(identity) = Identity::from_account(account.as_bytes(), &[memberships.as_bytes()]) {
+    let list = MembershipList {
+        body: memberships.as_bytes(),
+        is_own: true,
+    };
+    if let Ok(identity) = Identity::from_account(account.as_bytes(), &[list]) {
         assert!(!identity.is_guest() && is_json(identity.account.as_bytes()));
         let user = format!("user:{}", identity.user_id);
         assert!(identity.roles.contains(&user) && identity.roles.contains(&"users".to_owned()));

@@ -1,20 +1,28 @@
 //! Appwrite's HTTP API, as far as it tells who somebody is.
 //!
-//! Asked with the client's own credential: `GET /account`, `GET /teams`, and for each team its
-//! memberships of this user. Every request has a deadline and a bound on the answer's length.
+//! Asked with the client's own credential: `GET /account`, `GET /teams` in pages, and for each team
+//! its memberships of this user; or only the one of these that may have changed. Every request has
+//! a deadline and a bound on the answer's length.
+//!
+//! "Nobody" is what Appwrite itself says, with status 401 and its own kind of error. A status
+//! without that may come from a proxy, and says nothing about the client.
 
 use std::time::Duration;
 
 use serde::Deserialize;
-use throng_appwrite::{AccountError, Identity};
-use throng_gateway_appwrite::{Credential, Found, Lookup};
+use throng_appwrite::{AccountError, Change, Identity, IdentityChange, MembershipList};
+use throng_gateway_appwrite::{Credential, Found, Part};
 use ureq::Agent;
 use ureq::http::Request;
 
+use crate::question::Question;
+
 /// Bytes of one answer. An account with many preferences has some tens of kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// Teams in one answer, which is as many as Appwrite's own pages may have in all versions.
+const PAGE_TEAMS: usize = 100;
 /// Teams of one user that are looked at.
-const TEAMS_MAX: usize = 100;
+const TEAMS_MAX: usize = 1000;
 
 /// The address of the API is not one that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,10 +77,20 @@ struct Team {
     id: String,
 }
 
+/// Appwrite's own kind of error.
 #[derive(Deserialize)]
 struct Problem {
-    #[serde(default)]
     message: String,
+    code: u16,
+    /// Since 0.13.
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
+/// A list, and whether the server understood the queries.
+struct List {
+    body: Vec<u8>,
+    filtered: bool,
 }
 
 impl AccountApi {
@@ -100,74 +118,140 @@ impl AccountApi {
     ///
     /// # Errors
     /// [`ApiError`] if Appwrite does not say.
-    pub fn identify(&self, lookup: &Lookup) -> Result<Found, ApiError> {
-        let (status, account) = self.get("/account", lookup)?;
-        match status {
-            200 => {}
-            // Signed out, blocked, or never signed in; a token that does not verify is 401 too.
-            400..=404 => return Ok(Found::Nobody(problem(&account).into())),
-            status => {
-                return Err(ApiError::Status {
-                    path: "/account",
-                    status,
-                });
-            }
+    pub(crate) fn identify(&self, question: &Question) -> Result<Found, ApiError> {
+        match &question.part {
+            Part::Membership { user_id, team, id } => self.membership(question, user_id, team, id),
+            Part::Account | Part::Everything => self.account(question),
         }
-        let read = |memberships: &[&[u8]]| {
-            Identity::from_account(&account, memberships).map_err(|error| ApiError::Answer {
-                path: "/account",
-                error,
-            })
-        };
-        let user_id = read(&[])?.user_id;
-        let memberships = self.memberships(&user_id, lookup)?;
-        let memberships: Vec<&[u8]> = memberships.iter().map(Vec::as_slice).collect();
-        Ok(Found::User(read(&memberships)?.into()))
     }
 
-    fn memberships(&self, user_id: &str, lookup: &Lookup) -> Result<Vec<Vec<u8>>, ApiError> {
-        let limit = query(&format!(r#"{{"method":"limit","values":[{TEAMS_MAX}]}}"#));
-        let teams = self.list("/teams", "/teams", &limit, lookup)?;
-        let teams: Teams = serde_json::from_slice(&teams).map_err(|_| ApiError::Answer {
-            path: "/teams",
-            error: AccountError::Malformed,
-        })?;
-        let own =
-            serde_json::json!({"method": "equal", "attribute": "userId", "values": [user_id]});
-        let own = query(&own.to_string());
-        let teams = teams.teams.iter().take(TEAMS_MAX);
-        teams
-            .map(|team| {
-                let path = format!("/teams/{}/memberships", escape(&team.id));
-                self.list("/teams/…/memberships", &path, &own, lookup)
-            })
-            .collect()
+    fn account(&self, question: &Question) -> Result<Found, ApiError> {
+        const PATH: &str = "/account";
+        let (status, account) = self.get(PATH, question)?;
+        if status != 200 {
+            return nobody(status, &account).ok_or(ApiError::Status { path: PATH, status });
+        }
+        let malformed = |error| ApiError::Answer { path: PATH, error };
+        let identity = Identity::from_account(&account, &[]).map_err(malformed)?;
+        if question.part == Part::Account {
+            let what = Change::Account {
+                verified: identity.verified,
+                blocked: identity.blocked,
+                labels: identity.labels,
+            };
+            let user_id = identity.user_id;
+            return Ok(Found::Changed(IdentityChange { user_id, what }));
+        }
+        let lists = self.memberships(&identity.user_id, question)?;
+        let lists: Vec<MembershipList<'_>> = lists.iter().map(List::memberships).collect();
+        let identity = Identity::from_account(&account, &lists).map_err(malformed)?;
+        Ok(Found::User(identity.into()))
+    }
+
+    /// The user's place in one team; a team that the user does not see is one without the user.
+    fn membership(
+        &self,
+        question: &Question,
+        user_id: &str,
+        team: &str,
+        id: &str,
+    ) -> Result<Found, ApiError> {
+        const PATH: &str = "/teams/…/memberships";
+        let path = format!("/teams/{}/memberships", escape(team));
+        let (status, list) = self.list(&path, &[of_user(user_id)], question)?;
+        let what = match status {
+            200 => Change::of_membership(&list.memberships(), user_id, team, id)
+                .map_err(|error| ApiError::Answer { path: PATH, error })?,
+            404 if problem(&list.body).is_some_and(|p| p.kind == "team_not_found") => {
+                Change::Membership {
+                    team: team.to_owned(),
+                    id: id.to_owned(),
+                    roles: None,
+                }
+            }
+            status => {
+                return nobody(status, &list.body).ok_or(ApiError::Status { path: PATH, status });
+            }
+        };
+        let user_id = user_id.to_owned();
+        Ok(Found::Changed(IdentityChange { user_id, what }))
+    }
+
+    fn memberships(&self, user_id: &str, question: &Question) -> Result<Vec<List>, ApiError> {
+        let mut lists = Vec::new();
+        for team in self.teams(question)? {
+            let path = format!("/teams/{}/memberships", escape(&team.id));
+            let (status, list) = self.list(&path, &[of_user(user_id)], question)?;
+            match status {
+                200 => lists.push(list),
+                // It went between the two questions.
+                404 => {}
+                status => {
+                    let path = "/teams/…/memberships";
+                    return Err(ApiError::Status { path, status });
+                }
+            }
+        }
+        Ok(lists)
+    }
+
+    /// All teams of a user, page after page.
+    fn teams(&self, question: &Question) -> Result<Vec<Team>, ApiError> {
+        const PATH: &str = "/teams";
+        let mut teams: Vec<Team> = Vec::new();
+        loop {
+            let mut queries = vec![serde_json::json!({"method": "limit", "values": [PAGE_TEAMS]})];
+            if let Some(last) = teams.last() {
+                queries.push(serde_json::json!({"method": "cursorAfter", "values": [last.id]}));
+            }
+            let (status, list) = self.list(PATH, &queries, question)?;
+            if status != 200 {
+                return Err(ApiError::Status { path: PATH, status });
+            }
+            let page: Teams = serde_json::from_slice(&list.body).map_err(|_| ApiError::Answer {
+                path: PATH,
+                error: AccountError::Malformed,
+            })?;
+            let is_last = page.teams.len() < PAGE_TEAMS || !list.filtered;
+            teams.extend(page.teams);
+            if is_last {
+                return Ok(teams);
+            }
+            if teams.len() >= TEAMS_MAX {
+                let project = &*question.project;
+                tracing::warn!(
+                    project,
+                    teams = TEAMS_MAX,
+                    "a user has more teams than are \
+                                        looked at; the others give no roles"
+                );
+                return Ok(teams);
+            }
+        }
     }
 
     /// Gets a list. Servers from before 1.4 know another language of queries and are asked without.
     fn list(
         &self,
-        name: &'static str,
         path: &str,
-        query: &str,
-        lookup: &Lookup,
-    ) -> Result<Vec<u8>, ApiError> {
-        let (mut status, mut body) = self.get(&format!("{path}?{query}"), lookup)?;
-        if status == 400 {
-            (status, body) = self.get(path, lookup)?;
+        queries: &[serde_json::Value],
+        question: &Question,
+    ) -> Result<(u16, List), ApiError> {
+        let text: Vec<String> = queries.iter().map(|one| query(&one.to_string())).collect();
+        let (mut status, mut body) = self.get(&format!("{path}?{}", text.join("&")), question)?;
+        let filtered = status != 400;
+        if !filtered {
+            (status, body) = self.get(path, question)?;
         }
-        match status {
-            200 => Ok(body),
-            status => Err(ApiError::Status { path: name, status }),
-        }
+        Ok((status, List { body, filtered }))
     }
 
-    fn get(&self, path: &str, lookup: &Lookup) -> Result<(u16, Vec<u8>), ApiError> {
-        let project = &*lookup.project;
+    fn get(&self, path: &str, question: &Question) -> Result<(u16, Vec<u8>), ApiError> {
+        let project = &*question.project;
         let mut request = Request::get(format!("{}{path}", self.base))
             .header("x-appwrite-project", project)
             .header("accept", "application/json");
-        request = match &lookup.credential {
+        request = match &question.credential {
             Credential::Session(session) => {
                 // Both ways in which SDKs send it: what is not fit for a cookie is fit for the
                 // other.
@@ -180,7 +264,7 @@ impl AccountApi {
         };
         let Ok(request) = request.body(()) else {
             // A credential with characters that no header may have is nobody's.
-            return Ok((401, Vec::new()));
+            return Ok((401, br#"{"message":"","code":401}"#.to_vec()));
         };
         let transport = |error| ApiError::Transport(Box::new(error));
         let mut response = self.agent.run(request).map_err(transport)?;
@@ -190,9 +274,45 @@ impl AccountApi {
     }
 }
 
-/// The text of Appwrite's error, for clients that showed a token.
-fn problem(body: &[u8]) -> String {
-    serde_json::from_slice::<Problem>(body).map_or_else(|_| String::new(), |p| p.message)
+impl List {
+    fn memberships(&self) -> MembershipList<'_> {
+        MembershipList {
+            body: &self.body,
+            is_own: self.filtered,
+        }
+    }
+}
+
+/// The query for the memberships of one user.
+fn of_user(user_id: &str) -> serde_json::Value {
+    serde_json::json!({"method": "equal", "attribute": "userId", "values": [user_id]})
+}
+
+fn problem(body: &[u8]) -> Option<Problem> {
+    serde_json::from_slice(body).ok()
+}
+
+/// What it means for a client that Appwrite refuses its credential; nothing if this is no word of
+/// Appwrite's, or one about something else.
+fn nobody(status: u16, body: &[u8]) -> Option<Found> {
+    /// How Appwrite begins what it says of a bad token.
+    const JWT: &str = "Failed to verify JWT.";
+    let problem = problem(body).filter(|problem| problem.code == status)?;
+    match (status, problem.kind.as_str()) {
+        (403, "user_blocked") => Some(Found::Nobody),
+        (401, "user_jwt_invalid") => {
+            let why = problem
+                .message
+                .strip_prefix(JWT)
+                .unwrap_or(&problem.message);
+            Some(Found::Expired(why.trim().into()))
+        }
+        (401, _) => match problem.message.strip_prefix(JWT) {
+            Some(why) => Some(Found::Expired(why.trim().into())),
+            None => Some(Found::Nobody),
+        },
+        _ => None,
+    }
 }
 
 fn query(json: &str) -> String {
@@ -226,6 +346,44 @@ mod tests {
             query(r#"{"a":[é]}"#),
             "queries%5B%5D=%7B%22a%22%3A%5B%C3%A9%5D%7D"
         );
+    }
+
+    #[test]
+    fn only_appwrite_says_that_somebody_is_nobody() {
+        let told = |status, body: &str| nobody(status, body.as_bytes());
+        let own = |status: u16, kind: &str, message: &str| {
+            let body = serde_json::json!({"message": message, "code": status, "type": kind});
+            told(status, &body.to_string())
+        };
+        let scope = own(401, "general_unauthorized_scope", "missing scopes");
+        assert!(matches!(scope, Some(Found::Nobody)));
+        let old = r#"{"message":"User (role: guests) missing scope (account)","code":401}"#;
+        assert!(matches!(told(401, old), Some(Found::Nobody)));
+        let blocked = own(403, "user_blocked", "The current user has been blocked.");
+        assert!(matches!(blocked, Some(Found::Nobody)));
+        let expired = "Failed to verify JWT. Invalid token: Expired";
+        let Some(Found::Expired(why)) = own(401, "user_jwt_invalid", expired) else {
+            panic!("a token that is over");
+        };
+        assert_eq!(&*why, "Invalid token: Expired");
+        for (status, kind) in [
+            (400, "general_argument_invalid"),
+            (403, "general_service_disabled"),
+            (404, "project_not_found"),
+            (429, "general_rate_limit_exceeded"),
+            (500, "general_unknown"),
+        ] {
+            assert!(own(status, kind, "").is_none(), "{status} {kind}");
+        }
+        for (status, body) in [
+            (404, "<html>404 Not Found</html>"),
+            (401, "<html>401 Authorization Required</html>"),
+            (401, ""),
+            (401, r#"{"error":"no"}"#),
+            (503, r#"{"message":"x","code":401}"#),
+        ] {
+            assert!(told(status, body).is_none(), "{status} {body}");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Answers that were given lately, by what was shown.
 //!
-//! Owns: answers, each for a while, and never more than so many; and which users have changed
-//! since when. Never: asks, or reads a clock.
+//! Owns: answers, each for a while, and never more than so many. Never: asks, or reads a clock.
 //!
 //! Rule for "full": the answer that was given first goes first.
 
@@ -23,6 +22,13 @@ struct Entry {
     number: u64,
 }
 
+impl Entry {
+    /// Only who somebody is holds on; that a credential is no good may be otherwise by now.
+    const fn is_user(&self) -> bool {
+        matches!(self.found, Found::User(_))
+    }
+}
+
 /// Identities that Appwrite has told lately, by credential.
 pub(crate) struct Cache {
     entries: HashMap<Key, Entry>,
@@ -30,15 +36,18 @@ pub(crate) struct Cache {
     /// turn. Bound: twice `entries_max`.
     order: VecDeque<(u64, Key)>,
     entries_max: usize,
+    /// How much longer an answer may serve if there is no other.
+    grace: Duration,
     puts: u64,
 }
 
 impl Cache {
-    pub(crate) fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize, grace: Duration) -> Self {
         Self {
             entries: HashMap::new(),
             order: VecDeque::new(),
             entries_max,
+            grace,
             puts: 0,
         }
     }
@@ -48,12 +57,18 @@ impl Cache {
         Some(entry.found.clone())
     }
 
+    /// An answer that may be too old, for when there is no other.
+    pub(crate) fn old(&self, key: &Key, now: Instant) -> Option<Found> {
+        let entry = self.entries.get(key).filter(|entry| entry.is_user())?;
+        (now < entry.until + self.grace).then(|| entry.found.clone())
+    }
+
     /// Keeps an answer, unless it is none.
     pub(crate) fn put(&mut self, key: Key, found: &Found, now: Instant) {
         let until = match found {
             Found::User(_) => now + USER,
-            Found::Nobody(_) => now + NOBODY,
-            Found::Failed => return,
+            Found::Nobody | Found::Expired(_) => now + NOBODY,
+            Found::Changed(_) | Found::Failed => return,
         };
         self.puts += 1;
         self.order.push_back((self.puts, key.clone()));
@@ -70,6 +85,20 @@ impl Cache {
             if self.entries.get(&key).is_some_and(|e| e.number == number) {
                 self.entries.remove(&key);
             }
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.entries = HashMap::new();
+        self.order = VecDeque::new();
+    }
+
+    /// Lets all answers be too old.
+    #[cfg(test)]
+    pub(crate) fn age(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.until -= USER;
         }
     }
 
@@ -103,14 +132,17 @@ mod tests {
     #[test]
     fn answers_age_and_are_bounded() {
         let now = Instant::now();
-        let mut cache = Cache::new(2);
+        let mut cache = Cache::new(2, USER);
         cache.put(key("a"), &user("A"), now);
-        cache.put(key("b"), &Found::Nobody("".into()), now);
+        cache.put(key("b"), &Found::Nobody, now);
         cache.put(key("f"), &Found::Failed, now);
         assert!(matches!(cache.get(&key("a"), now), Some(Found::User(_))));
         assert!(cache.get(&key("b"), now + NOBODY / 2).is_some());
         assert!(cache.get(&key("b"), now + NOBODY).is_none());
         assert!(cache.get(&key("a"), now + USER).is_none());
+        assert!(cache.old(&key("a"), now + USER).is_some());
+        assert!(cache.old(&key("a"), now + 2 * USER).is_none());
+        assert!(cache.old(&key("b"), now).is_none());
         assert!(cache.get(&key("f"), now).is_none());
         cache.put(key("a"), &user("A"), now);
         assert!(cache.get(&key("a"), now).is_some(), "the newer entry stays");
@@ -122,7 +154,7 @@ mod tests {
     #[test]
     fn a_user_is_forgotten_everywhere_in_the_project() {
         let now = Instant::now();
-        let mut cache = Cache::new(9);
+        let mut cache = Cache::new(9, USER);
         for session in ["a", "b"] {
             cache.put(key(session), &user("A"), now);
         }
@@ -132,5 +164,7 @@ mod tests {
         cache.forget("p", "A");
         assert!(cache.get(&key("a"), now).is_none() && cache.get(&key("b"), now).is_none());
         assert!(cache.get(&key("c"), now).is_some());
+        cache.clear();
+        assert!(cache.get(&key("c"), now).is_none() && cache.old(&key("c"), now).is_none());
     }
 }

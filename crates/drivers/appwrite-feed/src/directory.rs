@@ -1,43 +1,52 @@
 //! Who is this? Asked by sessions, answered by Appwrite, a few questions at a time.
 //!
-//! Owns: the queue of questions, the threads that ask, the answers of late. Equal questions that
-//! wait at the same time are asked once.
+//! Owns: the queues of questions, the threads that ask, the answers of late. Equal questions are
+//! asked once until they are answered, whether their askers are on one shard or on several.
 //!
 //! Rule for "full": a question beyond the bound is refused, and its client told to come back.
 //!
-//! An answer may be older than a change that the feed has told of meanwhile. So every change of a
-//! user is noted ([`Directory::changed`]) before the shards hear of it, and an answer whose
-//! question began before it is thrown away and asked for again.
+//! Questions about changes go first. Those who want to come in and those who are looked up again
+//! take turns, and two threads never serve the former, so that bad credentials delay nobody who is
+//! here.
+//!
+//! Invariants
+//! - A change of a user is noted ([`Directory::changed`]) before the shards hear of it.
+//! - An answer whose question began before such a change reaches no shard; it is asked for again.
+//!   The check and the telling are one step with regard to events: both happen between two of them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use throng_gateway_appwrite::{Found, Lookup, News, Refused};
+use throng_gateway_appwrite::{Found, Haste, Lookup, News, Part, Refused};
 use throng_metrics::Counter;
 use throng_types::ConnId;
 
-use crate::cache::{Cache, Key};
+use crate::cache::Cache;
+use crate::changes::Changes;
+use crate::question::Question;
+use crate::sampled::Sampled;
 use crate::{AccountApi, Feed, Meter};
 
 /// How often an answer that is too old is asked for again.
 const TRIES: usize = 3;
 /// Between two looks of an idle thread whether the server has ended.
 const LOOK: Duration = Duration::from_secs(1);
-/// Changes that are remembered; the oldest are of no use once every question from before them is
-/// answered.
-const CHANGES_MAX: usize = 4096;
+/// Threads that those who want to come in do not occupy.
+const KEPT_FREE: usize = 2;
 
 /// Bounds of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryOptions {
     /// Questions to Appwrite at the same time, each with a thread.
     pub threads: usize,
-    /// Different questions that may wait.
+    /// Different questions of one haste that may wait.
     pub waiting_max: usize,
     /// Answers that are remembered.
     pub answers_max: usize,
+    /// How long an old answer is good enough for somebody who comes in, while there is no new one.
+    pub grace: Duration,
 }
 
 impl Default for DirectoryOptions {
@@ -46,6 +55,7 @@ impl Default for DirectoryOptions {
             threads: 8,
             waiting_max: 65_536,
             answers_max: 16_384,
+            grace: Duration::from_secs(120),
         }
     }
 }
@@ -53,17 +63,49 @@ impl Default for DirectoryOptions {
 /// Who gets the answer to a question.
 type Askers = Vec<(ConnId, u32)>;
 
+/// Questions in order.
+#[derive(Default)]
+struct Lanes {
+    /// Bound: `waiting_max`. Queue: `look-ups`.
+    changes: VecDeque<Question>,
+    /// Bound: `waiting_max`.
+    opens: VecDeque<Question>,
+    /// Bound: `waiting_max`.
+    rechecks: VecDeque<Question>,
+    recheck_next: bool,
+}
+
+impl Lanes {
+    fn lane(&mut self, haste: Haste) -> &mut VecDeque<Question> {
+        match haste {
+            Haste::Change => &mut self.changes,
+            Haste::Open => &mut self.opens,
+            Haste::Recheck => &mut self.rechecks,
+        }
+    }
+
+    fn next(&mut self, with_opens: bool) -> Option<Question> {
+        if let Some(question) = self.changes.pop_front() {
+            return Some(question);
+        }
+        if !with_opens {
+            return self.rechecks.pop_front();
+        }
+        self.recheck_next = !self.recheck_next;
+        let mut lanes = [&mut self.opens, &mut self.rechecks];
+        if self.recheck_next {
+            lanes.reverse();
+        }
+        lanes.into_iter().find_map(VecDeque::pop_front)
+    }
+}
+
 struct State {
     cache: Cache,
-    /// What is to be asked, in order. Bound: `waiting_max`. Queue: `look-ups`.
-    queue: VecDeque<Lookup>,
-    /// Who waits, by question; those to come later for the same join.
-    waiting: HashMap<Key, Askers>,
-    /// Counts changes.
-    clock: u64,
-    /// When users last changed, by project and id, in counts of `clock`.
-    changes: HashMap<(Box<str>, Box<str>), u64>,
-    changes_in_order: BTreeMap<u64, (Box<str>, Box<str>)>,
+    changes: Changes,
+    lanes: Lanes,
+    /// Who waits, by question. Those who come later for the same join, until it is answered.
+    waiting: HashMap<Question, Askers>,
 }
 
 /// Answers look-ups from the cache or from Appwrite.
@@ -74,6 +116,7 @@ pub struct Directory {
     options: DirectoryOptions,
     state: Mutex<State>,
     work: Condvar,
+    failures: Sampled,
 }
 
 impl Directory {
@@ -93,21 +136,22 @@ impl Directory {
             meter,
             options,
             state: Mutex::new(State {
-                cache: Cache::new(options.answers_max),
-                queue: VecDeque::new(),
+                cache: Cache::new(options.answers_max, options.grace),
+                changes: Changes::default(),
+                lanes: Lanes::default(),
                 waiting: HashMap::new(),
-                clock: 0,
-                changes: HashMap::new(),
-                changes_in_order: BTreeMap::new(),
             }),
             work: Condvar::new(),
+            failures: Sampled::default(),
         });
         directory.feed.also_tell(&directory);
-        for number in 0..options.threads.max(1) {
+        let threads = options.threads.max(1);
+        for number in 0..threads {
+            let with_opens = number >= KEPT_FREE || threads <= KEPT_FREE;
             let directory = directory.clone();
             thread::Builder::new()
                 .name(format!("appwrite-who-{number}"))
-                .spawn(move || directory.run())?;
+                .spawn(move || directory.run(with_opens))?;
         }
         Ok(directory)
     }
@@ -117,27 +161,28 @@ impl Directory {
     /// # Errors
     /// [`Refused`] if too many wait.
     pub fn ask(&self, lookup: Lookup) -> Result<(), Refused> {
-        let key = (lookup.project.clone(), lookup.credential.clone());
         let asker = (lookup.conn, lookup.token);
+        let question = Question {
+            project: lookup.project,
+            credential: lookup.credential,
+            part: lookup.part,
+        };
         let mut state = self.state();
-        // A fresh answer must be asked for after this moment, so it joins none under way.
-        if !lookup.fresh
-            && let Some(askers) = state.waiting.get_mut(&key)
-        {
+        if let Some(askers) = state.waiting.get_mut(&question) {
             askers.push(asker);
             return Ok(());
         }
-        if state.queue.len() >= self.options.waiting_max {
+        let lane = state.lanes.lane(lookup.haste);
+        if lane.len() >= self.options.waiting_max {
             drop(state);
             self.meter.count(Counter::AppwriteLookupsRefused);
             return Err(Refused);
         }
-        if !lookup.fresh {
-            state.waiting.insert(key, Vec::new());
-        }
-        state.queue.push_back(lookup);
+        lane.push_back(question.clone());
+        state.waiting.insert(question, vec![asker]);
         drop(state);
-        self.work.notify_one();
+        // A thread that is kept free may not be the one to do it.
+        self.work.notify_all();
         Ok(())
     }
 
@@ -145,17 +190,21 @@ impl Directory {
     pub fn changed(&self, project: &str, user_id: &str) {
         let mut state = self.state();
         state.cache.forget(project, user_id);
-        state.clock += 1;
-        let (clock, key) = (state.clock, (Box::from(project), Box::from(user_id)));
-        if let Some(before) = state.changes.insert(key.clone(), clock) {
-            state.changes_in_order.remove(&before);
-        }
-        state.changes_in_order.insert(clock, key);
-        if state.changes_in_order.len() > CHANGES_MAX
-            && let Some((_, oldest)) = state.changes_in_order.pop_first()
-        {
-            state.changes.remove(&oldest);
-        }
+        state.changes.note(project, user_id);
+    }
+
+    /// Anything may have changed: nothing that is known counts any more. To be called before the
+    /// shards hear of it.
+    pub fn all_changed(&self) {
+        let mut state = self.state();
+        state.cache.clear();
+        state.changes.note_all();
+    }
+
+    /// Lets all that is remembered be too old.
+    #[cfg(test)]
+    fn age(&self) {
+        self.state().cache.age();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,79 +212,94 @@ impl Directory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self) {
-        while let Some(lookup) = self.next() {
-            let key = (lookup.project.clone(), lookup.credential.clone());
-            let cached = match lookup.fresh {
-                true => None,
-                false => self.state().cache.get(&key, Instant::now()),
-            };
-            let found = match cached {
-                Some(found) => {
-                    self.meter.count(Counter::AppwriteLookupsCached);
-                    found
-                }
-                None => self.find(&lookup, &key),
-            };
-            let mut askers = match lookup.fresh {
-                true => Vec::new(),
-                false => self.state().waiting.remove(&key).unwrap_or_default(),
-            };
-            askers.push((lookup.conn, lookup.token));
-            for (conn, token) in askers {
-                let found = found.clone();
-                let news = News::Found { conn, token, found };
-                self.feed.tell(conn.shard().index(), news);
-            }
+    fn run(&self, with_opens: bool) {
+        while let Some(question) = self.next(with_opens) {
+            self.serve(&question);
         }
     }
 
     /// The next question; `None` when the server has ended.
-    fn next(&self) -> Option<Lookup> {
+    fn next(&self, with_opens: bool) -> Option<Question> {
         let mut state = self.state();
         loop {
             if self.feed.is_over() {
                 return None;
             }
-            if let Some(lookup) = state.queue.pop_front() {
-                return Some(lookup);
+            if let Some(question) = state.lanes.next(with_opens) {
+                return Some(question);
             }
             let woken = self.work.wait_timeout(state, LOOK);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Asks Appwrite, until the answer is newer than the last change.
-    fn find(&self, lookup: &Lookup, key: &Key) -> Found {
-        for _ in 0..TRIES {
-            let began = self.state().clock;
-            let found = match self.api.identify(lookup) {
-                Ok(found) => found,
-                Err(error) => {
-                    self.meter.count(Counter::AppwriteLookupsFailed);
-                    tracing::warn!(%error, project = &*lookup.project, "Appwrite does not say \
-                                        who a client is");
-                    return Found::Failed;
+    /// Finds an answer that nothing has overtaken, and tells it.
+    fn serve(&self, question: &Question) {
+        for tries_left in (0..TRIES).rev() {
+            let began = self.state().changes.now();
+            let found = self.find(question);
+            let told = self.feed.between_events(|| {
+                let mut state = self.state();
+                let whose = match &found {
+                    Found::User(user) => Some(&user.user_id),
+                    Found::Changed(change) => Some(&change.user_id),
+                    Found::Nobody | Found::Expired(_) | Found::Failed => None,
+                };
+                let is_old =
+                    whose.is_some_and(|user| state.changes.since(began, &question.project, user));
+                if is_old && tries_left > 0 {
+                    return false;
                 }
-            };
-            self.meter.count(match found {
-                Found::User(_) => Counter::AppwriteLookupsUser,
-                _ => Counter::AppwriteLookupsNobody,
+                let found = if is_old { Found::Failed } else { found };
+                if question.part == Part::Everything {
+                    state.cache.put(question.key(), &found, Instant::now());
+                }
+                let askers = state.waiting.remove(question).unwrap_or_default();
+                drop(state);
+                for (conn, token) in askers {
+                    let found = found.clone();
+                    let news = News::Found { conn, token, found };
+                    self.feed.tell(conn.shard().index(), news);
+                }
+                true
             });
-            let mut state = self.state();
-            let changed = match &found {
-                Found::User(user) => {
-                    let whom = (lookup.project.clone(), user.user_id.as_str().into());
-                    state.changes.get(&whom).is_some_and(|&at| at > began)
-                }
-                _ => false,
-            };
-            if !changed {
-                state.cache.put(key.clone(), &found, Instant::now());
+            if told {
+                return;
+            }
+        }
+    }
+
+    /// What is known, or what Appwrite says.
+    fn find(&self, question: &Question) -> Found {
+        let may_know = question.part == Part::Everything;
+        if may_know {
+            let known = self.state().cache.get(&question.key(), Instant::now());
+            if let Some(found) = known {
+                self.meter.count(Counter::AppwriteLookupsCached);
                 return found;
             }
         }
-        Found::Failed
+        match self.api.identify(question) {
+            Ok(found) => {
+                self.meter.count(match found {
+                    Found::User(_) | Found::Changed(_) => Counter::AppwriteLookupsUser,
+                    _ => Counter::AppwriteLookupsNobody,
+                });
+                found
+            }
+            Err(error) => {
+                self.meter.count(Counter::AppwriteLookupsFailed);
+                let project = &*question.project;
+                if let Some(unsaid) = self.failures.next(Instant::now()) {
+                    tracing::warn!(%error, project, unsaid, "Appwrite does not say who a \
+                                        client is");
+                }
+                let known = may_know
+                    .then(|| self.state().cache.old(&question.key(), Instant::now()))
+                    .flatten();
+                known.unwrap_or(Found::Failed)
+            }
+        }
     }
 }
 

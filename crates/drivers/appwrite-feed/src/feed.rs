@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{io, thread};
 
-use throng_appwrite::{FeedMessage, IdentityChange};
+use throng_appwrite::FeedMessage;
 use throng_gateway_appwrite::{News, Refused};
 use throng_metrics::Counter;
 use throng_types::{Epoch, Position};
@@ -77,14 +77,10 @@ impl Feed {
         let Ok(mut position) = self.position.lock() else {
             return;
         };
-        let directory = self.directory.get().and_then(Weak::upgrade);
-        if let Some(directory) = directory
+        if let Some(directory) = self.directory()
             && let Some(change) = event.identity_change()
         {
-            let (IdentityChange::Reload { user_id }
-            | IdentityChange::SessionEnded { user_id, .. }
-            | IdentityChange::UserDeleted { user_id }) = change;
-            directory.changed(&event.project, &user_id);
+            directory.changed(&event.project, &change.user_id);
         }
         position.offset += 1;
         self.meter.count(Counter::PublicationsAppwrite);
@@ -94,16 +90,36 @@ impl Feed {
         });
     }
 
-    /// Events may have been lost: positions from before mean nothing any more.
+    fn directory(&self) -> Option<Arc<Directory>> {
+        self.directory.get().and_then(Weak::upgrade)
+    }
+
+    /// Events may have been lost: positions from before mean nothing any more, and neither does
+    /// what is known of users.
     pub fn begin_anew(&self) {
         let Ok(mut position) = self.position.lock() else {
             return;
         };
+        if let Some(directory) = self.directory() {
+            directory.all_changed();
+        }
         *position = Position {
             epoch: Epoch(position.epoch.0.wrapping_add(1)),
             offset: 0,
         };
         self.send_to_all(&News::Began(*position));
+    }
+
+    /// Does something between two events: no shard hears of one meanwhile.
+    pub(crate) fn between_events<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _position = self.position.lock();
+        act()
+    }
+
+    /// Whether an event could come now.
+    #[cfg(test)]
+    pub(crate) fn is_free(&self) -> bool {
+        self.position.try_lock().is_ok()
     }
 
     /// Tells one shard something that concerns it alone.

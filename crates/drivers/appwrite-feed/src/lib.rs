@@ -9,13 +9,18 @@
 
 mod account;
 mod cache;
+mod changes;
 mod directory;
 mod feed;
 mod meter;
+mod question;
+mod sampled;
+mod source;
 mod subscriber;
 
 pub use account::{AccountApi, ApiError, UrlError};
 pub use directory::{Directory, DirectoryOptions};
 pub use feed::{Feed, Inlet, Offered};
 pub use meter::Meter;
-pub use subscriber::{RedisUrlError, Subscriber};
+pub use source::RedisUrlError;
+pub use subscriber::Subscriber;

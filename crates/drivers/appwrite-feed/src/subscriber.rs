@@ -2,17 +2,20 @@
 //!
 //! Redis keeps nothing for subscribers, so a lost connection loses events: that is logged, counted,
 //! and told to the shards as a new beginning. It is made again with pauses that grow up to ten
-//! seconds.
+//! seconds. The connection counts as up once Redis has said that we are subscribed: one that wants
+//! a password, or lets this user not read the channel, answers everything else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use redis::{Client, PubSub, RedisError};
-use throng_appwrite::{FeedError, FeedMessage, REDIS_CHANNEL};
+use redis::{Connection, PubSub, RedisError, Value};
+use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Gauge};
 
-use crate::{Feed, Meter};
+use crate::sampled::Sampled;
+use crate::source::Source;
+use crate::{Feed, Meter, RedisUrlError};
 
 /// How long connecting may take, and any answer of Redis.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -23,27 +26,14 @@ const QUIET_LOOKS: u32 = 10;
 /// The first pause before connecting again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// The address of Redis is not one that can be used.
-#[derive(Debug, thiserror::Error)]
-pub enum RedisUrlError {
-    /// It does not parse. The text is not shown, because it may hold a password.
-    #[error("the address of Redis cannot be read: {0}")]
-    Malformed(String),
-    /// TLS is not built in.
-    #[error(
-        "rediss:// is not supported: connect over a private network or through a TLS tunnel, \
-         with redis://"
-    )]
-    Tls,
-}
-
 /// The connection to Redis that hears Appwrite's events.
 pub struct Subscriber {
-    client: Client,
+    source: Source,
     feed: Arc<Feed>,
     meter: Meter,
     /// Bytes of one message; longer ones could not be delivered anyway.
     message_bytes_max: usize,
+    undelivered: Sampled,
 }
 
 /// Why a connection to Redis is over.
@@ -70,20 +60,12 @@ impl Subscriber {
         feed: Arc<Feed>,
         meter: Meter,
     ) -> Result<Self, RedisUrlError> {
-        if url.starts_with("rediss:") {
-            return Err(RedisUrlError::Tls);
-        }
-        let client = Client::open(url).map_err(|error| {
-            let detail = error
-                .detail()
-                .unwrap_or("it is not a URL of the form redis://host:port/db");
-            RedisUrlError::Malformed(detail.to_owned())
-        })?;
         Ok(Self {
-            client,
+            source: Source::new(url)?,
             feed,
             meter,
             message_bytes_max,
+            undelivered: Sampled::default(),
         })
     }
 
@@ -100,22 +82,28 @@ impl Subscriber {
         let mut pause = PAUSES.0;
         let mut down_since = Instant::now();
         let mut down_counted_s = 0;
-        let mut connected_before = false;
+        let mut missed = false;
         while !self.feed.is_over() {
             let mut was_up = false;
             let lost = self.listen(|| {
                 was_up = true;
-                self.up(connected_before, down_since.elapsed());
+                self.up(missed, down_since.elapsed());
             });
             self.meter.set(Gauge::AppwriteFeedUp, 0);
             let Lost::Error(error) = lost else { return };
+            missed = true;
             if was_up {
-                connected_before = true;
                 pause = PAUSES.0;
                 down_since = Instant::now();
                 down_counted_s = 0;
                 tracing::warn!(%error, "the connection to Appwrite's Redis is lost: events are \
                                         missed until it is back");
+            } else if is_refusal(&error) {
+                self.meter.count(Counter::AppwriteFeedRefused);
+                tracing::error!(%error, "Appwrite's Redis does not let Throng listen: check the \
+                                        user and password in appwrite.redis, and that the user \
+                                        may read the channel \"realtime\" (ACL: &realtime \
+                                        +subscribe)");
             } else {
                 tracing::warn!(%error, retry_ms = pause.as_millis() as u64, "no connection to \
                                         Appwrite's Redis");
@@ -130,9 +118,9 @@ impl Subscriber {
     }
 
     /// The connection stands: what was published meanwhile is lost, and everybody must know.
-    fn up(&self, again: bool, down: Duration) {
+    fn up(&self, missed: bool, down: Duration) {
         self.meter.set(Gauge::AppwriteFeedUp, 1);
-        if again {
+        if missed {
             self.meter.count(Counter::AppwriteFeedReconnects);
             self.feed.begin_anew();
             tracing::warn!(
@@ -165,11 +153,11 @@ impl Subscriber {
     }
 
     fn try_listen(&self, up: impl FnOnce()) -> Result<std::convert::Infallible, Lost> {
-        let mut connection = self.client.get_connection_with_timeout(ANSWER)?;
+        let mut connection = self.source.connect(ANSWER)?;
         connection.set_write_timeout(Some(ANSWER))?;
+        connection.set_read_timeout(Some(ANSWER))?;
+        subscribe(&mut connection)?;
         let mut pubsub = connection.as_pubsub();
-        pubsub.set_read_timeout(Some(ANSWER))?;
-        pubsub.subscribe(REDIS_CHANNEL)?;
         up();
         let mut quiet = 0;
         loop {
@@ -206,15 +194,49 @@ impl Subscriber {
                     FeedError::Empty => Counter::AppwriteEventsEmpty,
                     FeedError::TooLong => Counter::AppwriteEventsTooLong,
                 });
-                let bytes = message.len();
-                tracing::warn!(%error, bytes, "an event from Appwrite is not delivered");
+                if let Some(unsaid) = self.undelivered.next(Instant::now()) {
+                    let bytes = message.len();
+                    let Glimpse { project, channel } = glimpse(message);
+                    tracing::warn!(%error, bytes, project, channel, unsaid, "an event from \
+                                        Appwrite is not delivered");
+                }
             }
         }
     }
 }
 
+/// Asks for the channel, and reads the answer: the library takes any for a yes.
+fn subscribe(connection: &mut Connection) -> Result<(), RedisError> {
+    let command = redis::cmd("SUBSCRIBE")
+        .arg(REDIS_CHANNEL)
+        .get_packed_command();
+    connection.send_packed_command(&command)?;
+    match connection.recv_response()?.extract_error()? {
+        Value::Array(parts) if parts.first().is_some_and(is_subscribe) => Ok(()),
+        Value::Push {
+            kind: redis::PushKind::Subscribe,
+            ..
+        } => Ok(()),
+        _ => Err((
+            redis::ErrorKind::UnexpectedReturnType,
+            "SUBSCRIBE was not confirmed",
+        )
+            .into()),
+    }
+}
+
+fn is_subscribe(part: &Value) -> bool {
+    matches!(part, Value::BulkString(text) if text == b"subscribe")
+}
+
+/// Whether it is no fault of the network: somebody must change a configuration.
+fn is_refusal(error: &RedisError) -> bool {
+    error.kind() == redis::ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "NOPERM" | "WRONGPASS"))
+}
+
 /// A peer that vanished without a word is only found by asking.
 fn check_alive(pubsub: &mut PubSub<'_>) -> Result<(), RedisError> {
     pubsub.set_read_timeout(Some(ANSWER))?;
-    pubsub.ping::<redis::Value>().map(drop)
+    pubsub.ping::<Value>().map(drop)
 }

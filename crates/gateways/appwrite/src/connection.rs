@@ -55,10 +55,6 @@ impl Connection {
         }
     }
 
-    pub(super) const fn project(&self) -> u16 {
-        self.ws.state.project
-    }
-
     pub(super) const fn is_closing(&self) -> bool {
         self.ws.is_closing()
     }
@@ -72,8 +68,14 @@ impl Connection {
         self.more.get_or_insert_default()
     }
 
-    pub(super) fn is_asking(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.asking.is_some())
+    /// Whether it is being asked who the client is.
+    pub(super) fn holds_messages(&self) -> bool {
+        let asking = self.more.as_ref().and_then(|more| more.asking.as_ref());
+        asking.is_some_and(|asking| !matches!(asking, Asking::Check(_)))
+    }
+
+    pub(super) fn project_id<'c>(&self, cx: &Cx<'c>) -> &'c str {
+        cx.own.project_id(self.ws.state.project)
     }
 
     // ---- opening ----
@@ -85,7 +87,7 @@ impl Connection {
             return self.open(None, opening, cx);
         };
         cx.deadline_at(cx.now.mono + cx.shared.limits.connect_timeout_ms);
-        self.ask(Asking::Open(Box::new(opening)), &shown, false, cx);
+        self.ask(Asking::Open(Box::new(opening)), &shown, cx);
     }
 
     /// Says `connected` and enters the room.
@@ -186,7 +188,7 @@ impl Connection {
 
     /// A message, which waits while Appwrite is asked who the client is.
     fn hear(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let waits = self.is_asking();
+        let waits = self.holds_messages();
         let taken = self.may_speak(cx) && (!waits || self.more().wait(data));
         if !taken {
             self.refuse(&Fault::TooManyMessages, Phase::Message, cx);
@@ -226,7 +228,14 @@ impl Connection {
                     to_console: false,
                 };
                 let asking = Asking::Authentication(shown.clone());
-                self.ask(asking, &shown, false, cx);
+                let more = self.more();
+                if let Some(Asking::Check(check)) = more.asking.take() {
+                    more.next = Some(match more.next.take() {
+                        Some(next) => next.with(check),
+                        None => check,
+                    });
+                }
+                self.ask(asking, &shown, cx);
             }
             ClientMessage::Authentication { .. } => {
                 self.refuse(&Fault::Session, Phase::Message, cx);
@@ -263,9 +272,10 @@ impl Connection {
 
     // ---- time and the end ----
 
-    fn arm(&self, cx: &mut Cx<'_>) {
+    pub(super) fn arm(&self, cx: &mut Cx<'_>) {
         if self.ws.state.opened && !self.is_closing() {
-            cx.set_deadline(self.ws.beat_at(cx));
+            let beat_at = self.ws.beat_at(cx).filter(|_| cx.own.pings);
+            cx.set_deadline(beat_at.into_iter().chain(self.next_at()).min());
         }
     }
 
@@ -276,7 +286,15 @@ impl Connection {
         if !self.ws.state.opened {
             return self.refuse_opening(&Fault::Server, cx);
         }
-        match self.ws.beat(cx) {
+        self.ask_next(cx);
+        if self.is_closing() {
+            return;
+        }
+        let beat = match cx.own.pings {
+            true => self.ws.beat(cx),
+            false => Beat::Early,
+        };
+        match beat {
             Beat::Early => {}
             Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
             Beat::Ping => {

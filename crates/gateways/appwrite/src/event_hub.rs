@@ -13,45 +13,42 @@
 //! the frames made from that, some in each turn of the shard. The next event waits until all of
 //! one's frames are queued, so every connection gets events in the feed's order.
 //!
-//! When the feed says that a user's roles have changed, events for that user's connections are held
-//! back until Appwrite has told the new roles, and then matched with those; so nothing reaches them
-//! that they may not see any more, and nothing is lost. Rule for "full": a connection for which too
-//! many are held is ended, and comes back.
+//! When the feed says what a user's roles are now, they are so before the event is matched. When it
+//! says only that they have changed, events for that user's connections are held back (see `roles`)
+//! until Appwrite has told the new roles, and then matched with those; so nothing reaches them that
+//! they may not see any more, and nothing is lost.
+//!
+//! When events may have been lost, so may have changes: every signed-in connection is looked up
+//! again, a few at a time (see `recheck`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_appwrite::{
-    Fault, FeedMessage, IdentityChange, Index, IndexError, Matches, Phase, Rebind, Response,
-    Subscribed, Subscription,
+    FeedMessage, Index, IndexError, Matches, Phase, Response, Subscribed, Subscription,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ConnId, Millis, Now, Position};
 
 use crate::fanout::{Fanout, Shared, test_event};
+use crate::held::Held;
 use crate::history::History;
 use crate::order::{Connections, EventHubOptions, Order, Wanted};
+use crate::recheck::Rechecks;
 
-/// Events held back for one connection whose roles are being asked for.
-const HELD_MAX: usize = 256;
 /// Between two events of the channel `tests`, on which other people's tests depend.
 const TEST_EVENT_MS: u64 = 5_000;
 
-/// A connection whose roles are being asked for, and what happened since.
-struct Held {
-    project: Box<str>,
-    events: Vec<(Arc<FeedMessage>, Position)>,
-}
-
 /// One shard's subscriptions to events, and events on their way.
 pub struct EventHub {
-    index: Index,
+    pub(crate) index: Index,
     connections: usize,
     history: History,
     fanout: Option<Fanout>,
-    held: BTreeMap<u32, Held>,
+    pub(crate) held: BTreeMap<u32, Held>,
+    pub(crate) rechecks: Rechecks,
     /// Connections whose events carry positions.
-    positioned: BTreeSet<u32>,
+    pub(crate) positioned: BTreeSet<u32>,
     test_event_at: Millis,
     matches: Matches,
     head: Vec<u8>,
@@ -67,6 +64,7 @@ impl EventHub {
             history: History::new(options.history_ms, options.history_bytes_max),
             fanout: None,
             held: BTreeMap::new(),
+            rechecks: Rechecks::default(),
             positioned: BTreeSet::new(),
             test_event_at: Millis::default(),
             matches: Matches::default(),
@@ -94,6 +92,7 @@ impl EventHub {
         | Order::Subscribe { conn, .. }
         | Order::Unsubscribe { conn, .. }
         | Order::SetRoles { conn, .. }
+        | Order::Change { conn, .. }
         | Order::Recover { conn, .. }) = &order;
         if connections.id(conn.index()) != Some(*conn) {
             return;
@@ -130,16 +129,13 @@ impl EventHub {
                 roles,
                 from,
                 to,
-                settled,
             } => {
-                let rebind = Rebind {
-                    from: &from,
-                    to: &to,
-                };
-                self.index.set_roles(conn.index(), &roles, Some(rebind));
-                if settled {
-                    self.release(conn, connections);
-                }
+                self.set_roles(conn.index(), &roles, &from, &to);
+                self.settle(conn, connections);
+            }
+            Order::Change { conn, change } => {
+                self.apply(conn.index(), &change);
+                self.settle(conn, connections);
             }
             Order::Recover { conn, since } => self.recover(conn, since, connections),
         }
@@ -181,14 +177,26 @@ impl EventHub {
     pub fn leave(&mut self, index: u32) {
         self.connections -= usize::from(self.index.remove(index));
         self.held.remove(&index);
+        self.rechecks.done(index);
         self.positioned.remove(&index);
     }
 
     // ---- events ----
 
-    /// Counting begins anew: events may have been lost.
+    /// Counting begins anew: events may have been lost, and changes of users among them.
     pub fn begin(&mut self, position: Position) {
         self.history.begin(position);
+        self.rechecks.begin(self.index.end());
+    }
+
+    /// Lets some connections ask for their roles that [`begin`](Self::begin) has put in question;
+    /// true if more can be done at once.
+    pub fn recheck_some(&mut self, connections: &mut impl Connections) -> bool {
+        let index = &self.index;
+        self.rechecks.some(|slot| {
+            let conn = connections.id(slot).filter(|_| index.contains(slot));
+            conn.is_some_and(|conn| connections.recheck(conn))
+        })
     }
 
     /// Takes the next event. Not while the hub [is busy](Self::is_busy).
@@ -201,7 +209,7 @@ impl EventHub {
     ) {
         self.history.push(event, position, now.mono);
         if let Some(change) = event.identity_change() {
-            self.hold_back(&event.project, &change, connections);
+            self.change(&event.project, &change, connections);
         }
         self.hold(event, position, connections);
         self.spread(event, position, connections);
@@ -219,7 +227,8 @@ impl EventHub {
         let mut receivers = Vec::with_capacity(self.matches.receivers.len());
         let mut ids = Vec::new();
         for found in &self.matches.receivers {
-            if !self.held.is_empty() && self.held.contains_key(&found.connection) {
+            let held = (!self.held.is_empty()).then(|| self.held.get(&found.connection));
+            if held.flatten().is_some_and(|held| !held.passes) {
                 continue;
             }
             if let Some(conn) = connections.id(found.connection) {
@@ -279,69 +288,6 @@ impl EventHub {
         }
     }
 
-    // ---- roles that change ----
-
-    /// Holds events back for a user's connections and lets them ask for their roles.
-    fn hold_back(
-        &mut self,
-        project: &str,
-        change: &IdentityChange,
-        connections: &mut impl Connections,
-    ) {
-        let (IdentityChange::Reload { user_id }
-        | IdentityChange::SessionEnded { user_id, .. }
-        | IdentityChange::UserDeleted { user_id }) = change;
-        let mut theirs = Vec::new();
-        self.index
-            .with_role(project, &format!("user:{user_id}"), &mut theirs);
-        for index in theirs {
-            let Some(conn) = connections.id(index) else {
-                continue;
-            };
-            self.held.entry(index).or_insert_with(|| Held {
-                project: project.into(),
-                events: Vec::new(),
-            });
-            connections.reload(conn);
-        }
-    }
-
-    fn hold(
-        &mut self,
-        event: &Arc<FeedMessage>,
-        position: Position,
-        connections: &mut impl Connections,
-    ) {
-        let mut too_many = Vec::new();
-        for (&index, held) in &mut self.held {
-            if held.project != event.project {
-                continue;
-            }
-            if held.events.len() < HELD_MAX {
-                held.events.push((event.clone(), position));
-            } else {
-                too_many.push(index);
-            }
-        }
-        for index in too_many {
-            // Without its roles it hears nothing more, whether or not it closes at once.
-            self.index.set_roles::<&str>(index, &[], None);
-            self.held.remove(&index);
-            if let Some(conn) = connections.id(index) {
-                connections.refuse(conn, &Fault::Server, Phase::Open);
-            }
-        }
-    }
-
-    /// The roles are known: matches what was held back with them.
-    fn release(&mut self, conn: ConnId, connections: &mut impl Connections) {
-        if let Some(held) = self.held.remove(&conn.index()) {
-            for (event, position) in held.events {
-                self.tell(conn, &event, position, connections);
-            }
-        }
-    }
-
     // ---- what was missed ----
 
     fn recover(
@@ -371,7 +317,7 @@ impl EventHub {
     }
 
     /// Tells one connection alone of an event, if it is for it.
-    fn tell(
+    pub(crate) fn tell(
         &mut self,
         conn: ConnId,
         event: &Arc<FeedMessage>,

@@ -1,58 +1,209 @@
 //! Who the client is: asking Appwrite, and what the answer changes.
 //!
+//! A change that says by itself what the roles are now was carried out by the hub before the
+//! session hears of it; asking then only makes sure. One that does not say makes the hub hold
+//! events back until the session has an answer.
+//!
+//! No answer is no answer: the roles that are known stay, and the question is repeated, until
+//! [`AppwriteShared::grace_ms`] is over. Then the connection ends.
+//!
+//! A JWT is looked at once, when its client connects, as Appwrite does it. When its time is over,
+//! nobody can ask with it any more: changes that say everything are carried out, and one that does
+//! not ends the connection, so that the client comes back with a new token.
+//!
 //! Invariants
-//! - At most one question of a connection is under way, and its messages wait behind it.
+//! - At most one question of a connection is under way. While it is who the client is, its messages
+//!   wait behind it.
 //! - What the hub holds back for a connection is let go by the first answer that nothing has
 //!   overtaken, or the connection ends.
 
-use throng_appwrite::{CONSOLE, Fault, Identity, Phase, Response};
+use throng_appwrite::{
+    CONSOLE, Change, Fault, Identity, IdentityChange, Phase, Response, TokenClaims,
+};
 use throng_session::encode::ws_text;
+use throng_types::Millis;
 
 use crate::connection::Connection;
 use crate::context::Cx;
 use crate::order::Order;
-use crate::pending::{Asking, Opening, Shown, User};
-use crate::shared::{Credential, Found, Lookup};
+use crate::pending::{Asking, Check, Opening, Shown, User};
+#[cfg(doc)]
+use crate::shared::AppwriteShared;
+use crate::shared::{Credential, Found, Haste, Lookup, Part};
+
+/// What Appwrite says of a token whose time is over.
+const OVER: &str = "Invalid token: Expired";
+/// Between a question without an answer and the next: the first pause, and the longest.
+const PAUSES_MS: (u64, u64) = (1_000, 10_000);
 
 impl Connection {
-    /// Asks Appwrite. Without an answer nothing goes on, so it is certain to come, or the
-    /// connection is refused now.
-    pub(super) fn ask(&mut self, asking: Asking, shown: &Shown, fresh: bool, cx: &mut Cx<'_>) {
+    /// Asks Appwrite who the client is. Without an answer nothing goes on, so it is certain to
+    /// come, or the connection is refused now.
+    pub(super) fn ask(&mut self, asking: Asking, shown: &Shown, cx: &mut Cx<'_>) {
+        if !self.try_ask(asking, shown, Part::Everything, Haste::Open, cx) {
+            self.refuse(&Fault::Server, Phase::Open, cx);
+        }
+    }
+
+    fn try_ask(
+        &mut self,
+        asking: Asking,
+        shown: &Shown,
+        part: Part,
+        haste: Haste,
+        cx: &Cx<'_>,
+    ) -> bool {
         let appwrite = cx.own;
         let project = match shown.to_console {
-            true => CONSOLE,
-            false => appwrite.project_id(self.project()),
+            true => CONSOLE.into(),
+            false => self.project_id(cx).into(),
         };
-        let more = self.more.get_or_insert_default();
+        let more = self.more();
         more.token = more.token.wrapping_add(1);
         more.asking = Some(asking);
         let lookup = Lookup {
             conn: cx.id,
             token: more.token,
-            project: project.into(),
+            project,
             credential: shown.credential.clone(),
-            fresh,
+            part,
+            haste,
         };
-        if appwrite.outside.identify(lookup).is_err() {
-            self.refuse(&Fault::Server, Phase::Open, cx);
+        appwrite.outside.identify(lookup).is_ok()
+    }
+
+    // ---- changes of the user ----
+
+    /// The user is not what it was.
+    pub(crate) fn changed(&mut self, what: &Change, cx: &mut Cx<'_>) {
+        let Some(claims) = self.claims() else {
+            return;
+        };
+        let (part, unsure) = match what {
+            Change::Document => return,
+            Change::Deleted
+            | Change::SessionEnded(None)
+            | Change::Account { blocked: true, .. } => {
+                return self.become_guest(cx);
+            }
+            Change::SessionEnded(Some(ended)) => match claims.session_id.as_deref() {
+                Some(own) if own == ended => return self.become_guest(cx),
+                Some(_) => return self.not_concerned(cx),
+                None => (Part::Account, true),
+            },
+            Change::Account { .. } => (Part::Account, false),
+            Change::Membership { team, id, .. } => {
+                let part = Part::Membership {
+                    user_id: self.user_id().into(),
+                    team: team.as_str().into(),
+                    id: id.as_str().into(),
+                };
+                (part, false)
+            }
+            Change::Unsaid => (Part::Everything, true),
+        };
+        self.check(part, Haste::Change, unsure, &claims, cx);
+    }
+
+    /// Anything may have changed. False if there is no user, or nobody to ask for it.
+    pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(claims) = self.claims() else {
+            return false;
+        };
+        self.check(Part::Everything, Haste::Recheck, true, &claims, cx);
+        !self.is_closing()
+    }
+
+    /// What the user's token says of itself, nothing in it for a session; `None` without a user.
+    fn claims(&self) -> Option<TokenClaims> {
+        let user = self.more.as_ref()?.user.as_ref()?;
+        if self.is_closing() {
+            return None;
+        }
+        Some(match &user.shown.credential {
+            Credential::Jwt(jwt) => TokenClaims::read(jwt).unwrap_or_default(),
+            Credential::Session(_) => TokenClaims::default(),
+        })
+    }
+
+    fn check(
+        &mut self,
+        part: Part,
+        haste: Haste,
+        unsure: bool,
+        claims: &TokenClaims,
+        cx: &mut Cx<'_>,
+    ) {
+        if claims.is_over(cx.now.unix_ms) {
+            if unsure {
+                self.refuse_opening(&Fault::Jwt(OVER.to_owned()), cx);
+            }
+            return;
+        }
+        let check = Check {
+            part,
+            haste,
+            unsure,
+            since: cx.now.mono,
+            failures: 0,
+        };
+        let more = self.more();
+        let waits = more.asking.is_some() || more.next.is_some();
+        more.next = Some(match more.next.take() {
+            Some(next) => next.with(check),
+            None => check,
+        });
+        if !waits {
+            self.ask_next(cx);
         }
     }
 
-    /// The user's roles may have changed: the hub holds events back until [`Order::SetRoles`].
-    pub(crate) fn reload(&mut self, cx: &mut Cx<'_>) {
-        if self.is_closing() {
+    /// Asks what is to be asked next, unless it is not time.
+    pub(super) fn ask_next(&mut self, cx: &mut Cx<'_>) {
+        let Some(more) = self.more.as_mut() else {
+            return;
+        };
+        if more.asking.is_some() || more.next_at.is_some_and(|at| at > cx.now.mono) {
             return;
         }
-        let more = self.more();
-        if more.asking.is_some() {
-            more.reload = true;
+        more.next_at = None;
+        let (Some(check), Some(user)) = (more.next.take(), &more.user) else {
             return;
-        }
-        match more.user.as_ref().map(|user| user.shown.clone()) {
-            Some(shown) => self.ask(Asking::Reload, &shown, true, cx),
-            None => self.become_guest(true, cx),
+        };
+        let (shown, part, haste) = (user.shown.clone(), check.part.clone(), check.haste);
+        if !self.try_ask(Asking::Check(check), &shown, part, haste, cx)
+            && let Some(Asking::Check(check)) = self.more().asking.take()
+        {
+            self.unanswered(check, cx);
         }
     }
+
+    /// A session of the user ended, and not this one: what is held back for it may go.
+    fn not_concerned(&mut self, cx: &mut Cx<'_>) {
+        let more = self.more();
+        let asked = match &more.asking {
+            Some(Asking::Check(check)) => Some(check),
+            _ => None,
+        };
+        if asked
+            .into_iter()
+            .chain(&more.next)
+            .all(|check| !check.unsure)
+        {
+            let user_id = self.user_id().to_owned();
+            self.learn(user_id, Change::Document, cx);
+        }
+    }
+
+    fn learn(&self, user_id: String, what: Change, cx: &mut Cx<'_>) {
+        let change = IdentityChange { user_id, what };
+        cx.order(Order::Change {
+            conn: cx.id,
+            change,
+        });
+    }
+
+    // ---- answers ----
 
     /// The answer to a question.
     pub(crate) fn found(&mut self, token: u32, found: Found, cx: &mut Cx<'_>) {
@@ -63,13 +214,13 @@ impl Connection {
         let Some(asking) = more.asking.take().filter(|_| !is_closing) else {
             return;
         };
-        let settled = !std::mem::take(&mut more.reload);
         let found = match found {
-            Found::User(identity) if identity.blocked => Found::Nobody("User is blocked.".into()),
+            Found::User(identity) if identity.blocked => Found::Nobody,
             found => found,
         };
         match (asking, found) {
-            // Neither guess nor go on with roles that may be gone: the client comes back.
+            (Asking::Check(check), found) => self.checked(check, found, cx),
+            // Do not guess: the client comes back.
             (_, Found::Failed) => self.refuse(&Fault::Server, Phase::Open, cx),
             (Asking::Open(opening), found) => self.found_opening(found, *opening, cx),
             (Asking::Authentication(shown), Found::User(identity)) => {
@@ -77,43 +228,92 @@ impl Connection {
                 ws_text(cx.out, |out| {
                     Response::Authentication { account }.encode(out)
                 });
-                self.become_user(&identity, shown, settled, cx);
+                // What was to be asked was about the old one, or is answered by this.
+                let more = self.more();
+                (more.next, more.next_at) = (None, None);
+                self.become_user(&identity, shown, cx);
             }
-            (Asking::Authentication(_), Found::Nobody(_)) => {
+            (Asking::Authentication(_), _) => {
                 self.refuse(&Fault::Session, Phase::Message, cx);
             }
-            (Asking::Reload, Found::User(identity)) => {
-                if let Some(user) = self.more().user.take() {
-                    self.become_user(&identity, user.shown, settled, cx);
-                }
-            }
-            (Asking::Reload, Found::Nobody(_)) => self.become_guest(settled, cx),
         }
-        if !settled {
-            self.reload(cx);
-        }
+        self.ask_next(cx);
         self.catch_up(cx);
+        self.arm(cx);
     }
 
     fn found_opening(&mut self, found: Found, opening: Opening, cx: &mut Cx<'_>) {
-        let user = match (found, &opening.shown) {
-            (Found::User(identity), _) => Some(identity),
-            (Found::Nobody(why), Some(shown)) if matches!(shown.credential, Credential::Jwt(_)) => {
+        let user = match found {
+            Found::User(identity) => Some(identity),
+            Found::Expired(why) => {
                 return self.refuse_opening(&Fault::Jwt(why.into()), cx);
             }
-            // A session that is no good makes a guest, without a word.
+            // A bad session makes a guest, and so does a token whose session has ended.
             _ => None,
         };
         self.open(user, opening, cx);
     }
 
-    fn become_user(&mut self, identity: &Identity, shown: Shown, settled: bool, cx: &mut Cx<'_>) {
+    fn checked(&mut self, check: Check, found: Found, cx: &mut Cx<'_>) {
+        if !matches!(found, Found::Nobody)
+            && let Some(next) = self.more().next.take()
+        {
+            // Something has changed since: one question more, about both.
+            self.more().next = Some(next.with(check));
+            return;
+        }
+        match found {
+            Found::User(identity) => {
+                if let Some(user) = self.more().user.take() {
+                    self.become_user(&identity, user.shown, cx);
+                }
+            }
+            Found::Changed(change) if change.user_id != self.user_id() => {
+                let part = Part::Everything;
+                self.more().next = Some(Check { part, ..check });
+            }
+            Found::Changed(change) => match change.what {
+                Change::Account { blocked: true, .. } => self.become_guest(cx),
+                what => self.learn(change.user_id, what, cx),
+            },
+            Found::Nobody => self.become_guest(cx),
+            Found::Expired(why) if check.unsure => {
+                self.refuse_opening(&Fault::Jwt(why.into()), cx);
+            }
+            Found::Expired(_) => {}
+            Found::Failed => self.unanswered(check, cx),
+        }
+    }
+
+    /// Appwrite did not say: later, unless it has been too long.
+    fn unanswered(&mut self, check: Check, cx: &mut Cx<'_>) {
+        if cx.now.mono.since(check.since) >= cx.own.grace_ms {
+            return self.refuse(&Fault::Server, Phase::Open, cx);
+        }
+        let pause_ms = (PAUSES_MS.0 << check.failures.min(10)).min(PAUSES_MS.1);
+        // A crowd that failed at once does not come back at once.
+        let spread_ms = u64::from(cx.id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55;
+        let at = cx.now.mono + pause_ms + spread_ms;
+        let more = self.more();
+        more.next_at = Some(at);
+        more.next = Some(Check {
+            failures: check.failures + 1,
+            ..check
+        });
+        self.arm(cx);
+    }
+
+    /// When the next question is due, if one waits for its time.
+    pub(super) fn next_at(&self) -> Option<Millis> {
+        self.more.as_ref().and_then(|more| more.next_at)
+    }
+
+    fn become_user(&mut self, identity: &Identity, shown: Shown, cx: &mut Cx<'_>) {
         cx.order(Order::SetRoles {
             conn: cx.id,
             roles: identity.roles.clone(),
             from: self.user_id().into(),
             to: identity.user_id.as_str().into(),
-            settled,
         });
         self.more().user = Some(User {
             id: identity.user_id.as_str().into(),
@@ -121,22 +321,26 @@ impl Connection {
         });
     }
 
-    fn become_guest(&mut self, settled: bool, cx: &mut Cx<'_>) {
+    fn become_guest(&mut self, cx: &mut Cx<'_>) {
         let guest = Identity::guest();
         cx.order(Order::SetRoles {
             conn: cx.id,
             roles: guest.roles,
             from: self.user_id().into(),
             to: guest.user_id.into(),
-            settled,
         });
-        self.more().user = None;
+        let more = self.more();
+        more.user = None;
+        (more.next, more.next_at) = (None, None);
+        more.asking
+            .take_if(|asking| matches!(asking, Asking::Check(_)));
+        self.more.take_if(|more| more.is_empty());
     }
 
     /// Takes the messages that waited for an answer.
     fn catch_up(&mut self, cx: &mut Cx<'_>) {
-        while !self.is_asking() && !self.is_closing() {
-            let Some(message) = self.more.as_mut().and_then(|more| more.next()) else {
+        while !self.holds_messages() && !self.is_closing() {
+            let Some(message) = self.more.as_mut().and_then(|more| more.next_message()) else {
                 break;
             };
             self.message(&message, cx);

@@ -15,12 +15,15 @@ mod context;
 mod event_hub;
 mod fanout;
 mod gateway;
+mod held;
 mod history;
 mod identity;
 mod open;
 mod order;
 mod pending;
 mod publish;
+mod recheck;
+mod roles;
 mod shard;
 mod shared;
 #[cfg(test)]
@@ -31,5 +34,6 @@ pub use connection::Connection;
 pub use event_hub::EventHub;
 pub use order::{Connections, EventHubOptions, Order, Wanted};
 pub use shared::{
-    AppwriteProject, AppwriteShared, Credential, Found, Inbox, Lookup, News, Outside, Refused,
+    AppwriteProject, AppwriteShared, Credential, Found, Haste, Inbox, Lookup, News, Outside, Part,
+    Refused,
 };

@@ -1,6 +1,6 @@
 //! What sessions order of the event hub, and how it reaches the connections.
 
-use throng_appwrite::{Fault, Filter, Phase};
+use throng_appwrite::{Change, Fault, Filter, IdentityChange, Phase};
 use throng_types::{ConnId, Frame, Position};
 
 /// What a session wants of its event hub.
@@ -33,7 +33,7 @@ pub enum Order {
         /// The subscriptions' ids.
         ids: Vec<String>,
     },
-    /// The connection's user or its roles are others now.
+    /// The connection's user or its roles are others now. What was held back may go.
     SetRoles {
         /// The connection.
         conn: ConnId,
@@ -43,8 +43,13 @@ pub enum Order {
         from: Box<str>,
         /// The user from now on.
         to: Box<str>,
-        /// These roles are the newest: what was held back may go.
-        settled: bool,
+    },
+    /// A part of the user is known; the roles follow from it. What was held back may go.
+    Change {
+        /// The connection.
+        conn: ConnId,
+        /// What is known.
+        change: IdentityChange,
     },
     /// Tell where things stand, and send what was missed.
     Recover {
@@ -74,8 +79,11 @@ pub trait Connections {
     fn say(&mut self, conn: ConnId, bytes: &[u8]);
     /// Sends a frame in two pieces, of which the second is shared.
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
-    /// Lets the session ask for its roles; [`Order::SetRoles`] follows, or the connection's end.
-    fn reload(&mut self, conn: ConnId);
+    /// Tells the session of a change of its user. Where the change does not say what the roles are
+    /// now, [`Order::SetRoles`] or [`Order::Change`] follows, or the connection's end.
+    fn changed(&mut self, conn: ConnId, what: &Change);
+    /// Lets the session ask for its roles if it has a user; then true, and the same follows.
+    fn recheck(&mut self, conn: ConnId) -> bool;
     /// Lets the session refuse.
     fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase);
     /// So many receivers were found for an event.

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use throng_appwrite::ConnectRequest;
-use throng_types::Position;
+use throng_types::{Millis, Position};
 
-use crate::shared::Credential;
+use crate::shared::{Credential, Haste, Part};
 
 /// Bytes of messages that may wait behind a question.
 const WAITING_BYTES_MAX: usize = 128 << 10;
@@ -43,7 +43,41 @@ pub(super) enum Asking {
     /// A message brought a session.
     Authentication(Shown),
     /// The user's roles may have changed.
-    Reload,
+    Check(Check),
+}
+
+/// A look at a user's roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    /// As much as may have changed.
+    pub(super) part: Part,
+    pub(super) haste: Haste,
+    /// The roles that the hub knows may be too many. If not, the change itself has told them, and
+    /// this only makes sure.
+    pub(super) unsure: bool,
+    /// Since when an answer is wanted.
+    pub(super) since: Millis,
+    /// Answers that did not come.
+    pub(super) failures: u32,
+}
+
+impl Check {
+    /// Both in one.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            part: match self.part == other.part {
+                true => self.part,
+                false => Part::Everything,
+            },
+            haste: match (self.haste, other.haste) {
+                (Haste::Recheck, Haste::Recheck) => Haste::Recheck,
+                _ => Haste::Change,
+            },
+            unsure: self.unsure || other.unsure,
+            since: self.since.min(other.since),
+            failures: self.failures.max(other.failures),
+        }
+    }
 }
 
 /// What few connections need: the user, a question under way, messages that wait.
@@ -53,8 +87,10 @@ pub(super) struct More {
     pub(super) asking: Option<Asking>,
     /// The number of the question under way.
     pub(super) token: u32,
-    /// Ask once more when the answer is there: it will be too old.
-    pub(super) reload: bool,
+    /// To be asked when the answer is there, which may be too old, or when it is time.
+    pub(super) next: Option<Check>,
+    /// When, if no answer is awaited.
+    pub(super) next_at: Option<Millis>,
     /// What to send once there are subscriptions.
     pub(super) recover: Option<Option<Position>>,
     /// Bound: [`WAITING_BYTES_MAX`].
@@ -67,6 +103,7 @@ impl More {
     pub(super) fn is_empty(&self) -> bool {
         self.user.is_none()
             && self.asking.is_none()
+            && self.next.is_none()
             && self.recover.is_none()
             && self.waiting.is_empty()
     }
@@ -83,7 +120,7 @@ impl More {
     }
 
     /// The oldest message that waits.
-    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn next_message(&mut self) -> Option<Vec<u8>> {
         let message = self.waiting.pop_front()?;
         self.waiting_bytes -= message.len();
         Some(message)

@@ -3,7 +3,7 @@
 //!
 //! Rule for "full": news that is not taken stays in its queue, where its driver waits.
 
-use throng_appwrite::{Fault, Phase};
+use throng_appwrite::{Change, Fault, Phase};
 use throng_metrics::Counter;
 use throng_session::{CloseReason, Flow, Own, Shard};
 use throng_types::{ConnId, Disconnect, Frame};
@@ -43,7 +43,11 @@ impl Appwrite {
                 return true;
             }
             let Some(news) = self.news.next() else {
-                return false;
+                let more = self.hub.recheck_some(&mut line);
+                for order in shard.take_orders() {
+                    self.carry_out(order, shard);
+                }
+                return more;
             };
             match news {
                 News::Event { event, position } => {
@@ -113,8 +117,14 @@ impl<S: Shard<Appwrite>> Connections for Line<'_, S> {
         self.shard.deliver(conn, head, tail);
     }
 
-    fn reload(&mut self, conn: ConnId) {
-        self.with(conn, |session, cx| session.reload(cx));
+    fn changed(&mut self, conn: ConnId, what: &Change) {
+        self.with(conn, |session, cx| session.changed(what, cx));
+    }
+
+    fn recheck(&mut self, conn: ConnId) -> bool {
+        let mut asks = false;
+        self.with(conn, |session, cx| asks = session.recheck(cx));
+        asks
     }
 
     fn refuse(&mut self, conn: ConnId, fault: &Fault, phase: Phase) {

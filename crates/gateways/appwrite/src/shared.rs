@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_appwrite::{CONSOLE, FeedMessage, Identity, Limits, Platforms, Rates, RefusalStyle};
+use throng_appwrite::{
+    CONSOLE, FeedMessage, Identity, IdentityChange, Limits, Platforms, Rates, RefusalStyle,
+};
 use throng_types::{ConnId, Now, Position};
 
 /// A project whose clients may connect.
@@ -29,6 +31,10 @@ pub struct AppwriteShared {
     pub style: RefusalStyle,
     /// Whether there is somebody to ask who a client is. If not, everybody is a guest.
     pub identifies: bool,
+    /// How long roles that are known stay while Appwrite does not answer, in milliseconds.
+    pub grace_ms: u64,
+    /// Whether clients are pinged, which Appwrite does not do.
+    pub pings: bool,
     /// The world outside the shard.
     pub outside: Arc<dyn Outside>,
 }
@@ -49,6 +55,8 @@ impl AppwriteShared {
             rates: Rates::default(),
             style: RefusalStyle::default(),
             identifies: false,
+            grace_ms: 120_000,
+            pings: false,
             outside,
         }
     }
@@ -87,6 +95,35 @@ impl fmt::Debug for Credential {
     }
 }
 
+/// How much of a user is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The account and all teams: [`Found::User`].
+    Everything,
+    /// The account alone, in one request: [`Found::Changed`].
+    Account,
+    /// The place in one team alone, in one request: [`Found::Changed`].
+    Membership {
+        /// The user.
+        user_id: Box<str>,
+        /// The team.
+        team: Box<str>,
+        /// The membership that the event named.
+        id: Box<str>,
+    },
+}
+
+/// Which questions go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Haste {
+    /// Something has changed: first.
+    Change,
+    /// Somebody wants to come in.
+    Open,
+    /// Something may have changed while nobody could hear of it.
+    Recheck,
+}
+
 /// Who is this?
 #[derive(Clone, Debug)]
 pub struct Lookup {
@@ -98,8 +135,10 @@ pub struct Lookup {
     pub project: Box<str>,
     /// What the client shows.
     pub credential: Credential,
-    /// Something has changed: an answer from before this question is of no use.
-    pub fresh: bool,
+    /// How much is asked for.
+    pub part: Part,
+    /// When it is asked.
+    pub haste: Haste,
 }
 
 /// The answer to a [`Lookup`].
@@ -107,8 +146,12 @@ pub struct Lookup {
 pub enum Found {
     /// A user.
     User(Arc<Identity>),
-    /// The credential is not good (any more); what Appwrite said of it.
-    Nobody(Box<str>),
+    /// A part of a user that is known.
+    Changed(IdentityChange),
+    /// The credential is not good (any more).
+    Nobody,
+    /// A token that does not verify, most likely because its time is over; what Appwrite says.
+    Expired(Box<str>),
     /// There was no answer: Appwrite is away, slow or asked too much.
     Failed,
 }
@@ -145,7 +188,8 @@ pub enum News {
         /// Its place among all events.
         position: Position,
     },
-    /// Events may have been lost: counting begins anew, after this position.
+    /// Events may have been lost, and what is known of users may be wrong: counting begins anew,
+    /// after this position.
     Began(Position),
     /// The answer to a [`Lookup`].
     Found {

@@ -6,7 +6,8 @@
 //! Appwrite answers every upgrade with 101, then sends the frame and drops the connection without a
 //! close frame; a browser reports that as 1006, and SDKs from 21.3 on stop retrying only on 1008.
 //! So a refused client comes back once a second for ever, unless [`RefusalStyle::close_codes`] is
-//! on.
+//! on. A bad token alone is refused as Appwrite does it in either style: the next attempt brings
+//! another token, if the page has got one meanwhile.
 
 use std::borrow::Cow;
 
@@ -176,7 +177,7 @@ impl Fault {
         out.extend_from_slice(b"}}");
         if !self.closes(phase) {
             Aftermath::Stay
-        } else if style.close_codes {
+        } else if style.close_codes && !matches!(self, Self::Jwt(_)) {
             Aftermath::Close(close_code(code))
         } else {
             Aftermath::Drop
@@ -282,6 +283,14 @@ mod tests {
             &Fault::Jwt("Expired".to_owned()),
             Phase::Open,
             RefusalStyle::STOCK,
+            r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
+            Aftermath::Drop,
+        );
+        // 1008 would be the end for a page that is about to get a new token.
+        check(
+            &Fault::Jwt("Expired".to_owned()),
+            Phase::Open,
+            ours,
             r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
             Aftermath::Drop,
         );

@@ -1,7 +1,7 @@
 //! What Appwrite publishes: one JSON message for each event, on Redis channel `realtime`.
 //!
-//! Owns: the message's form in every version since 0.10, and what an event says about identities.
-//! Never: subscribes, decides who receives, or re-encodes the payload, which stays as it came.
+//! Owns: the message's form in every version since 0.10. Never: subscribes, decides who receives,
+//! or re-encodes the payload, which stays as it came.
 //!
 //! The publisher has already worked out channels and roles, so this is all that a receiver needs;
 //! the API port takes the same message, so that Appwrite need not be there.
@@ -63,28 +63,6 @@ enum Names {
     Many(Box<RawValue>),
     /// Up to 0.13.
     One(Box<RawValue>),
-}
-
-/// What an event means for connections that are already open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IdentityChange {
-    /// Roles may be different now: ask for the account again.
-    Reload {
-        /// The user.
-        user_id: String,
-    },
-    /// A session ended: whoever came with it is a guest now.
-    SessionEnded {
-        /// The user.
-        user_id: String,
-        /// The session's id; nothing if all of them ended.
-        session_id: Option<String>,
-    },
-    /// The account is gone.
-    UserDeleted {
-        /// The user.
-        user_id: String,
-    },
 }
 
 #[derive(Deserialize)]
@@ -171,6 +149,12 @@ impl FeedMessage {
             .get_or_init(|| serde_json::from_str(self.payload.get()).unwrap_or_default())
     }
 
+    /// The id of what the event is about, if its payload has one.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        self.attributes().get("$id").and_then(Value::as_str)
+    }
+
     /// The payload as it came.
     #[must_use]
     pub fn payload(&self) -> &str {
@@ -186,23 +170,6 @@ impl FeedMessage {
                 .map(|name| vec![name])
                 .unwrap_or_default(),
         }
-    }
-
-    /// What the event means for open connections of its user, beyond what stock acts on: stock
-    /// leaves sockets with their old roles after logout, block, verification and label changes.
-    #[must_use]
-    pub fn identity_change(&self) -> Option<IdentityChange> {
-        let changed = self.user_id.as_deref().filter(|_| self.permissions_changed);
-        if let Some(user_id) = changed {
-            return Some(IdentityChange::Reload {
-                user_id: user_id.to_owned(),
-            });
-        }
-        // Only user events are published to the account channel.
-        if !self.channels.iter().any(|channel| &**channel == "account") {
-            return None;
-        }
-        self.names().iter().find_map(|name| user_event(name))
     }
 
     /// Appends the fields of the `event` frame's `data`, without `subscriptions`.
@@ -297,33 +264,6 @@ pub fn write_ids<S: AsRef<str>>(ids: impl IntoIterator<Item = S>, out: &mut Vec<
     for (n, id) in ids.into_iter().enumerate() {
         server::comma(n, out);
         json::push_str(out, id.as_ref());
-    }
-}
-
-/// `users.U.sessions.S.delete` and its relatives, with `users` as the only concrete beginning.
-fn user_event(name: &str) -> Option<IdentityChange> {
-    let parts: Vec<&str> = name.split('.').collect();
-    let user_id = || (*parts.get(1)?).ne("*").then(|| parts[1].to_owned());
-    match parts.as_slice() {
-        ["users", _, "sessions", "delete"] => Some(IdentityChange::SessionEnded {
-            user_id: user_id()?,
-            session_id: None,
-        }),
-        ["users", _, "sessions", session, "delete"] if *session != "*" => {
-            Some(IdentityChange::SessionEnded {
-                user_id: user_id()?,
-                session_id: Some((*session).to_owned()),
-            })
-        }
-        ["users", _, "delete"] => Some(IdentityChange::UserDeleted {
-            user_id: user_id()?,
-        }),
-        ["users", _, "update", ..] | ["users", _, "verification", ..] => {
-            Some(IdentityChange::Reload {
-                user_id: user_id()?,
-            })
-        }
-        _ => None,
     }
 }
 

@@ -13,6 +13,9 @@ use serde_json::value::RawValue;
 pub const GUESTS: &str = "guests";
 /// The role in an event that everyone has.
 pub const ANY: &str = "any";
+/// How roles of a team and of a membership begin.
+pub(crate) const TEAM: &str = "team:";
+pub(crate) const MEMBER: &str = "member:";
 
 /// An answer of Appwrite's API that is not what its documentation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,24 +60,49 @@ struct Account {
     labels: Vec<String>,
 }
 
+/// An answer of `GET /v1/teams/{id}/memberships`.
+#[derive(Clone, Copy, Debug)]
+pub struct MembershipList<'b> {
+    /// The answer.
+    pub body: &'b [u8],
+    /// Only this user's memberships were asked for, and the server understood that. Projects may
+    /// hide whose a membership is (those made since 1.9.5 do), and then nothing else tells.
+    pub is_own: bool,
+}
+
 #[derive(Deserialize)]
 struct Memberships {
     memberships: Vec<Membership>,
 }
 
+/// One membership, as far as roles depend on it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Membership {
+pub(crate) struct Membership {
     #[serde(rename = "$id", default)]
-    id: String,
+    pub(crate) id: String,
     #[serde(default)]
     user_id: String,
     #[serde(default)]
-    team_id: String,
+    pub(crate) team_id: String,
     #[serde(default)]
-    confirm: bool,
+    pub(crate) confirm: bool,
     #[serde(default)]
-    roles: Vec<String>,
+    pub(crate) roles: Vec<String>,
+}
+
+impl MembershipList<'_> {
+    /// The user's memberships in it.
+    pub(crate) fn of_user(&self, user_id: &str) -> Result<Vec<Membership>, AccountError> {
+        let list: Memberships =
+            serde_json::from_slice(self.body).map_err(|_| AccountError::Malformed)?;
+        let mut memberships = list.memberships;
+        memberships.retain(|one| match one.user_id.as_str() {
+            "" => self.is_own,
+            whose => whose == user_id,
+        });
+        Ok(memberships)
+    }
 }
 
 impl Identity {
@@ -96,7 +124,10 @@ impl Identity {
     ///
     /// # Errors
     /// [`AccountError`] for answers that are not what they should be.
-    pub fn from_account(account: &[u8], memberships: &[&[u8]]) -> Result<Self, AccountError> {
+    pub fn from_account(
+        account: &[u8],
+        memberships: &[MembershipList<'_>],
+    ) -> Result<Self, AccountError> {
         let raw: &RawValue =
             serde_json::from_slice(account).map_err(|_| AccountError::Malformed)?;
         let account: Account =
@@ -105,24 +136,15 @@ impl Identity {
             return Err(AccountError::NoId);
         }
         let verified = account.email_verification || account.phone_verification;
-        let id = &account.id;
-        let dimension = if verified { "verified" } else { "unverified" };
-        let mut roles = vec![
-            format!("user:{id}"),
-            "users".to_owned(),
-            format!("user:{id}/{dimension}"),
-            format!("users/{dimension}"),
-        ];
+        let mut roles = account_roles(&account.id, verified);
         for list in memberships {
-            let list: Memberships =
-                serde_json::from_slice(list).map_err(|_| AccountError::Malformed)?;
-            for membership in &list.memberships {
-                if membership.user_id == *id {
-                    push_membership(membership, &mut roles);
+            for one in list.of_user(&account.id)? {
+                if one.confirm && !one.id.is_empty() && !one.team_id.is_empty() {
+                    roles.extend(team_roles(&one.team_id, &one.id, &one.roles));
                 }
             }
         }
-        roles.extend(account.labels.iter().map(|label| format!("label:{label}")));
+        roles.extend(label_roles(&account.labels));
         Ok(Self {
             user_id: account.id,
             roles,
@@ -140,19 +162,27 @@ impl Identity {
     }
 }
 
-fn push_membership(membership: &Membership, roles: &mut Vec<String>) {
-    if !membership.confirm || membership.id.is_empty() || membership.team_id.is_empty() {
-        return;
-    }
-    let team = &membership.team_id;
-    roles.push(format!("team:{team}"));
-    roles.push(format!("member:{}", membership.id));
-    roles.extend(
-        membership
-            .roles
-            .iter()
-            .map(|role| format!("team:{team}/{role}")),
-    );
+/// The roles of every account.
+pub(crate) fn account_roles(id: &str, verified: bool) -> Vec<String> {
+    let dimension = if verified { "verified" } else { "unverified" };
+    vec![
+        format!("user:{id}"),
+        "users".to_owned(),
+        format!("user:{id}/{dimension}"),
+        format!("users/{dimension}"),
+    ]
+}
+
+/// The roles of a confirmed membership.
+pub(crate) fn team_roles(team: &str, id: &str, roles: &[String]) -> impl Iterator<Item = String> {
+    let own = [format!("{TEAM}{team}"), format!("{MEMBER}{id}")];
+    own.into_iter()
+        .chain(roles.iter().map(move |role| format!("{TEAM}{team}/{role}")))
+}
+
+/// The roles of labels.
+pub(crate) fn label_roles(labels: &[String]) -> impl Iterator<Item = String> {
+    labels.iter().map(|label| format!("label:{label}"))
 }
 
 fn yes() -> bool {
@@ -215,8 +245,12 @@ mod tests {
     const ACCOUNT: &str = r#"{"$id":"U","name":"Ann","status":true,"labels":["vip"],"emailVerification":true,"phoneVerification":false,"prefs":{}}"#;
 
     #[track_caller]
-    fn check(account: &str, memberships: &[&str], roles: &[&str]) {
-        let memberships: Vec<&[u8]> = memberships.iter().map(|m| m.as_bytes()).collect();
+    fn check(account: &str, memberships: &[&'static str], roles: &[&str]) {
+        let own = |body: &&'static str| MembershipList {
+            body: body.as_bytes(),
+            is_own: true,
+        };
+        let memberships: Vec<MembershipList<'_>> = memberships.iter().map(own).collect();
         let identity = Identity::from_account(account.as_bytes(), &memberships).unwrap();
         assert_eq!(identity.roles, roles);
         assert_eq!(&*identity.account, account);
@@ -260,6 +294,28 @@ mod tests {
         );
     }
 
+    /// The list of a project that Appwrite 1.9.5 made: `userId` is hidden from other users and from
+    /// the member alike.
+    #[test]
+    fn memberships_that_hide_whose_they_are() {
+        let hidden = r#"{"total":1,"memberships":[
+            {"$id":"M","userId":"","userName":"","userEmail":"","teamId":"T","teamName":"Team",
+             "confirm":true,"mfa":false,"roles":["dev"]},
+            {"$id":"M2","teamId":"T2","confirm":true,"roles":[]}]}"#;
+        let roles = |is_own| {
+            let list = MembershipList {
+                body: hidden.as_bytes(),
+                is_own,
+            };
+            let identity = Identity::from_account(br#"{"$id":"U"}"#, &[list]).unwrap();
+            identity.roles[4..].to_vec()
+        };
+        let teams = ["team:T", "member:M", "team:T/dev", "team:T2", "member:M2"];
+        assert_eq!(roles(true), teams);
+        // A server that does not know the query shows everybody's.
+        assert!(roles(false).is_empty());
+    }
+
     #[test]
     fn blocked_accounts_say_so() {
         let blocked = Identity::from_account(br#"{"$id":"U","status":false}"#, &[]).unwrap();
@@ -281,7 +337,11 @@ mod tests {
             let got = Identity::from_account(account.as_bytes(), &[]);
             assert_eq!(got, Err(error), "{account}");
         }
-        assert!(Identity::from_account(ACCOUNT.as_bytes(), &[b"{}"]).is_err());
+        let list = MembershipList {
+            body: b"{}",
+            is_own: true,
+        };
+        assert!(Identity::from_account(ACCOUNT.as_bytes(), &[list]).is_err());
     }
 
     #[test]
@@ -315,7 +375,8 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(text in ".{0,60}") {
-            let _ = Identity::from_account(text.as_bytes(), &[text.as_bytes()]);
+            let list = MembershipList { body: text.as_bytes(), is_own: true };
+            let _ = Identity::from_account(text.as_bytes(), &[list]);
             let headers = SessionHeaders { cookie: Some(&text), session: None, fallback: Some(&text) };
             let _ = headers.find("bench", false);
         }

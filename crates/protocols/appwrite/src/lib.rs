@@ -40,30 +40,33 @@
 //! # Ok::<(), Fault>(())
 //! ```
 
+mod change;
 pub mod channel;
 mod client;
 mod connect;
 mod fault;
 mod feed;
 mod filter;
+mod glimpse;
 mod identity;
 mod index;
 mod json;
 mod limits;
 mod origin;
 mod server;
+mod token;
 mod url;
 
+pub use change::{Change, IdentityChange, Outcome};
 pub use client::{ClientMessage, Presence, SubscribeItem};
 pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_ids};
 pub use fault::{Aftermath, Fault, Phase, RefusalStyle};
-pub use feed::{
-    EncodedEvent, FeedError, FeedMessage, IdentityChange, Layout, NewEvent, REDIS_CHANNEL,
-    write_ids,
-};
+pub use feed::{EncodedEvent, FeedError, FeedMessage, Layout, NewEvent, REDIS_CHANNEL, write_ids};
 pub use filter::Filter;
-pub use identity::{ANY, AccountError, GUESTS, Identity, SessionHeaders};
+pub use glimpse::{Glimpse, glimpse};
+pub use identity::{ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders};
 pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
 pub use limits::{Limits, Rates};
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
+pub use token::TokenClaims;

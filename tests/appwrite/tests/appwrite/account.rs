@@ -1,5 +1,7 @@
 //! What stands in for Appwrite's HTTP API: it answers `GET /v1/account`, `/v1/teams` and
 //! `/v1/teams/T/memberships` to whoever shows a session or a token that it knows.
+//!
+//! It is a project made since 1.9.5: memberships do not say whose they are. Lists come in pages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,10 +18,12 @@ struct State {
     sessions: BTreeMap<String, String>,
     /// Teams of users, with roles there.
     memberships: BTreeMap<(String, String), Vec<String>>,
-    /// It answers nothing but 503.
-    away: bool,
-    /// Requests for accounts.
-    asked: usize,
+    /// Labels of users.
+    labels: BTreeMap<String, Vec<String>>,
+    /// It answers nothing but this.
+    fault: Option<(u16, Value)>,
+    /// The paths of all requests.
+    asked: Vec<String>,
 }
 
 /// Serves until the test ends.
@@ -71,12 +75,24 @@ impl AccountApi {
         self.state().memberships.remove(&key);
     }
 
-    pub(crate) fn go_away(&self, away: bool) {
-        self.state().away = away;
+    pub(crate) fn label(&self, user: &str, labels: &[&str]) {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        self.state().labels.insert(user.to_owned(), labels);
     }
 
-    pub(crate) fn asked(&self) -> usize {
-        self.state().asked
+    pub(crate) fn go_away(&self, away: bool) {
+        let unavailable = (503, json!({"message": "Service unavailable", "code": 503}));
+        self.fail(away.then_some(unavailable));
+    }
+
+    /// Answers nothing but this from now on.
+    pub(crate) fn fail(&self, fault: Option<(u16, Value)>) {
+        self.state().fault = fault;
+    }
+
+    /// What it was asked for since the last time.
+    pub(crate) fn take_asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().asked)
     }
 }
 
@@ -116,9 +132,9 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
     };
     let target = head[0].split(' ').nth(1).unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    state.asked += usize::from(path == "/v1/account");
-    if state.away {
-        return (503, json!({"message": "Service unavailable", "code": 503}));
+    state.asked.push(path.to_owned());
+    if let Some(fault) = &state.fault {
+        return fault.clone();
     }
     let project = header("x-appwrite-project").unwrap_or_default();
     let session = format!("a_session_{project}=");
@@ -133,10 +149,22 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
     };
     let theirs = state.memberships.iter().filter(|((of, _), _)| of == user);
     match path {
-        "/v1/account" => (200, account(user)),
+        "/v1/account" => {
+            let mut account = account(user);
+            if let Some(labels) = state.labels.get(user) {
+                account["labels"] = json!(labels);
+            }
+            (200, account)
+        }
         "/v1/teams" => {
-            let teams: Vec<Value> = theirs.map(|((_, team), _)| json!({"$id": team})).collect();
-            (200, json!({"total": teams.len(), "teams": teams}))
+            let (limit, after) = page(query);
+            let all: Vec<&String> = theirs.map(|((_, team), _)| team).collect();
+            let from = after.map_or(0, |after| {
+                1 + all.iter().position(|team| **team == after).unwrap()
+            });
+            let teams = all.iter().skip(from).take(limit);
+            let teams: Vec<Value> = teams.map(|team| json!({"$id": team})).collect();
+            (200, json!({"total": all.len(), "teams": teams}))
         }
         _ => {
             let team = path.strip_prefix("/v1/teams/").unwrap_or_default();
@@ -149,7 +177,7 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
             let memberships: Vec<Value> = theirs
                 .filter(|((_, of), _)| of == team)
                 .map(|((user, team), roles)| {
-                    json!({"$id": format!("{user}-{team}"), "userId": user, "teamId": team,
+                    json!({"$id": format!("{user}-{team}"), "userId": "", "teamId": team,
                            "confirm": true, "roles": roles})
                 })
                 .collect();
@@ -161,7 +189,34 @@ fn answer(head: &[String], state: &mut State) -> (u16, Value) {
     }
 }
 
-fn account(user: &str) -> Value {
+/// The limit and the cursor of a list's queries, Appwrite's 25 and none if they are not there.
+fn page(query: &str) -> (usize, Option<String>) {
+    let queries: Vec<Value> = query
+        .split('&')
+        .filter_map(|pair| pair.strip_prefix("queries%5B%5D="))
+        .map(|text| serde_json::from_str(&decode(text)).unwrap())
+        .collect();
+    let find = |method: &str| {
+        let found = queries.iter().find(|query| query["method"] == method)?;
+        Some(found["values"][0].clone())
+    };
+    let limit = find("limit").and_then(|limit| limit.as_u64()).unwrap_or(25);
+    let after = find("cursorAfter").map(|after| after.as_str().unwrap().to_owned());
+    (limit as usize, after)
+}
+
+fn decode(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut decoded = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        decoded.push(char::from(u8::from_str_radix(code, 16).unwrap()));
+        decoded.push_str(rest);
+    }
+    decoded
+}
+
+pub(crate) fn account(user: &str) -> Value {
     json!({
         "$id": user, "$createdAt": "2026-01-01T00:00:00.000+00:00",
         "$updatedAt": "2026-01-01T00:00:00.000+00:00", "name": user,

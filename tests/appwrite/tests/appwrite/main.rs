@@ -1,6 +1,8 @@
 //! Appwrite Realtime over the wire: its SDKs, its Redis, its limits. See `docs/TESTING.md`.
 
 mod account;
+mod identity;
+mod outage;
 mod plain;
 mod redis_server;
 mod sdk;

@@ -6,19 +6,19 @@ use throng_testkit::until;
 use crate::socket::Socket;
 use crate::stage::{Event, PROJECT, Stage};
 
-const FILES: &str = "project=bench&channels[]=files";
+pub(crate) const FILES: &str = "project=bench&channels[]=files";
 
 /// The URL of Appwrite's own benchmark.
 const BENCHMARK: &str = "project=console&channels[]=files";
 
 impl Stage {
     #[track_caller]
-    fn open(&self, query: &str) -> (Socket, Value) {
+    pub(crate) fn open(&self, query: &str) -> (Socket, Value) {
         self.open_with(query, &[])
     }
 
     #[track_caller]
-    fn open_with(&self, query: &str, headers: &[(&str, &str)]) -> (Socket, Value) {
+    pub(crate) fn open_with(&self, query: &str, headers: &[(&str, &str)]) -> (Socket, Value) {
         let mut socket = Socket::open(self.server.clients(), query, headers);
         let first = socket.frame();
         (socket, first)
@@ -26,7 +26,7 @@ impl Stage {
 
     /// Opens as somebody with a session.
     #[track_caller]
-    fn open_as(&self, user: &str, query: &str) -> Socket {
+    pub(crate) fn open_as(&self, user: &str, query: &str) -> Socket {
         self.accounts.sign_in(user, user);
         let cookie = format!("x=1; a_session_{PROJECT}={user}");
         let (socket, first) = self.open_with(query, &[("Cookie", &cookie)]);
@@ -36,7 +36,7 @@ impl Stage {
 }
 
 #[track_caller]
-fn refused(mut socket: Socket, frame: &Value, code: u16, message: &str, closed: u16) {
+pub(crate) fn refused(mut socket: Socket, frame: &Value, code: u16, message: &str, closed: u16) {
     let expect = json!({"type": "error", "data": {"code": code, "message": message}});
     assert_eq!(*frame, expect);
     assert_eq!(socket.closed(), closed);
@@ -246,55 +246,6 @@ fn redis_goes_away_and_comes_back() {
 }
 
 #[test]
-fn nobody_is_guessed_at_while_appwrite_is_away() {
-    let stage = Stage::new("");
-    let documents = "project=bench&channels[]=documents";
-    let mut ann = stage.open_as("ann", documents);
-    let mut guest = stage.open(documents).0;
-    stage.accounts.go_away(true);
-    let cookie = format!("a_session_{PROJECT}=bob");
-    let (socket, frame) = stage.open_with(documents, &[("Cookie", &cookie)]);
-    refused(socket, &frame, 500, "Error: Server Error", 1011);
-    // Her roles may have changed, and nobody says to what.
-    stage.publish(&Event::membership_deleted("ann", "T", "team:T"));
-    stage.publish(&Event::document("D", "user:ann", "open"));
-    stage.publish(&Event::document("E", "any", "open"));
-    assert_eq!(ann.frame()["data"]["code"], 500);
-    assert_eq!(ann.closed(), 1011);
-    assert_eq!(guest.event(), "E");
-    stage.accounts.go_away(false);
-    let mut ann = stage.open_as("ann", documents);
-    stage.publish(&Event::document("F", "user:ann", "open"));
-    assert_eq!(ann.event(), "F");
-    assert_eq!(
-        stage
-            .server
-            .metric(r#"throng_appwrite_lookups_total{answer="failed"}"#),
-        2
-    );
-    stage.server.stop();
-}
-
-#[test]
-fn answers_are_remembered_until_something_changes() {
-    let stage = Stage::new("");
-    let account = "project=bench&channels[]=account";
-    let mut sockets: Vec<Socket> = (0..5).map(|_| stage.open_as("ann", account)).collect();
-    assert_eq!(stage.accounts.asked(), 1);
-    let mut renamed = Event::signed_out("ann", "user:ann");
-    renamed.names = vec!["users.ann.update.name".to_owned()];
-    renamed.payload = json!({"$id": "ann"});
-    stage.publish(&renamed);
-    for socket in &mut sockets {
-        assert_eq!(socket.event(), "ann");
-    }
-    assert_eq!(stage.accounts.asked(), 6, "each asks for itself");
-    stage.open_as("ann", account);
-    assert_eq!(stage.accounts.asked(), 6);
-    stage.server.stop();
-}
-
-#[test]
 fn messages_wait_until_it_is_known_who_sends_them() {
     let stage = Stage::new("");
     stage.accounts.sign_in("eyJhbm4=", "ann");
@@ -355,6 +306,22 @@ fn a_slow_consumer_costs_only_itself() {
     let too_long = r#"throng_appwrite_events_refused_total{reason="too_long"}"#;
     assert_eq!(stage.server.metric(too_long), 1);
     stage.server.stop();
+}
+
+#[test]
+fn who_never_answers_pings_stays() {
+    let fast = "[websocket]\nping_interval = \"1s\"\npong_timeout = \"500ms\"";
+    let stage = Stage::with(fast, "");
+    let (mut silent, _) = stage.open(FILES);
+    let pinged = Stage::with(fast, "pings = true");
+    let (mut other, _) = pinged.open(FILES);
+    // By the time that the one is ended for it, the other would have been.
+    assert_eq!(other.closed(), 1011);
+    stage.publish(&Event::file("A"));
+    assert_eq!(silent.event(), "A");
+    assert_eq!((silent.pings(), other.pings()), (0, 1));
+    stage.server.stop();
+    pinged.server.stop();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A Redis server of our own, which can go away and come back.
 
+use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -10,19 +11,28 @@ use throng_testkit::{Process, until};
 pub(crate) struct RedisServer {
     port: u16,
     process: Option<Process>,
-    _folder: TempDir,
+    folder: TempDir,
+    /// More lines of its configuration.
+    more: String,
 }
 
 impl RedisServer {
     #[track_caller]
     pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more lines of configuration.
+    #[track_caller]
+    pub(crate) fn with(more: &[&str]) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
         let mut server = Self {
             port,
             process: None,
-            _folder: tempfile::tempdir().unwrap(),
+            folder: tempfile::tempdir().unwrap(),
+            more: more.join("\n"),
         };
         server.come_back();
         server
@@ -39,10 +49,13 @@ impl RedisServer {
 
     #[track_caller]
     pub(crate) fn come_back(&mut self) {
+        let config = self.folder.path().join("redis.conf");
+        fs::write(&config, &self.more).unwrap();
         let mut command = Command::new("redis-server");
+        command.arg(config);
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--dir"]);
-        command.arg(self._folder.path());
+        command.arg(self.folder.path());
         let process = Process::start(&mut command, "install redis-server, see .ci/packages");
         process.out("readiness", |lines| {
             let ready = |line: &String| line.contains("Ready to accept connections");

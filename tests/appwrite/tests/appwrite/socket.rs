@@ -6,7 +6,10 @@ use serde_json::Value;
 use throng_testkit::Wire;
 
 /// A connection after its handshake.
-pub(crate) struct Socket(Wire);
+pub(crate) struct Socket {
+    wire: Wire,
+    pings: usize,
+}
 
 impl Socket {
     /// Opens `/v1/realtime?QUERY` with these headers.
@@ -23,7 +26,7 @@ impl Socket {
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n"
         ));
         assert_eq!(wire.head().status, 101);
-        Self(wire)
+        Self { wire, pings: 0 }
     }
 
     /// Sends a text frame, masked with zeros.
@@ -39,30 +42,36 @@ impl Socket {
         }
         frame.extend([0; 4]);
         frame.extend(text.as_bytes());
-        self.0.send_bytes(&frame);
+        self.wire.send_bytes(&frame);
     }
 
     /// The next frame's opcode and payload, after any pings.
     #[track_caller]
     fn next(&mut self) -> (u8, Vec<u8>) {
         loop {
-            let head = self.0.exactly(2);
+            let head = self.wire.exactly(2);
             let length = match head[1] {
                 126 => {
-                    let more = self.0.exactly(2);
+                    let more = self.wire.exactly(2);
                     usize::from(u16::from_be_bytes([more[0], more[1]]))
                 }
                 127 => {
-                    let more: [u8; 8] = self.0.exactly(8).try_into().unwrap();
+                    let more: [u8; 8] = self.wire.exactly(8).try_into().unwrap();
                     u64::from_be_bytes(more) as usize
                 }
                 length => usize::from(length),
             };
-            let payload = self.0.exactly(length);
+            let payload = self.wire.exactly(length);
             if head[0] != 0x89 {
                 return (head[0] & 0x0f, payload);
             }
+            self.pings += 1;
         }
+    }
+
+    /// Pings that came before the frames that were read, and were not answered.
+    pub(crate) const fn pings(&self) -> usize {
+        self.pings
     }
 
     /// The next message.
@@ -113,6 +122,6 @@ impl Socket {
     /// Whether the connection ends without another frame.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> bool {
-        self.0.rest().is_empty()
+        self.wire.rest().is_empty()
     }
 }

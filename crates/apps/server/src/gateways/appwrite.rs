@@ -61,6 +61,8 @@ impl AppwritePlan {
             mask: options.hide_errors,
         };
         shared.identifies = options.api.is_some();
+        shared.grace_ms = options.api_grace_ms;
+        shared.pings = options.pings;
         Some(Self {
             shared,
             world,
@@ -105,7 +107,10 @@ impl AppwritePlan {
         };
         if let Some(url) = &options.api {
             let api = AccountApi::new(url, Duration::from_millis(options.api_timeout_ms))?;
-            let bounds = DirectoryOptions::default();
+            let bounds = DirectoryOptions {
+                grace: Duration::from_millis(options.api_grace_ms),
+                ..DirectoryOptions::default()
+            };
             let directory = Directory::start(api, bounds, feed.clone(), self.meter.clone());
             let _ = self
                 .world

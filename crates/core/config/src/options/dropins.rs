@@ -26,6 +26,13 @@ section! {
         "history" history_ms: u64, Duration, 0, Rule::ANY.range(0, 24 * HOUR);
         /// How long one request to Appwrite's API may take.
         "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND, Rule::ANY.range(100, 60 * SECOND);
+        /// How long roles that are known stay while Appwrite's API does not answer: for connections
+        /// whose user may have changed, and for users who come back. Then they are refused, and
+        /// come again.
+        "api_grace" api_grace_ms: u64, Duration, 120 * SECOND, Rule::ANY.range(0, HOUR);
+        /// Whether clients are pinged, as `websocket.ping_interval` says, and ended if they do not
+        /// answer. Appwrite's own server sends no pings, and some load tools never answer them.
+        "pings" pings: bool, Bool, false, Rule::ANY;
         /// How many connections one address may open a minute. The address is the last of
         /// `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs
         /// are not counted. 0 means no limit.

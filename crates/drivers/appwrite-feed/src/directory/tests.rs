@@ -4,19 +4,31 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use throng_gateway_appwrite::Credential;
+use throng_gateway_appwrite::{Credential, Found, Haste, Lookup, News, Part};
 use throng_metrics::Counters;
 use throng_types::ShardId;
 
 use super::*;
 use crate::Inlet;
 
+/// What Appwrite says to a credential that is no good.
+const NOBODY: &str = r#"{"message":"no","code":401,"type":"general_unauthorized_scope"}"#;
+
 /// Keeps what comes.
-struct Kept(Mutex<Sender<News>>);
+struct Kept {
+    sender: Mutex<Sender<News>>,
+    feed: std::sync::OnceLock<std::sync::Weak<Feed>>,
+    /// Answers that came while an event could have come.
+    unlocked: Arc<Mutex<usize>>,
+}
 
 impl Inlet for Kept {
     fn send(&self, news: News, _: &dyn Fn()) -> bool {
-        self.0.lock().unwrap().send(news).is_ok()
+        let feed = self.feed.get().and_then(std::sync::Weak::upgrade);
+        if matches!(news, News::Found { .. }) && feed.is_some_and(|feed| feed.is_free()) {
+            *self.unlocked.lock().unwrap() += 1;
+        }
+        self.sender.lock().unwrap().send(news).is_ok()
     }
 }
 
@@ -43,6 +55,7 @@ struct Fixture {
     news: Receiver<News>,
     asked: Receiver<Asked>,
     counters: Arc<Counters>,
+    unlocked: Arc<Mutex<usize>>,
 }
 
 impl Fixture {
@@ -56,10 +69,17 @@ impl Fixture {
             }
         });
         let (sender, news) = channel();
-        let inlet: Arc<dyn Inlet> = Arc::new(Kept(Mutex::new(sender)));
+        let unlocked = Arc::default();
+        let kept = Arc::new(Kept {
+            sender: Mutex::new(sender),
+            feed: std::sync::OnceLock::new(),
+            unlocked: Arc::clone(&unlocked),
+        });
+        let inlet: Arc<dyn Inlet> = kept.clone();
         let counters = Arc::new(Counters::new());
         let meter = Meter::new(counters.clone());
         let feed = Feed::new(vec![inlet], 1, meter.clone());
+        kept.feed.set(Arc::downgrade(&feed)).unwrap();
         assert!(matches!(news.recv(), Ok(News::Began(_))));
         let api = AccountApi::new(&url, Duration::from_secs(60)).unwrap();
         let directory = Directory::start(api, options, feed.clone(), meter).unwrap();
@@ -69,16 +89,18 @@ impl Fixture {
             news,
             asked,
             counters,
+            unlocked,
         }
     }
 
-    fn ask(&self, token: u32, session: &str, fresh: bool) -> Result<(), Refused> {
+    fn ask(&self, token: u32, session: &str, haste: Haste) -> Result<(), Refused> {
         self.directory.ask(Lookup {
             conn: ConnId::new(ShardId(0), token, 1),
             token,
             project: "p".into(),
             credential: Credential::Session(session.into()),
-            fresh,
+            part: Part::Everything,
+            haste,
         })
     }
 
@@ -87,7 +109,8 @@ impl Fixture {
         match self.news.recv() {
             Ok(News::Found { token, found, .. }) => match found {
                 Found::User(user) => (token, user.user_id.clone()),
-                Found::Nobody(_) => (token, String::new()),
+                Found::Nobody => (token, String::new()),
+                other @ (Found::Changed(_) | Found::Expired(_)) => panic!("{other:?}"),
                 Found::Failed => (token, "failed".to_owned()),
             },
             other => panic!("{other:?}"),
@@ -123,30 +146,28 @@ fn one_thread() -> DirectoryOptions {
         threads: 1,
         waiting_max: 2,
         answers_max: 10,
+        grace: Duration::from_secs(120),
     }
 }
 
 #[test]
 fn equal_questions_are_asked_once_and_answers_kept() {
     let fixture = Fixture::new(one_thread());
-    fixture.ask(1, "a", false).unwrap();
+    fixture.ask(1, "a", Haste::Open).unwrap();
     let asked = fixture.asked.recv().unwrap();
-    fixture.ask(2, "a", false).unwrap();
+    fixture.ask(2, "a", Haste::Open).unwrap();
     asked.answer_ann();
     let mut found = [fixture.found(), fixture.found()];
     found.sort();
     assert_eq!(found, [(1, "ann".to_owned()), (2, "ann".to_owned())]);
-    fixture.ask(3, "a", false).unwrap();
+    fixture.ask(3, "a", Haste::Open).unwrap();
     assert_eq!(fixture.found(), (3, "ann".to_owned()));
-    // Who wants to know how it is now gets no old answer, and leaves a new one.
-    fixture.ask(4, "a", true).unwrap();
-    fixture
-        .asked
-        .recv()
-        .unwrap()
-        .answer(401, r#"{"message":"no"}"#);
+    // After a change there is no old answer, and a new one is left.
+    fixture.directory.changed("p", "ann");
+    fixture.ask(4, "a", Haste::Change).unwrap();
+    fixture.asked.recv().unwrap().answer(401, NOBODY);
     assert_eq!(fixture.found(), (4, String::new()));
-    fixture.ask(5, "a", false).unwrap();
+    fixture.ask(5, "a", Haste::Open).unwrap();
     assert_eq!(fixture.found(), (5, String::new()));
     assert!(fixture.asked.try_recv().is_err());
     let count = |counter| fixture.counters.counter(counter);
@@ -158,7 +179,7 @@ fn equal_questions_are_asked_once_and_answers_kept() {
 #[test]
 fn an_answer_from_before_a_change_is_asked_for_again() {
     let fixture = Fixture::new(one_thread());
-    fixture.ask(1, "a", false).unwrap();
+    fixture.ask(1, "a", Haste::Open).unwrap();
     let asked = fixture.asked.recv().unwrap();
     // The feed tells of the change while the answer is on its way.
     let change = r#"{"project":"p","roles":["user:ann"],"permissionsChanged":true,"userId":"ann","data":{"events":["e"],"channels":["c"],"payload":{}}}"#;
@@ -166,10 +187,10 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
     fixture.feed.publish(change);
     assert!(matches!(fixture.news.recv(), Ok(News::Event { .. })));
     asked.answer_ann();
-    fixture.asked.recv().unwrap().answer(401, "{}");
+    fixture.asked.recv().unwrap().answer(401, NOBODY);
     assert_eq!(fixture.found(), (1, String::new()));
     // Somebody else's change is no reason.
-    fixture.ask(2, "b", false).unwrap();
+    fixture.ask(2, "b", Haste::Open).unwrap();
     let asked = fixture.asked.recv().unwrap();
     fixture.directory.changed("p", "bob");
     fixture.directory.changed("q", "ann");
@@ -178,21 +199,81 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
 }
 
 #[test]
-fn questions_that_wait_are_bounded() {
+fn an_answer_from_before_a_gap_is_asked_for_again() {
     let fixture = Fixture::new(one_thread());
-    fixture.ask(0, "a", false).unwrap();
+    fixture.ask(1, "a", Haste::Open).unwrap();
     let asked = fixture.asked.recv().unwrap();
-    // One is being asked, two wait.
-    fixture.ask(1, "b", false).unwrap();
-    fixture.ask(2, "c", true).unwrap();
-    assert_eq!(fixture.ask(3, "d", false), Err(Refused));
-    fixture.ask(4, "b", false).unwrap();
+    fixture.feed.begin_anew();
+    assert!(matches!(fixture.news.recv(), Ok(News::Began(_))));
+    asked.answer_ann();
+    fixture.asked.recv().unwrap().answer(401, NOBODY);
+    assert_eq!(fixture.found(), (1, String::new()));
+    // And so is one that was remembered.
+    fixture.ask(2, "b", Haste::Open).unwrap();
+    fixture.asked.recv().unwrap().answer_ann();
+    assert_eq!(fixture.found(), (2, "ann".to_owned()));
+    fixture.feed.begin_anew();
+    assert!(matches!(fixture.news.recv(), Ok(News::Began(_))));
+    fixture.ask(3, "b", Haste::Recheck).unwrap();
+    fixture.asked.recv().unwrap().answer(401, NOBODY);
+    assert_eq!(fixture.found(), (3, String::new()));
+}
+
+/// An event between the check of an answer and its telling would find the connection neither in its
+/// shard's hub nor its answer too old.
+#[test]
+fn answers_are_told_between_two_events() {
+    let fixture = Fixture::new(one_thread());
+    for (token, known) in [(1, false), (2, true)] {
+        fixture.ask(token, "a", Haste::Open).unwrap();
+        if !known {
+            fixture.asked.recv().unwrap().answer_ann();
+        }
+        assert_eq!(fixture.found(), (token, "ann".to_owned()));
+    }
+    assert_eq!(*fixture.unlocked.lock().unwrap(), 0);
+}
+
+#[test]
+fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
+    let fixture = Fixture::new(one_thread());
+    fixture.ask(0, "a", Haste::Open).unwrap();
+    let asked = fixture.asked.recv().unwrap();
+    // One is being asked, two wait to come in.
+    fixture.ask(1, "b", Haste::Open).unwrap();
+    fixture.ask(2, "c", Haste::Open).unwrap();
+    assert_eq!(fixture.ask(3, "d", Haste::Open), Err(Refused));
+    fixture.ask(4, "b", Haste::Open).unwrap();
+    fixture.ask(5, "e", Haste::Recheck).unwrap();
+    fixture.ask(6, "f", Haste::Change).unwrap();
+    // Two tabs with one session are one question, until it is answered.
+    fixture.ask(7, "f", Haste::Change).unwrap();
     asked.answer(500, "{}");
     assert_eq!(fixture.found(), (0, "failed".to_owned()));
-    for _ in 0..2 {
+    let next = |fixture: &Fixture| {
         fixture.asked.recv().unwrap().answer_ann();
-    }
-    let mut found = [fixture.found().0, fixture.found().0, fixture.found().0];
-    found.sort_unstable();
-    assert_eq!(found, [1, 2, 4]);
+        fixture.found().0
+    };
+    assert_eq!([next(&fixture), fixture.found().0], [6, 7]);
+    // Those who come in and those who are looked up again take turns.
+    assert_eq!([next(&fixture), fixture.found().0], [1, 4]);
+    assert_eq!(next(&fixture), 5);
+    assert_eq!(next(&fixture), 2);
+}
+
+#[test]
+fn who_comes_in_while_appwrite_is_away_is_who_it_was() {
+    let fixture = Fixture::new(one_thread());
+    fixture.ask(1, "a", Haste::Open).unwrap();
+    fixture.asked.recv().unwrap().answer_ann();
+    assert_eq!(fixture.found(), (1, "ann".to_owned()));
+    fixture.directory.age();
+    fixture.ask(2, "a", Haste::Open).unwrap();
+    fixture.asked.recv().unwrap().answer(503, "{}");
+    assert_eq!(fixture.found(), (2, "ann".to_owned()));
+    // Not if something has changed.
+    fixture.directory.changed("p", "ann");
+    fixture.ask(3, "a", Haste::Open).unwrap();
+    fixture.asked.recv().unwrap().answer(503, "{}");
+    assert_eq!(fixture.found(), (3, "failed".to_owned()));
 }

@@ -85,51 +85,6 @@ fn refusals() {
 }
 
 #[test]
-fn changes_of_identity() {
-    let change = |name: &str, permissions_changed: bool, user_id: Option<&str>| {
-        let message = json!({
-            "project": "bench", "roles": ["user:U"], "permissionsChanged": permissions_changed,
-            "userId": user_id,
-            "data": {"events": [name, "users.*"], "channels": ["account", "account.U"],
-                     "timestamp": "", "payload": {}}
-        });
-        parse(&message.to_string()).unwrap().identity_change()
-    };
-    let user_id = "U".to_owned();
-    let reload = Some(IdentityChange::Reload {
-        user_id: user_id.clone(),
-    });
-    assert_eq!(
-        change("teams.T.memberships.M.delete", true, Some("U")),
-        reload
-    );
-    assert_eq!(change("teams.T.memberships.M.delete", true, None), None);
-    assert_eq!(change("users.U.update.labels", false, None), reload);
-    assert_eq!(change("users.U.update", false, None), reload);
-    assert_eq!(change("users.*.update.status", false, None), None);
-    assert_eq!(
-        change("users.U.sessions.S.delete", false, None),
-        Some(IdentityChange::SessionEnded {
-            user_id: user_id.clone(),
-            session_id: Some("S".to_owned())
-        })
-    );
-    assert_eq!(
-        change("users.U.sessions.delete", false, None),
-        Some(IdentityChange::SessionEnded {
-            user_id: user_id.clone(),
-            session_id: None
-        })
-    );
-    assert_eq!(
-        change("users.U.delete", false, None),
-        Some(IdentityChange::UserDeleted { user_id })
-    );
-    assert_eq!(change("users.U.sessions.S.create", false, None), None);
-    assert_eq!(change("users", false, None), None);
-}
-
-#[test]
 fn both_layouts_are_one_frame() {
     let event = parse(FILE).unwrap();
     let mut ids = Vec::new();

@@ -252,6 +252,30 @@ impl Index {
         }
     }
 
+    /// The roles of a connection, in no order; none if it is not there.
+    #[must_use]
+    pub fn roles(&self, connection: u32) -> Vec<String> {
+        self.connections
+            .get(connection)
+            .map_or_else(Vec::new, |row| {
+                let project = &self.projects[row.project];
+                project.roles_of(row.profile).map(str::to_owned).collect()
+            })
+    }
+
+    /// The name of a connection's project.
+    #[must_use]
+    pub fn project_of(&self, connection: u32) -> Option<&str> {
+        let row = self.connections.get(connection)?;
+        Some(self.projects[row.project].name())
+    }
+
+    /// No key of a connection is as high.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.connections.end()
+    }
+
     /// Counts everything, by walking the index.
     #[must_use]
     pub fn stats(&self) -> IndexStats {

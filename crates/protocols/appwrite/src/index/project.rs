@@ -126,6 +126,11 @@ impl Project {
         self.profiles[profile].role_set
     }
 
+    pub(super) fn roles_of(&self, profile: u32) -> impl Iterator<Item = &str> {
+        let set = &self.role_sets[self.role_set_of(profile)];
+        set.roles.iter().map(|place| self.roles.text(place.name))
+    }
+
     pub(super) fn channel(&mut self, hashing: &Hashing, name: &str) -> u32 {
         self.channels.find_or_new(hashing, name)
     }

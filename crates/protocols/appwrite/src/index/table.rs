@@ -73,6 +73,11 @@ impl Table {
         Some(row)
     }
 
+    /// The key behind the last page.
+    pub(super) fn end(&self) -> u32 {
+        (self.pages.len() * PAGE_ROWS) as u32
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

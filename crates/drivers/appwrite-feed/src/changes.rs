@@ -1,0 +1,83 @@
+//! Which users have changed since when, so that answers from before can be told.
+//!
+//! Rule for "full": the oldest change is forgotten, and with it everybody counts as changed up to
+//! then: an answer from so long ago is asked for again.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Changes that are remembered.
+const CHANGES_MAX: usize = 4096;
+
+type User = (Box<str>, Box<str>);
+
+/// Users that have changed, with the count of changes at which they did.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Counts changes.
+    clock: u64,
+    /// The latest change that concerned everybody, or was forgotten.
+    all: u64,
+    users: HashMap<User, u64>,
+    in_order: BTreeMap<u64, User>,
+}
+
+impl Changes {
+    /// The moment.
+    pub(crate) const fn now(&self) -> u64 {
+        self.clock
+    }
+
+    /// A user has changed.
+    pub(crate) fn note(&mut self, project: &str, user_id: &str) {
+        self.clock += 1;
+        let user = (Box::from(project), Box::from(user_id));
+        if let Some(before) = self.users.insert(user.clone(), self.clock) {
+            self.in_order.remove(&before);
+        }
+        self.in_order.insert(self.clock, user);
+        if self.in_order.len() > CHANGES_MAX
+            && let Some((at, oldest)) = self.in_order.pop_first()
+        {
+            self.users.remove(&oldest);
+            self.all = at;
+        }
+    }
+
+    /// Everybody may have changed.
+    pub(crate) fn note_all(&mut self) {
+        self.clock += 1;
+        self.all = self.clock;
+        self.users = HashMap::new();
+        self.in_order = BTreeMap::new();
+    }
+
+    /// Whether a user may have changed after a moment.
+    pub(crate) fn since(&self, moment: u64, project: &str, user_id: &str) -> bool {
+        let user = (Box::from(project), Box::from(user_id));
+        self.all > moment || self.users.get(&user).is_some_and(|&at| at > moment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_counts_as_changed() {
+        let mut changes = Changes::default();
+        let start = changes.now();
+        changes.note("p", "ann");
+        assert!(changes.since(start, "p", "ann"));
+        assert!(!changes.since(start, "p", "bob") && !changes.since(start, "q", "ann"));
+        let before = changes.now();
+        assert!(!changes.since(before, "p", "ann"));
+        for n in 0..CHANGES_MAX {
+            changes.note("p", &n.to_string());
+        }
+        assert!(changes.since(start, "p", "bob"), "whose change was it?");
+        assert!(!changes.since(before, "p", "bob"));
+        changes.note_all();
+        assert!(changes.since(before, "p", "bob"));
+        assert!(!changes.since(changes.now(), "p", "bob"));
+    }
+}

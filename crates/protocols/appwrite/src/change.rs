@@ -1,0 +1,245 @@
+//! What an event says of its user, and what becomes of the roles of that user's connections.
+//!
+//! Owns: the reading of `users.*` and `teams.*.memberships.*` events, and the roles after them.
+//! Never: asks anybody. What an event does not say is [`Outcome::Unknown`], and somebody must ask.
+//!
+//! Events of two workers may come in another order than their changes, so whoever applies one
+//! still asks afterwards, without haste. What a membership's removal says stands in the event's
+//! name alone: the payload of a team's first owner is the membership of the next.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::feed::FeedMessage;
+use crate::identity::{self, AccountError, MembershipList};
+
+/// A change of one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityChange {
+    /// The user.
+    pub user_id: String,
+    /// What is otherwise now.
+    pub what: Change,
+}
+
+/// What is otherwise now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Fields of the account that no role depends on.
+    Document,
+    /// The account, as far as roles depend on it.
+    Account {
+        /// Email or phone verified.
+        verified: bool,
+        /// The account is switched off.
+        blocked: bool,
+        /// All labels.
+        labels: Vec<String>,
+    },
+    /// The user's place in one team.
+    Membership {
+        /// The team.
+        team: String,
+        /// The membership's id.
+        id: String,
+        /// The roles within the team; nothing for those who are not, or not yet, in it.
+        roles: Option<Vec<String>>,
+    },
+    /// A session ended, or all of them.
+    SessionEnded(Option<String>),
+    /// The account is gone.
+    Deleted,
+    /// Something that the event does not tell.
+    Unsaid,
+}
+
+/// The roles of a connection after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As before.
+    Same,
+    /// They are these now.
+    Roles(Vec<String>),
+    /// Those of a guest.
+    Guest,
+    /// The change does not say.
+    Unknown,
+}
+
+impl Change {
+    /// What a connection of the user has for roles now, if it had these.
+    #[must_use]
+    pub fn outcome(&self, user_id: &str, roles: &[String]) -> Outcome {
+        match self {
+            Self::Document => Outcome::Same,
+            Self::Account { blocked: true, .. } | Self::SessionEnded(None) | Self::Deleted => {
+                Outcome::Guest
+            }
+            Self::Account {
+                verified, labels, ..
+            } => {
+                let mut now = identity::account_roles(user_id, *verified);
+                let in_team = |role: &&String| {
+                    role.starts_with(identity::TEAM) || role.starts_with(identity::MEMBER)
+                };
+                now.extend(roles.iter().filter(in_team).cloned());
+                now.extend(identity::label_roles(labels));
+                changed(roles, now)
+            }
+            Self::Membership {
+                team,
+                id,
+                roles: within,
+            } => {
+                let (own, member) = (
+                    format!("{}{team}", identity::TEAM),
+                    format!("{}{id}", identity::MEMBER),
+                );
+                let below = format!("{own}/");
+                let stays =
+                    |role: &&String| **role != own && **role != member && !role.starts_with(&below);
+                let mut now: Vec<String> = roles.iter().filter(stays).cloned().collect();
+                if let Some(within) = within {
+                    now.extend(identity::team_roles(team, id, within));
+                }
+                changed(roles, now)
+            }
+            Self::SessionEnded(Some(_)) | Self::Unsaid => Outcome::Unknown,
+        }
+    }
+
+    /// The user's place in a team, from the list of the team's memberships.
+    ///
+    /// # Errors
+    /// [`AccountError::Malformed`].
+    pub fn of_membership(
+        list: &MembershipList<'_>,
+        user_id: &str,
+        team: &str,
+        id: &str,
+    ) -> Result<Self, AccountError> {
+        let found = list.of_user(user_id)?;
+        let own = found.iter().find(|one| one.team_id == team && one.confirm);
+        Ok(Self::Membership {
+            team: team.to_owned(),
+            id: own.map_or(id, |own| &own.id).to_owned(),
+            roles: own.map(|own| own.roles.clone()),
+        })
+    }
+}
+
+fn changed(before: &[String], now: Vec<String>) -> Outcome {
+    let sorted = |roles: &[String]| {
+        let mut roles = roles.to_vec();
+        roles.sort_unstable();
+        roles.dedup();
+        roles
+    };
+    if sorted(before) == sorted(&now) {
+        return Outcome::Same;
+    }
+    Outcome::Roles(now)
+}
+
+impl FeedMessage {
+    /// What the event means for open connections of its user, beyond what stock acts on: stock
+    /// leaves sockets with their old roles after logout, block, verification and label changes.
+    #[must_use]
+    pub fn identity_change(&self) -> Option<IdentityChange> {
+        let changed = self.user_id.as_deref().filter(|_| self.permissions_changed);
+        if let Some(user_id) = changed {
+            let names = self.names();
+            let what = names.first().and_then(|name| self.of_team(name));
+            return Some(IdentityChange {
+                user_id: user_id.to_owned(),
+                what: what.unwrap_or(Change::Unsaid),
+            });
+        }
+        // Only user events are published to the account channel.
+        if !self.channels.iter().any(|channel| &**channel == "account") {
+            return None;
+        }
+        self.names().iter().find_map(|name| self.of_user(name))
+    }
+
+    /// `teams.T.memberships.M.create` and its relatives.
+    fn of_team(&self, name: &str) -> Option<Change> {
+        let parts: Vec<&str> = name.split('.').collect();
+        let ["teams", team, "memberships", id, action, ..] = parts.as_slice() else {
+            return None;
+        };
+        if *team == "*" || *id == "*" {
+            return None;
+        }
+        let roles = match *action {
+            "delete" => None,
+            "create" | "update" => {
+                let now: Membership = serde_json::from_str(self.payload()).ok()?;
+                if now.id != *id || now.team_id != *team {
+                    return None;
+                }
+                now.confirm.then_some(now.roles)
+            }
+            _ => return None,
+        };
+        Some(Change::Membership {
+            team: (*team).to_owned(),
+            id: (*id).to_owned(),
+            roles,
+        })
+    }
+
+    /// `users.U.sessions.S.delete` and its relatives, with `users` as the only concrete beginning.
+    fn of_user(&self, name: &str) -> Option<IdentityChange> {
+        let parts: Vec<&str> = name.split('.').collect();
+        let ["users", user_id, rest @ ..] = parts.as_slice() else {
+            return None;
+        };
+        let what = match rest {
+            ["sessions", "delete"] => Change::SessionEnded(None),
+            ["sessions", "*", "delete"] => return None,
+            ["sessions", session, "delete"] => Change::SessionEnded(Some((*session).to_owned())),
+            ["delete"] => Change::Deleted,
+            ["update", "prefs" | "name" | "mfa" | "impersonator", ..] => Change::Document,
+            // It may end sessions, and says nothing of them.
+            ["update", "password", ..] => Change::Unsaid,
+            ["update", ..] | ["verification", ..] => account(self.attributes(), user_id),
+            _ => return None,
+        };
+        (*user_id != "*").then(|| IdentityChange {
+            user_id: (*user_id).to_owned(),
+            what,
+        })
+    }
+}
+
+/// The account in a payload, if the payload is one.
+fn account(payload: &Map<String, Value>, user_id: &str) -> Change {
+    let flag = |name| payload.get(name).and_then(Value::as_bool);
+    let is_theirs = payload.get("$id").and_then(Value::as_str) == Some(user_id);
+    let labels = payload.get("labels").and_then(Value::as_array);
+    let (Some(email), Some(status), Some(labels), true) =
+        (flag("emailVerification"), flag("status"), labels, is_theirs)
+    else {
+        return Change::Unsaid;
+    };
+    let labels = labels.iter().filter_map(Value::as_str);
+    Change::Account {
+        verified: email || flag("phoneVerification") == Some(true),
+        blocked: !status,
+        labels: labels.map(str::to_owned).collect(),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Membership {
+    #[serde(rename = "$id")]
+    id: String,
+    team_id: String,
+    confirm: bool,
+    roles: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests;
