@@ -171,6 +171,7 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "namespace.history_ttl"
                 | "appwrite.history"
                 | "limits.address_work_max"
+                | "appwrite.api_grace"
                 | "grip.message_wait"
                 | "grip.response_timeout"
                 | "grip.id_cache_ttl"
