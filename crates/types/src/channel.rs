@@ -34,7 +34,8 @@ impl std::error::Error for ChannelError {}
 /// more where [`ChannelName::with_bound`] made it.
 ///
 /// Cloning counts a reference. What stands before the first `:` is the namespace
-/// (`chat` in `chat:42`), which selects the channel's options.
+/// (`chat` in `chat:42`), which selects the channel's options. A leading `$`, which marks a channel
+/// that needs a token of its own, is no part of it (`chat` in `$chat:42`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelName(Arc<str>);
 
@@ -65,7 +66,7 @@ impl ChannelName {
         &self.0
     }
 
-    /// What stands before the first `:`, or nothing.
+    /// What stands before the first `:` and after a leading `$`, or nothing.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         namespace_of(&self.0)
@@ -81,6 +82,7 @@ impl ChannelName {
 
 /// The namespace of a name that has not been checked yet.
 fn namespace_of(name: &str) -> Option<&str> {
+    let name = name.strip_prefix('$').unwrap_or(name);
     name.split_once(':').map(|(namespace, _)| namespace)
 }
 
@@ -138,6 +140,8 @@ mod tests {
         };
         assert_eq!(namespace("news"), None);
         assert_eq!(namespace("chat:1:2").as_deref(), Some("chat"));
+        assert_eq!(namespace("$chat:1").as_deref(), Some("chat"));
+        assert_eq!(namespace("$news"), None);
         assert_eq!(namespace(":x").as_deref(), Some(""));
     }
 

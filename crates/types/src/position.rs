@@ -47,6 +47,15 @@ pub struct Position {
     pub offset: u64,
 }
 
+impl Position {
+    /// The place before everything, in whatever epoch the stream has: for who was never there.
+    /// No stream has this epoch.
+    pub const START: Self = Self {
+        epoch: Epoch(u64::MAX),
+        offset: 0,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

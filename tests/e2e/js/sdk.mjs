@@ -1,9 +1,15 @@
 // One client of the npm package `centrifuge`, steered by lines of JSON on standard input.
+// node sdk.mjs [protobuf]
 // What happens to it is told in lines of JSON on standard output, in the order in which it happens.
 // python/sdk.py speaks the same language with the other official SDK.
 import { createInterface } from 'node:readline';
-import { Centrifuge } from 'centrifuge';
 import WebSocket from 'ws';
+
+// Two builds of the package. In Protobuf data are bytes, which here are always JSON.
+const protobuf = process.argv[2] === 'protobuf';
+const { Centrifuge } = await import(protobuf ? 'centrifuge/build/protobuf' : 'centrifuge');
+const written = (data) => (protobuf ? new TextEncoder().encode(JSON.stringify(data)) : data);
+const read = (data) => (protobuf && data?.length ? JSON.parse(new TextDecoder().decode(data)) : data);
 
 const tell = (event, fields = {}) => process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
 
@@ -34,7 +40,9 @@ function follow(sub, channel) {
     }),
   );
   sub.on('unsubscribed', (ctx) => tell('unsubscribed', { channel, code: ctx.code, reason: ctx.reason }));
-  sub.on('publication', (ctx) => tell('publication', { channel, data: ctx.data, offset: ctx.offset, user: ctx.info?.user }));
+  sub.on('publication', (ctx) => {
+    tell('publication', { channel, data: read(ctx.data), offset: ctx.offset, user: ctx.info?.user });
+  });
   sub.on('error', (ctx) => tell('subscription error', { channel, code: ctx.error.code, message: ctx.error.message }));
 }
 
@@ -52,11 +60,13 @@ function connect(order) {
   client.on('connected', (ctx) => tell('connected', { client: ctx.client }));
   client.on('disconnected', (ctx) => tell('disconnected', { code: ctx.code, reason: ctx.reason }));
   client.on('error', (ctx) => tell('error', { code: ctx.error.code, message: ctx.error.message }));
-  client.on('message', (ctx) => tell('message', { data: ctx.data }));
+  client.on('message', (ctx) => tell('message', { data: read(ctx.data) }));
   // Subscriptions that the token made.
   client.on('subscribed', (ctx) => tell('subscribed', { channel: ctx.channel, was_recovering: ctx.wasRecovering, recovered: ctx.recovered }));
   client.on('unsubscribed', (ctx) => tell('unsubscribed', { channel: ctx.channel }));
-  client.on('publication', (ctx) => tell('publication', { channel: ctx.channel, data: ctx.data, offset: ctx.offset }));
+  client.on('publication', (ctx) => {
+    tell('publication', { channel: ctx.channel, data: read(ctx.data), offset: ctx.offset });
+  });
   client.connect();
 }
 
@@ -78,15 +88,17 @@ const orders = {
     sub.subscribe();
   },
   unsubscribe: (order) => subscriptions.get(order.channel).unsubscribe(),
-  publish: (order) => client.publish(order.channel, order.data).then(() => ({})),
+  publish: (order) => client.publish(order.channel, written(order.data)).then(() => ({})),
   async history(order) {
     const { limit, since, reverse } = order;
     const page = await client.history(order.channel, { limit, since, reverse });
-    return { data: page.publications.map((pub) => pub.data), offset: page.offset, epoch: page.epoch };
+    return { data: page.publications.map((pub) => read(pub.data)), offset: page.offset, epoch: page.epoch };
   },
-  rpc: (order) => client.rpc(order.method, order.data).then((result) => ({ data: result.data })),
+  async rpc(order) {
+    return { data: read((await client.rpc(order.method, written(order.data))).data) };
+  },
   presence: (order) => client.presence(order.channel).then(() => ({})),
-  send: (order) => client.send(order.data).then(() => ({})),
+  send: (order) => client.send(written(order.data)).then(() => ({})),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

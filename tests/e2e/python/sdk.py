@@ -1,5 +1,7 @@
 """One client of the PyPI package centrifuge-python, steered by lines of JSON on standard input.
 
+sdk.py [protobuf]
+
 What happens to it is told in lines of JSON on standard output, in the order in which it happens.
 js/sdk.mjs speaks the same language with the other official SDK.
 """
@@ -9,6 +11,18 @@ import json
 import sys
 
 import centrifuge
+
+
+# In Protobuf data are bytes, which here are always JSON.
+PROTOBUF = sys.argv[1:] == ["protobuf"]
+
+
+def written(data):
+    return json.dumps(data).encode() if PROTOBUF else data
+
+
+def read(data):
+    return json.loads(data) if PROTOBUF and data else data
 
 
 def tell(event, **fields):
@@ -62,7 +76,7 @@ class Client(centrifuge.ClientEventHandler):
         tell("unsubscribed", channel=ctx.channel)
 
     async def on_publication(self, ctx):
-        tell("publication", channel=ctx.channel, data=ctx.pub.data, offset=ctx.pub.offset)
+        tell("publication", channel=ctx.channel, data=read(ctx.pub.data), offset=ctx.pub.offset)
 
 
 class Subscription(centrifuge.SubscriptionEventHandler):
@@ -80,7 +94,7 @@ class Subscription(centrifuge.SubscriptionEventHandler):
 
     async def on_publication(self, ctx):
         user = ctx.pub.info.user if ctx.pub.info else None
-        tell("publication", channel=self.channel, data=ctx.pub.data, offset=ctx.pub.offset, user=user)
+        tell("publication", channel=self.channel, data=read(ctx.pub.data), offset=ctx.pub.offset, user=user)
 
     async def on_error(self, ctx):
         code = getattr(ctx.error, "code", ctx.code)
@@ -101,6 +115,7 @@ class Driver:
             timeout=20.0,
             max_server_ping_delay=order.get("ping_delay_ms", 10000) / 1000,
             proxy=None,
+            use_protobuf=PROTOBUF,
         )
         await self.client.connect()
 
@@ -125,7 +140,7 @@ class Driver:
         await self.client.get_subscription(order["channel"]).unsubscribe()
 
     async def publish(self, order):
-        await self.client.publish(order["channel"], order["data"])
+        await self.client.publish(order["channel"], written(order["data"]))
         return {}
 
     async def history(self, order):
@@ -136,11 +151,12 @@ class Driver:
             since=centrifuge.StreamPosition(since["offset"], since["epoch"]) if since else None,
             reverse=order.get("reverse") or False,
         )
-        data = [pub.data for pub in page.publications]
+        data = [read(pub.data) for pub in page.publications]
         return {"data": data, "offset": page.offset, "epoch": page.epoch}
 
     async def rpc(self, order):
-        return {"data": (await self.client.rpc(order["method"], order["data"])).data}
+        result = await self.client.rpc(order["method"], written(order["data"]))
+        return {"data": read(result.data)}
 
     async def presence(self, order):
         await self.client.presence(order["channel"])

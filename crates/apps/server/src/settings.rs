@@ -236,9 +236,11 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
             SlowConsumer::LatestOnly => Overflow::LatestOnly,
         },
         anonymous_subscribe: options.anonymous_subscribe,
+        subscribe: options.subscribe,
+        user_channels: options.user_channels,
         anonymous_publish: options.anonymous_publish,
         publish: options.publish,
-        subscribe_token: options.subscribe_token,
+        history: options.history,
     }
 }
 

@@ -35,6 +35,7 @@
 //!
 //! Streams
 //! - Positions are only compared within one epoch. There, offsets rise.
+//!   [`throng_types::Position::START`] is the beginning of every epoch.
 //! - [`Recovery::Whole`] has everything after the position that was asked for, up to the reply's
 //!   position. If anything is missing, or the reply would be too long, the answer is
 //!   [`Recovery::Lost`].

@@ -28,14 +28,18 @@ pub struct ChannelOptions {
     pub recovery: bool,
     /// What a full connection queue does to deliveries.
     pub overflow: Overflow,
-    /// Whether a connection without a user may subscribe.
+    /// Whether any connection may subscribe.
     pub anonymous_subscribe: bool,
+    /// Whether connections with a user may subscribe.
+    pub subscribe: bool,
+    /// Whether `#` in a channel's name limits it to the users named after it.
+    pub user_channels: bool,
     /// Whether a connection without a user may publish.
     pub anonymous_publish: bool,
     /// Whether connections with a user may publish.
     pub publish: bool,
-    /// Whether a subscription needs a token of its own.
-    pub subscribe_token: bool,
+    /// Whether connections may read the history of channels that they do not subscribe to.
+    pub history: bool,
 }
 
 /// Every namespace's options, and those of channels without a namespace.

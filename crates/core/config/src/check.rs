@@ -234,13 +234,20 @@ impl Checks<'_> {
             }
             self.channel(&path, &namespace.options);
         }
-        let namespaces = self.config.namespaces.iter();
-        let mut options = namespaces
-            .map(|namespace| &namespace.options)
-            .chain([&self.config.channel]);
-        if self.config.auth.anonymous == Some(true)
-            && !options.any(|options| options.anonymous_subscribe)
-        {
+        let any = |opens: fn(&ChannelOptions) -> bool| {
+            let mut named = self.config.namespaces.iter();
+            opens(&self.config.channel) || named.any(|namespace| opens(&namespace.options))
+        };
+        let opens = |it: &ChannelOptions| it.subscribe || it.anonymous_subscribe;
+        if self.config.auth.client_keys() && !any(opens) && !any(|it| it.user_channels) {
+            self.warnings.push(
+                "keys are set and no option opens any channel: clients may subscribe only where \
+                 their token names the channel or they bring a subscription token; subscribe = \
+                 true in [channel] or a [[namespace]] opens its channels to clients with a token"
+                    .to_owned(),
+            );
+        }
+        if self.config.auth.anonymous == Some(true) && !any(|it| it.anonymous_subscribe) {
             self.warnings.push(
                 "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
                  clients without a token can connect and do nothing"

@@ -374,15 +374,16 @@ impl<'a> Loader<'a> {
     fn resolve_permissions(&self, config: &mut Config) {
         let open = config.unrestricted();
         let resolve = |path: &str, options: &mut crate::ChannelOptions| {
-            let unset = |key: &str| *self.origins.get(&format!("{path}.{key}")) == Origin::Default;
-            if unset("anonymous_subscribe") {
-                options.anonymous_subscribe = open;
-            }
-            if unset("anonymous_publish") {
-                options.anonymous_publish = open;
-            }
-            if unset("publish") {
-                options.publish = open;
+            for (key, permission) in [
+                ("subscribe", &mut options.subscribe),
+                ("anonymous_subscribe", &mut options.anonymous_subscribe),
+                ("publish", &mut options.publish),
+                ("anonymous_publish", &mut options.anonymous_publish),
+                ("history", &mut options.history),
+            ] {
+                if *self.origins.get(&format!("{path}.{key}")) == Origin::Default {
+                    *permission = open;
+                }
             }
         };
         resolve("channel", &mut config.channel);

@@ -235,16 +235,25 @@ section! {
         /// connection, `drop-oldest` drops its oldest deliveries, `latest-only` keeps the newest.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
             Rule::ANY;
-        /// Whether clients without a token may subscribe.
+        /// Whether clients with a token may subscribe. Where neither this nor another option opens
+        /// the channel, only tokens do: a connection token that names it, or a subscription token.
+        /// A channel whose name begins with `$` always needs a subscription token.
+        "subscribe" subscribe: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients without a token may subscribe, and so those with one.
         "anonymous_subscribe" anonymous_subscribe: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
         /// Whether clients without a token may publish.
         "anonymous_publish" anonymous_publish: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
-        /// Whether subscribing needs a subscription token (a private channel).
-        "subscribe_token" subscribe_token: bool, Bool, false, Rule::ANY;
+        /// Whether a channel with `#` in its name is for the users named after the last `#` alone,
+        /// with commas between them (`chat#ann,bob`). Otherwise `#` means nothing.
+        "user_channels" user_channels: bool, Bool, false, Rule::ANY;
         /// Whether clients with a token may publish.
         "publish" publish: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients may read the history of channels that they do not subscribe to: those
+        /// with a token, and those without if `anonymous_subscribe` is true. Subscribers always
+        /// may.
+        "history" history: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
     }
 }
 

@@ -101,7 +101,8 @@ pub struct ReplyTo {
 /// What a connection wants of the hub.
 #[derive(Debug)]
 pub enum Command {
-    /// Begin to receive a channel's publications. Answered.
+    /// Begin to receive a channel's publications. Answered, after whatever the connection wanted
+    /// of the channel before.
     Subscribe {
         /// Whom to answer, and who subscribes.
         reply_to: ReplyTo,
@@ -112,12 +113,16 @@ pub enum Command {
         /// Where it was, if it wants what it missed.
         since: Option<Position>,
     },
-    /// Stop receiving. Not answered; what is already queued still leaves.
+    /// Stop receiving; what is already queued still leaves. With a token it is answered, after
+    /// whatever the connection wanted of the channel before. Without one it takes effect at once,
+    /// and a subscribe that waits for the broker is refused as [`Refusal::Cancelled`].
     Unsubscribe {
         /// Whose subscription.
         conn: ConnId,
         /// The channel.
         channel: ChannelName,
+        /// Echoed in the answer.
+        token: Option<u32>,
     },
     /// Publish. Answered.
     Publish {
@@ -134,6 +139,9 @@ pub enum Command {
         channel: ChannelName,
         /// Which part.
         query: HistoryQuery,
+        /// Refuse it, as [`Refusal::NotSubscribed`], if the connection does not subscribe to the
+        /// channel.
+        only_subscribed: bool,
     },
 }
 
@@ -146,6 +154,13 @@ pub enum Answer {
         channel: ChannelName,
         /// Where the subscription begins.
         result: Result<Subscribed, Refusal>,
+    },
+    /// To [`Command::Unsubscribe`] with a token.
+    Unsubscribed {
+        /// The channel.
+        channel: ChannelName,
+        /// Whether there is no subscription now. It is refused if too much waits before it.
+        result: Result<(), Refusal>,
     },
     /// To [`Command::Publish`].
     Published {

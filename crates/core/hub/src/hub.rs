@@ -7,7 +7,7 @@ use crate::local::Local;
 use crate::members::NewSubscription;
 use crate::replies::{OnlyDeliveries, Replies};
 use crate::requests::Waiting;
-use crate::{Command, HubOptions, Sink};
+use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
 
 /// Sizes for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,8 +81,24 @@ impl<B: Broker> Hub<B> {
         })
     }
 
-    /// Carries out what a connection wants.
+    /// Carries out what a connection wants. What it wanted of a channel before comes first.
     pub fn handle(&mut self, command: Command, now: Now, sink: &mut impl Sink) {
+        if let Some(command) = self.local.defer(command, sink) {
+            self.act(command, now, sink);
+            self.act_on_ready(now, sink);
+        }
+    }
+
+    /// Carries out what waited for a subscribe that has been answered.
+    fn act_on_ready(&mut self, now: Now, sink: &mut impl Sink) {
+        while let Some(command) = self.local.deferred.next_ready() {
+            if let Some(command) = self.local.defer(command, sink) {
+                self.act(command, now, sink);
+            }
+        }
+    }
+
+    fn act(&mut self, command: Command, now: Now, sink: &mut impl Sink) {
         match command {
             Command::Subscribe {
                 reply_to,
@@ -101,8 +117,17 @@ impl<B: Broker> Hub<B> {
                 };
                 self.request(request, now, sink);
             }
-            Command::Unsubscribe { conn, channel } => {
+            Command::Unsubscribe {
+                conn,
+                channel,
+                token,
+            } => {
                 self.unsubscribe(conn, &channel, now);
+                if let Some(token) = token {
+                    let result = Ok(());
+                    let answer = Answer::Unsubscribed { channel, result };
+                    sink.answer(ReplyTo { conn, token }, answer);
+                }
             }
             Command::Publish { reply_to, draft } => {
                 let ticket = self.local.waiting.insert(Waiting::Publish { reply_to });
@@ -111,7 +136,17 @@ impl<B: Broker> Hub<B> {
             Command::History {
                 reply_to,
                 channel,
+                only_subscribed: true,
+                ..
+            } if !self.local.is_subscribed(reply_to.conn, &channel) => {
+                let result = Err(Refusal::NotSubscribed);
+                sink.answer(reply_to, Answer::History { result });
+            }
+            Command::History {
+                reply_to,
+                channel,
                 query,
+                ..
             } => {
                 let ticket = self.local.waiting.insert(Waiting::History { reply_to });
                 let request = Request::History {
@@ -137,6 +172,7 @@ impl<B: Broker> Hub<B> {
         self.broker
             .mail(from, mail, now, &mut Replies { local, sink });
         self.leave_unused(now);
+        self.act_on_ready(now, sink);
     }
 
     /// The next mail for a shard, in the order in which it must be delivered.
@@ -159,6 +195,7 @@ impl<B: Broker> Hub<B> {
 
     /// Ends all subscriptions of a connection that has gone.
     pub fn gone(&mut self, conn: ConnId, now: Now) {
+        self.local.deferred.forget(conn);
         while let Some(entry) = self.local.subscriptions.remove_any(conn) {
             self.local.detach(conn, entry);
         }
@@ -184,6 +221,7 @@ impl<B: Broker> Hub<B> {
         let local = &mut self.local;
         let more = self.broker.tick(now, budget, &mut Replies { local, sink });
         self.leave_unused(now);
+        self.act_on_ready(now, sink);
         more
     }
 

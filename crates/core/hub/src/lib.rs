@@ -4,6 +4,12 @@
 //! [broker](throng_broker::Broker)) and says what follows through a [`Sink`]. It does not know
 //! where channels live: it asks the broker, and the broker answers now or later.
 //!
+//! # Order
+//!
+//! What one connection wants of one channel is carried out and answered in the order in which it
+//! was asked: while a subscribe waits for the broker, what follows waits behind it (the module
+//! `deferred`). Between channels, and between these commands and others, there is no order.
+//!
 //! # Why nothing is lost or doubled
 //!
 //! The reply to a subscribe and the deliveries of its channel arrive in one order: a delivery that
@@ -20,6 +26,7 @@
 
 mod channel;
 mod contract;
+mod deferred;
 mod deliver;
 mod fanout;
 mod hub;

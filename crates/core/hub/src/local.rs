@@ -20,6 +20,7 @@ use throng_types::{ChannelName, ConnId, Publication, Slots};
 
 use crate::HubOptions;
 use crate::channel::{Channel, NO_FANOUT};
+use crate::deferred::Deferred;
 use crate::fanout::Fanout;
 use crate::requests::Requests;
 use crate::subscriptions::Subscriptions;
@@ -37,6 +38,7 @@ pub(crate) struct Local {
     pub(crate) channels: ChannelMap<Channel>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
+    pub(crate) deferred: Deferred,
     pub(crate) fanouts: Slots<Fanout>,
     /// Bound: one entry per fan-out.
     pub(crate) turn_order: VecDeque<u32>,
@@ -57,6 +59,7 @@ impl Local {
             options,
             subscriptions: Subscriptions::default(),
             waiting: Requests::default(),
+            deferred: Deferred::default(),
             fanouts: Slots::default(),
             turn_order: VecDeque::new(),
             publications: 0,

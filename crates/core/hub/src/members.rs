@@ -8,7 +8,7 @@ use crate::fanout::Joining;
 use crate::local::Local;
 use crate::requests::Waiting;
 use crate::subscriptions::{Entry, Place};
-use crate::{Answer, Format, ReplyTo, Sink};
+use crate::{Answer, Command, Format, ReplyTo, Sink};
 
 /// A subscription that a session asks for.
 pub(crate) struct NewSubscription {
@@ -19,6 +19,31 @@ pub(crate) struct NewSubscription {
 }
 
 impl Local {
+    /// Gives the command back if it can be carried out now: nothing that the connection wanted of
+    /// its channel before waits for the broker.
+    pub(crate) fn defer(&mut self, command: Command, sink: &mut impl Sink) -> Option<Command> {
+        let (conn, channel) = match &command {
+            Command::Subscribe {
+                reply_to, channel, ..
+            } => (reply_to.conn, channel),
+            Command::Unsubscribe {
+                conn,
+                channel,
+                token: Some(_),
+            } => (*conn, channel),
+            _ => return Some(command),
+        };
+        let Some(key) = self.channels.key(channel) else {
+            return Some(command);
+        };
+        let is_asked = matches!(self.subscriptions.find(conn, key), Some(Place::Asked(_)));
+        if !is_asked && !self.deferred.has(conn, key) {
+            return Some(command);
+        }
+        self.deferred.push(conn, key, command, sink);
+        None
+    }
+
     /// Subscribes a connection, at once where this shard knows where the stream stands. Otherwise
     /// gives the request for the broker.
     pub(crate) fn subscribe(

@@ -103,6 +103,7 @@ impl Local {
         let is_member = result.is_ok();
         let channel = name;
         sink.answer(reply_to, Answer::Subscribed { channel, result });
+        self.deferred.answered(reply_to.conn, key);
         if !is_member {
             self.release_if_unused(key);
         }

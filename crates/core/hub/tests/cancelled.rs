@@ -46,19 +46,52 @@ fn hub(shard: u8) -> Hub {
 
 /// Carries all mail between the two.
 fn carry(hubs: &mut [Hub; 2], answers: &mut Answers) {
-    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+    for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
         while let Some(mail) = hubs[from].take_mail(ShardId(to as u8)) {
             hubs[to].mail(ShardId(from as u8), mail, Now::default(), answers);
         }
     }
 }
 
+/// A channel whose home is the other shard.
+fn elsewhere() -> ChannelName {
+    let mut names = (0..).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
+    names.find(|name| home_of(name, 2) == ShardId(1)).unwrap()
+}
+
+/// What waits behind the subscribe of a connection that has gone never happens: it would make a
+/// stranger of the same slot a member.
+#[test]
+fn what_waits_goes_with_its_connection() {
+    let channel = elsewhere();
+    let mut hubs = [hub(0), hub(1)];
+    let mut answers = Answers::default();
+    let conn = ConnId::new(ShardId(0), 3, 1);
+    for token in [1, 3] {
+        let subscribe = Command::Subscribe {
+            reply_to: ReplyTo { conn, token },
+            channel: channel.clone(),
+            format: Format::new(0, FormKind::Shared),
+            since: None,
+        };
+        let unsubscribe = Command::Unsubscribe {
+            conn,
+            channel: channel.clone(),
+            token: Some(token + 1),
+        };
+        for command in [subscribe, unsubscribe] {
+            hubs[0].handle(command, Now::default(), &mut answers);
+        }
+    }
+    hubs[0].gone(conn, Now::default());
+    carry(&mut hubs, &mut answers);
+    assert_eq!(answers.0.len(), 1, "the first alone: {:?}", answers.0);
+    assert!(!hubs[0].has_channel(&channel));
+}
+
 #[test]
 fn every_subscribe_is_answered() {
-    let elsewhere = (0..).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
-    let channel = { elsewhere }
-        .find(|name| home_of(name, 2) == ShardId(1))
-        .unwrap();
+    let channel = elsewhere();
     let mut hubs = [hub(0), hub(1)];
     let mut answers = Answers::default();
     let conn = ConnId::new(ShardId(0), 3, 1);

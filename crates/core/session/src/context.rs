@@ -140,10 +140,13 @@ impl<S, O> Context<'_, S, O> {
         });
     }
 
-    /// Ends a subscription of the connection.
+    /// Ends a subscription of the connection, at once and without an answer.
     pub fn unsubscribe(&mut self, channel: ChannelName) {
-        let conn = self.id;
-        self.hub(Command::Unsubscribe { conn, channel });
+        self.hub(Command::Unsubscribe {
+            conn: self.id,
+            channel,
+            token: None,
+        });
     }
 
     /// The hub's name for a wire form of this gateway.

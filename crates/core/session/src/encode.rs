@@ -5,10 +5,19 @@ use throng_ws::{Masking, Opcode, encode_header};
 
 /// Appends a text frame whose payload is written by `write`.
 pub fn ws_text(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut text = Vec::new();
-    write(&mut text);
-    encode_header(Masking::Server, Opcode::Text, text.len(), out);
-    out.extend_from_slice(&text);
+    ws_frame(Opcode::Text, out, write);
+}
+
+/// Appends a binary frame whose payload is written by `write`.
+pub fn ws_binary(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    ws_frame(Opcode::Binary, out, write);
+}
+
+fn ws_frame(opcode: Opcode, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut payload = Vec::new();
+    write(&mut payload);
+    encode_header(Masking::Server, opcode, payload.len(), out);
+    out.extend_from_slice(&payload);
 }
 
 /// Appends one event whose data, a single line, is written by `write`.

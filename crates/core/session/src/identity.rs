@@ -17,8 +17,9 @@ pub struct Identity {
     pub allow: Option<Allow>,
     /// When the connection ends unless it is refreshed, in Unix seconds.
     pub expires_at_unix_s: Option<u64>,
-    /// When subscriptions with a token of their own end, in Unix seconds.
-    pub subscriptions_until: Vec<(ChannelName, u64)>,
+    /// Subscriptions with a token of their own, and when they end, in Unix seconds; `None` for
+    /// never. Bound: the connection's channels.
+    pub subscriptions_until: Vec<(ChannelName, Option<u64>)>,
 }
 
 /// Why a client may not connect.
@@ -119,8 +120,9 @@ impl Identity {
     /// The next time at which something of this identity ends, in Unix seconds.
     #[must_use]
     pub fn next_end_unix_s(&self) -> Option<u64> {
-        let subscriptions = self.subscriptions_until.iter().map(|(_, until)| *until);
-        subscriptions.chain(self.expires_at_unix_s).min()
+        let subscriptions = self.subscriptions_until.iter();
+        let ends = subscriptions.filter_map(|(_, until)| *until);
+        ends.chain(self.expires_at_unix_s).min()
     }
 
     /// When the connection ends by this token, `grace_s` seconds after it or its subscriptions'
@@ -139,12 +141,23 @@ impl Identity {
         Some(at_unix_s(self.expires_at_unix_s?, now))
     }
 
-    /// Notes when a subscription ends.
+    /// Notes when a subscription that has a token of its own ends.
     pub fn set_subscription_until(&mut self, channel: &ChannelName, until: Option<u64>) {
+        self.forget_subscription(channel);
+        self.subscriptions_until.push((channel.clone(), until));
+    }
+
+    /// Forgets a subscription that has ended.
+    pub fn forget_subscription(&mut self, channel: &ChannelName) {
         self.subscriptions_until
             .retain(|(known, _)| known != channel);
-        self.subscriptions_until
-            .extend(until.map(|until| (channel.clone(), until)));
+    }
+
+    /// Whether a subscription has a token of its own.
+    #[must_use]
+    pub fn has_subscription_token(&self, channel: &ChannelName) -> bool {
+        let mut known = self.subscriptions_until.iter();
+        known.any(|(known, _)| known == channel)
     }
 }
 

@@ -36,7 +36,7 @@ pub use gateway::{Class, Event, Flow, Form, FormKind, Gateway, Opened, Sender};
 pub use http::{Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, refuse};
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
-pub use permit::{RESERVED, Verdict, may_publish, may_subscribe};
+pub use permit::{RESERVED, Verdict, may_publish, may_read_history, may_subscribe};
 pub use publishing::{Publications, PublishResult, draft};
 pub use route::{Claim, Port, Rank};
 pub use shard::{Own, Shard};

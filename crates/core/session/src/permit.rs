@@ -1,4 +1,12 @@
 //! What a connection may do in a channel: its token's word first, then the channel's options.
+//!
+//! With keys every channel is closed that nothing opens (Centrifugo, page "Channel permissions").
+//! What opens one to a subscriber, the first that speaks decides:
+//! 1. a token for this channel: a subscription token, or a connection token that names it;
+//! 2. nothing else, where the name begins with `$`;
+//! 3. the patterns of the connection token's claim `allow`, if it has the claim;
+//! 4. `#` in the name, where the option `user_channels` is on: the users named after the last one;
+//! 5. the options `anonymous_subscribe`, and `subscribe` for connections with a user.
 
 use throng_auth::{Allow, ChannelPattern};
 use throng_broker::ChannelOptions;
@@ -8,14 +16,6 @@ use crate::{Identity, Shared};
 
 /// Channels of the server's own; clients have no business there.
 pub const RESERVED: &str = "throng";
-
-/// Whether clients have no business in a channel, whatever their tokens say: the server's own, and
-/// those of gateways that alone say who subscribes.
-fn is_closed(channel: &ChannelName, shared: &Shared) -> bool {
-    channel.namespace().is_some_and(|namespace| {
-        namespace == RESERVED || shared.closed_namespaces.contains(&namespace)
-    })
-}
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +31,22 @@ pub enum Verdict {
 /// What decides beside the wish itself.
 struct Grounds<'a> {
     options: &'a ChannelOptions,
-    /// Whether the token names a user.
-    has_user: bool,
+    channel: &'a ChannelName,
+    /// The user that the token names; empty for none.
+    user: &'a str,
     /// Whether the token's own patterns cover the channel, if it has any.
     covered: Option<bool>,
+    /// Whether clients have no business there, whatever their tokens say: the server's own
+    /// channels, and those of gateways that alone say who subscribes.
+    is_closed: bool,
 }
 
 impl<'a> Grounds<'a> {
     /// None if the channel's namespace is not configured. `patterns` are those of the wish.
     fn find(
-        identity: Option<&Identity>,
+        identity: Option<&'a Identity>,
         patterns: fn(&Allow) -> &[ChannelPattern],
-        channel: &ChannelName,
+        channel: &'a ChannelName,
         shared: &'a Shared,
     ) -> Option<Self> {
         let allow = identity.and_then(|identity| identity.allow.as_ref());
@@ -50,11 +54,49 @@ impl<'a> Grounds<'a> {
             let mut patterns = patterns(allow).iter();
             patterns.any(|pattern| pattern.covers(channel.as_str()))
         };
+        let is_closed = channel.namespace().is_some_and(|namespace| {
+            namespace == RESERVED || shared.closed_namespaces.contains(&namespace)
+        });
         Some(Self {
             options: shared.namespaces.find(channel)?,
-            has_user: identity.is_some_and(|identity| !identity.user.is_empty()),
+            channel,
+            user: identity.map_or("", |identity| &identity.user),
             covered: allow.map(covers),
+            is_closed,
         })
+    }
+
+    const fn has_user(&self) -> bool {
+        !self.user.is_empty()
+    }
+
+    /// Whether the channel is open to those alone who bring a token for it.
+    fn needs_token(&self) -> bool {
+        self.channel.as_str().starts_with('$')
+    }
+
+    /// Whether the user is one of those whom the channel's name names, if it does.
+    fn is_named(&self) -> Option<bool> {
+        let (_, users) = self.channel.as_str().rsplit_once('#')?;
+        let is_named = || self.has_user() && users.split(',').any(|user| user == self.user);
+        self.options.user_channels.then(is_named)
+    }
+
+    /// What the names and the patterns say; nothing if the options decide.
+    fn by_name(&self) -> Option<bool> {
+        match self.needs_token() {
+            true => Some(false),
+            false => self.covered.or_else(|| self.is_named()),
+        }
+    }
+}
+
+/// The verdict of what was found, if anything was.
+fn verdict(grounds: Option<Grounds<'_>>, is_open: impl FnOnce(&Grounds<'_>) -> bool) -> Verdict {
+    match grounds {
+        None => Verdict::UnknownChannel,
+        Some(grounds) if !grounds.is_closed && is_open(&grounds) => Verdict::Yes,
+        Some(_) => Verdict::No,
     }
 }
 
@@ -66,30 +108,40 @@ pub fn may_subscribe(
     proven: bool,
     shared: &Shared,
 ) -> Verdict {
-    let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, shared) else {
-        return Verdict::UnknownChannel;
-    };
-    let yes = match (proven, grounds.covered) {
-        _ if is_closed(channel, shared) => false,
-        (true, _) | (_, Some(true)) => true,
-        (_, Some(false)) => false,
-        _ if grounds.options.subscribe_token => false,
-        _ => grounds.has_user || grounds.options.anonymous_subscribe,
-    };
-    if yes { Verdict::Yes } else { Verdict::No }
+    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
+    verdict(grounds, |grounds| {
+        let options = grounds.options;
+        let by_options = || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
+        proven || grounds.by_name().unwrap_or_else(by_options)
+    })
+}
+
+/// Whether a connection may read a channel's history without subscribing. Who subscribes may in any
+/// case: recovery shows it the same.
+#[must_use]
+pub fn may_read_history(
+    identity: Option<&Identity>,
+    channel: &ChannelName,
+    shared: &Shared,
+) -> Verdict {
+    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
+    verdict(grounds, |grounds| {
+        let options = grounds.options;
+        let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
+        grounds.by_name().unwrap_or_else(by_options)
+    })
 }
 
 /// Whether a connection may publish.
 #[must_use]
 pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
-    let Some(grounds) = Grounds::find(identity, |allow| &allow.publish, channel, shared) else {
-        return Verdict::UnknownChannel;
-    };
-    let yes = match grounds.covered {
-        _ if is_closed(channel, shared) => false,
+    let grounds = Grounds::find(identity, |allow| &allow.publish, channel, shared);
+    verdict(grounds, |grounds| match grounds.covered {
         Some(covered) => covered,
-        None if grounds.has_user => grounds.options.publish,
+        None if grounds.has_user() => grounds.options.publish,
         None => grounds.options.anonymous_publish,
-    };
-    if yes { Verdict::Yes } else { Verdict::No }
+    })
 }
+
+#[cfg(test)]
+mod tests;

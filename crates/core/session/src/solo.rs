@@ -86,6 +86,7 @@ pub fn shared() -> Shared {
         anonymous_subscribe: true,
         anonymous_publish: true,
         publish: true,
+        history: true,
         ..ChannelOptions::default()
     };
     Shared {

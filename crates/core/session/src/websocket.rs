@@ -212,12 +212,6 @@ impl<T> WebSocket<T> {
         true
     }
 
-    /// Whether an answer to a ping is awaited.
-    #[must_use]
-    pub const fn awaits_pong(&self) -> bool {
-        self.awaits_pong
-    }
-
     /// What is due now.
     #[must_use]
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {

@@ -1,7 +1,7 @@
 //! Any bytes as a frame of commands: reading never panics, a frame is never nothing, a fault is the
 //! last item, and the data of a command fits a frame of one line again.
 
-use throng_centrifuge::{Connect, Request, append_payload, commands, payload_of};
+use throng_centrifuge::{Codec, Commands, Connect, Request, append_payload};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -14,7 +14,12 @@ pub(crate) const SEEDS: &[&[u8]] = &[
 
 /// Runs one input of this target; panics if the target finds a fault.
 pub fn centrifuge_commands(input: &[u8]) {
-    let mut all = commands(input);
+    read(Codec::Json.commands(input));
+    let _ = Connect::parse(input);
+}
+
+/// Reads a frame in either form.
+pub(crate) fn read(mut all: Commands<'_>) {
     let mut count = 0;
     for command in all.by_ref() {
         count += 1;
@@ -23,7 +28,7 @@ pub fn centrifuge_commands(input: &[u8]) {
                 Request::Publish { data, .. } | Request::Rpc { data, .. } | Request::Send { data },
             ) => {
                 let mut line = Vec::new();
-                append_payload(&payload_of(data.get().as_bytes().to_vec()), &mut line);
+                append_payload(&data.payload(), &mut line);
                 assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
             }
             Ok(_) => {}
@@ -32,5 +37,4 @@ pub fn centrifuge_commands(input: &[u8]) {
     }
     assert_ne!(count, 0);
     assert!(all.next().is_none());
-    let _ = Connect::parse(input);
 }

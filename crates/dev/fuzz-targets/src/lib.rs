@@ -20,6 +20,7 @@ mod auth_origin;
 mod auth_token;
 mod centrifuge_api;
 mod centrifuge_commands;
+mod centrifuge_protobuf;
 mod config_toml;
 mod grip_conversation;
 mod grip_events;
@@ -74,6 +75,7 @@ targets! {
     auth_token,
     centrifuge_api,
     centrifuge_commands,
+    centrifuge_protobuf,
     config_toml,
     grip_conversation,
     grip_events,

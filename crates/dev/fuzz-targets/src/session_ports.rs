@@ -113,9 +113,11 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         recovery: true,
         overflow: Overflow::Close,
         anonymous_subscribe: true,
+        subscribe: true,
+        user_channels: true,
         anonymous_publish: true,
         publish: true,
-        subscribe_token: false,
+        history: true,
     };
     let keys = KeyConfig {
         hmac_secret: Some(b"a secret of the targets' own".as_slice().into()),

@@ -160,6 +160,7 @@ const fn permitted(verdict: Verdict) -> Result<(), &'static str> {
 fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
     let is_good = match answer {
         Answer::Subscribed { result, .. } => result.is_ok(),
+        Answer::Unsubscribed { result, .. } => result.is_ok(),
         Answer::Published { result } => result.is_ok(),
         Answer::History { result } => result.is_ok(),
     };

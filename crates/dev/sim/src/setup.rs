@@ -124,7 +124,7 @@ impl Setup {
             "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
              [auth]\nhmac_secret = {SECRET:?}\nanonymous = true\napi_keys = [{API_KEY:?}]\n\
              [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
-             [limits]\nmessages_per_second_max = 0\n\
+             history = true\n[limits]\nmessages_per_second_max = 0\n\
              [appwrite]\nconnections_per_minute = 0\nmessages_per_minute = 0\n\
              [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
              [grip]\nhttp_publish = \"127.0.0.1:3\"\n\
@@ -148,9 +148,9 @@ impl Setup {
             let _ = write!(
                 text,
                 "[[namespace]]\nname = \"{name}\"\nslow_consumer = \"{slow}\"\n\
-                 anonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
-                 subscribe_token = {}\n",
-                channel.private
+                 anonymous_subscribe = {}\nanonymous_publish = true\npublish = true\n\
+                 history = true\n",
+                !channel.private
             );
             if size > 0 {
                 let _ = write!(

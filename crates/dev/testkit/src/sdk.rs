@@ -35,13 +35,32 @@ impl Sdk {
         script("sdk.mjs", &[])
     }
 
+    /// The same package in its build for Protobuf.
+    #[must_use]
+    #[track_caller]
+    pub fn javascript_protobuf() -> Self {
+        script("sdk.mjs", &["protobuf"])
+    }
+
     /// The PyPI package `centrifuge-python`.
     #[must_use]
     #[track_caller]
     pub fn python() -> Self {
+        Self::python_with(&[])
+    }
+
+    /// The same package, asked to speak Protobuf.
+    #[must_use]
+    #[track_caller]
+    pub fn python_protobuf() -> Self {
+        Self::python_with(&["protobuf"])
+    }
+
+    #[track_caller]
+    fn python_with(arguments: &[&str]) -> Self {
         let mut python = Command::new(install::python());
         python.arg(binary::root().join("tests/e2e/python/sdk.py"));
-        Self::start(&mut python)
+        Self::start(python.args(arguments))
     }
 
     #[track_caller]

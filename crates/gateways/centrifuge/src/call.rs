@@ -157,10 +157,11 @@ const fn error_of(refusal: Refusal) -> ApiError {
         // Temporary, and the API has no other code for that.
         Refusal::Busy => ApiError::Internal,
         Refusal::UnknownChannel => ApiError::UnknownChannel,
-        // Only subscribing is refused like that.
-        Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::Cancelled => {
-            ApiError::BadRequest
-        }
+        // Only sessions are refused like that.
+        Refusal::AlreadySubscribed
+        | Refusal::NotSubscribed
+        | Refusal::ChannelLimit
+        | Refusal::Cancelled => ApiError::BadRequest,
         Refusal::NotAvailable => ApiError::NotAvailable,
         Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
     }

@@ -1,42 +1,55 @@
 //! What a client does in channels: subscribe, publish, look back; and what it is answered.
 
-use std::borrow::Cow;
-
 use throng_auth::{Claims, TokenFault};
-use throng_broker::{Draft, Refusal, Subscribed};
+use throng_broker::{Draft, Recovery, Refusal, Subscribed};
 use throng_centrifuge::{
-    ErrorCode, History, HistoryResult, SubRefreshResult, Subscribe, encode_history_result,
-    encode_publish_result, encode_sub_refresh_result, encode_subscribe_result,
+    Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult, Subscribe,
 };
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Epoch, Payload, Position, Publisher};
+use throng_session::{
+    Verdict, check_token as session_check, may_publish, may_read_history, may_subscribe,
+};
+use throng_types::{ChannelName, Disconnect, Epoch, Position, Publisher};
 
-use throng_session::encode::ws_text;
-use throng_session::{Verdict, check_token as session_check, may_publish, may_subscribe};
-
+use crate::asked::Subscribing;
 use crate::context::Cx;
-use crate::reply::{code_of, error, ttl};
+use crate::reply::{code_of, ttl};
 use crate::results::{history_query, position, subscribe_result};
 use crate::socket::Socket;
 
 pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
-    let Ok(channel) = ChannelName::new(&subscribe.channel) else {
-        return error(command, ErrorCode::BadRequest, cx);
+    let Some(channel) = ws.channel(command, &subscribe.channel, cx) else {
+        return;
     };
+    match &*subscribe.delta {
+        // Known and not offered here: the reply does not say that it is on.
+        "" | "fossil" => {}
+        _ => return ws.disconnect(Disconnect::BadRequest, cx),
+    }
+    if subscribe.has_filter {
+        // Unfiltered deliveries would not be what the client asked for.
+        return ws.error(command, ErrorCode::BadRequest, cx);
+    }
     let until = match check_token(ws, &channel, &subscribe.token, cx) {
         Ok(until) => until,
-        Err(fault) => return refuse_token(command, fault, cx),
+        Err(TokenFault::Purpose) => return ws.disconnect(Disconnect::InvalidToken, cx),
+        Err(TokenFault::Expired) => return ws.error(command, ErrorCode::TokenExpired, cx),
+        Err(_) => return ws.error(command, ErrorCode::PermissionDenied, cx),
     };
     match may_subscribe(ws.identity(), &channel, until.is_some(), cx.shared) {
         Verdict::Yes => {}
-        Verdict::UnknownChannel => return error(command, ErrorCode::UnknownChannel, cx),
-        Verdict::No => return error(command, ErrorCode::PermissionDenied, cx),
+        Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
+        Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
     }
-    if let Some(Some(until)) = until {
-        ws.identity_mut()
-            .set_subscription_until(&channel, Some(until));
-        ws.arm(cx);
+    let rejects_unrecovered = subscribe.rejects_unrecovered();
+    if until.is_some() || rejects_unrecovered {
+        ws.asked_mut().subscribing.push(Subscribing {
+            command,
+            channel: channel.clone(),
+            until,
+            rejects_unrecovered,
+        });
     }
     cx.subscribe(command, channel, ws.form(), position(subscribe));
 }
@@ -51,23 +64,13 @@ fn check_token(
     let Some(verifier) = cx.shared.verifier.as_ref().filter(|_| !token.is_empty()) else {
         return Ok(None);
     };
-    let user: Cow<'_, str> = ws
-        .identity()
-        .map_or(Cow::Borrowed(""), |i| Cow::Borrowed(&*i.user));
+    let user = ws.identity().map_or("", |identity| &identity.user);
     let client = cx.shared.node.client_id(cx.id);
     let check = |claims: Claims| {
-        claims.check_subscription(channel.as_str(), &user, client.as_str())?;
+        claims.check_subscription(channel.as_str(), user, client.as_str())?;
         Ok(Some(claims.ends_at_unix_s()))
     };
     session_check(verifier, token, check, cx.shared, cx.now)
-}
-
-fn refuse_token(command: u32, fault: TokenFault, cx: &mut Cx<'_>) {
-    let code = match fault {
-        TokenFault::Expired => ErrorCode::TokenExpired,
-        _ => ErrorCode::PermissionDenied,
-    };
-    error(command, code, cx);
 }
 
 pub(crate) fn sub_refresh(
@@ -77,35 +80,44 @@ pub(crate) fn sub_refresh(
     token: &str,
     cx: &mut Cx<'_>,
 ) {
-    let Ok(channel) = ChannelName::new(channel) else {
-        return error(command, ErrorCode::BadRequest, cx);
+    let Some(channel) = ws.channel(command, channel, cx) else {
+        return;
     };
+    // A subscription without a token of its own has nothing to refresh.
+    let identity = ws.identity();
+    if !identity.is_some_and(|identity| identity.has_subscription_token(&channel)) {
+        return ws.error(command, ErrorCode::PermissionDenied, cx);
+    }
     match check_token(ws, &channel, token, cx) {
         Ok(Some(until)) => {
             ws.identity_mut().set_subscription_until(&channel, until);
             ws.arm(cx);
-            let ttl_s = until.map_or(0, |until| ttl(until, cx.now));
             let result = SubRefreshResult {
                 expires: until.is_some(),
-                ttl_s,
+                ttl_s: until.map_or(0, |until| ttl(until, cx.now)),
             };
-            ws_text(cx.out, |out| {
-                encode_sub_refresh_result(command, &result, out)
-            });
+            ws.reply(command, &Reply::SubRefresh(&result), cx);
         }
-        Ok(None) => error(command, ErrorCode::BadRequest, cx),
-        Err(fault) => refuse_token(command, fault, cx),
+        Ok(None) => ws.error(command, ErrorCode::BadRequest, cx),
+        Err(TokenFault::Expired) => ws.error(command, ErrorCode::Expired, cx),
+        Err(_) => ws.disconnect(Disconnect::InvalidToken, cx),
     }
 }
 
-pub(crate) fn publish(ws: &Socket, command: u32, channel: &str, payload: Payload, cx: &mut Cx<'_>) {
-    let Ok(channel) = ChannelName::new(channel) else {
-        return error(command, ErrorCode::BadRequest, cx);
+pub(crate) fn publish(
+    ws: &mut Socket,
+    command: u32,
+    channel: &str,
+    data: Data<'_>,
+    cx: &mut Cx<'_>,
+) {
+    let Some(channel) = ws.channel(command, channel, cx) else {
+        return;
     };
     match may_publish(ws.identity(), &channel, cx.shared) {
         Verdict::Yes => {}
-        Verdict::UnknownChannel => return error(command, ErrorCode::UnknownChannel, cx),
-        Verdict::No => return error(command, ErrorCode::PermissionDenied, cx),
+        Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
+        Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
     }
     let identity = ws.identity();
     let publisher = Publisher {
@@ -117,7 +129,7 @@ pub(crate) fn publish(ws: &Socket, command: u32, channel: &str, payload: Payload
     };
     let draft = Draft {
         channel,
-        payload,
+        payload: data.payload(),
         publisher: Some(Box::new(publisher)),
         tags: None,
         skip_history: false,
@@ -127,59 +139,75 @@ pub(crate) fn publish(ws: &Socket, command: u32, channel: &str, payload: Payload
     cx.hub(Command::Publish { reply_to, draft });
 }
 
-pub(crate) fn history(ws: &Socket, command: u32, history: &History<'_>, cx: &mut Cx<'_>) {
-    let Ok(channel) = ChannelName::new(&history.channel) else {
-        return error(command, ErrorCode::BadRequest, cx);
+pub(crate) fn history(ws: &mut Socket, command: u32, history: &History<'_>, cx: &mut Cx<'_>) {
+    let Some(channel) = ws.channel(command, &history.channel, cx) else {
+        return;
     };
-    // Who may listen may also hear what was said.
-    let private = cx
-        .shared
-        .namespaces
-        .find(&channel)
-        .is_some_and(|options| options.subscribe_token);
-    match may_subscribe(ws.identity(), &channel, false, cx.shared) {
-        Verdict::Yes if !private => {}
-        Verdict::UnknownChannel => return error(command, ErrorCode::UnknownChannel, cx),
-        _ => return error(command, ErrorCode::PermissionDenied, cx),
-    }
+    let options = cx.shared.namespaces.find(&channel);
+    let keeps = options.is_some_and(|options| options.retention.keeps());
+    let only_subscribed = match may_read_history(ws.identity(), &channel, cx.shared) {
+        Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
+        _ if !keeps => return ws.error(command, ErrorCode::NotAvailable, cx),
+        Verdict::Yes => false,
+        // What a subscriber could recover it may also ask for.
+        Verdict::No => true,
+    };
     let query = history_query(history);
     let reply_to = cx.reply_to(command);
     cx.hub(Command::History {
         reply_to,
         channel,
         query,
+        only_subscribed,
     });
 }
 
 /// A subscribe command's answer.
 pub(crate) fn subscribed(
-    ws: &Socket,
+    ws: &mut Socket,
     command: u32,
     channel: &ChannelName,
     result: &Result<Subscribed, Refusal>,
     cx: &mut Cx<'_>,
 ) {
+    let asked = ws.take_subscribing(command, channel);
     let subscribed = match result {
         Ok(subscribed) => subscribed,
-        Err(refusal) => return error(command, code_of(*refusal), cx),
+        Err(refusal) => return ws.error(command, code_of(*refusal), cx),
     };
+    let is_lost = matches!(subscribed.recovery, Recovery::Lost);
+    if is_lost
+        && asked
+            .as_ref()
+            .is_some_and(|asked| asked.rejects_unrecovered)
+    {
+        cx.count(Counter::RecoveredFailed);
+        cx.unsubscribe(channel.clone());
+        return ws.error(command, ErrorCode::UnrecoverablePosition, cx);
+    }
     let mut result = subscribe_result(channel, subscribed, cx);
-    let until = ws.identity().and_then(|identity| {
-        let mut ends = identity.subscriptions_until.iter();
-        ends.find(|(known, _)| known == channel)
-            .map(|(_, until)| *until)
-    });
-    result.expires = until.is_some();
-    result.ttl_s = until.map_or(0, |until| ttl(until, cx.now));
-    ws_text(cx.out, |out| encode_subscribe_result(command, &result, out));
+    if let Some(until) = asked.and_then(|asked| asked.until) {
+        ws.identity_mut().set_subscription_until(channel, until);
+        ws.arm(cx);
+        result.expires = until.is_some();
+        result.ttl_s = until.map_or(0, |until| ttl(until, cx.now));
+    }
+    ws.reply(command, &Reply::Subscribe(&result), cx);
 }
 
 /// The answer to another command.
-pub(crate) fn answer(command: u32, answer: &Answer, cx: &mut Cx<'_>) {
+pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx<'_>) {
     match answer {
+        Answer::Unsubscribed {
+            channel,
+            result: Ok(()),
+        } => {
+            ws.forget_subscription(channel);
+            ws.reply(command, &Reply::Unsubscribe, cx);
+        }
         Answer::Published { result: Ok(_) } => {
             cx.count(Counter::PublicationsClient);
-            ws_text(cx.out, |out| encode_publish_result(command, out));
+            ws.reply(command, &Reply::Publish, cx);
         }
         Answer::History { result: Ok(page) } => {
             let nowhere = Position {
@@ -190,16 +218,18 @@ pub(crate) fn answer(command: u32, answer: &Answer, cx: &mut Cx<'_>) {
                 publications: &page.publications,
                 position: page.position.unwrap_or(nowhere),
             };
-            ws_text(cx.out, |out| encode_history_result(command, &result, out));
+            ws.reply(command, &Reply::History(&result), cx);
         }
-        Answer::Published {
+        Answer::Unsubscribed {
+            result: Err(refusal),
+            ..
+        }
+        | Answer::Published {
             result: Err(refusal),
         }
         | Answer::History {
             result: Err(refusal),
-        } => {
-            error(command, code_of(*refusal), cx);
-        }
+        } => ws.error(command, code_of(*refusal), cx),
         // Answered by its own function.
         Answer::Subscribed { .. } => {}
     }

@@ -1,24 +1,23 @@
 //! The Centrifugo client protocol, version 2, over a WebSocket: what each command does.
 //!
-//! Replies carry the command's id; the hub's answers bring it back as their token. A
-//! reply may overtake another one's, a delivery never overtakes its subscription's reply.
+//! Replies carry the command's id; the hub's answers bring it back as their token. What a client
+//! wants of one channel is answered in order, and a delivery never overtakes its subscription's
+//! reply. Otherwise a reply may overtake another one's.
 
-use throng_centrifuge::{ErrorCode, Request, encode_ping_result, encode_unsubscribe_result};
+use throng_centrifuge::{ErrorCode, Reply, Request};
+use throng_hub::Command;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Disconnect, Payload, PayloadKind};
-
 use throng_session::Work;
-use throng_session::encode::ws_text;
+use throng_types::Disconnect;
 
 use crate::channels;
 use crate::connect;
 use crate::context::Cx;
-use crate::reply::error;
 use crate::socket::Socket;
 
 /// Carries out the commands of one frame. Each of them is charged to the client.
 pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
-    for command in throng_centrifuge::commands(frame) {
+    for command in ws.codec().commands(frame) {
         if ws.is_closing() {
             return;
         }
@@ -36,10 +35,10 @@ pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
     }
 }
 
-/// Charges a command; the answer to our own ping is free.
+/// Charges a command; the answer to our own ping is free, and any other pong ends the connection.
 fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
     let work = match request {
-        Request::Pong if ws.ws.awaits_pong() => return true,
+        Request::Pong => return true,
         Request::Subscribe(_) => Work::Subscribe,
         _ => Work::Message,
     };
@@ -48,47 +47,41 @@ fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
 
 fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {
     cx.count(counter(&request));
-    let (known, connects) = (
-        ws.ws.state.connected,
-        matches!(request, Request::Connect(_)),
-    );
+    let (known, connects) = (ws.is_connected(), matches!(request, Request::Connect(_)));
     if known == connects {
         // Connect comes first, and once.
         return ws.disconnect(Disconnect::BadRequest, cx);
     }
     match request {
-        Request::Pong => ws.alive(cx),
+        Request::Pong => ws.pong(cx),
         Request::Connect(connect) => connect::connect(ws, command, &connect, cx),
         Request::Subscribe(subscribe) => channels::subscribe(ws, command, &subscribe, cx),
         Request::Unsubscribe { channel } => {
-            let Ok(channel) = ChannelName::new(&channel) else {
-                return error(command, ErrorCode::BadRequest, cx);
-            };
-            if ws.identity().is_some() {
-                ws.identity_mut().set_subscription_until(&channel, None);
+            if let Some(channel) = ws.channel(command, &channel, cx) {
+                cx.hub(Command::Unsubscribe {
+                    conn: cx.id,
+                    channel,
+                    token: Some(command),
+                });
             }
-            cx.unsubscribe(channel);
-            ws_text(cx.out, |out| encode_unsubscribe_result(command, out));
         }
-        Request::Publish { channel, data } => {
-            let payload = Payload {
-                bytes: data.get().as_bytes().into(),
-                kind: PayloadKind::Json,
-            };
-            channels::publish(ws, command, &channel, payload, cx);
-        }
+        Request::Publish { channel, data } => channels::publish(ws, command, &channel, data, cx),
         Request::History(history) => channels::history(ws, command, &history, cx),
-        Request::Ping => ws_text(cx.out, |out| encode_ping_result(command, out)),
-        // Nobody here listens to messages outside channels, and no reply is expected.
-        Request::Send { .. } => {}
-        Request::Rpc { .. } | Request::Presence { .. } | Request::PresenceStats { .. } => {
-            error(command, ErrorCode::NotAvailable, cx);
+        Request::Ping => ws.reply(command, &Reply::Ping, cx),
+        // Nobody here listens to messages outside channels; without a word the client would not
+        // know.
+        Request::Send { .. } => ws.disconnect(Disconnect::NotAvailable, cx),
+        Request::Presence { channel } | Request::PresenceStats { channel } => {
+            if ws.channel(command, &channel, cx).is_some() {
+                ws.error(command, ErrorCode::NotAvailable, cx);
+            }
         }
+        Request::Rpc { .. } => ws.error(command, ErrorCode::NotAvailable, cx),
         Request::Refresh { token } => connect::refresh(ws, command, &token, cx),
         Request::SubRefresh { channel, token } => {
             channels::sub_refresh(ws, command, &channel, &token, cx);
         }
-        Request::Refused(code) => error(command, code, cx),
+        Request::Refused(code) => ws.error(command, code, cx),
     }
 }
 

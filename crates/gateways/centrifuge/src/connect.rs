@@ -1,10 +1,7 @@
 //! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
 
 use throng_auth::TokenFault;
-use throng_centrifuge::{
-    Connect, ErrorCode, RefreshResult, encode_connect_push, encode_connect_result,
-    encode_refresh_result,
-};
+use throng_centrifuge::{Connect, ErrorCode, RefreshResult, Reply, encode_connect_push};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect};
 
@@ -12,17 +9,17 @@ use throng_session::encode::ws_text;
 use throng_session::{AuthError, Identity, Opening, authenticate};
 
 use crate::context::Cx;
-use crate::reply::{error, ttl};
+use crate::reply::ttl;
 use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
-use crate::socket::Socket;
+use crate::socket::{Phase, Socket};
 
 /// The command `connect`.
 pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: &mut Cx<'_>) {
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
-        Err(AuthError::NoToken) => return error(command, ErrorCode::Unauthorized, cx),
+        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
         Err(AuthError::Token(TokenFault::Expired)) => {
-            return error(command, ErrorCode::TokenExpired, cx);
+            return ws.error(command, ErrorCode::TokenExpired, cx);
         }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
@@ -34,13 +31,12 @@ pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: 
         Err(reason) => return ws.disconnect(reason, cx),
     };
     ws.set_identity(claims.as_ref().map(Identity::from_claims));
-    ws.ws.state.connected = true;
+    ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if own.is_empty() {
         let client = cx.shared.node.client_id(cx.id);
         let result = connect_result(ws.identity(), client.as_str(), &[], cx, true);
-        ws_text(cx.out, |out| encode_connect_result(command, &result, out));
-        return;
+        return ws.reply(command, &Reply::Connect(&result), cx);
     }
     let since = |channel: &ChannelName| {
         let sub = connect
@@ -64,7 +60,7 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
     };
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
-        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::PermissionDenied, cx),
+        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
         Err(AuthError::Token(TokenFault::Expired)) => {
             return ws.disconnect(Disconnect::Expired, cx);
         }
@@ -76,7 +72,7 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
         Err(reason) => return ws.disconnect(reason, cx),
     };
     ws.set_identity(identity);
-    ws.ws.state.connected = true;
+    ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if channels.is_empty() {
         opened(ws, &Opening::default(), cx);
@@ -95,13 +91,10 @@ pub(crate) fn opened(ws: &mut Socket, opening: &Opening, cx: &mut Cx<'_>) {
     let client = cx.shared.node.client_id(cx.id);
     let bidirectional = ws.is_bidirectional();
     let result = connect_result(ws.identity(), client.as_str(), &subs, cx, bidirectional);
-    ws_text(cx.out, |out| {
-        if bidirectional {
-            encode_connect_result(opening.command, &result, out);
-        } else {
-            encode_connect_push(&result, out);
-        }
-    });
+    match bidirectional {
+        true => ws.reply(opening.command, &Reply::Connect(&result), cx),
+        false => ws_text(cx.out, |out| encode_connect_push(&result, out)),
+    }
 }
 
 /// The command `refresh`.
@@ -112,9 +105,10 @@ pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_
     }
     let claims = match authenticate(Some(token), cx.shared, cx.now) {
         Ok(claims) => claims.unwrap_or_default(),
-        Err(AuthError::NoToken) => return error(command, ErrorCode::BadRequest, cx),
+        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
+        // An SDK that got an error would stay away; after this close it comes back with a token.
         Err(AuthError::Token(TokenFault::Expired)) => {
-            return error(command, ErrorCode::Expired, cx);
+            return ws.disconnect(Disconnect::Expired, cx);
         }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
@@ -138,5 +132,5 @@ pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_
         expires: ends_at.is_some(),
         ttl_s: ends_at.map_or(0, |at| ttl(at, cx.now)),
     };
-    ws_text(cx.out, |out| encode_refresh_result(command, &result, out));
+    ws.reply(command, &Reply::Refresh(&result), cx);
 }

@@ -1,11 +1,11 @@
 //! The wire forms of deliveries to Centrifugo's clients.
 
-use throng_centrifuge::encode_publication_push;
-use throng_session::encode::{line, sse_data, ws_text};
+use throng_centrifuge::{Codec, Push, encode_publication_push};
+use throng_session::encode::{line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind};
 use throng_types::Publication;
 
-/// The bidirectional protocol: a push in a frame.
+/// The bidirectional protocol in JSON: a push in a frame.
 pub(crate) const CENTRIFUGE: Form = Form::new(0, FormKind::Shared);
 /// `/connection/uni_websocket`: a bare push in a frame.
 pub(crate) const UNI_WS: Form = Form::new(1, FormKind::Shared);
@@ -13,9 +13,11 @@ pub(crate) const UNI_WS: Form = Form::new(1, FormKind::Shared);
 pub(crate) const UNI_SSE: Form = Form::new(2, FormKind::Shared);
 /// `/connection/uni_http_stream`: a bare push, a line in a chunk.
 pub(crate) const UNI_HTTP: Form = Form::new(3, FormKind::Shared);
+/// The bidirectional protocol in Protobuf: a push in a frame.
+pub(crate) const PROTOBUF: Form = Form::new(4, FormKind::Shared);
 
 /// All of them.
-pub(crate) const ALL: &[Form] = &[CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP];
+pub(crate) const ALL: &[Form] = &[CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP, PROTOBUF];
 
 /// Appends a publication in a shared wire form.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
@@ -24,6 +26,9 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     };
     if form == CENTRIFUGE.number {
         ws_text(out, push(true));
+    } else if form == PROTOBUF.number {
+        let push = Push::Publication(publication);
+        ws_binary(out, |out| Codec::Protobuf.push(&push, out));
     } else if form == UNI_WS.number {
         ws_text(out, push(false));
     } else if form == UNI_SSE.number {

@@ -1,12 +1,13 @@
 //! Centrifugo's clients: its SDKs over `/connection/websocket`, its unidirectional transports, and
 //! its server API at `/api/`.
 //!
-//! Replies carry their command's id; the hub's answers bring it back as their token. A reply may
-//! overtake another one's, a delivery never overtakes its subscription's reply.
+//! The bidirectional protocol is spoken in JSON and in Protobuf; a publication is encoded once for
+//! all who take the same form.
 //!
 //! Never: other gateways, sockets, clocks; the words of the protocol are
 //! [`throng_centrifuge`]'s.
 
+mod asked;
 mod call;
 mod channels;
 mod commands;

@@ -1,7 +1,7 @@
 //! The paths of Centrifugo's clients and server API, and what a request at each becomes.
 
-use throng_centrifuge::Connect;
 use throng_centrifuge::api::Method;
+use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, check_draining, write_stream_head};
 use throng_session::{Claim, Identity, Incoming, Opened, Port, Reject, authenticate};
 use throng_types::Disconnect;
@@ -42,20 +42,43 @@ pub(crate) fn open(
 ) -> Result<Opened<Session>, Reject> {
     let session = match (claim.endpoint, method(incoming)) {
         (API, Some(method)) => return Ok(server_api::call(incoming, method, cx)),
-        (WS, _) => Session::Socket(websocket(incoming, Mode::Bidirectional, cx)?),
-        (UNI_WS, _) => Session::Socket(websocket(incoming, Mode::Unidirectional, cx)?),
+        (WS, _) => Session::Socket(websocket(incoming, cx)?),
+        (UNI_WS, _) => Session::Socket(uni_websocket(incoming, cx)?),
         (UNI_SSE, _) => Session::Stream(uni_stream(incoming, Framing::Sse, cx)?),
         _ => Session::Stream(uni_stream(incoming, Framing::Lines, cx)?),
     };
     Ok(Opened::Session(session))
 }
 
-fn websocket(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+/// What a client that speaks Protobuf, or JSON, may offer as a subprotocol.
+const SUBPROTOCOLS: [(&str, Codec); 2] = [
+    ("centrifuge-protobuf", Codec::Protobuf),
+    ("centrifuge-json", Codec::Json),
+];
+
+/// A subprotocol chooses the form, else a parameter of the URL, else it is JSON.
+fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    let mut known = SUBPROTOCOLS.into_iter();
+    let offered = known.find(|(name, _)| accept.protocols.contains(name));
+    let codec = match offered {
+        Some((_, codec)) => codec,
+        None if Params::read(incoming).protobuf => Codec::Protobuf,
+        None => Codec::Json,
+    };
+    handshake::encode_response(&accept, offered.map(|(name, _)| name), cx.out);
+    Ok(Socket::new(Mode::Bidirectional(codec), cx))
+}
+
+fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
     Params::read(incoming).refuse_protobuf(&accept)?;
-    handshake::encode_response(&accept, None, cx.out);
-    Ok(Socket::new(mode, cx))
+    let json = "centrifuge-json";
+    let offered = accept.protocols.contains(json).then_some(json);
+    handshake::encode_response(&accept, offered, cx.out);
+    Ok(Socket::new(Mode::Unidirectional, cx))
 }
 
 fn uni_stream(

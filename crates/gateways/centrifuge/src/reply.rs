@@ -1,17 +1,56 @@
-//! Replies that say why not, and small things that several commands need.
+//! What a socket says, in its form of the protocol, and small things that several commands need.
 
 use throng_broker::Refusal;
-use throng_centrifuge::{ErrorCode, encode_error};
+use throng_centrifuge::{Codec, ErrorCode, Push, Reply};
 use throng_metrics::Counter;
-use throng_session::encode::ws_text;
-use throng_types::Now;
+use throng_session::encode::{ws_binary, ws_text};
+use throng_types::{ChannelError, ChannelName, Disconnect, Now};
 
 use crate::context::Cx;
+use crate::socket::Socket;
 
-/// Replies with an error.
-pub(crate) fn error(command: u32, code: ErrorCode, cx: &mut Cx<'_>) {
-    cx.count(Counter::error(code.code()));
-    ws_text(cx.out, |out| encode_error(command, code, out));
+/// Appends a frame in a form of the protocol.
+pub(crate) fn frame(codec: Codec, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    match codec {
+        Codec::Json => ws_text(out, write),
+        Codec::Protobuf => ws_binary(out, write),
+    }
+}
+
+impl Socket {
+    /// Answers a command.
+    pub(crate) fn reply(&self, command: u32, reply: &Reply<'_>, cx: &mut Cx<'_>) {
+        let codec = self.codec();
+        frame(codec, cx.out, |out| codec.reply(command, reply, out));
+    }
+
+    /// Answers a command with an error.
+    pub(crate) fn error(&self, command: u32, code: ErrorCode, cx: &mut Cx<'_>) {
+        cx.count(Counter::error(code.code()));
+        self.reply(command, &Reply::Error(code), cx);
+    }
+
+    /// Says something unasked to a bidirectional client.
+    pub(crate) fn push(&self, push: &Push<'_>, cx: &mut Cx<'_>) {
+        let codec = self.codec();
+        frame(codec, cx.out, |out| codec.push(push, out));
+    }
+
+    /// The channel that a command names. An empty name ends the connection, as in Centrifugo;
+    /// another that is no name is an error.
+    pub(crate) fn channel(
+        &mut self,
+        command: u32,
+        name: &str,
+        cx: &mut Cx<'_>,
+    ) -> Option<ChannelName> {
+        match ChannelName::new(name) {
+            Ok(channel) => return Some(channel),
+            Err(ChannelError::Empty) => self.disconnect(Disconnect::BadRequest, cx),
+            Err(_) => self.error(command, ErrorCode::BadRequest, cx),
+        }
+        None
+    }
 }
 
 /// Seconds from now to a moment.
@@ -27,6 +66,7 @@ pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
         Refusal::Cancelled => ErrorCode::Internal,
         Refusal::UnknownChannel => ErrorCode::UnknownChannel,
         Refusal::AlreadySubscribed => ErrorCode::AlreadySubscribed,
+        Refusal::NotSubscribed => ErrorCode::PermissionDenied,
         Refusal::ChannelLimit => ErrorCode::LimitExceeded,
         Refusal::NotAvailable => ErrorCode::NotAvailable,
         Refusal::UnrecoverablePosition => ErrorCode::UnrecoverablePosition,

@@ -12,12 +12,18 @@ use crate::reply::ttl;
 
 /// Where a client says it was.
 pub(crate) fn position(subscribe: &Subscribe<'_>) -> Option<Position> {
+    { subscribe.recover }.then(|| position_of(&subscribe.epoch, subscribe.offset))
+}
+
+/// A position as a client or a backend states it. Nowhere, without an epoch and an offset, is
+/// before everything (Centrifugo gives such a client the whole stream).
+pub(crate) fn position_of(epoch: &str, offset: u64) -> Position {
+    if epoch.is_empty() && offset == 0 {
+        return Position::START;
+    }
     // An epoch that is none of ours recovers nothing, which is what the client must hear.
-    let epoch = || Epoch::parse(&subscribe.epoch).unwrap_or(Epoch(0));
-    subscribe.recover.then(|| Position {
-        epoch: epoch(),
-        offset: subscribe.offset,
-    })
+    let epoch = Epoch::parse(epoch).unwrap_or(Epoch(0));
+    Position { epoch, offset }
 }
 
 /// The channels that a token subscribes its connection to.
@@ -87,10 +93,7 @@ pub(crate) fn uni_channels(
 pub(crate) fn history_query(history: &History<'_>) -> HistoryQuery {
     HistoryQuery {
         limit: u32::try_from(history.limit).ok(),
-        since: history.since.as_ref().map(|since| Position {
-            epoch: Epoch::parse(&since.epoch).unwrap_or(Epoch(0)),
-            offset: since.offset,
-        }),
+        since: { history.since.as_ref() }.map(|since| position_of(&since.epoch, since.offset)),
         reverse: history.reverse,
     }
 }

@@ -5,10 +5,11 @@ use throng_centrifuge::api::{ApiError, ApiRequest, Method, parse};
 use throng_hub::Command;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Incoming, Opened, Publications, Survey, answer_text, draft};
-use throng_types::{ChannelName, Disconnect, Epoch, Position};
+use throng_types::{ChannelName, Disconnect};
 
 use crate::call::{Awaited, Call, respond};
 use crate::context::Cx;
+use crate::results::position_of;
 use crate::session::Session;
 
 /// Channels that one request may publish to.
@@ -95,10 +96,8 @@ fn start(request: ApiRequest<'_>, cx: &mut Cx<'_>) -> Result<Awaited, ApiError> 
             let channel = channel_of(&history.channel)?;
             let query = HistoryQuery {
                 limit: u32::try_from(history.limit).ok(),
-                since: history.since.as_ref().map(|since| Position {
-                    epoch: Epoch::parse(&since.epoch).unwrap_or(Epoch(0)),
-                    offset: since.offset,
-                }),
+                since: { history.since.as_ref() }
+                    .map(|since| position_of(&since.epoch, since.offset)),
                 reverse: history.reverse,
             };
             let reply_to = cx.reply_to(0);
@@ -106,6 +105,7 @@ fn start(request: ApiRequest<'_>, cx: &mut Cx<'_>) -> Result<Awaited, ApiError> 
                 reply_to,
                 channel,
                 query,
+                only_subscribed: false,
             });
             Awaited::History
         }

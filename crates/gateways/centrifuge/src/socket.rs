@@ -3,12 +3,14 @@
 //! Invariant: the one deadline is the earliest of the next ping or awaited pong, the end of the
 //! client's tokens, and, before it has connected, the time that it has for that.
 
+use throng_centrifuge::Codec;
 use throng_metrics::Counter;
 use throng_session::{Form, Identity, Opening, WebSocket, subscribe};
 use throng_types::{ChannelName, Disconnect, Position};
 
+use crate::asked::{Asked, Subscribing};
 use crate::context::Cx;
-use crate::forms::{CENTRIFUGE, UNI_WS};
+use crate::forms::{CENTRIFUGE, PROTOBUF, UNI_WS};
 
 /// How long after its end a token is still good for the connection or subscription that it opened,
 /// in seconds. SDKs fetch the next one when the time that they were told is over, not before
@@ -18,24 +20,35 @@ const REFRESH_GRACE_S: u64 = 25;
 /// Whether the client may send commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// `/connection/websocket`.
-    Bidirectional,
+    /// `/connection/websocket`, in this form of the protocol.
+    Bidirectional(Codec),
     /// `/connection/uni_websocket`: after the first message it only listens.
     Unidirectional,
 }
 
-/// What stands in the WebSocket's spare bytes.
+/// How far a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It has not said who it is.
+    New,
+    /// It has.
+    Connected,
+    /// It has, and the last ping of the protocol has no answer in the protocol. Native pongs do not
+    /// change this: a client that answers twice is still right.
+    Pinged,
+}
+
+/// What stands in the WebSocket's spare bytes; there are two.
 pub(crate) struct State {
     pub(crate) mode: Mode,
-    /// The client has said who it is.
-    pub(crate) connected: bool,
+    pub(crate) phase: Phase,
 }
 
 /// One client: its WebSocket, who it is, and the subscriptions that it begins with.
 pub struct Socket {
     pub(crate) ws: WebSocket<State>,
     identity: Option<Box<Identity>>,
-    pub(crate) opening: Option<Box<Opening>>,
+    asked: Option<Box<Asked>>,
 }
 
 impl Socket {
@@ -43,12 +56,12 @@ impl Socket {
     pub(crate) fn new(mode: Mode, cx: &mut Cx<'_>) -> Self {
         let state = State {
             mode,
-            connected: false,
+            phase: Phase::New,
         };
         let socket = Self {
             ws: WebSocket::new(state, cx),
             identity: None,
-            opening: None,
+            asked: None,
         };
         socket.arm(cx);
         socket
@@ -70,14 +83,28 @@ impl Socket {
         self.ws.is_closing()
     }
 
+    /// Whether the client has said who it is.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.ws.state.phase != Phase::New
+    }
+
     pub(crate) const fn is_bidirectional(&self) -> bool {
-        matches!(self.ws.state.mode, Mode::Bidirectional)
+        matches!(self.ws.state.mode, Mode::Bidirectional(_))
+    }
+
+    /// The form of the protocol; unidirectional clients have JSON alone.
+    pub(crate) const fn codec(&self) -> Codec {
+        match self.ws.state.mode {
+            Mode::Bidirectional(codec) => codec,
+            Mode::Unidirectional => Codec::Json,
+        }
     }
 
     /// The wire form of deliveries to it.
     pub(crate) const fn form(&self) -> Form {
         match self.ws.state.mode {
-            Mode::Bidirectional => CENTRIFUGE,
+            Mode::Bidirectional(Codec::Json) => CENTRIFUGE,
+            Mode::Bidirectional(Codec::Protobuf) => PROTOBUF,
             Mode::Unidirectional => UNI_WS,
         }
     }
@@ -86,7 +113,7 @@ impl Socket {
     /// connection ends with it.
     pub(crate) const fn grace_s(&self) -> u64 {
         match self.ws.state.mode {
-            Mode::Bidirectional => REFRESH_GRACE_S,
+            Mode::Bidirectional(_) => REFRESH_GRACE_S,
             Mode::Unidirectional => 0,
         }
     }
@@ -96,7 +123,7 @@ impl Socket {
         if self.is_closing() {
             return;
         }
-        let silence = match self.ws.state.connected {
+        let silence = match self.is_connected() {
             true => self.ws.beat_at(cx),
             false => Some(cx.now.mono + cx.shared.limits.connect_timeout_ms),
         };
@@ -105,10 +132,56 @@ impl Socket {
         cx.set_deadline([silence, end].into_iter().flatten().min());
     }
 
-    /// The client has shown that it is there.
-    pub(crate) fn alive(&mut self, cx: &mut Cx<'_>) {
+    /// The client answers the server's ping. An answer without a ping is a fault of the client's.
+    pub(crate) fn pong(&mut self, cx: &mut Cx<'_>) {
+        if self.ws.state.phase != Phase::Pinged {
+            return self.disconnect(Disconnect::BadRequest, cx);
+        }
+        self.ws.state.phase = Phase::Connected;
         if self.ws.alive(cx) {
             self.arm(cx);
+        }
+    }
+
+    // ---- what was asked of the hub ----
+
+    pub(crate) fn asked_mut(&mut self) -> &mut Asked {
+        self.asked.get_or_insert_default()
+    }
+
+    fn forget_asked(&mut self) {
+        if self.asked.as_ref().is_some_and(|asked| asked.is_over()) {
+            self.asked = None;
+        }
+    }
+
+    /// What was remembered of a subscribe that is answered now.
+    pub(crate) fn take_subscribing(
+        &mut self,
+        command: u32,
+        channel: &ChannelName,
+    ) -> Option<Subscribing> {
+        let taken = self.asked.as_mut()?.take(command, channel);
+        self.forget_asked();
+        taken
+    }
+
+    /// The channels that the connection begins with, until all of them have answered.
+    pub(crate) fn opening_mut(&mut self) -> Option<&mut Opening> {
+        self.asked.as_mut()?.opening.as_deref_mut()
+    }
+
+    /// All of them have answered.
+    pub(crate) fn take_opening(&mut self) -> Option<Box<Opening>> {
+        let opening = self.asked.as_mut()?.opening.take();
+        self.forget_asked();
+        opening
+    }
+
+    /// A subscription has ended; its token goes with it.
+    pub(crate) fn forget_subscription(&mut self, channel: &ChannelName) {
+        if let Some(identity) = self.identity.as_mut() {
+            identity.forget_subscription(channel);
         }
     }
 
@@ -120,7 +193,7 @@ impl Socket {
         cx: &mut Cx<'_>,
     ) {
         let resuming = channels.iter().any(|(_, since)| since.is_some());
-        self.opening = Some(Opening::new(channels.len(), command, resuming));
+        self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
         subscribe(channels, self.form(), cx);
     }

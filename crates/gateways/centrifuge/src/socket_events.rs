@@ -1,14 +1,14 @@
 //! What happens to a Centrifugo client's WebSocket.
 
-use throng_centrifuge::{encode_message_push, encode_ping, encode_unsubscribe_push, payload_of};
+use throng_centrifuge::{Push, encode_message_push, encode_unsubscribe_push, payload_of};
 use throng_hub::Answer;
 use throng_session::encode::ws_text;
 use throng_session::{Beat, Event, Heard, OPENING, Work, message_limits};
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
-use throng_ws::Opcode;
 
 use crate::context::Cx;
-use crate::socket::{Mode, Socket};
+use crate::reply::frame;
+use crate::socket::{Mode, Phase, Socket};
 use crate::{channels, commands, connect};
 
 impl Socket {
@@ -36,23 +36,21 @@ impl Socket {
             match self.ws.hear(&event, cx) {
                 Heard::Nothing => {}
                 Heard::Alive => self.arm(cx),
-                Heard::Message { opcode, data } => self.message(opcode, data, cx),
+                // Text or binary is no difference, as in Centrifugo.
+                Heard::Message { data, .. } => self.message(data, cx),
             }
             self.ws.flow()
         });
         self.ws.put_decoder(decoder, fed, cx);
     }
 
-    fn message(&mut self, opcode: Opcode, data: &[u8], cx: &mut Cx<'_>) {
+    fn message(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         match self.ws.state.mode {
             // It only listens; what it says is counted and not used.
-            Mode::Unidirectional if self.ws.state.connected => {
+            Mode::Unidirectional if self.is_connected() => {
                 self.ws.may(Work::Message, cx);
             }
-            _ if opcode == Opcode::Binary => {
-                self.disconnect(Disconnect::InappropriateProtocol, cx);
-            }
-            Mode::Bidirectional => commands::run_all(self, data, cx),
+            Mode::Bidirectional(_) => commands::run_all(self, data, cx),
             Mode::Unidirectional => {
                 if self.ws.may(Work::Message, cx) {
                     connect::uni_connect(self, data, cx);
@@ -62,7 +60,7 @@ impl Socket {
     }
 
     fn timeout(&mut self, cx: &mut Cx<'_>) {
-        if !self.ws.state.connected {
+        if !self.is_connected() {
             return self.disconnect(Disconnect::Stale, cx);
         }
         self.end_what_expired(cx);
@@ -73,8 +71,12 @@ impl Socket {
             Beat::Early => {}
             Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
             Beat::Ping => {
-                ws_text(cx.out, encode_ping);
+                let codec = self.codec();
+                frame(codec, cx.out, |out| codec.ping(out));
                 // Unidirectional clients do not answer in their protocol.
+                if self.is_bidirectional() {
+                    self.ws.state.phase = Phase::Pinged;
+                }
                 self.ws.pinged(self.is_bidirectional(), cx);
             }
         }
@@ -84,16 +86,17 @@ impl Socket {
     fn end_what_expired(&mut self, cx: &mut Cx<'_>) {
         let (now_s, grace_s) = (cx.now.unix_s(), self.grace_s());
         let over = |until: u64| until.saturating_add(grace_s) <= now_s;
+        let is_over = |until: Option<u64>| until.is_some_and(over);
         if self.identity().is_none() {
             return;
         }
         let identity = self.identity_mut();
-        if identity.expires_at_unix_s.is_some_and(over) {
+        if is_over(identity.expires_at_unix_s) {
             return self.disconnect(Disconnect::Expired, cx);
         }
         let ended = identity
             .subscriptions_until
-            .extract_if(.., |(_, until)| over(*until));
+            .extract_if(.., |(_, until)| is_over(*until));
         let ended: Vec<ChannelName> = ended.map(|(channel, _)| channel).collect();
         for channel in ended {
             self.tell_unsubscribed(&channel, Unsubscribe::Expired, cx);
@@ -103,14 +106,14 @@ impl Socket {
 
     fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
         let Answer::Subscribed { channel, result } = answer else {
-            return channels::answer(token, &answer, cx);
+            return channels::answer(self, token, &answer, cx);
         };
         if token != OPENING {
             return channels::subscribed(self, token, &channel, &result, cx);
         }
-        let opening = self.opening.as_mut();
+        let opening = self.opening_mut();
         if opening.is_some_and(|opening| opening.take(channel, result))
-            && let Some(opening) = self.opening.take()
+            && let Some(opening) = self.take_opening()
         {
             connect::opened(self, &opening, cx);
         }
@@ -118,27 +121,33 @@ impl Socket {
 
     fn tell_dropped(&self, dropped: u32, cx: &mut Cx<'_>) {
         let data = payload_of(format!("{{\"dropped\":{dropped}}}").into_bytes());
-        ws_text(cx.out, |out| {
-            encode_message_push(&data, self.is_bidirectional(), out);
-        });
+        match self.is_bidirectional() {
+            true => self.push(&Push::Message(&data), cx),
+            false => ws_text(cx.out, |out| encode_message_push(&data, false, out)),
+        }
     }
 
     /// The server ended a subscription. First words that are still to come leave it out.
     fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
-        if let Some(opening) = self.opening.as_mut() {
+        if let Some(opening) = self.opening_mut() {
             opening.forget(channel);
         }
-        if self.identity().is_some() {
-            self.identity_mut().set_subscription_until(channel, None);
-        }
+        self.forget_subscription(channel);
         self.tell_unsubscribed(channel, why, cx);
     }
 
     fn tell_unsubscribed(&self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
-        let is_bidirectional = self.is_bidirectional();
+        let (channel, code, reason) = (channel.as_str(), why.code(), why.reason());
+        if self.is_bidirectional() {
+            let push = Push::Unsubscribe {
+                channel,
+                code,
+                reason,
+            };
+            return self.push(&push, cx);
+        }
         ws_text(cx.out, |out| {
-            let (code, reason) = (why.code(), why.reason());
-            encode_unsubscribe_push(channel.as_str(), code, reason, is_bidirectional, out);
+            encode_unsubscribe_push(channel, code, reason, false, out);
         });
     }
 }

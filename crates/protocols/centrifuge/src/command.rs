@@ -1,4 +1,6 @@
-//! What a client sends: commands, several to a frame, borrowed from the frame's bytes.
+//! What a client sends: commands, borrowed from the frame's bytes.
+//!
+//! Owns what a command means in either form, and its JSON form: several to a frame, one a line.
 //!
 //! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an
 //! empty string, and the session refuses it.
@@ -10,9 +12,10 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::ErrorCode;
+use crate::data::Data;
 use crate::json::{or_default, present, text};
-use crate::{Connect, History, Subscribe};
+use crate::strict;
+use crate::{Connect, ErrorCode, History, Subscribe};
 
 /// How a frame broke the protocol. The connection is closed with code 3501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,21 +32,19 @@ pub enum Malformed {
         /// Bytes from the start of the command.
         at: usize,
     },
-    /// A command that expects a reply has no id to match the reply by.
-    #[error("command without an id")]
-    NoId,
+    /// Not the Protobuf encoding of a command, or a field of the wrong type.
+    #[error("command is not what the protocol says")]
+    NotProtobuf,
     /// An id and nothing to do.
     #[error("command without a request")]
     NoRequest,
-    /// A command carries one request (`client.proto`, message `Command`).
-    #[error("command with several requests")]
-    SeveralRequests,
 }
 
 /// One command of a frame.
 #[derive(Debug)]
 pub struct Command<'a> {
     /// Matches the reply to the command; 0 in [`Request::Pong`] and, as a rule, [`Request::Send`].
+    /// A command without an id that expects a reply counts as a pong, as in the reference server.
     pub id: u32,
     /// What the client wants.
     pub request: Request<'a>,
@@ -67,8 +68,8 @@ pub enum Request<'a> {
     Publish {
         /// The channel.
         channel: Cow<'a, str>,
-        /// One JSON value.
-        data: &'a RawValue,
+        /// What to publish; never nothing.
+        data: Data<'a>,
     },
     /// Asks who is in a channel.
     Presence {
@@ -86,15 +87,15 @@ pub enum Request<'a> {
     Ping,
     /// A message to the application that expects no reply.
     Send {
-        /// One JSON value; `null` when the field was missing.
-        data: &'a RawValue,
+        /// What it says; `null` or nothing when the field was missing.
+        data: Data<'a>,
     },
     /// A call of the application's procedure.
     Rpc {
         /// The procedure's name, empty for the only one.
         method: Cow<'a, str>,
-        /// One JSON value; `null` when the field was missing.
-        data: &'a RawValue,
+        /// What it says; `null` or nothing when the field was missing.
+        data: Data<'a>,
     },
     /// Brings a new connection token.
     Refresh {
@@ -113,11 +114,11 @@ pub enum Request<'a> {
     Refused(ErrorCode),
 }
 
-/// Reads the commands of one frame: one JSON object a line.
+/// Reads the commands of one frame in JSON: one object a line.
 ///
 /// The first [`Malformed`] is the last item, because the connection ends with it. Empty lines count
 /// for nothing, but a frame of nothing else is [`Malformed::Empty`].
-pub fn commands(frame: &[u8]) -> Commands<'_> {
+pub(crate) fn commands(frame: &[u8]) -> Commands<'_> {
     Commands {
         rest: Some(frame),
         any: false,
@@ -126,7 +127,7 @@ pub fn commands(frame: &[u8]) -> Commands<'_> {
 
 /// The iterator of [`commands`].
 #[derive(Clone, Debug)]
-pub struct Commands<'a> {
+pub(crate) struct Commands<'a> {
     /// What has not been read; nothing once the frame has ended or failed.
     rest: Option<&'a [u8]>,
     /// Whether a command was found.
@@ -169,19 +170,8 @@ impl std::iter::FusedIterator for Commands<'_> {}
 
 fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
     let envelope: Envelope<'_> =
-        serde_json::from_str(utf8(line)?).map_err(|error| not_a_command(&error))?;
-    if envelope.several {
-        return Err(Malformed::SeveralRequests);
-    }
-    let id = envelope.id;
-    let request = match envelope.request {
-        None if id == 0 => Request::Pong,
-        None => return Err(Malformed::NoRequest),
-        Some(request @ Request::Send { .. }) => request,
-        Some(_) if id == 0 => return Err(Malformed::NoId),
-        Some(request) => request,
-    };
-    Ok(Command { id, request })
+        strict::from_str(utf8(line)?).map_err(|error| not_a_command(&error))?;
+    envelope.into_command()
 }
 
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
@@ -194,35 +184,51 @@ pub(crate) fn not_a_command(error: &serde_json::Error) -> Malformed {
 
 /// A command before its parts were weighed against each other.
 #[derive(Default)]
-struct Envelope<'a> {
-    id: u32,
-    request: Option<Request<'a>>,
-    several: bool,
+pub(crate) struct Envelope<'a> {
+    pub(crate) id: u32,
+    request: Option<(Field, Request<'a>)>,
 }
 
 impl<'a> Envelope<'a> {
-    fn take(&mut self, request: Option<Request<'a>>) {
-        if request.is_some() {
-            self.several |= self.request.is_some();
-            self.request = request;
+    /// Takes a request. Of several the first by the order of [`Field`] is carried out, and of two
+    /// of one kind the last (the reference server does the same).
+    pub(crate) fn take(&mut self, field: Field, request: Request<'a>) {
+        if self
+            .request
+            .as_ref()
+            .is_none_or(|(first, _)| field <= *first)
+        {
+            self.request = Some((field, request));
         }
+    }
+
+    pub(crate) fn into_command(self) -> Result<Command<'a>, Malformed> {
+        let id = self.id;
+        let request = match self.request {
+            Some((_, request @ Request::Send { .. })) => request,
+            _ if id == 0 => Request::Pong,
+            Some((_, request)) => request,
+            None => return Err(Malformed::NoRequest),
+        };
+        Ok(Command { id, request })
     }
 }
 
-#[derive(Deserialize)]
+/// The fields of a command; the requests in the order in which the reference server looks for them.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(field_identifier, rename_all = "snake_case")]
-enum Field {
+pub(crate) enum Field {
     Id,
     Connect,
+    Ping,
     Subscribe,
     Unsubscribe,
     Publish,
     Presence,
     PresenceStats,
     History,
-    Ping,
-    Send,
     Rpc,
+    Send,
     Refresh,
     SubRefresh,
     #[serde(other)]
@@ -291,7 +297,9 @@ fn read_field<'de, A: MapAccess<'de>>(
             None
         }
     };
-    envelope.take(request);
+    if let Some(request) = request {
+        envelope.take(field, request);
+    }
     Ok(())
 }
 
@@ -303,7 +311,7 @@ fn of_channel<'de, A: MapAccess<'de>>(
     Ok(body.map(|body| request(body.channel)))
 }
 
-fn subscribe(subscribe: Subscribe<'_>) -> Request<'_> {
+pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> Request<'_> {
     if subscribe.kind == 0 {
         Request::Subscribe(subscribe)
     } else {
@@ -311,7 +319,7 @@ fn subscribe(subscribe: Subscribe<'_>) -> Request<'_> {
     }
 }
 
-fn publish(publish: Publish<'_>) -> Request<'_> {
+pub(crate) fn publish(publish: Publish<'_>) -> Request<'_> {
     if publish.kind != 0 {
         return Request::Refused(ErrorCode::NotAvailable);
     }
@@ -324,7 +332,7 @@ fn publish(publish: Publish<'_>) -> Request<'_> {
     }
 }
 
-fn sub_refresh(fresh: Fresh<'_>) -> Request<'_> {
+pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> Request<'_> {
     if fresh.kind == 0 {
         Request::SubRefresh {
             channel: fresh.channel,
@@ -338,48 +346,48 @@ fn sub_refresh(fresh: Fresh<'_>) -> Request<'_> {
 /// The body of the commands that name a channel and nothing else.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct OfChannel<'a> {
+pub(crate) struct OfChannel<'a> {
     #[serde(borrow, deserialize_with = "text")]
-    channel: Cow<'a, str>,
+    pub(crate) channel: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Publish<'a> {
+pub(crate) struct Publish<'a> {
     #[serde(borrow, deserialize_with = "text")]
-    channel: Cow<'a, str>,
+    pub(crate) channel: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "present")]
-    data: Option<&'a RawValue>,
+    pub(crate) data: Option<Data<'a>>,
     #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: i32,
+    pub(crate) kind: i32,
 }
 
 /// The body of `rpc` and `send`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Call<'a> {
+pub(crate) struct Call<'a> {
     #[serde(borrow, deserialize_with = "text")]
-    method: Cow<'a, str>,
+    pub(crate) method: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "present")]
-    data: Option<&'a RawValue>,
+    pub(crate) data: Option<Data<'a>>,
 }
 
 impl<'a> Call<'a> {
-    fn data(&self) -> &'a RawValue {
-        self.data.unwrap_or(RawValue::NULL)
+    fn data(&self) -> Data<'a> {
+        self.data.unwrap_or(Data::Json(RawValue::NULL))
     }
 }
 
 /// The body of `refresh` and `sub_refresh`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Fresh<'a> {
+pub(crate) struct Fresh<'a> {
     #[serde(borrow, deserialize_with = "text")]
-    channel: Cow<'a, str>,
+    pub(crate) channel: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "text")]
-    token: Cow<'a, str>,
+    pub(crate) token: Cow<'a, str>,
     #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: i32,
+    pub(crate) kind: i32,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Centrifugo client protocol v2 in JSON, and the HTTP server API that belongs to it.
+//! Centrifugo client protocol v2 in JSON and Protobuf, and the HTTP server API that belongs to it.
 //!
 //! Owns: the wire forms of commands, replies and pushes, their codes and texts, and the bodies of
 //! `POST /api/...`. Never: decides what a connection may do, keeps state, or does I/O.
@@ -7,25 +7,32 @@
 //! "Client protocol", "Unidirectional protocol", "Codes" and "Server API".
 //!
 //! Invariants
-//! - Every encoder appends exactly one JSON object without a raw `\n` or `\r`, so that the caller
-//!   may join several with `\n` in one frame, or put one behind `data:` in an event stream.
+//! - Every encoder of JSON appends one object without a raw `\n` or `\r`, so that the caller may
+//!   join several with `\n` in one frame, or put one behind `data:` in an event stream.
 //! - Bytes from outside never panic; a frame that breaks the protocol is [`Malformed`], for which
 //!   the connection is closed with code 3501.
 
 pub mod api;
 mod code;
+mod codec;
 mod command;
+mod data;
 mod json;
+mod protobuf;
 mod push;
 mod reply;
 mod request;
+mod strict;
+mod words;
 
 pub use code::ErrorCode;
-pub use command::{Command, Commands, Malformed, Request, commands};
+pub use codec::{Codec, Commands};
+pub use command::{Command, Malformed, Request};
+pub use data::Data;
 pub use json::{append_payload, append_text, payload_of};
 pub use push::{
-    SubscribePush, encode_connect_push, encode_disconnect_push, encode_message_push,
-    encode_publication_push, encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
+    encode_connect_push, encode_disconnect_push, encode_message_push, encode_publication_push,
+    encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
 };
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, RefreshResult, SubRefreshResult,
@@ -35,3 +42,4 @@ pub use reply::{
     encode_subscribe_result, encode_unsubscribe_result,
 };
 pub use request::{Connect, History, Since, Subscribe};
+pub use words::{Push, Reply, SubscribePush};

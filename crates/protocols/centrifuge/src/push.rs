@@ -5,22 +5,44 @@
 //! with `{"connect":{..}}` and has `{}` as its ping (page "Unidirectional protocol"). The parameter
 //! `bidirectional` chooses.
 
-use throng_types::{Payload, Position, Publication};
+use throng_types::{Payload, Publication};
 
 use crate::json::{Object, append_payload, append_text};
-use crate::reply::{ConnectResult, append_connect, append_publication};
+use crate::reply::{ClientInfo, ConnectResult, append_connect, append_info, append_publication};
+use crate::words::{Push, SubscribePush};
 
-/// What a client learns of a subscription that the server made while the connection lived.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SubscribePush<'a> {
-    /// Whether the client may recover later, from `position` on.
-    pub recoverable: bool,
-    /// Whether the server watches for gaps.
-    pub positioned: bool,
-    /// Where the stream stands; only in channels that keep history.
-    pub position: Option<Position>,
-    /// JSON for the application.
-    pub data: Option<&'a str>,
+/// Any push of those that bidirectional clients get, too.
+pub(crate) fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8>) {
+    match *push {
+        Push::Publication(publication) => encode_publication_push(publication, bidirectional, out),
+        Push::Join { channel, info } => encode_presence_push("join", channel, &info, out),
+        Push::Leave { channel, info } => encode_presence_push("leave", channel, &info, out),
+        Push::Unsubscribe {
+            channel,
+            code,
+            reason,
+        } => encode_unsubscribe_push(channel, code, reason, bidirectional, out),
+        Push::Message(data) => encode_message_push(data, bidirectional, out),
+        Push::Subscribe { channel, subscribe } => {
+            encode_subscribe_push(channel, subscribe, bidirectional, out);
+        }
+        Push::Refresh { ttl_s } => encode_refresh_push(ttl_s, bidirectional, out),
+    }
+}
+
+/// Somebody came to a channel, or left it.
+fn encode_presence_push(
+    key: &'static str,
+    channel: &str,
+    info: &ClientInfo<'_>,
+    out: &mut Vec<u8>,
+) {
+    wrap(true, out, |push| {
+        push.text("channel", channel);
+        let mut object = Object::open(push.value(key));
+        append_info(info, object.value("info"));
+        object.close();
+    });
 }
 
 /// A publication for a subscriber.

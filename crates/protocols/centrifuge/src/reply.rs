@@ -325,7 +325,7 @@ pub(crate) fn append_presence_stats(clients: u32, users: u32, out: &mut Vec<u8>)
 }
 
 /// `user` and `client` are written even when empty, because SDKs read them unasked.
-fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
+pub(crate) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
     let mut object = Object::open(out);
     append_text(info.user, object.value("user"));
     append_text(info.client, object.value("client"));

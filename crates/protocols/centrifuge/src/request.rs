@@ -8,10 +8,11 @@ use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use crate::command::{Malformed, not_a_command, utf8};
-use crate::json::{Text, or_default, text};
+use crate::data::Data;
+use crate::json::{Text, is_there, or_default, text};
+use crate::strict;
 
 /// Who the client is and what it brings along.
 #[derive(Debug, Default, Deserialize)]
@@ -20,9 +21,9 @@ pub struct Connect<'a> {
     /// The connection token, empty for none.
     #[serde(borrow, deserialize_with = "text")]
     pub token: Cow<'a, str>,
-    /// The application's own JSON.
+    /// The application's own data.
     #[serde(borrow)]
-    pub data: Option<&'a RawValue>,
+    pub data: Option<Data<'a>>,
     /// Server-side subscriptions to recover, and channels that a unidirectional client wants.
     #[serde(borrow, deserialize_with = "subs")]
     pub subs: Vec<Subscribe<'a>>,
@@ -38,6 +39,14 @@ pub struct Connect<'a> {
     pub flag: i64,
 }
 
+impl Subscribe<'_> {
+    /// Whether the client wants an error instead of `recovered: false`.
+    #[must_use]
+    pub const fn rejects_unrecovered(&self) -> bool {
+        self.flag & 2 != 0
+    }
+}
+
 impl<'a> Connect<'a> {
     /// Reads a bare connect request, as unidirectional transports take it: the parameter
     /// `cf_connect` of `/connection/uni_sse`, the body of `/connection/uni_http_stream`, the first
@@ -48,7 +57,7 @@ impl<'a> Connect<'a> {
         if text.trim_ascii().is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_str::<Option<Self>>(text)
+        strict::from_str::<Option<Self>>(text)
             .map(Option::unwrap_or_default)
             .map_err(|error| not_a_command(&error))
     }
@@ -73,9 +82,9 @@ pub struct Subscribe<'a> {
     /// The offset of the last publication that the client has.
     #[serde(deserialize_with = "or_default")]
     pub offset: u64,
-    /// The application's own JSON.
+    /// The application's own data.
     #[serde(borrow)]
-    pub data: Option<&'a RawValue>,
+    pub data: Option<Data<'a>>,
     /// Whether gaps should be detected while subscribed.
     #[serde(deserialize_with = "or_default")]
     pub positioned: bool,
@@ -88,9 +97,9 @@ pub struct Subscribe<'a> {
     /// The delta format that the client can read (`fossil`), empty for none.
     #[serde(borrow, deserialize_with = "text")]
     pub delta: Cow<'a, str>,
-    /// A filter over publication tags, as the client wrote it.
-    #[serde(borrow)]
-    pub tf: Option<&'a RawValue>,
+    /// Whether there is a filter over publication tags, which is not offered.
+    #[serde(rename = "tf", deserialize_with = "is_there")]
+    pub has_filter: bool,
     /// Subscription features, as bits: 1 numbers instead of channel names in pushes, 2 an error
     /// instead of `recovered: false`.
     #[serde(deserialize_with = "or_default")]

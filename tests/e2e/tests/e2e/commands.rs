@@ -288,7 +288,10 @@ fn the_protocol_is_held_to_its_rules() {
             r#"{"id":3,"subscribe":{"channel":"chat:a"}}"#,
             "\"code\":105",
         ),
-        (r#"{"id":4,"subscribe":{"channel":""}}"#, "\"code\":107"),
+        (
+            r#"{"id":4,"subscribe":{"channel":"\u0007"}}"#,
+            "\"code\":107",
+        ),
         (
             r#"{"id":5,"unsubscribe":{"channel":"chat:a"}}"#,
             "\"unsubscribe\":{}",
@@ -300,7 +303,7 @@ fn the_protocol_is_held_to_its_rules() {
         ),
         (
             r#"{"id":8,"sub_refresh":{"channel":"chat:a","token":"x"}}"#,
-            "\"code\":107",
+            "\"code\":103",
         ),
     ] {
         client.say(&format!("send {order}"));
@@ -323,7 +326,17 @@ fn the_protocol_is_held_to_its_rules() {
             ],
             3501,
         ),
-        (&[r#"binary {"id":1,"connect":{}}"#], 3506),
+        (
+            &[r#"send {"id":1,"connect":{}}"#, r#"binary ["id",1]"#],
+            3501,
+        ),
+        (
+            &[
+                r#"binary {"id":1,"connect":{}}"#,
+                r#"binary {"send":{"data":1}}"#,
+            ],
+            3508,
+        ),
     ] {
         let mut client = open();
         for order in orders {

@@ -63,7 +63,7 @@ fn fifty_missed_messages_come_back_with_one_shard() {
     }
     assert_eq!(
         server.metric("throng_recovered_total{result=\"complete\"}"),
-        4
+        8
     );
     assert_eq!(
         server.metric("throng_recovered_total{result=\"failed\"}"),

@@ -18,11 +18,13 @@ recovery = true
 /// Starts a client.
 pub(crate) type Start = fn() -> Sdk;
 
-/// Both official SDKs, each with its name.
-pub(crate) fn sdks() -> [(&'static str, Start); 2] {
+/// Both official SDKs in both forms of the protocol, each with its name.
+pub(crate) fn sdks() -> [(&'static str, Start); 4] {
     [
         ("centrifuge-js", Sdk::javascript),
         ("centrifuge-python", Sdk::python),
+        ("centrifuge-js-protobuf", Sdk::javascript_protobuf),
+        ("centrifuge-python-protobuf", Sdk::python_protobuf),
     ]
 }
 

@@ -101,7 +101,7 @@ impl Stream {
     /// Everything after `since`, or nothing at all: a partial answer would hide a gap.
     pub(super) fn recover(&self, since: Position, nonce: u32, limit: ReplyLimit) -> Recovery {
         let here = self.position(nonce);
-        if since.epoch != here.epoch || since.offset > here.offset {
+        if !is_of(here, since) || since.offset > here.offset {
             return Recovery::Lost;
         }
         let missed = usize::try_from(here.offset - since.offset).unwrap_or(usize::MAX);
@@ -128,7 +128,7 @@ impl Stream {
     ) -> Result<Vec<Arc<Publication>>, Refusal> {
         let here = self.position(nonce);
         if let Some(since) = query.since
-            && (since.epoch != here.epoch || since.offset > here.offset.saturating_add(1))
+            && (!is_of(here, since) || since.offset > here.offset.saturating_add(1))
         {
             return Err(Refusal::UnrecoverablePosition);
         }
@@ -149,4 +149,9 @@ impl Stream {
             limit.cut(log.range(start..).map(|kept| &kept.publication), wanted)
         })
     }
+}
+
+/// Whether a position is one of the stream that stands here.
+fn is_of(here: Position, position: Position) -> bool {
+    position.epoch == here.epoch || position == Position::START
 }

@@ -47,6 +47,7 @@ pub fn recovery_is_whole_or_lost(tester: &mut Tester) {
         expect_recovery(&found, is_kept.then_some(missed));
     }
     expect_recovery(&tester.recover("kept:a", start), None);
+    expect_recovery(&tester.recover("kept:a", Position::START), None);
     let top = positions[positions.len() - 1];
     let ahead = Position {
         offset: top.offset + 1,
@@ -65,7 +66,9 @@ pub fn recovery_is_whole_or_lost(tester: &mut Tester) {
     expect_recovery(&tester.recover("kept:b", start), Some(&[]));
     tester.leave(shard, "kept:b");
     numbers(tester, "kept:b", 1);
-    expect_recovery(&tester.recover("kept:b", start), Some(&["1".into()]));
+    for beginning in [start, Position::START] {
+        expect_recovery(&tester.recover("kept:b", beginning), Some(&["1".into()]));
+    }
 }
 
 /// Where there is none, who asks is told that it may have missed something.

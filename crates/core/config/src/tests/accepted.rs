@@ -9,7 +9,7 @@ use crate::*;
 fn channels_find_their_options() {
     let loaded = load(
         "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \
-         \"chat\"\nsubscribe_token = true\nslow_consumer = \"latest-only\"",
+         \"chat\"\nsubscribe = true\nslow_consumer = \"latest-only\"",
     );
     let options = |name| {
         let channel = throng_types::ChannelName::new(name).expect("a channel name");
@@ -17,7 +17,7 @@ fn channels_find_their_options() {
     };
     assert_eq!(options("news").map(|options| options.history_size), Some(1));
     let chat = options("chat:42").expect("configured");
-    assert!(chat.subscribe_token && chat.history_size == 0);
+    assert!(chat.subscribe && chat.history_size == 0);
     assert_eq!(chat.slow_consumer, SlowConsumer::LatestOnly);
     assert_eq!(options("other:42"), None);
     assert_eq!(options(":42"), None);
@@ -33,7 +33,7 @@ fn permissions_that_nobody_set_follow_open_mode() {
         (
             options.anonymous_subscribe,
             options.anonymous_publish,
-            options.publish,
+            options.publish && options.subscribe && options.history,
         )
     };
     let namespace = "[[namespace]]\nname = \"n\"\n";

@@ -261,7 +261,10 @@ fn addresses_that_others_reach_need_keys() {
         "eddsa_public_key_file = \"f\"",
         "ecdsa_public_key = \"-----BEGIN PUBLIC KEY-----\"",
     ] {
-        let loaded = load(&format!("{file}[auth]\napi_keys_file = \"f\"\n{keys}"));
+        let channel = "[channel]\nsubscribe = true";
+        let loaded = load(&format!(
+            "{file}[auth]\napi_keys_file = \"f\"\n{keys}\n{channel}"
+        ));
         assert!(!loaded.config.open_mode() && !loaded.config.anonymous_allowed());
         assert_eq!(loaded.warnings, [""; 0]);
     }
@@ -373,10 +376,37 @@ fn channels_are_checked_together() {
         loaded.warnings,
         [
             "channel keeps no history: history_ttl is 0",
+            NOTHING_IS_OPEN,
             "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
              clients without a token can connect and do nothing",
         ]
     );
+}
+
+const NOTHING_IS_OPEN: &str = "keys are set and no option opens any channel: clients may \
+    subscribe only where their token names the channel or they bring a subscription token; \
+    subscribe = true in [channel] or a [[namespace]] opens its channels to clients with a token";
+
+#[test]
+fn keys_without_an_open_channel_are_told() {
+    let auth = "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"\n";
+    for (channels, is_told) in [
+        ("", true),
+        ("[channel]\npublish = true\nhistory = true", true),
+        ("[[namespace]]\nname = \"a\"\nsubscribe = false", true),
+        ("[channel]\nsubscribe = true", false),
+        ("[channel]\nuser_channels = true", false),
+        ("[channel]\nanonymous_subscribe = true", false),
+        ("[[namespace]]\nname = \"a\"\nsubscribe = true", false),
+    ] {
+        let warnings = load(&format!("{auth}{channels}")).warnings;
+        assert_eq!(
+            warnings.contains(&NOTHING_IS_OPEN.to_owned()),
+            is_told,
+            "{channels}"
+        );
+    }
+    assert!(load("").warnings.is_empty(), "open mode opens all");
 }
 
 #[test]

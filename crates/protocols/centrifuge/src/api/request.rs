@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind};
 
 use super::ApiError;
 use crate::Since;
 use crate::json::{or_default, payload_of, present, tags, text, texts};
+use crate::strict::{self, Checked, Nothing};
 
 /// A body that is not the JSON that its method asks for: HTTP status 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -295,22 +295,19 @@ pub struct LegacyRequest<'a> {
 /// Reads the body of `POST /api/METHOD`.
 pub fn parse(method: Method, body: &[u8]) -> Result<ApiRequest<'_>, MalformedBody> {
     Ok(match method {
-        Method::Publish => ApiRequest::Publish(serde_json::from_slice(body)?),
-        Method::Broadcast => ApiRequest::Broadcast(serde_json::from_slice(body)?),
-        Method::Unsubscribe => ApiRequest::Unsubscribe(serde_json::from_slice(body)?),
-        Method::Disconnect => ApiRequest::Disconnect(serde_json::from_slice(body)?),
-        Method::History => ApiRequest::History(serde_json::from_slice(body)?),
-        Method::Channels => ApiRequest::Channels(serde_json::from_slice(body)?),
-        Method::Info => {
-            serde_json::from_slice::<IgnoredAny>(body)?;
-            ApiRequest::Info
-        }
+        Method::Publish => ApiRequest::Publish(strict::from_slice(body)?),
+        Method::Broadcast => ApiRequest::Broadcast(strict::from_slice(body)?),
+        Method::Unsubscribe => ApiRequest::Unsubscribe(strict::from_slice(body)?),
+        Method::Disconnect => ApiRequest::Disconnect(strict::from_slice(body)?),
+        Method::History => ApiRequest::History(strict::from_slice(body)?),
+        Method::Channels => ApiRequest::Channels(strict::from_slice(body)?),
+        Method::Info => strict::from_slice::<Nothing>(body).map(|_| ApiRequest::Info)?,
     })
 }
 
 /// Reads the body of `POST /api/batch`.
 pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
-    let batch: Batch<'_> = serde_json::from_slice(body)?;
+    let batch: Batch<'_> = strict::from_slice(body)?;
     let commands = batch
         .commands
         .into_iter()
@@ -325,8 +322,10 @@ pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
 /// Reads the body of `POST /api`: one command or several, with or without white space between them.
 pub fn parse_legacy(body: &[u8]) -> Result<Vec<LegacyRequest<'_>>, MalformedBody> {
     let mut requests = Vec::new();
-    for command in serde_json::Deserializer::from_slice(body).into_iter::<LegacyCommand<'_>>() {
-        let command = command?;
+    for command in
+        serde_json::Deserializer::from_slice(body).into_iter::<Checked<LegacyCommand<'_>>>()
+    {
+        let Checked(command) = command?;
         requests.push(LegacyRequest {
             id: command.id,
             request: legacy_request(&command),
@@ -384,7 +383,7 @@ struct BatchCommand<'a> {
     history: Option<HistoryRequest<'a>>,
     #[serde(borrow)]
     channels: Option<ChannelsRequest<'a>>,
-    info: Option<IgnoredAny>,
+    info: Option<Nothing>,
 }
 
 impl<'a> BatchCommand<'a> {

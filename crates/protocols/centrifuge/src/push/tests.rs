@@ -1,6 +1,6 @@
 //! Pushes in both of their shapes.
 
-use throng_types::{ChannelName, Disconnect, Epoch, PayloadKind, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Epoch, PayloadKind, Position, Unsubscribe};
 
 use super::*;
 

@@ -3,7 +3,8 @@
 use throng_types::{ChannelName, Epoch, Payload, PayloadKind};
 
 use super::*;
-use crate::{Request, commands};
+use crate::Request;
+use crate::command::commands;
 
 fn publication(offset: u64, data: &str) -> Arc<Publication> {
     Publication {

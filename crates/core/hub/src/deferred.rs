@@ -1,0 +1,95 @@
+//! What a connection wants of a channel while its subscribe waits for the broker.
+//!
+//! A client may subscribe, unsubscribe and subscribe again in one breath. The first is answered
+//! when the broker has replied; what follows must neither overtake it nor take it back, so it
+//! waits here and is carried out, in order, after that answer.
+//!
+//! Rule for "full": what is one too many is refused as [`Refusal::Busy`].
+//!
+//! Invariants
+//! - What waits for a connection and a channel was asked after the subscribe that waits for the
+//!   broker, and nothing that was asked later has been carried out.
+//! - Nothing waits for a connection that has gone.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use throng_broker::Refusal;
+use throng_types::ConnId;
+
+use crate::{Answer, Command, ReplyTo, Sink};
+
+/// Commands of one connection that may wait behind a subscribe. Queue: `behind a subscribe`.
+const DEFERRED_MAX: usize = 16;
+
+/// Commands that wait, and those that wait no more.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    /// By connection and channel. Bound: as many as there are requests without a reply.
+    waiting: BTreeMap<(ConnId, u32), VecDeque<Command>>,
+    /// Their subscribe has been answered. Bound: as those that wait; empty between two calls.
+    ready: VecDeque<Command>,
+}
+
+impl Deferred {
+    /// Whether something of a connection waits for a channel.
+    pub(crate) fn has(&self, conn: ConnId, channel: u32) -> bool {
+        self.waiting.contains_key(&(conn, channel))
+    }
+
+    /// Lets a command wait behind the others of its connection for the channel.
+    pub(crate) fn push(
+        &mut self,
+        conn: ConnId,
+        channel: u32,
+        command: Command,
+        sink: &mut impl Sink,
+    ) {
+        let behind = self.waiting.entry((conn, channel)).or_default();
+        if behind.len() < DEFERRED_MAX {
+            behind.push_back(command);
+        } else {
+            refuse(command, sink);
+        }
+    }
+
+    /// A subscribe has been answered: what waits for it may go on.
+    pub(crate) fn answered(&mut self, conn: ConnId, channel: u32) {
+        if !self.waiting.is_empty() {
+            let behind = self.waiting.remove(&(conn, channel));
+            self.ready.extend(behind.into_iter().flatten());
+        }
+    }
+
+    /// The next command that waits no more.
+    pub(crate) fn next_ready(&mut self) -> Option<Command> {
+        self.ready.pop_front()
+    }
+
+    /// A connection has gone.
+    pub(crate) fn forget(&mut self, conn: ConnId) {
+        if !self.waiting.is_empty() {
+            self.waiting.retain(|(waiting, _), _| *waiting != conn);
+        }
+    }
+}
+
+fn refuse(command: Command, sink: &mut impl Sink) {
+    match command {
+        Command::Subscribe {
+            reply_to, channel, ..
+        } => {
+            let result = Err(Refusal::Busy);
+            sink.answer(reply_to, Answer::Subscribed { channel, result });
+        }
+        Command::Unsubscribe {
+            conn,
+            channel,
+            token: Some(token),
+        } => {
+            let result = Err(Refusal::Busy);
+            let answer = Answer::Unsubscribed { channel, result };
+            sink.answer(ReplyTo { conn, token }, answer);
+        }
+        _ => debug_assert!(false, "no other command waits"),
+    }
+}

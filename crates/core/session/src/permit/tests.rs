@@ -1,0 +1,184 @@
+use std::sync::Arc;
+
+use throng_broker::Namespaces;
+
+use super::*;
+use crate::solo;
+
+/// A server with keys, where nothing is open but what a case opens.
+fn shared(options: ChannelOptions) -> Shared {
+    let named = vec![("chat".into(), options), (RESERVED.into(), options)];
+    Shared {
+        namespaces: Arc::new(Namespaces::new(options, named)),
+        ..solo::shared()
+    }
+}
+
+fn identity(user: &str, allow: Option<&[&str]>) -> Identity {
+    let pattern = |pattern: &&str| ChannelPattern::new(pattern).expect("a pattern");
+    Identity {
+        user: user.into(),
+        allow: allow.map(|patterns| Allow {
+            subscribe: patterns.iter().map(pattern).collect(),
+            publish: Vec::new(),
+        }),
+        ..Identity::default()
+    }
+}
+
+fn name(channel: &str) -> ChannelName {
+    ChannelName::new(channel).expect("a channel name")
+}
+
+const CLOSED: ChannelOptions = ChannelOptions {
+    retention: throng_broker::Retention {
+        publications_max: 0,
+        ttl_ms: 0,
+    },
+    recovery: false,
+    overflow: throng_types::Overflow::Close,
+    anonymous_subscribe: false,
+    subscribe: false,
+    user_channels: false,
+    anonymous_publish: false,
+    publish: false,
+    history: false,
+};
+const SUBSCRIBE: ChannelOptions = ChannelOptions {
+    subscribe: true,
+    ..CLOSED
+};
+const ANYBODY: ChannelOptions = ChannelOptions {
+    anonymous_subscribe: true,
+    ..CLOSED
+};
+const USERS: ChannelOptions = ChannelOptions {
+    user_channels: true,
+    ..CLOSED
+};
+const USERS_AND_SUBSCRIBE: ChannelOptions = ChannelOptions {
+    subscribe: true,
+    ..USERS
+};
+
+/// Who subscribes to what, by which options, with or without a token for the channel.
+#[test]
+fn a_channel_is_closed_unless_something_opens_it() {
+    let ann = Some(identity("ann", None));
+    let nobody = Some(identity("", None));
+    let patterns = |patterns: &[&str]| Some(identity("ann", Some(patterns)));
+    for (line, (options, who, channel, proven, expected)) in [
+        // Nothing opens it: what any token could subscribe before.
+        (CLOSED, &ann, "news", false, Verdict::No),
+        (CLOSED, &ann, "user#ann", false, Verdict::No),
+        (CLOSED, &None, "news", false, Verdict::No),
+        // A token for the channel.
+        (CLOSED, &ann, "news", true, Verdict::Yes),
+        (CLOSED, &ann, "$news", true, Verdict::Yes),
+        (CLOSED, &ann, "throng:stats", true, Verdict::No),
+        (CLOSED, &ann, "$throng:stats", true, Verdict::No),
+        (CLOSED, &ann, "other:1", true, Verdict::UnknownChannel),
+        // `$`: whatever else is open.
+        (ANYBODY, &ann, "$news", false, Verdict::No),
+        (SUBSCRIBE, &ann, "$chat:1", false, Verdict::No),
+        (CLOSED, &patterns(&["*"]), "$news", false, Verdict::No),
+        // The token's patterns decide before the options.
+        (
+            CLOSED,
+            &patterns(&["chat:*"]),
+            "chat:1",
+            false,
+            Verdict::Yes,
+        ),
+        (
+            SUBSCRIBE,
+            &patterns(&["chat:*"]),
+            "news",
+            false,
+            Verdict::No,
+        ),
+        (
+            ANYBODY,
+            &patterns(&["throng:*"]),
+            "throng:x",
+            false,
+            Verdict::No,
+        ),
+        // The options.
+        (SUBSCRIBE, &ann, "news", false, Verdict::Yes),
+        (SUBSCRIBE, &nobody, "news", false, Verdict::No),
+        (SUBSCRIBE, &None, "news", false, Verdict::No),
+        (ANYBODY, &None, "news", false, Verdict::Yes),
+        (ANYBODY, &ann, "chat:1", false, Verdict::Yes),
+        // `#`, with the option and without.
+        (SUBSCRIBE, &ann, "chat#bob", false, Verdict::Yes),
+        (USERS, &ann, "chat#ann", false, Verdict::Yes),
+        (USERS, &ann, "chat:1#bob,ann", false, Verdict::Yes),
+        (USERS, &ann, "#ann", false, Verdict::Yes),
+        (USERS, &ann, "news", false, Verdict::No),
+        (USERS_AND_SUBSCRIBE, &ann, "chat#bob", false, Verdict::No),
+        (
+            USERS_AND_SUBSCRIBE,
+            &ann,
+            "chat#ann#bob",
+            false,
+            Verdict::No,
+        ),
+        (USERS_AND_SUBSCRIBE, &ann, "chat#ann,", false, Verdict::Yes),
+        (USERS_AND_SUBSCRIBE, &nobody, "chat#", false, Verdict::No),
+        (USERS_AND_SUBSCRIBE, &None, "chat#,", false, Verdict::No),
+        (USERS_AND_SUBSCRIBE, &ann, "news", false, Verdict::Yes),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let found = may_subscribe(who.as_ref(), &name(channel), proven, &shared(options));
+        assert_eq!(found, expected, "case {line}: {channel}");
+    }
+}
+
+#[test]
+fn history_is_for_subscribers_unless_an_option_opens_it() {
+    let history = |options| ChannelOptions {
+        history: true,
+        ..options
+    };
+    let ann = Some(identity("ann", None));
+    for (options, who, channel, expected) in [
+        (SUBSCRIBE, &ann, "news", Verdict::No),
+        (history(CLOSED), &ann, "news", Verdict::Yes),
+        (history(CLOSED), &None, "news", Verdict::No),
+        (history(ANYBODY), &None, "news", Verdict::Yes),
+        (history(CLOSED), &ann, "$news", Verdict::No),
+        (history(USERS), &ann, "chat#bob", Verdict::No),
+        (history(USERS), &ann, "chat#ann", Verdict::Yes),
+        (history(CLOSED), &ann, "throng:stats", Verdict::No),
+        (history(CLOSED), &ann, "other:1", Verdict::UnknownChannel),
+    ] {
+        let found = may_read_history(who.as_ref(), &name(channel), &shared(options));
+        assert_eq!(found, expected, "{channel}");
+    }
+}
+
+#[test]
+fn publishing_needs_an_option_of_its_own() {
+    let publish = ChannelOptions {
+        publish: true,
+        ..CLOSED
+    };
+    let anonymous = ChannelOptions {
+        anonymous_publish: true,
+        ..CLOSED
+    };
+    let ann = Some(identity("ann", None));
+    for (options, who, expected) in [
+        (SUBSCRIBE, &ann, Verdict::No),
+        (publish, &ann, Verdict::Yes),
+        (publish, &None, Verdict::No),
+        (anonymous, &ann, Verdict::No),
+        (anonymous, &None, Verdict::Yes),
+    ] {
+        let found = may_publish(who.as_ref(), &name("news"), &shared(options));
+        assert_eq!(found, expected);
+    }
+}

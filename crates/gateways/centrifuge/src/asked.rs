@@ -1,0 +1,42 @@
+//! What a socket has asked of the hub and must remember until the answer comes.
+//!
+//! Boxed by its owner, and gone when nothing is left: an idle connection has none.
+
+use throng_session::Opening;
+use throng_types::ChannelName;
+
+/// A subscribe that needs more than the hub's answer for its reply.
+pub(crate) struct Subscribing {
+    /// The command's id.
+    pub(crate) command: u32,
+    /// The channel.
+    pub(crate) channel: ChannelName,
+    /// When the subscription token ends the subscription, if there is one: `Some(None)` for never.
+    pub(crate) until: Option<Option<u64>>,
+    /// The client wants no subscription that did not recover.
+    pub(crate) rejects_unrecovered: bool,
+}
+
+/// Everything of one socket that waits for the hub.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Until every channel that the connection begins with has answered.
+    pub(crate) opening: Option<Box<Opening>>,
+    /// Bound: subscribes that the hub has not answered, of which it takes no more than a few for
+    /// each channel of the connection.
+    pub(crate) subscribing: Vec<Subscribing>,
+}
+
+impl Asked {
+    /// Whether all answers have come.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.opening.is_none() && self.subscribing.is_empty()
+    }
+
+    /// What was remembered of a subscribe that is answered now.
+    pub(crate) fn take(&mut self, command: u32, channel: &ChannelName) -> Option<Subscribing> {
+        let mut all = self.subscribing.iter();
+        let at = all.position(|one| one.command == command && one.channel == *channel)?;
+        Some(self.subscribing.remove(at))
+    }
+}

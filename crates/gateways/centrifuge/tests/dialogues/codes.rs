@@ -1,0 +1,203 @@
+//! Commands that fail, and how: which error, or which close.
+
+use serde_json::{Value, json};
+use throng_ws::Opcode;
+
+use crate::scene::{BEGIN_S, Scene, sign};
+
+/// What a client that has connected says, and what it hears.
+#[test]
+fn what_a_connected_client_may_not_say() {
+    let long = "x".repeat(256);
+    let error = |id: u32, code: u32, message: &str| {
+        format!(r#"{{"id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+    };
+    let denied = error(2, 103, "permission denied");
+    let bad = error(2, 107, "bad request");
+    let unavailable = error(2, 108, "not available");
+    for (said, heard) in [
+        // No channel, and a name that is none.
+        (json!({"id": 2, "subscribe": {}}), "close 3501"),
+        (
+            json!({"id": 2, "unsubscribe": {"channel": ""}}),
+            "close 3501",
+        ),
+        (
+            json!({"id": 2, "publish": {"channel": "", "data": 1}}),
+            "close 3501",
+        ),
+        (json!({"id": 2, "history": {}}), "close 3501"),
+        (json!({"id": 2, "presence": {}}), "close 3501"),
+        (
+            json!({"id": 2, "sub_refresh": {"token": "t"}}),
+            "close 3501",
+        ),
+        (json!({"id": 2, "subscribe": {"channel": long}}), &bad),
+        (
+            json!({"id": 2, "publish": {"channel": long, "data": 1}}),
+            &bad,
+        ),
+        // A pong without a ping, and what counts as one: no id.
+        (json!({}), "close 3501"),
+        (json!({"subscribe": {"channel": "open:a"}}), "close 3501"),
+        (json!({"id": 2}), "close 3501"),
+        // Connecting again.
+        (json!({"id": 2, "connect": {}}), "close 3501"),
+        // Messages to nobody.
+        (json!({"send": {"data": 1}}), "close 3508"),
+        (json!({"id": 2, "rpc": {"method": "m"}}), &unavailable),
+        (
+            json!({"id": 2, "presence": {"channel": "open:a"}}),
+            &unavailable,
+        ),
+        // Arrays where objects belong.
+        (json!([]), "close 3501"),
+        (json!({"id": 2, "subscribe": ["open:a"]}), "close 3501"),
+        (
+            json!({"id": 2, "history": {"channel": "kept:a", "since": [1]}}),
+            "close 3501",
+        ),
+        // What is asked for and not offered.
+        (
+            json!({"id": 2, "subscribe": {"channel": "open:a", "delta": "x"}}),
+            "close 3501",
+        ),
+        (
+            json!({"id": 2, "subscribe": {"channel": "open:a", "tf": {"op": "and"}}}),
+            &bad,
+        ),
+        (
+            json!({"id": 2, "subscribe": {"channel": "open:a", "type": 1}}),
+            &unavailable,
+        ),
+        (json!({"id": 2, "publish": {"channel": "open:a"}}), &bad),
+        // Tokens.
+        (json!({"id": 2, "refresh": {}}), "close 3501"),
+        (
+            json!({"id": 2, "refresh": {"token": "a.b.c"}}),
+            "close 3500",
+        ),
+        (
+            json!({"id": 2, "sub_refresh": {"channel": "open:a", "token": "t"}}),
+            &denied,
+        ),
+        (
+            json!({"id": 2, "subscribe": {"channel": "c", "token": "a.b.c"}}),
+            &denied,
+        ),
+        // Of two requests the first in the protocol's order.
+        (
+            json!({"id": 2, "rpc": {}, "ping": {}}),
+            r#"{"id":2,"ping":{}}"#,
+        ),
+    ] {
+        let told = Scene::ann().say(&said.to_string());
+        assert_eq!(told, [heard], "{said}");
+    }
+}
+
+/// What tokens do that were good once, or are for somebody or something else.
+#[test]
+fn tokens_of_others_and_of_yesterday() {
+    let for_channel = |user: &str, channel: &str, exp: u64| {
+        json!(sign(
+            &json!({ "sub": user, "channel": channel, "exp": exp })
+        ))
+    };
+    let (past, future) = (BEGIN_S - 1, BEGIN_S + 100);
+    let connection = |user: &str, exp: u64| json!(sign(&json!({ "sub": user, "exp": exp })));
+    let subscribe = |token: Value| json!({"id": 2, "subscribe": {"channel": "c", "token": token}});
+    let expired = r#"{"id":2,"error":{"code":109,"message":"token expired"}}"#;
+    for (said, heard) in [
+        (
+            json!({"id": 2, "refresh": {"token": connection("ann", past)}}),
+            "close 3005",
+        ),
+        (
+            json!({"id": 2, "refresh": {"token": connection("bob", future)}}),
+            "close 3500",
+        ),
+        (subscribe(for_channel("ann", "c", past)), expired),
+        (subscribe(for_channel("bob", "c", future)), "close 3500"),
+        (subscribe(for_channel("ann", "d", future)), "close 3500"),
+    ] {
+        let told = Scene::ann().say(&said.to_string());
+        assert_eq!(told, [heard], "{said}");
+    }
+    for (token, heard) in [
+        (
+            json!(""),
+            r#"{"id":3,"error":{"code":107,"message":"bad request"}}"#,
+        ),
+        (json!("a.b.c"), "close 3500"),
+        (for_channel("bob", "c", future), "close 3500"),
+        (for_channel("ann", "d", future), "close 3500"),
+        (
+            for_channel("ann", "c", past),
+            r#"{"id":3,"error":{"code":110,"message":"expired"}}"#,
+        ),
+        (
+            for_channel("ann", "c", BEGIN_S + 1000),
+            r#"{"id":3,"sub_refresh":{"expires":true,"ttl":1000}}"#,
+        ),
+    ] {
+        let mut scene = Scene::ann();
+        let first = for_channel("ann", "c", future);
+        let told =
+            scene.say(&json!({"id": 2, "subscribe": {"channel": "c", "token": first}}).to_string());
+        assert_eq!(told, [r#"{"id":2,"subscribe":{"expires":true,"ttl":100}}"#]);
+        let told = scene
+            .say(&json!({"id": 3, "sub_refresh": {"channel": "c", "token": token}}).to_string());
+        assert_eq!(told, [heard], "{token}");
+    }
+}
+
+/// Without a token, and before a connect.
+#[test]
+fn a_client_must_say_who_it_is() {
+    let old = sign(&json!({ "sub": "ann", "exp": BEGIN_S - 1 }));
+    for (target, said, heard) in [
+        ("websocket", json!({"id": 1, "connect": {}}), "close 3501"),
+        ("uni_websocket", json!({}), "close 3501"),
+        (
+            "websocket",
+            json!({"id": 1, "subscribe": {"channel": "open:a"}}),
+            "close 3501",
+        ),
+        ("websocket", json!({}), "close 3501"),
+        (
+            "websocket",
+            json!({"id": 1, "connect": {"token": "a.b.c"}}),
+            "close 3500",
+        ),
+        (
+            "websocket",
+            json!({"id": 1, "connect": {"token": old}}),
+            r#"{"id":1,"error":{"code":109,"message":"token expired"}}"#,
+        ),
+    ] {
+        let mut scene = Scene::open(&format!("/connection/{target}"), "");
+        assert_eq!(scene.say(&said.to_string()), [heard], "{target} {said}");
+    }
+}
+
+/// One pong for each ping; a native pong does not take its place, nor does another message.
+#[test]
+fn a_ping_is_answered_once() {
+    let mut scene = Scene::ann();
+    assert_eq!(scene.wait_s(25), ["{}"]);
+    assert_eq!(
+        scene.say(r#"{"id":2,"ping":{}}"#),
+        [r#"{"id":2,"ping":{}}"#]
+    );
+    assert!(scene.send(Opcode::Text, b"{}").is_empty());
+    assert_eq!(scene.say("{}"), ["close 3501"]);
+}
+
+/// The opcode is ignored, as in Centrifugo.
+#[test]
+fn json_in_a_binary_frame_is_processed() {
+    let mut scene = Scene::ann();
+    let told = scene.send(Opcode::Binary, br#"{"id":2,"ping":{}}"#);
+    assert_eq!(told, [r#"{"id":2,"ping":{}}"#]);
+}

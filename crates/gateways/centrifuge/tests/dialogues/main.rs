@@ -1,0 +1,8 @@
+//! What a client says to Centrifugo's protocol, and what it is answered: the dialogues of the
+//! reference server.
+
+mod codes;
+mod order;
+mod protobuf;
+mod rights;
+mod scene;

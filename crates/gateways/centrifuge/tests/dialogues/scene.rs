@@ -1,0 +1,300 @@
+//! One client's WebSocket in front of two hubs, played without a shard.
+//!
+//! The client's connection lives on shard 0. What it orders is carried out after each of its
+//! frames, as a shard does it at the end of a turn; mail between the shards takes another round.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_auth::{KeyConfig, Verifier};
+use throng_broker::{
+    Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit, Retention, home_of,
+};
+use throng_gateway_centrifuge::Centrifuge;
+use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, ReplyTo, Sink};
+use throng_session::solo::{self, Solo};
+use throng_session::{Event, Gateway, Order, Port, Shared};
+use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
+use throng_ws::{Masking, Opcode, encode_header};
+
+/// Signs the tokens of tests.
+pub(crate) const SECRET: &str = "a secret that is long enough for HS256";
+/// The time at which every dialogue begins, in Unix seconds.
+pub(crate) const BEGIN_S: u64 = 1_790_000_000;
+
+/// A token with these claims.
+pub(crate) fn sign(claims: &serde_json::Value) -> String {
+    let key = throng_auth::SigningKey::HmacSecret(SECRET.as_bytes());
+    throng_auth::sign(claims, throng_auth::Algorithm::Hs256, key).expect("a good key")
+}
+
+/// A channel at home on a shard, in a namespace (`""` for none).
+pub(crate) fn channel_on(shard: u8, namespace: &str) -> String {
+    let mut names = (0..).map(|n| format!("{namespace}c{n}"));
+    let is_there = |name: &String| home_of(&channel(name), 2) == ShardId(shard);
+    names.find(is_there).expect("one of them")
+}
+
+fn channel(name: &str) -> ChannelName {
+    ChannelName::new(name).expect("a channel name")
+}
+
+#[derive(Default)]
+struct Outlet {
+    answers: Vec<(ReplyTo, Answer)>,
+    deliveries: Vec<u8>,
+}
+
+impl Sink for Outlet {
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        self.answers.push((reply_to, answer));
+    }
+
+    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
+        Centrifuge::encode(&(), format.number(), publication, out);
+    }
+
+    fn deliver(&mut self, _: u32, batch: &Batch<'_>) {
+        let frames = batch.encoded.expect("a shared form");
+        self.deliveries.extend_from_slice(&frames.joined);
+    }
+}
+
+/// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
+/// for all, others for nobody without a token of their own.
+fn options() -> Namespaces {
+    let closed = ChannelOptions::default();
+    let open = ChannelOptions {
+        subscribe: true,
+        publish: true,
+        ..closed
+    };
+    let kept = ChannelOptions {
+        retention: Retention {
+            publications_max: 3,
+            ttl_ms: 60_000,
+        },
+        recovery: true,
+        ..open
+    };
+    let anyone = ChannelOptions {
+        anonymous_subscribe: true,
+        ..closed
+    };
+    let named = [
+        ("open", open),
+        ("kept", kept),
+        ("anyone", anyone),
+        ("throng", anyone),
+    ];
+    Namespaces::new(closed, named.map(|(name, it)| (name.into(), it)).into())
+}
+
+/// A client's connection, the hubs behind it, and what it has heard.
+pub(crate) struct Scene {
+    solo: Solo<Centrifuge>,
+    hubs: [Hub; 2],
+    heard: Vec<u8>,
+    /// How the handshake was answered.
+    pub(crate) head: String,
+}
+
+impl Scene {
+    /// A server with keys, and a WebSocket at `target` with these headers.
+    pub(crate) fn open(target: &str, headers: &str) -> Self {
+        let namespaces = Arc::new(options());
+        let keys = KeyConfig {
+            hmac_secret: Some(SECRET.as_bytes().into()),
+            ..KeyConfig::default()
+        };
+        let shared = Shared {
+            namespaces: namespaces.clone(),
+            verifier: Some(Arc::new(Verifier::new(keys).expect("a good key"))),
+            anonymous: false,
+            ..solo::shared()
+        };
+        let hub = |shard| {
+            let memory = MemoryOptions {
+                nonce: 1,
+                hash_seed: 1,
+                history: Budget::new(1 << 20, 2),
+                streams_max: 100,
+                reply: ReplyLimit {
+                    publications_max: 100,
+                    bytes_max: 1 << 20,
+                },
+                namespaces: namespaces.clone(),
+            };
+            let options = HubOptions {
+                subscriptions_max: 128,
+                hash_seed: 1,
+                namespaces: namespaces.clone(),
+            };
+            Hub::new(options, MemoryBroker::new(ShardId(shard), 2, memory))
+        };
+        let id = ConnId::new(ShardId(0), 3, 1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mut solo = Solo::new(id, Port::Client, peer, Rc::new(shared), Rc::new(()));
+        solo.now = Now {
+            mono: Millis(1_000_000),
+            unix_ms: BEGIN_S * 1000,
+        };
+        let mut scene = Self {
+            solo,
+            hubs: [hub(0), hub(1)],
+            heard: Vec::new(),
+            head: String::new(),
+        };
+        scene.solo.feed(
+            format!(
+                "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Version: 13\r\n{headers}\
+                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            )
+            .as_bytes(),
+        );
+        scene.head = String::from_utf8(std::mem::take(&mut scene.solo.out)).expect("a head");
+        scene
+    }
+
+    /// A client in JSON that has connected as `ann`.
+    pub(crate) fn ann() -> Self {
+        let mut scene = Self::open("/connection/websocket", "");
+        let token = sign(&serde_json::json!({ "sub": "ann" }));
+        let connect = serde_json::json!({ "id": 1, "connect": { "token": token } });
+        let told = scene.say(&connect.to_string());
+        assert!(
+            told[0].starts_with(r#"{"id":1,"connect":{"client":""#),
+            "{told:?}"
+        );
+        scene
+    }
+
+    /// Sends a text frame, and gives what comes of it.
+    pub(crate) fn say(&mut self, text: &str) -> Vec<String> {
+        self.send(Opcode::Text, text.as_bytes())
+    }
+
+    /// Sends a frame, and gives what comes of it.
+    pub(crate) fn send(&mut self, opcode: Opcode, payload: &[u8]) -> Vec<String> {
+        self.send_raw(opcode, payload);
+        self.told()
+    }
+
+    fn send_raw(&mut self, opcode: Opcode, payload: &[u8]) {
+        let mut frame = Vec::new();
+        // A key of zeros leaves the payload as it is.
+        encode_header(Masking::Client([0; 4]), opcode, payload.len(), &mut frame);
+        frame.extend_from_slice(payload);
+        self.solo.feed(&frame);
+        self.settle();
+    }
+
+    /// Sends a frame, and gives the bytes of the frames that come of it.
+    pub(crate) fn exchange(&mut self, opcode: Opcode, payload: &[u8]) -> Vec<(u8, Vec<u8>)> {
+        self.send_raw(opcode, payload);
+        self.frames()
+    }
+
+    /// Lets time pass, and gives what comes of it.
+    pub(crate) fn wait_s(&mut self, seconds: u64) -> Vec<String> {
+        self.solo.now.mono = self.solo.now.mono + seconds * 1000;
+        self.solo.now.unix_ms += seconds * 1000;
+        self.solo.event(Event::Timeout);
+        self.settle();
+        self.told()
+    }
+
+    /// The server publishes.
+    pub(crate) fn publish(&mut self, name: &str, data: &str) -> Vec<(u8, Vec<u8>)> {
+        let draft = throng_session::draft(
+            channel(name),
+            Payload {
+                bytes: data.as_bytes().into(),
+                kind: PayloadKind::Json,
+            },
+        );
+        let nobody = ReplyTo {
+            conn: ConnId::new(ShardId(0), 9, 9),
+            token: 0,
+        };
+        let reply_to = nobody;
+        self.carry_out(Command::Publish { reply_to, draft });
+        self.settle();
+        self.frames()
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        let mut outlet = Outlet::default();
+        self.hubs[0].handle(command, self.solo.now, &mut outlet);
+        self.take(outlet);
+    }
+
+    fn take(&mut self, outlet: Outlet) {
+        for (reply_to, answer) in outlet.answers {
+            let token = reply_to.token;
+            if reply_to.conn == self.solo.id {
+                self.solo.event(Event::Answer { token, answer });
+            }
+        }
+        self.heard.append(&mut self.solo.out);
+        self.heard.extend_from_slice(&outlet.deliveries);
+    }
+
+    /// Carries out orders, mail and fan-out until nothing is left.
+    fn settle(&mut self) {
+        loop {
+            self.heard.append(&mut self.solo.out);
+            let orders = std::mem::take(&mut self.solo.orders);
+            let mut is_quiet = orders.is_empty();
+            for order in orders {
+                if let Order::Hub(command) = order {
+                    self.carry_out(command);
+                }
+            }
+            for (from, to) in [(0, 1), (1, 0)] {
+                while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
+                    is_quiet = false;
+                    let mut outlet = Outlet::default();
+                    let from = ShardId(from as u8);
+                    self.hubs[to].mail(from, mail, self.solo.now, &mut outlet);
+                    self.take(outlet);
+                }
+            }
+            let mut outlet = Outlet::default();
+            let more = self.hubs[0].fan_out(100, self.solo.now, &mut outlet);
+            self.take(outlet);
+            if is_quiet && !more && self.solo.orders.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The frames that have come: opcode and payload.
+    fn frames(&mut self) -> Vec<(u8, Vec<u8>)> {
+        let bytes = std::mem::take(&mut self.heard);
+        let mut rest = &bytes[..];
+        let mut frames = Vec::new();
+        while let [first, short, ..] = *rest {
+            let (head, length) = match short {
+                126 => (4, usize::from(u16::from_be_bytes([rest[2], rest[3]]))),
+                short => (2, usize::from(short)),
+            };
+            frames.push((first & 15, rest[head..head + length].to_vec()));
+            rest = &rest[head + length..];
+        }
+        assert!(rest.is_empty(), "whole frames");
+        frames
+    }
+
+    /// The same in words: text as it is, `close CODE`.
+    fn told(&mut self) -> Vec<String> {
+        let word = |(opcode, payload): (u8, Vec<u8>)| match opcode {
+            1 => String::from_utf8(payload).expect("text"),
+            8 => format!("close {}", u16::from_be_bytes([payload[0], payload[1]])),
+            opcode => format!("{opcode} {payload:?}"),
+        };
+        self.frames().into_iter().map(word).collect()
+    }
+}

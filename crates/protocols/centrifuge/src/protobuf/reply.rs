@@ -1,0 +1,156 @@
+//! What the server answers, and the publications inside.
+
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use throng_types::{Position, Publication};
+
+use super::write::{bytes, delimited, flag, message, number};
+use crate::words::Reply;
+use crate::{ClientInfo, ConnectResult, ErrorCode, HistoryResult, SubscribeResult};
+
+/// Appends the reply to command `id`, behind its length.
+pub(crate) fn append_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
+    delimited(out, |out| {
+        number(1, id.into(), out);
+        match reply {
+            Reply::Error(code) => message(2, out, |out| append_error(*code, out)),
+            Reply::Connect(result) => message(5, out, |out| append_connect(result, out)),
+            Reply::Subscribe(result) => message(6, out, |out| append_subscribe(result, out)),
+            Reply::Unsubscribe => message(7, out, |_| ()),
+            Reply::Publish => message(8, out, |_| ()),
+            Reply::Presence(present) => message(9, out, |out| {
+                for info in *present {
+                    message(1, out, |out| {
+                        bytes(1, info.client.as_bytes(), out);
+                        message(2, out, |out| append_info(info, out));
+                    });
+                }
+            }),
+            Reply::PresenceStats { clients, users } => message(10, out, |out| {
+                number(1, (*clients).into(), out);
+                number(2, (*users).into(), out);
+            }),
+            Reply::History(result) => message(11, out, |out| append_history(result, out)),
+            Reply::Ping => message(12, out, |_| ()),
+            Reply::Rpc(data) => message(13, out, |out| bytes(1, data.as_bytes(), out)),
+            Reply::Refresh(result) => message(14, out, |out| {
+                bytes(1, result.client.as_bytes(), out);
+                bytes(2, result.version.as_bytes(), out);
+                flag(3, result.expires, out);
+                number(4, result.ttl_s.into(), out);
+            }),
+            Reply::SubRefresh(result) => message(15, out, |out| {
+                flag(1, result.expires, out);
+                number(2, result.ttl_s.into(), out);
+            }),
+        }
+    });
+}
+
+fn append_error(code: ErrorCode, out: &mut Vec<u8>) {
+    number(1, code.code().into(), out);
+    bytes(2, code.message().as_bytes(), out);
+    flag(3, code.temporary(), out);
+}
+
+fn append_connect(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
+    bytes(1, result.client.as_bytes(), out);
+    bytes(2, result.version.as_bytes(), out);
+    flag(3, result.expires, out);
+    number(4, result.ttl_s.into(), out);
+    bytes(5, json(result.data), out);
+    for (channel, sub) in result.subs {
+        message(6, out, |out| {
+            bytes(1, channel.as_bytes(), out);
+            message(2, out, |out| append_subscribe(sub, out));
+        });
+    }
+    number(7, result.ping_s.into(), out);
+    flag(8, result.pong, out);
+    bytes(9, result.session.as_bytes(), out);
+    bytes(10, result.node.as_bytes(), out);
+    number(11, result.time_unix_ms, out);
+}
+
+fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
+    flag(1, result.expires, out);
+    number(2, result.ttl_s.into(), out);
+    flag(3, result.recoverable, out);
+    append_epoch(6, result.position, out);
+    for publication in result.publications {
+        message(7, out, |out| append_publication(publication, out));
+    }
+    flag(8, result.recovered, out);
+    number(9, offset(result.position), out);
+    flag(10, result.positioned, out);
+    bytes(11, json(result.data), out);
+    flag(12, result.was_recovering, out);
+}
+
+fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
+    for publication in result.publications {
+        message(1, out, |out| append_publication(publication, out));
+    }
+    append_epoch(2, Some(result.position), out);
+    number(3, result.position.offset, out);
+}
+
+/// One publication. Data is as it was published, whatever it is; as in JSON its time stays here.
+pub(super) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
+    bytes(4, &publication.payload.bytes, out);
+    if let Some(publisher) = &publication.publisher {
+        let info = ClientInfo::from(&**publisher);
+        message(5, out, |out| append_info(&info, out));
+    }
+    number(6, offset(publication.position), out);
+    if let Some(tags) = publication.tags.as_deref() {
+        append_tags(tags, out);
+    }
+}
+
+pub(super) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
+    bytes(1, info.user.as_bytes(), out);
+    bytes(2, info.client.as_bytes(), out);
+    bytes(3, json(info.conn_info), out);
+    bytes(4, json(info.chan_info), out);
+}
+
+/// Tags are kept as the JSON object that they came as.
+fn append_tags(tags: &str, out: &mut Vec<u8>) {
+    struct Tags<'a>(&'a mut Vec<u8>);
+
+    impl<'de> Visitor<'de> for Tags<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object of strings")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            use crate::json::Text;
+            while let Some((Text(name), Text(value))) = map.next_entry()? {
+                message(7, self.0, |out| {
+                    bytes(1, name.as_bytes(), out);
+                    bytes(2, value.as_bytes(), out);
+                });
+            }
+            Ok(())
+        }
+    }
+
+    let read = serde_json::Deserializer::from_str(tags).deserialize_map(Tags(out));
+    debug_assert!(read.is_ok(), "tags are checked when they are published");
+}
+
+pub(super) fn append_epoch(field: u32, position: Option<Position>, out: &mut Vec<u8>) {
+    if let Some(position) = position {
+        bytes(field, position.epoch.to_string().as_bytes(), out);
+    }
+}
+
+pub(super) fn offset(position: Option<Position>) -> u64 {
+    position.map_or(0, |position| position.offset)
+}
+
+fn json(json: Option<&str>) -> &[u8] {
+    json.unwrap_or_default().as_bytes()
+}
