@@ -162,7 +162,7 @@ mod tests {
         let (request, _) = throng_http1::parse_request(request, &limits)
             .unwrap()
             .unwrap();
-        let accept = handshake::accept(request.method, |name| request.header(name));
+        let accept = handshake::accept(request.method, request.headers());
         let mut wire = Vec::new();
         handshake::encode_response(&accept.unwrap(), None, &mut wire);
         encode_message(Masking::Server, Opcode::Text, b"one", &mut wire);

@@ -25,6 +25,20 @@ pub fn minute(unix_ms: u64) -> String {
     format!("{} {hour:02}:{minute:02} UTC", moment.date())
 }
 
+/// As the header `Date` has it (RFC 9110 section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+#[must_use]
+pub fn http(unix_ms: u64) -> String {
+    let moment = at(unix_ms);
+    let (hour, minute, second) = moment.as_hms();
+    let date = moment.date();
+    let (weekday, month) = (date.weekday().to_string(), date.month().to_string());
+    format!(
+        "{weekday:.3}, {:02} {month:.3} {:04} {hour:02}:{minute:02}:{second:02} GMT",
+        date.day(),
+        date.year()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +58,17 @@ mod tests {
             assert_eq!(rfc3339(unix_ms), text);
         }
         assert_eq!(minute(1_709_251_199_999), "2024-02-29 23:59 UTC");
+    }
+
+    #[test]
+    fn headers_have_their_own_form() {
+        for (unix_ms, text) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (1_709_251_199_999, "Thu, 29 Feb 2024 23:59:59 GMT"),
+            (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] {
+            assert_eq!(http(unix_ms), text);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! (`exit`) and how errors look (`failure`). Never: logic that another program could want; that is
 //! in the crates below.
 
+mod access;
 mod args;
 mod commands;
 mod console;

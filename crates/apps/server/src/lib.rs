@@ -14,6 +14,7 @@ mod build;
 mod drain;
 mod draining;
 pub mod gateways;
+mod guards;
 mod handle;
 mod list;
 mod listeners;

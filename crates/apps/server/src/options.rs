@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use throng_auth::{EmptyKey, KeyError, OriginError};
+use throng_auth::{EmptyKey, HostError, KeyError, OriginError};
 use throng_config::Config;
 
 use crate::stats::Capacity;
@@ -39,6 +39,9 @@ pub enum StartError {
     /// An allowed origin is not good.
     #[error("auth.allowed_origins: {0}")]
     Origin(#[from] OriginError),
+    /// An allowed host is not good.
+    #[error("auth.allowed_hosts: {0}")]
+    Host(#[from] HostError),
     /// Something outside that Appwrite Realtime needs cannot be used.
     #[error("{0}: {1}")]
     Appwrite(&'static str, String),

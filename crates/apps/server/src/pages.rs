@@ -1,7 +1,10 @@
 //! The documents of the API port.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use throng_gateway_grip::PUSHPIN_METRICS;
 use throng_metrics::{CONTENT_TYPE, write_json, write_pushpin, write_text};
 use throng_session::{Page, Pages};
@@ -10,6 +13,24 @@ use crate::stats::Observatory;
 
 const DASHBOARD: &str = include_str!("../../../../web/dashboard.html");
 
+/// What the dashboard may do: its own script and style, and questions to its own server. Both are
+/// named by their digests (Content Security Policy Level 3, section 2.3.1), so that nothing else
+/// that finds its way into the page runs.
+static DASHBOARD_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let hash = |tag: &str| {
+        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+        let (_, rest) = DASHBOARD.split_once(&open).unwrap_or_default();
+        let (text, _) = rest.split_once(&close).unwrap_or_default();
+        STANDARD.encode(digest(&SHA256, text.as_bytes()))
+    };
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        hash("script"),
+        hash("style")
+    )
+});
+
 /// Answers the front door's requests for pages of the whole server.
 pub(crate) struct ServerPages(pub(crate) Arc<Observatory>);
 
@@ -17,9 +38,11 @@ impl Pages for ServerPages {
     fn page(&self, path: &str) -> Option<Page> {
         let observatory = &self.0;
         let mut text = String::new();
+        let mut policy = None;
         let content_type = match path {
             "/" => {
                 text.push_str(DASHBOARD);
+                policy = Some(DASHBOARD_POLICY.as_str());
                 "text/html; charset=utf-8"
             }
             "/metrics" => {
@@ -44,6 +67,7 @@ impl Pages for ServerPages {
         };
         Some(Page {
             content_type,
+            policy,
             body: text.into_bytes(),
         })
     }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use throng_auth::{ApiKeys, KeyConfig, KeyError, OriginError, Origins, Verifier};
+use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
 use throng_broker::{ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Retention};
 use throng_config::{Config, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
-use throng_session::{Meter, NodeKey, Port, SessionLimits, Shared, WorkLimits};
+use throng_session::{DateCell, Guards, Meter, NodeKey, Port, SessionLimits, Shared, WorkLimits};
 use throng_sys::memory;
 use throng_types::{Overflow, Rng, ShardId};
 
 use crate::broker::home_options;
 use crate::gateways::pushpin_metrics;
+use crate::guards::guards;
 use crate::list::GatewayList;
 use crate::observe::Observer;
 use crate::options::{Options, StartError};
@@ -45,7 +46,7 @@ pub struct Blueprint {
     closed_namespaces: Arc<[&'static str]>,
     verifier: Option<Arc<Verifier>>,
     anonymous: bool,
-    origins: Arc<Origins>,
+    guards: Arc<Guards>,
     api_keys: Arc<ApiKeys>,
     observatory: Arc<Observatory>,
     peers: Arc<Peers>,
@@ -108,7 +109,7 @@ impl Blueprint {
             closed_namespaces: closed.into(),
             verifier: verifier(config)?.map(Arc::new),
             anonymous: config.anonymous_allowed(),
-            origins: Arc::new(origins(config)?),
+            guards: Arc::new(guards(config, own_ports)?),
             api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
@@ -134,12 +135,13 @@ impl Blueprint {
             closed_namespaces: self.closed_namespaces.clone(),
             verifier: self.verifier.clone(),
             anonymous: self.anonymous,
-            origins: self.origins.clone(),
+            guards: self.guards.clone(),
             api_keys: self.api_keys.clone(),
             node: self.node.clone(),
             meter: Meter::new(self.work, self.work_secret),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
+            dates: DateCell::default(),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
             draining: false,
@@ -276,24 +278,4 @@ fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
         require_exp: auth.require_exp,
     };
     Verifier::new(keys).map(Some)
-}
-
-/// Pages of this machine may connect to a server that only this machine reaches. There the
-/// header Host proves nothing (a page can give its own name our address), so it is not trusted.
-const LOCAL_PAGES: [&str; 6] = [
-    "http://localhost:*",
-    "http://127.0.0.1:*",
-    "http://[::1]:*",
-    "https://localhost:*",
-    "https://127.0.0.1:*",
-    "https://[::1]:*",
-];
-
-fn origins(config: &Config) -> Result<Origins, OriginError> {
-    let listed = config.auth.allowed_origins.iter().map(String::as_str);
-    if config.open_mode() {
-        Origins::new(listed.chain(LOCAL_PAGES), false)
-    } else {
-        Origins::new(listed, true)
-    }
 }

@@ -1,4 +1,5 @@
-//! Who may do what: connection and subscription tokens, API keys, and the origins of web pages.
+//! Who may do what: connection and subscription tokens, API keys, the origins of web pages, and the
+//! names by which a server without keys may be asked.
 //!
 //! Owns: the keys, the checks, and the claims that came through them. Never: reads a clock, a file
 //! or the environment (time and key texts are arguments), or keeps state between two checks.
@@ -17,6 +18,7 @@ mod api_key;
 mod block;
 mod claims;
 mod fault;
+mod host;
 mod keys;
 mod origin;
 mod pattern;
@@ -27,6 +29,7 @@ pub use api_key::{ApiKeys, Credentials, EmptyKey};
 pub use block::BlockKey;
 pub use claims::{Allow, Claims, SubscriptionOptions};
 pub use fault::TokenFault;
+pub use host::{HostError, Hosts};
 pub use keys::{Algorithm, KeyConfig, KeyError};
 pub use origin::{OriginError, Origins};
 pub use pattern::{ChannelPattern, PatternError};

@@ -182,7 +182,7 @@ impl<'a> Parts<'a> {
 }
 
 /// Splits `host[:port]`; an IPv6 address keeps its brackets.
-fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
+pub(crate) fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let address_end = authority.find(']').map_or(0, |end| end + 1);
     let (host, port) = match authority[address_end..].split_once(':') {
         Some((rest, port)) => (&authority[..address_end + rest.len()], Some(port)),

@@ -136,6 +136,20 @@ impl Checks<'_> {
                 );
             }
         }
+        if auth.client_keys() && !auth.api_keys_set() && is_loopback(&address) {
+            self.warnings.push(format!(
+                "listen.api: every program of this machine may publish and disconnect at \
+                 {address}, since the server API needs no key: set auth.api_keys"
+            ));
+        }
+        if !auth.api_keys_set() && auth.allowed_hosts.iter().any(|name| name == "*") {
+            self.warnings.push(
+                "auth.allowed_hosts allows every name: a web page can give its own name this \
+                 server's address and use the server API of whoever visits it; list the names, or \
+                 set auth.api_keys"
+                    .to_owned(),
+            );
+        }
         if !auth.client_keys() && !config.anonymous_allowed() && config.grip.is_none() {
             self.warnings.push(
                 "no client can connect: no key for tokens is set and auth.anonymous is false"

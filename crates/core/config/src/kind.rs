@@ -13,8 +13,8 @@ use toml::de::DeValue;
 
 pub(crate) use number::{Count, Duration, Size};
 pub(crate) use text::{
-    Address, Choice, Endpoint, ForwardedFor, HttpUrl, MetricPrefix, Named, PathPrefix, Pem,
-    RedisUrl, SecretText, SigningSecret, Text, TextKind, WebOrigin,
+    Address, Choice, Endpoint, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix,
+    Pem, RedisUrl, SecretText, SigningSecret, Text, TextKind, WebOrigin,
 };
 
 /// A value as somebody gave it.

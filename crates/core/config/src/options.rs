@@ -8,8 +8,8 @@ mod dropins;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::kind::{
-    Address, Bool, Choice, Count, Duration, List, Named, Opt, Pem, Permission, Rule, SecretText,
-    SigningSecret, Size, Text, WebOrigin,
+    Address, Bool, Choice, Count, Duration, HostName, List, Named, Opt, Pem, Permission, Rule,
+    SecretText, SigningSecret, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -177,8 +177,14 @@ section! {
         "anonymous" anonymous: Option<bool>, Opt<Bool>, None,
             Rule::ANY.example("false").unset(OPEN);
         /// The web origins whose pages may connect. `*` allows all; without a list, pages of the
-        /// same host may, and in open mode only pages of this machine (localhost).
+        /// same host may, and where no key is asked for only pages of this machine (localhost).
         "allowed_origins" allowed_origins: Vec<String>, List<WebOrigin>, Vec::new(), Rule::ANY;
+        /// The names by which a port that asks for no key may be asked (header `Host`), beside
+        /// addresses and `localhost`: the server API without keys, GRIP's publishers, and in open
+        /// mode the client port. `*.example.com` allows all below a domain, `*` all, and then any
+        /// web page may give its own name this server's address. Where other machines reach the
+        /// port, names without a dot are allowed too.
+        "allowed_hosts" allowed_hosts: Vec<String>, List<HostName>, Vec::new(), Rule::ANY;
         /// The keys of the server API, sent as `X-API-Key`.
         "api_keys" api_keys: Vec<Secret>, List<SecretText>, Vec::new(), Rule::ANY.secret();
         /// The file that holds the keys of the server API, one on each line.

@@ -86,6 +86,7 @@ metrics! {
             RefusedConnectionsMax(reason = "connections_max"),
             RefusedPerIp(reason = "per_ip"),
             RefusedOrigin(reason = "origin"),
+            RefusedHost(reason = "host"),
             RefusedDraining(reason = "draining"),
         }
         "connections_closed_total" "Connections that ended, by why: client means that the peer \

@@ -7,6 +7,7 @@
 
 mod body;
 mod exchange;
+mod page;
 mod request;
 mod response;
 mod serve;
@@ -14,19 +15,20 @@ mod subscribe;
 
 use std::net::IpAddr;
 
-use throng_http1::{Body, BodyDecoder, Limits, Request, parse_request_resumed};
+use throng_http1::{Body, Limits, Request, parse_request_resumed};
 use throng_metrics::Counter;
 use throng_types::End;
 
 pub use exchange::{Exchange, Resume};
 pub use request::{Incoming, Reject};
-pub use response::{answer_text, refuse};
+pub use response::{SAFE, answer_text, respond, respond_json};
 pub use serve::send_page;
 pub use subscribe::{Params, allow_origin, check_draining, permitted_channels, write_stream_head};
 
 use crate::route::{Claim, Port};
 use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
-use body::whole_body;
+use body::{Coming, whole_body};
+use response::{keep_head, refuse};
 
 /// The gateways as the front door sees them.
 pub trait Router {
@@ -54,12 +56,6 @@ pub trait Router {
 /// What a connection becomes, and bytes that it has not read.
 pub type Becomes<S> = Option<(S, Vec<u8>)>;
 
-/// A body that is not whole yet.
-struct Coming {
-    decoder: BodyDecoder,
-    body: Vec<u8>,
-}
-
 /// What is kept between reads. Boxed, because most connections need none.
 #[derive(Default)]
 struct Pending {
@@ -79,6 +75,8 @@ pub struct Http {
     admission: Admission,
     /// What the client has spent; made with the first request.
     allowance: Option<Allowance>,
+    /// Whether it has served a request: the first one's time runs since it was accepted.
+    has_served: bool,
     pending: Option<Box<Pending>>,
 }
 
@@ -91,6 +89,7 @@ impl Http {
             peer,
             admission,
             allowance: None,
+            has_served: false,
             pending: None,
         }
     }
@@ -99,13 +98,10 @@ impl Http {
     /// to be fed to it.
     #[must_use]
     pub const fn again(resume: &Resume) -> Self {
-        Self {
-            port: resume.port,
-            peer: resume.peer,
-            admission: Admission::Welcome,
-            allowance: resume.allowance,
-            pending: None,
-        }
+        let mut http = Self::new(resume.port, resume.peer, Admission::Welcome);
+        http.allowance = resume.allowance;
+        http.has_served = true;
+        http
     }
 
     /// Whether it came by the client port.
@@ -179,6 +175,9 @@ impl Http {
             let (request, head_bytes) = match parse_request_resumed(input, searched, &any_body) {
                 Ok(Some(whole)) => whole,
                 Ok(None) => {
+                    if self.has_served && searched == 0 {
+                        cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+                    }
                     self.pending = Some(Box::new(Pending {
                         raw: input.to_vec(),
                         searched: input.len(),
@@ -187,7 +186,7 @@ impl Http {
                     return None;
                 }
                 Err(fault) => {
-                    self.bad_request(fault.status(), fault.reason(), cx);
+                    self.bad_request((fault.status(), fault.reason()), input, cx);
                     return None;
                 }
             };
@@ -197,7 +196,7 @@ impl Http {
             let limits = self.limits(claim.as_ref().map(|(_, claim)| claim), cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
                 let fault = throng_http1::BadRequest::BodyTooLarge;
-                self.bad_request(fault.status(), fault.reason(), cx);
+                self.bad_request((fault.status(), fault.reason()), input, cx);
                 return None;
             }
             let (body, body_bytes) = match whole_body(&request, rest, &limits) {
@@ -212,15 +211,12 @@ impl Http {
                     self.pending = Some(Box::new(Pending {
                         raw: input[..head_bytes].to_vec(),
                         searched: 0,
-                        coming: Some(Coming {
-                            decoder: BodyDecoder::new(request.body, &limits),
-                            body: Vec::new(),
-                        }),
+                        coming: Some(Coming::new(request.body, &limits, cx.now)),
                     }));
                     return self.more_body(rest, router, cx);
                 }
                 Err(fault) => {
-                    self.bad_request(fault.status(), fault.reason(), cx);
+                    self.bad_request((fault.status(), fault.reason()), input, cx);
                     return None;
                 }
             };
@@ -262,30 +258,22 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
-        let pending = self.pending.as_mut()?;
+        let mut pending = self.pending.take()?;
         let coming = pending.coming.as_mut()?;
-        let mut rest = input;
-        loop {
-            match coming.decoder.feed(rest) {
-                Ok(step) => {
-                    coming.body.extend_from_slice(step.data);
-                    rest = &rest[step.consumed..];
-                    if step.done {
-                        break;
-                    }
-                    if rest.is_empty() {
-                        return None;
-                    }
-                }
-                Err(fault) => {
-                    self.bad_request(fault.status(), fault.reason(), cx);
-                    return None;
-                }
+        let rest = match coming.feed(input) {
+            Ok(Some(rest)) => rest,
+            Ok(None) => {
+                cx.deadline_at(coming.due_at(&cx.shared.limits));
+                self.pending = Some(pending);
+                return None;
             }
-        }
+            Err(fault) => {
+                self.bad_request((fault.status(), fault.reason()), &pending.raw, cx);
+                return None;
+            }
+        };
         let body = std::mem::take(&mut coming.body);
-        let head = std::mem::take(&mut pending.raw);
-        self.pending = None;
+        let head = pending.raw;
         let any_body = Limits {
             body_bytes_max: u64::MAX,
             ..self.limits(None, cx)
@@ -308,7 +296,8 @@ impl Http {
         }
     }
 
-    fn answered(&self, keep_alive: bool, cx: &mut Context<'_>) {
+    fn answered(&mut self, keep_alive: bool, cx: &mut Context<'_>) {
+        self.has_served = true;
         if keep_alive {
             cx.deadline_at(cx.now.mono + cx.shared.limits.keepalive_timeout_ms);
         } else {
@@ -316,15 +305,32 @@ impl Http {
         }
     }
 
-    fn bad_request(&self, status: u16, sentence: &str, cx: &mut Context<'_>) {
+    /// Refuses a request; `raw` is what has come of it.
+    fn bad_request(&self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
         cx.count(Counter::BadRequests);
-        refuse(status, sentence, cx);
+        let start = cx.out.len();
+        let any_body = Limits {
+            body_bytes_max: u64::MAX,
+            ..self.limits(None, cx)
+        };
+        let mut headers = Vec::new();
+        if let Ok(Some((request, _))) = parse_request_resumed(raw, 0, &any_body) {
+            allow_origin(self.reader(&request, cx), &mut headers);
+        }
+        if self.port == Port::Api {
+            headers.extend(SAFE);
+        }
+        refuse(status, sentence, &headers, cx);
+        if is_head(raw) {
+            keep_head(start, cx.out);
+        }
     }
 
     /// The deadline has come.
     pub fn timeout(&mut self, cx: &mut Context<'_>) {
-        if self.pending.is_some() {
-            self.bad_request(408, "the request did not arrive in time", cx);
+        if let Some(pending) = self.pending.take() {
+            let fault = (408, "the request did not arrive in time");
+            self.bad_request(fault, &pending.raw, cx);
         } else {
             cx.end(End::Flush);
         }
@@ -334,4 +340,12 @@ impl Http {
     pub fn close(&self, _: &CloseReason, cx: &mut Context<'_>) {
         cx.end(End::Flush);
     }
+}
+
+/// Whether these are the first bytes of a request with the method HEAD, whatever follows.
+fn is_head(mut raw: &[u8]) -> bool {
+    while let Some(rest) = raw.strip_prefix(b"\r\n") {
+        raw = rest;
+    }
+    raw.starts_with(b"HEAD ")
 }

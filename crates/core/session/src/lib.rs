@@ -12,8 +12,10 @@ mod address;
 mod client_id;
 mod close;
 mod context;
+mod date;
 pub mod encode;
 mod gateway;
+mod guard;
 pub mod http;
 mod identity;
 mod opening;
@@ -32,8 +34,12 @@ pub use address::{counted_as, is_close_by};
 pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
+pub use date::DateCell;
 pub use gateway::{Class, Event, Flow, Form, FormKind, Gateway, Opened, Sender};
-pub use http::{Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, refuse};
+pub use guard::{Guard, Guards};
+pub use http::{
+    Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, respond, respond_json,
+};
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{RESERVED, Verdict, may_publish, may_read_history, may_subscribe};

@@ -40,7 +40,7 @@ pub struct Claim {
     pub rank: Rank,
     /// The methods that it takes, as the header Allow lists them; `None` for all.
     pub methods: Option<&'static str>,
-    /// Whether browsers' pages of other origins are kept away.
+    /// Whether browsers' pages are kept away that [`crate::Guards`] does not let in.
     pub checks_origin: bool,
     /// Whether the front door answers OPTIONS for it, as to a preflight of CORS.
     pub preflight: bool,
@@ -76,31 +76,48 @@ impl Claim {
 /// What the front door serves itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
+    /// `OPTIONS *`: what the server as a whole can do (RFC 9110 section 9.3.7).
+    Server,
     /// `/healthz`.
     Health,
+    /// The dashboard, which knows nothing until it has asked with a key.
+    Dashboard,
     /// The list of endpoints on the client port; [`crate::Pages`] on the API port.
     Page,
 }
 
 impl Own {
-    pub(crate) const METHODS: &'static str = "GET, HEAD";
-
     pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<(Self, Claim)> {
         let (own, rank) = match (incoming.port, incoming.request.path()) {
+            (_, "*") => (Self::Server, Rank::Endpoint),
             (Port::Own { .. }, _) => return None,
             (_, "/healthz") => (Self::Health, Rank::Endpoint),
             (Port::Client, "/") => (Self::Page, Rank::Page),
+            (Port::Api, "/") => (Self::Dashboard, Rank::Page),
             (Port::Api, path) if !path.starts_with("/api/") => (Self::Page, Rank::Page),
             (Port::Client | Port::Api, _) => return None,
         };
+        let methods = match own {
+            Self::Server => "OPTIONS",
+            Self::Health | Self::Dashboard | Self::Page => "GET, HEAD",
+        };
         let claim = Claim {
             rank,
-            checks_origin: own == Self::Page,
-            ..Claim::endpoint(0, Self::METHODS)
+            checks_origin: matches!(own, Self::Dashboard | Self::Page),
+            preflight: false,
+            ..Claim::endpoint(0, methods)
         };
         Some((own, claim))
     }
+
+    /// Whether it is for everybody who reaches the API port.
+    pub(crate) const fn needs_no_key(self) -> bool {
+        matches!(self, Self::Server | Self::Health | Self::Dashboard)
+    }
 }
+
+/// What clients of any port may do, for `OPTIONS *`.
+pub(crate) const SERVER_METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
 /// What there is on the client port, for people who come without a path.
 pub(crate) const CLIENT_ENDPOINTS: &str = "\

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use throng_auth::{ApiKeys, Origins, Verifier};
+use throng_auth::{ApiKeys, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-use crate::{Meter, NodeKey};
+use crate::{DateCell, Guards, Meter, NodeKey};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -19,8 +19,10 @@ pub struct SessionLimits {
     pub publish_bytes_max: usize,
     /// Channels that one connection may have.
     pub channels_max: usize,
-    /// How long a request's head may take.
+    /// How long a request's head may take, and its body beyond what `body_bytes_per_s_min` allows.
     pub head_timeout_ms: u64,
+    /// How fast a body has to come, in bytes of data a second on the average.
+    pub body_bytes_per_s_min: u64,
     /// How long an HTTP connection may be idle between requests.
     pub keepalive_timeout_ms: u64,
     /// Between two pings; zero sends none.
@@ -43,6 +45,7 @@ impl Default for SessionLimits {
             publish_bytes_max: 1 << 20,
             channels_max: 128,
             head_timeout_ms: 10_000,
+            body_bytes_per_s_min: 256,
             keepalive_timeout_ms: 60_000,
             ping_interval_ms: 25_000,
             pong_timeout_ms: 8_000,
@@ -57,6 +60,8 @@ impl Default for SessionLimits {
 pub struct Page {
     /// The value of Content-Type.
     pub content_type: &'static str,
+    /// What it may load and run (Content Security Policy Level 3); `None` for nothing at all.
+    pub policy: Option<&'static str>,
     /// The document.
     pub body: Vec<u8>,
 }
@@ -88,8 +93,8 @@ pub struct Shared {
     pub verifier: Option<Arc<Verifier>>,
     /// Whether a client without a token may connect.
     pub anonymous: bool,
-    /// Pages that may connect from a browser.
-    pub origins: Arc<Origins>,
+    /// Pages that may connect from a browser, and by which names.
+    pub guards: Arc<Guards>,
     /// Keys of the server API; without any, everybody who reaches the port may call it.
     pub api_keys: Arc<ApiKeys>,
     /// Makes public ids.
@@ -100,6 +105,8 @@ pub struct Shared {
     pub counters: Arc<Counters>,
     /// The API port's documents.
     pub pages: Arc<dyn Pages>,
+    /// What the header `Date` says.
+    pub dates: DateCell,
     /// The server's version.
     pub version: &'static str,
     /// When the process started, in Unix milliseconds.

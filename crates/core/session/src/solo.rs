@@ -13,8 +13,9 @@ use throng_metrics::Counters;
 use throng_types::{Actions, ConnId, Now};
 
 use crate::{
-    Admission, Becomes, Claim, Context, Event, Flow, Gateway, Http, Incoming, Meter, NoPages,
-    NodeKey, Opened, Order, Port, Reject, Router, SessionLimits, Shared, WorkLimits,
+    Admission, Becomes, Claim, Context, DateCell, Event, Flow, Gateway, Guard, Guards, Http,
+    Incoming, Meter, NoPages, NodeKey, Opened, Order, Port, Reject, Router, SessionLimits, Shared,
+    WorkLimits,
 };
 
 /// What a session is.
@@ -79,6 +80,14 @@ impl<G: Gateway> Router for OneGateway<'_, G> {
     }
 }
 
+/// Pages of the same host may connect, by any name.
+fn guard() -> Guard {
+    Guard {
+        origins: Origins::new([""; 0], true).expect("an empty list"),
+        hosts: None,
+    }
+}
+
 /// Options without keys, channels for everybody, the usual limits.
 #[must_use]
 pub fn shared() -> Shared {
@@ -95,12 +104,17 @@ pub fn shared() -> Shared {
         closed_namespaces: Arc::new([]),
         verifier: None,
         anonymous: true,
-        origins: Arc::new(Origins::new([""; 0], true).expect("an empty list")),
+        guards: Arc::new(Guards {
+            client: guard(),
+            api: guard(),
+            own: guard(),
+        }),
         api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
         node: NodeKey::new([7; 32]),
         meter: Meter::new(WorkLimits::NONE, [1, 2]),
         counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
+        dates: DateCell::default(),
         version: "solo",
         started_unix_ms: 0,
         draining: false,

@@ -1,9 +1,9 @@
-//! `Origin` headers against an allow-list: no page of another site gets in, and a list is read or
-//! refused.
+//! `Origin` and `Host` headers against an allow-list: no page of another site gets in, by no name
+//! of its own, and a list is read or refused.
 //!
 //! Input: an origin, a host, a pattern, with NUL bytes between them.
 
-use throng_auth::{ApiKeys, ChannelPattern, Credentials, Origins};
+use throng_auth::{ApiKeys, ChannelPattern, Credentials, Hosts, Origins};
 
 use crate::pieces::texts;
 
@@ -41,6 +41,18 @@ pub fn auth_origin(input: &[u8]) {
         && !pattern.contains('*')
     {
         assert!(list.matches(pattern, host), "an origin is itself");
+    }
+    let local = Hosts::new([], false).expect("a good list");
+    // A name that somebody may own has a dot and ends in a letter.
+    let name = host.split(':').next().unwrap_or_default();
+    let last = name.trim_end_matches('.').bytes().last();
+    if name.trim_end_matches('.').contains('.') && last.is_some_and(|b| b.is_ascii_alphabetic()) {
+        assert!(!local.matches(host), "{host}");
+    }
+    if let Ok(list) = Hosts::new([pattern], false)
+        && !pattern.starts_with('*')
+    {
+        assert!(list.matches(pattern), "a name is itself");
     }
     if let Ok(channels) = ChannelPattern::new(pattern) {
         let covers = channels.covers(origin);

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::{FeedMessage, Platforms};
-use throng_auth::{ApiKeys, KeyConfig, Origins, Verifier};
+use throng_auth::{ApiKeys, KeyConfig, Verifier};
 use throng_broker::{ChannelOptions, Namespaces, Retention};
 use throng_engine::Effects;
 use throng_gateway_appwrite::{
@@ -162,7 +162,6 @@ fn shared() -> Desk {
         },
         namespaces: Arc::clone(&shared.namespaces),
         verifier: Some(Arc::clone(&shared.verifier)),
-        origins: Arc::new(Origins::new([], true).expect("a good list")),
         api_keys: Arc::clone(&shared.api_keys),
         ..solo::shared()
     }

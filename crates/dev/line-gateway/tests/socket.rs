@@ -103,7 +103,7 @@ fn publish(api: SocketAddr, channel: &str, data: &str) -> String {
     let mut stream = TcpStream::connect(api).expect("it listens");
     write!(
         stream,
-        "POST /pub?channel={channel} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+        "POST /pub?channel={channel} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{data}",
         data.len()
     )

@@ -123,6 +123,7 @@ impl Setup {
         let mut text = format!(
             "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
              [auth]\nhmac_secret = {SECRET:?}\nanonymous = true\napi_keys = [{API_KEY:?}]\n\
+             allowed_hosts = [\"sim\"]\n\
              [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
              history = true\n[limits]\nmessages_per_second_max = 0\n\
              [appwrite]\nconnections_per_minute = 0\nmessages_per_minute = 0\n\

@@ -68,9 +68,10 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<(u16, Opening), Fau
     if !address.is_loopback() && !appwrite.outside.admit(address, cx.now) {
         return Err(Fault::TooManyRequests);
     }
-    known
-        .platforms
-        .check(&asked.project, request.header("origin"))?;
+    // What is not UTF-8 is no origin of a platform, and no reason to do without one.
+    let origin = request.headers().values("origin").next();
+    let origin = origin.map(String::from_utf8_lossy);
+    known.platforms.check(&asked.project, origin.as_deref())?;
     let shown = appwrite
         .identifies
         .then(|| shown_by(request, &asked))

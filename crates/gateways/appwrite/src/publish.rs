@@ -6,7 +6,7 @@
 //! taken.
 
 use throng_appwrite::FeedMessage;
-use throng_session::{Incoming, Opened, Reject};
+use throng_session::{Incoming, Opened, Reject, respond_json};
 
 use crate::connection::Connection;
 use crate::context::Cx;
@@ -23,7 +23,6 @@ pub(crate) fn publish(
         .publish(event)
         .map_err(|_| Reject::new(503, "too many events wait; send it again in a moment"))?;
     let keep_alive = incoming.request.keep_alive();
-    let headers = [("Content-Type", "application/json")];
-    throng_http1::encode_response(202, &headers, b"{}\n", keep_alive, cx.out);
+    respond_json(202, b"{}\n", keep_alive, cx);
     Ok(Opened::Answered { keep_alive })
 }

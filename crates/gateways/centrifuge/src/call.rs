@@ -8,7 +8,7 @@ use throng_centrifuge::api::{
     ApiError, ApiResult, ChannelPattern, NodeInfo, PublishResult, encode_response,
 };
 use throng_hub::Answer;
-use throng_session::{Event, Exchange, Flow, NodeCount, Publications, SurveyReply};
+use throng_session::{Event, Exchange, Flow, NodeCount, Publications, SurveyReply, respond_json};
 use throng_types::{ChannelName, End, Epoch, Position};
 
 use crate::context::Cx;
@@ -130,7 +130,7 @@ impl Call {
 
     fn respond(&mut self, result: Result<ApiResult<'_>, ApiError>, cx: &mut Cx<'_>) -> Flow {
         let keep_alive = self.exchange.keep_alive;
-        respond(result, self.errors_in_status, keep_alive, cx.out);
+        respond(result, self.errors_in_status, keep_alive, cx);
         self.exchange.done(cx)
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn respond(
     result: Result<ApiResult<'_>, ApiError>,
     errors_in_status: bool,
     keep_alive: bool,
-    out: &mut Vec<u8>,
+    cx: &mut Cx<'_>,
 ) {
     let mut body = Vec::new();
     encode_response(result.as_ref().map_err(|error| *error), &mut body);
@@ -180,6 +180,5 @@ pub(crate) fn respond(
         Err(error) if errors_in_status => error.http_status(),
         _ => 200,
     };
-    let headers = [("Content-Type", "application/json")];
-    throng_http1::encode_response(status, &headers, &body, keep_alive, out);
+    respond_json(status, &body, keep_alive, cx);
 }

@@ -64,7 +64,7 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
     let offered = known.find(|(name, _)| accept.protocols.contains(name));
     let codec = match offered {
         Some((_, codec)) => codec,
-        None if Params::read(incoming).protobuf => Codec::Protobuf,
+        None if Params::read(incoming)?.protobuf => Codec::Protobuf,
         None => Codec::Json,
     };
     handshake::encode_response(&accept, offered.map(|(name, _)| name), cx.out);
@@ -74,7 +74,7 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
 fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
-    Params::read(incoming).refuse_protobuf(&accept)?;
+    Params::read(incoming)?.refuse_protobuf(&accept)?;
     let json = "centrifuge-json";
     let offered = accept.protocols.contains(json).then_some(json);
     handshake::encode_response(&accept, offered, cx.out);
@@ -87,7 +87,7 @@ fn uni_stream(
     cx: &mut Cx<'_>,
 ) -> Result<UniStream, Reject> {
     check_draining(cx.shared)?;
-    let params = Params::read(incoming);
+    let params = Params::read(incoming)?;
     let request = match framing {
         Framing::Sse => params.connect.as_deref().unwrap_or_default().as_bytes(),
         Framing::Lines => incoming.body,
@@ -109,7 +109,7 @@ fn uni_stream(
         };
         Reject::new(status, reason.reason())
     })?;
-    write_stream_head(incoming, framing == Framing::Lines, cx.out)?;
+    write_stream_head(incoming, framing == Framing::Lines, cx)?;
     Ok(UniStream::open(
         framing,
         identity.map(Box::new),

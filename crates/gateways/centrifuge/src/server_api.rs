@@ -4,6 +4,7 @@ use throng_broker::{Draft, HistoryQuery};
 use throng_centrifuge::api::{ApiError, ApiRequest, Method, parse};
 use throng_hub::Command;
 use throng_metrics::Counter;
+use throng_session::http::SAFE;
 use throng_session::{Exchange, Incoming, Opened, Publications, Survey, answer_text, draft};
 use throng_types::{ChannelName, Disconnect};
 
@@ -27,7 +28,7 @@ pub(crate) fn call(
         Ok(parsed) => parsed,
         Err(fault) => {
             let sentence = format!("the body is not what {} takes: {fault}", method.name());
-            answer_text(400, &sentence, &[], keep_alive, cx.out);
+            answer_text(400, &sentence, &SAFE, keep_alive, cx);
             return Opened::Answered { keep_alive };
         }
     };
@@ -43,7 +44,7 @@ pub(crate) fn call(
         }
         Err(error) => {
             cx.count(Counter::error(error.code()));
-            respond(Err(error), errors_in_status, keep_alive, cx.out);
+            respond(Err(error), errors_in_status, keep_alive, cx);
             Opened::Answered { keep_alive }
         }
     }

@@ -130,8 +130,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         ));
     }
     if request.wants_upgrade("websocket") {
-        let accept = accept_key(request);
-        let accept = accept.map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))?;
+        let accept = accept_key(request)?;
         if !route.targets.iter().any(|target| target.over_http) {
             let tunnel = Tunnel::start(asked, accept, cx);
             cx.set_deadline(None);
@@ -141,7 +140,8 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         return Ok(Session::OverHttp(Box::new(socket)));
     }
     if request.method == "CONNECT" {
-        return Err(Reject::new(405, "this is no forward proxy"));
+        let reject = Reject::new(405, "this is no forward proxy");
+        return Err(reject.with("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     }
     let proxied = Proxied::ask(incoming, asked, cx);
     match incoming.is_open {

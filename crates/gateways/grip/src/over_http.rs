@@ -343,7 +343,7 @@ impl OverHttp {
             // "Service restart" (RFC 6455, registry of close codes).
             self.side.close(Some(1012), b"", cx);
         } else {
-            answer_text(503, "the server is going down", &[], false, cx.out);
+            answer_text(503, "the server is going down", &[], false, cx);
         }
         cx.end(End::Flush);
     }
@@ -353,6 +353,6 @@ impl OverHttp {
 pub(crate) fn accept_key(
     request: &throng_http1::Request<'_>,
 ) -> Result<[u8; 28], handshake::Refusal> {
-    let accepted = handshake::accept(request.method, |name| request.header(name));
+    let accepted = handshake::accept(request.method, request.headers());
     accepted.map(|accept| accept.key)
 }

@@ -116,7 +116,7 @@ impl Proxied {
     fn give_up(&mut self, status: u16, sentence: &str, cx: &mut Cx<'_>) {
         cx.order(Order::Forget { conn: cx.id });
         if let Stage::Asking | Stage::Collecting { .. } = self.stage {
-            answer_text(status, sentence, &[], false, cx.out);
+            answer_text(status, sentence, &[], false, cx);
         }
         cx.end(End::Flush);
     }
@@ -380,7 +380,7 @@ impl Proxied {
     }
 
     fn refuse(&mut self, status: u16, sentence: &str, cx: &mut Cx<'_>) -> Becomes {
-        answer_text(status, sentence, &[], self.exchange.keep_alive, cx.out);
+        answer_text(status, sentence, &[], self.exchange.keep_alive, cx);
         self.done(cx)
     }
 

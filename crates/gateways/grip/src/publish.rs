@@ -4,7 +4,7 @@ use throng_grip::headers::HeaderRef;
 use throng_grip::publish::{Answer, AnswerType, PublishRequest};
 use throng_http1::query;
 use throng_metrics::Counter;
-use throng_session::{Event, Exchange, Flow, Incoming, Opened, Publications};
+use throng_session::{Event, Exchange, Flow, Incoming, Opened, Publications, respond};
 use throng_types::End;
 
 use crate::context::Cx;
@@ -33,18 +33,18 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Bo
     let read = PublishRequest::read(request.method, request.path(), &headers, incoming.body);
     let (items, answer_type) = match read {
         PublishRequest::Answer(answer) => {
-            write(&answer, keep_alive, cx.out);
+            write(&answer, keep_alive, cx);
             return Opened::Answered { keep_alive };
         }
         PublishRequest::Recover { answer_type } => {
             cx.order(Order::Recover);
-            write(&Answer::done(answer_type, "Updated"), keep_alive, cx.out);
+            write(&Answer::done(answer_type, "Updated"), keep_alive, cx);
             return Opened::Answered { keep_alive };
         }
         PublishRequest::Publish { items, answer_type } => (items, answer_type),
     };
     if items.is_empty() {
-        write(&Answer::done(answer_type, "Published"), keep_alive, cx.out);
+        write(&Answer::done(answer_type, "Published"), keep_alive, cx);
         return Opened::Answered { keep_alive };
     }
     let counters = &cx.shared.counters;
@@ -82,7 +82,7 @@ impl Publishing {
                     return Flow::Stay;
                 };
                 let is_taken = results.iter().all(Result::is_ok);
-                write(&self.answer(is_taken), self.exchange.keep_alive, cx.out);
+                write(&self.answer(is_taken), self.exchange.keep_alive, cx);
                 return self.exchange.done(cx);
             }
             Event::Timeout => cx.end(End::Flush),
@@ -113,11 +113,11 @@ impl Publishing {
     }
 }
 
-fn write(answer: &Answer, keep_alive: bool, out: &mut Vec<u8>) {
+fn write(answer: &Answer, keep_alive: bool, cx: &mut Cx<'_>) {
     let mut headers = vec![("Content-Type", answer.answer_type.media_type())];
     if answer.code == 405 {
         headers.push(("Allow", "POST"));
     }
     let body = answer.body.as_bytes();
-    throng_http1::encode_response(answer.code, &headers, body, keep_alive, out);
+    respond(answer.code, &headers, body, keep_alive, cx);
 }

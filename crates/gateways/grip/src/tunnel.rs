@@ -238,7 +238,7 @@ impl Tunnel {
         if !of("Sec-WebSocket-Accept").any(|accept| accept == self.accept) {
             cx.count(Counter::GripInstructFaults);
             cx.order(Order::Forget { conn: cx.id });
-            answer_text(502, "the backend's handshake is wrong", &[], false, cx.out);
+            answer_text(502, "the backend's handshake is wrong", &[], false, cx);
             return cx.end(End::Flush);
         }
         let may_instruct = self.asked.may_instruct();
@@ -278,7 +278,7 @@ impl Tunnel {
         } else {
             fault.sentence().to_owned()
         };
-        answer_text(fault.status(), &sentence, &[], false, cx.out);
+        answer_text(fault.status(), &sentence, &[], false, cx);
         cx.end(End::Flush);
     }
 
@@ -371,7 +371,7 @@ impl Tunnel {
 
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
         match &self.stage {
-            Stage::Asking => answer_text(503, "the server is going down", &[], false, cx.out),
+            Stage::Asking => answer_text(503, "the server is going down", &[], false, cx),
             // "Service restart" (RFC 6455, registry of close codes).
             Stage::Sorting(_) => self.side.close(Some(1012), b"", cx),
             // Where a frame of the backend's ends is not known.

@@ -1,6 +1,6 @@
 //! The wire forms of deliveries to plain clients.
 
-use throng_centrifuge::{append_payload, append_text};
+use throng_centrifuge::{append_json, append_payload, append_text};
 use throng_session::encode::chunk;
 use throng_session::{Form, FormKind};
 use throng_types::{Payload, PayloadKind, Publication};
@@ -103,7 +103,7 @@ pub(crate) fn stream_line(publication: &Publication, id: &str, out: &mut Vec<u8>
     }
     if let Some(tags) = &publication.tags {
         out.extend_from_slice(b",\"tags\":");
-        out.extend_from_slice(tags.as_bytes());
+        append_json(tags.as_bytes(), out);
     }
     out.extend_from_slice(b"}\n");
 }

@@ -48,7 +48,7 @@ pub(crate) fn open(
 fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
-    let params = Params::read(incoming);
+    let params = Params::read(incoming)?;
     params.refuse_protobuf(&accept)?;
     let identity = params.identify(cx)?;
     let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
@@ -58,7 +58,7 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
 
 fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Result<Lines, Reject> {
     check_draining(cx.shared)?;
-    let params = Params::read(incoming);
+    let params = Params::read(incoming)?;
     let identity = match incoming.port {
         Port::Client => params.identify(cx)?,
         Port::Api | Port::Own { .. } => None,
@@ -81,6 +81,6 @@ fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Res
     };
     let channels = channels.into_iter();
     let channels = channels.map(|channel| (channel.clone(), since(&channel)));
-    write_stream_head(incoming, framing == Framing::Lines, cx.out)?;
+    write_stream_head(incoming, framing == Framing::Lines, cx)?;
     Ok(Lines::open(framing, identity, channels.collect(), cx))
 }

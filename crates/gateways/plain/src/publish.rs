@@ -2,10 +2,11 @@
 
 use throng_broker::Refusal;
 use throng_centrifuge::payload_of;
-use throng_http1::{encode_response, query};
 use throng_metrics::Counter;
+use throng_session::http::SAFE;
 use throng_session::{
     Event, Exchange, Flow, Incoming, Publications, PublishResult, Reject, answer_text, draft,
+    respond_json,
 };
 use throng_types::{ChannelName, End};
 
@@ -23,7 +24,8 @@ pub struct Publishing {
 impl Publishing {
     pub(crate) fn start(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Self, Reject> {
         let mut channels = Vec::new();
-        for (name, value) in query::pairs(incoming.request.query()) {
+        for pair in incoming.parameters() {
+            let (name, value) = pair?;
             if name == "channel" {
                 let channel = ChannelName::new(&value);
                 channels.push(channel.map_err(|error| Reject::new(400, error.to_string()))?);
@@ -59,7 +61,7 @@ impl Publishing {
                 let Some(results) = self.publications.answer(token, &answer) else {
                     return Flow::Stay;
                 };
-                write_answer(&results, self.exchange.keep_alive, cx.out);
+                write_answer(&results, self.exchange.keep_alive, cx);
                 self.exchange.done(cx)
             }
             Event::Timeout => {
@@ -74,11 +76,11 @@ impl Publishing {
 
 /// `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. If any was
 /// refused the status says so, and the body says which were taken.
-fn write_answer(results: &[PublishResult], keep_alive: bool, out: &mut Vec<u8>) {
+fn write_answer(results: &[PublishResult], keep_alive: bool, cx: &mut Cx<'_>) {
     let worst = results.iter().find_map(|result| result.err());
     if let (Some(refusal), [_]) = (worst, results) {
         let (status, sentence) = status_of(refusal);
-        return answer_text(status, sentence, &[], keep_alive, out);
+        return answer_text(status, sentence, &SAFE, keep_alive, cx);
     }
     let texts: Vec<String> = results
         .iter()
@@ -98,8 +100,7 @@ fn write_answer(results: &[PublishResult], keep_alive: bool, out: &mut Vec<u8>) 
         several => format!("[{}]\n", several.join(",")),
     };
     let status = worst.map_or(200, |refusal| status_of(refusal).0);
-    let headers = [("Content-Type", "application/json")];
-    encode_response(status, &headers, body.as_bytes(), keep_alive, out);
+    respond_json(status, body.as_bytes(), keep_alive, cx);
 }
 
 /// The status and sentence for a refusal.

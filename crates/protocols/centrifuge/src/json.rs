@@ -44,7 +44,7 @@ pub fn payload_of(bytes: Vec<u8>) -> Payload {
 ///
 /// Inside strings JSON has line breaks only in escaped form (RFC 8259 section 7), so a raw one is
 /// always white space, and tokens that white space alone separates do not exist: nothing can merge.
-pub(crate) fn append_json(json: &[u8], out: &mut Vec<u8>) {
+pub fn append_json(json: &[u8], out: &mut Vec<u8>) {
     let mut rest = json;
     while let Some(at) = memchr2(b'\n', b'\r', rest) {
         out.extend_from_slice(&rest[..at]);

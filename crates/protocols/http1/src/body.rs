@@ -7,8 +7,8 @@
 //!   depend on how the input was cut.
 //! - The data handed out, and the size of the chunk that is open, never exceed the limit.
 
+use crate::headers::is_token;
 use crate::query::hex_value;
-use crate::request::is_token;
 use crate::{BadBody, Body, Limits, ResponseBody};
 
 /// Bytes of chunk extensions and trailers that a whole body may have. They are

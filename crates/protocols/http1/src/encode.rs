@@ -6,9 +6,9 @@
 //! do; in targets everything but visible ASCII is percent-encoded. The encoders write
 //! the fields that delimit messages themselves and leave out those given by the caller.
 
+use crate::headers::is_token;
 use crate::query::hex_digit;
 use crate::reason_phrase;
-use crate::request::is_token;
 
 /// Ends a body of chunks, without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -16,18 +16,22 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// Ends one chunk, behind [`encode_chunk_head`] and the data.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
-/// A response with a body that is at hand. Content-Length is set, and `Connection: close`
-/// unless the connection is kept alive; fields with those names, or Transfer-Encoding, in
-/// `headers` are left out. 1xx, 204 and 304 have neither a body nor its length
-/// (RFC 9110 section 8.6), so `body` is left out there.
+/// A response with a body that is at hand. Content-Length is set, and `Connection` to `close`
+/// unless the connection is kept alive and to `Upgrade` if the field Upgrade is among `headers`
+/// (RFC 9110 section 7.8); fields with those names, or Transfer-Encoding, in `headers` are left
+/// out. `date` is the value of Date (RFC 9110 section 6.6.1); an empty one writes no such field.
+/// 1xx, 204 and 304 have neither a body nor its length (RFC 9110 section 8.6), so `body` is left
+/// out there.
 pub fn encode_response(
     status: u16,
+    date: &str,
     headers: &[(&str, &str)],
     body: &[u8],
     keep_alive: bool,
     out: &mut Vec<u8>,
 ) {
-    encode_response_head(status, headers, body.len() as u64, keep_alive, out);
+    let body_bytes = body.len() as u64;
+    encode_response_head(status, date, headers, body_bytes, keep_alive, out);
     if !is_bodiless(status) {
         out.extend_from_slice(body);
     }
@@ -37,12 +41,13 @@ pub fn encode_response(
 /// written from elsewhere.
 pub fn encode_response_head(
     status: u16,
+    date: &str,
     headers: &[(&str, &str)],
     body_bytes: u64,
     keep_alive: bool,
     out: &mut Vec<u8>,
 ) {
-    status_line(status, out);
+    status_line(status, date, out);
     fields(
         headers,
         &["content-length", "transfer-encoding", "connection"],
@@ -51,9 +56,15 @@ pub fn encode_response_head(
     if !is_bodiless(status) {
         content_length(body_bytes, out);
     }
-    if !keep_alive {
-        out.extend_from_slice(b"Connection: close\r\n");
-    }
+    let upgrades = headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("upgrade"));
+    out.extend_from_slice(match (upgrades, keep_alive) {
+        (false, true) => b"",
+        (false, false) => b"Connection: close\r\n",
+        (true, true) => b"Connection: Upgrade\r\n",
+        (true, false) => b"Connection: Upgrade, close\r\n",
+    });
     out.extend_from_slice(b"\r\n");
 }
 
@@ -61,9 +72,16 @@ pub fn encode_response_head(
 ///
 /// The body is either sent in chunks, or `Connection: close` is set and it lasts until the
 /// connection ends, which is what HTTP/1.0 understands. Content-Length and Transfer-Encoding
-/// in `headers` are left out; Connection is too where this sets it.
-pub fn encode_stream_head(status: u16, headers: &[(&str, &str)], chunked: bool, out: &mut Vec<u8>) {
-    status_line(status, out);
+/// in `headers` are left out; Connection is too where this sets it. `date` is as in
+/// [`encode_response`].
+pub fn encode_stream_head(
+    status: u16,
+    date: &str,
+    headers: &[(&str, &str)],
+    chunked: bool,
+    out: &mut Vec<u8>,
+) {
+    status_line(status, date, out);
     if is_bodiless(status) {
         fields(headers, &["content-length", "transfer-encoding"], out);
     } else if chunked {
@@ -133,7 +151,7 @@ fn is_bodiless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)
 }
 
-fn status_line(status: u16, out: &mut Vec<u8>) {
+fn status_line(status: u16, date: &str, out: &mut Vec<u8>) {
     debug_assert!(
         (100..1000).contains(&status),
         "a status code has three digits"
@@ -143,6 +161,9 @@ fn status_line(status: u16, out: &mut Vec<u8>) {
     out.push(b' ');
     out.extend_from_slice(reason_phrase(status).as_bytes());
     out.extend_from_slice(b"\r\n");
+    if !date.is_empty() {
+        field("Date", date, out);
+    }
 }
 
 fn content_length(bytes: u64, out: &mut Vec<u8>) {

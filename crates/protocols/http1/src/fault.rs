@@ -39,6 +39,8 @@ pub enum BadRequest {
     /// Transfer-Encoding is not exactly one `chunked` in one field line, or the request is
     /// HTTP/1.0.
     TransferEncoding,
+    /// Transfer-Encoding names another coding than `chunked` (RFC 9112 section 6.1).
+    UnknownCoding,
     /// Both Content-Length and Transfer-Encoding.
     FramingConflict,
     /// The body is declared longer than it may be.
@@ -75,6 +77,7 @@ impl BadRequest {
             Self::HostInvalid => (400, "The Host header is not a host and a port."),
             Self::ContentLength => (400, "Content-Length is not one decimal number."),
             Self::TransferEncoding => (400, "Transfer-Encoding is not exactly one `chunked`."),
+            Self::UnknownCoding => (501, "Of transfer codings only `chunked` is known."),
             Self::FramingConflict => (
                 400,
                 "Content-Length and Transfer-Encoding exclude each other.",

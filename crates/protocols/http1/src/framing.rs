@@ -6,9 +6,11 @@
 //!   lines and lists are refused even if all their values are equal, which the RFC
 //!   would allow to be repaired.
 //! - Transfer-Encoding is one field line with the one word `chunked`. Other codings, lists
-//!   and parameters are refused, and so is the field in HTTP/1.0.
+//!   and parameters are refused, and so is the field in HTTP/1.0. Where it names a coding that is
+//!   not known, the answer says so (RFC 9112 section 6.1).
 //! - Both together are refused, which the RFC leaves to the server.
 
+use crate::headers::{is_token, trim};
 use crate::{BadRequest, BadResponse, Headers};
 
 /// How a request's body is delimited.
@@ -39,6 +41,7 @@ pub enum ResponseBody {
 pub(crate) enum FramingFault {
     ContentLength,
     TransferEncoding,
+    UnknownCoding,
     Conflict,
 }
 
@@ -47,6 +50,7 @@ impl From<FramingFault> for BadRequest {
         match fault {
             FramingFault::ContentLength => Self::ContentLength,
             FramingFault::TransferEncoding => Self::TransferEncoding,
+            FramingFault::UnknownCoding => Self::UnknownCoding,
             FramingFault::Conflict => Self::FramingConflict,
         }
     }
@@ -56,7 +60,7 @@ impl From<FramingFault> for BadResponse {
     fn from(fault: FramingFault) -> Self {
         match fault {
             FramingFault::ContentLength => Self::ContentLength,
-            FramingFault::TransferEncoding => Self::TransferEncoding,
+            FramingFault::TransferEncoding | FramingFault::UnknownCoding => Self::TransferEncoding,
             FramingFault::Conflict => Self::FramingConflict,
         }
     }
@@ -73,6 +77,9 @@ pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, 
             }
             length = Some(decimal(value).ok_or(FramingFault::ContentLength)?);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            if minor_version == 1 && names_unknown_coding(value) {
+                return Err(FramingFault::UnknownCoding);
+            }
             let plain = value.eq_ignore_ascii_case(b"chunked");
             if chunked || !plain || minor_version == 0 {
                 return Err(FramingFault::TransferEncoding);
@@ -86,6 +93,18 @@ pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, 
         (None, true) => Ok(Body::Chunked),
         (None, false) => Ok(Body::None),
     }
+}
+
+/// Whether a list of codings has the name of one that is not `chunked`.
+fn names_unknown_coding(list: &[u8]) -> bool {
+    let names = list.split(|&byte| byte == b',').map(|coding| {
+        let name = coding.split(|&byte| byte == b';').next();
+        trim(name.unwrap_or_default())
+    });
+    let mut names = names.filter(|name| !name.is_empty());
+    names.any(|name| {
+        !name.eq_ignore_ascii_case(b"chunked") && name.iter().all(|&byte| is_token(byte))
+    })
 }
 
 /// A number of decimal digits alone: `str::parse` would take a plus sign too.

@@ -67,3 +67,8 @@ pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
     }
     value
 }
+
+/// A byte of a token (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}

@@ -1,22 +1,53 @@
 //! Query strings and percent-encoding (WHATWG URL, `application/x-www-form-urlencoded`).
 //!
-//! Decoding never fails: a `%` that two hexadecimal digits do not follow stands for itself,
-//! and bytes that are not UTF-8 become U+FFFD, as in browsers.
+//! A `%` that two hexadecimal digits do not follow stands for itself. Bytes that are not UTF-8
+//! become U+FFFD, as in browsers, or are refused by [`utf8_pairs`].
 
 use std::borrow::Cow;
+use std::fmt;
 
 use memchr::{memchr, memchr2};
 
 /// The names and values of a query string, decoded, in their order. A part without `=`
 /// has an empty value; empty parts are skipped.
 pub fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    encoded_pairs(query).map(|(name, value)| (decode(name), decode(value)))
+}
+
+/// A name or a value that is not UTF-8 once it is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotUtf8;
+
+impl fmt::Display for NotUtf8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("The percent-encoding of the query is not that of UTF-8.")
+    }
+}
+
+impl std::error::Error for NotUtf8 {}
+
+/// Like [`pairs`], for names that must not be confused with each other.
+pub fn utf8_pairs(
+    query: &str,
+) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), NotUtf8>> {
+    encoded_pairs(query).map(|(name, value)| Ok((decode_utf8(name)?, decode_utf8(value)?)))
+}
+
+fn encoded_pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query
         .split('&')
         .filter(|part| !part.is_empty())
-        .map(|part| {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            (decode(name), decode(value))
-        })
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+}
+
+fn decode_utf8(text: &str) -> Result<Cow<'_, str>, NotUtf8> {
+    if memchr2(b'%', b'+', text.as_bytes()).is_none() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let bytes = decode_bytes(text.as_bytes(), true);
+    String::from_utf8(bytes)
+        .map(Cow::Owned)
+        .map_err(|_| NotUtf8)
 }
 
 /// Decodes a name or a value of a query string, where `+` stands for a space.
@@ -25,7 +56,7 @@ pub fn decode(text: &str) -> Cow<'_, str> {
     if memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(decode_bytes(text.as_bytes(), true))
+    Cow::Owned(lossy(decode_bytes(text.as_bytes(), true)))
 }
 
 /// Decodes a part of a path, where `+` stands for itself.
@@ -34,7 +65,7 @@ pub fn percent_decode(text: &str) -> Cow<'_, str> {
     if memchr(b'%', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(decode_bytes(text.as_bytes(), false))
+    Cow::Owned(lossy(decode_bytes(text.as_bytes(), false)))
 }
 
 /// Appends `text` so that it can stand as one name, value or path segment: everything but
@@ -51,7 +82,14 @@ pub fn encode(text: &str, out: &mut String) {
     }
 }
 
-fn decode_bytes(mut text: &[u8], plus_is_space: bool) -> String {
+fn lossy(bytes: Vec<u8>) -> String {
+    match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    }
+}
+
+fn decode_bytes(mut text: &[u8], plus_is_space: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     while let [first, rest @ ..] = text {
         text = rest;
@@ -67,10 +105,7 @@ fn decode_bytes(mut text: &[u8], plus_is_space: bool) -> String {
             (&byte, _) => bytes.push(byte),
         }
     }
-    match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    }
+    bytes
 }
 
 /// The upper-case hexadecimal digit of a number below 16.
@@ -118,7 +153,29 @@ mod tests {
                 .map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)))
                 .collect();
             assert_eq!(pairs, expect, "{query}");
+            let strict: Result<Vec<_>, _> = utf8_pairs(query).collect();
+            let is_whole = query != "a=%ff";
+            assert_eq!(strict, is_whole.then_some(expect).ok_or(NotUtf8), "{query}");
         }
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_not_made_so() {
+        for query in [
+            "a=%ff",
+            "a=%fe",
+            "a=%E2%82",
+            "%c0%80=b",
+            "a=b&c=%ed%a0%80",
+            "a=%F5%80%80%80",
+        ] {
+            assert!(
+                utf8_pairs(query).any(|pair| pair == Err(NotUtf8)),
+                "{query}"
+            );
+        }
+        // What is not encoded was UTF-8 before.
+        assert!(utf8_pairs("a=\u{20ac}%41&%e2%82%ac=+").all(|pair| pair.is_ok()));
     }
 
     #[test]

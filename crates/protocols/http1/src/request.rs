@@ -8,6 +8,7 @@ use std::str;
 
 use crate::framing::{self, Body};
 use crate::head;
+use crate::headers::is_token;
 use crate::{BadRequest, Headers, Limits};
 
 /// The longest method that is taken, in bytes. The longest registered one has 17.
@@ -305,11 +306,6 @@ fn check_host(headers: Headers<'_>, minor_version: u8) -> Result<(), BadRequest>
 fn is_authority(text: &[u8]) -> bool {
     text.iter()
         .all(|&byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&byte))
-}
-
-/// A byte of a token (RFC 9110 section 5.6.2).
-pub(crate) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

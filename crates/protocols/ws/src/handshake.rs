@@ -3,9 +3,9 @@
 //! Owns: the rules about fields and the bytes of both heads. Never: reads HTTP, decides
 //! who may connect (Origin and authentication are the caller's), or offers an extension.
 //!
-//! Header fields come through a lookup: it is given a name in lower case, and compares
-//! without regard to case. A field that was sent several times is to be returned joined
-//! with commas (RFC 9110 section 5.3), or else its further lines are not seen.
+//! A request's header fields come as they were sent, one a line; those that are lists are read
+//! over all their lines (RFC 9110 section 5.3). A response's come through a lookup: it is given a
+//! name in lower case, and compares without regard to case.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine;
@@ -18,7 +18,7 @@ const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const ACCEPT_BYTES: usize = 28;
 
 /// A request that may become a WebSocket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accept<'a> {
     /// The value of `Sec-WebSocket-Accept`: base64 text.
     pub key: [u8; ACCEPT_BYTES],
@@ -27,19 +27,19 @@ pub struct Accept<'a> {
 }
 
 /// What `Sec-WebSocket-Protocol` offers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Protocols<'a>(&'a str);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Protocols<'a>(Vec<&'a str>);
 
 impl<'a> Protocols<'a> {
     /// The names in the client's order; what is not a token is passed over.
-    pub fn iter(self) -> impl Iterator<Item = &'a str> {
-        list(self.0).filter(|name| is_token(name))
+    pub fn iter(&self) -> impl Iterator<Item = &'a str> {
+        self.0.iter().copied()
     }
 
     /// Whether the client offers `name`; names are compared byte by byte.
     #[must_use]
-    pub fn contains(self, name: &str) -> bool {
-        self.iter().any(|offered| offered == name)
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains(&name)
     }
 }
 
@@ -60,6 +60,9 @@ pub enum Refusal {
     KeyMissing,
     /// `Sec-WebSocket-Key` is not 16 bytes in base64.
     KeyMalformed,
+    /// `Sec-WebSocket-Key` or `Sec-WebSocket-Version` is there more than once (sections 11.3.1
+    /// and 11.3.5).
+    Repeated,
 }
 
 impl Refusal {
@@ -69,9 +72,11 @@ impl Refusal {
         match self {
             Self::Method => 405,
             Self::UpgradeMissing | Self::Version => 426,
-            Self::HostMissing | Self::ConnectionMissing | Self::KeyMissing | Self::KeyMalformed => {
-                400
-            }
+            Self::HostMissing
+            | Self::ConnectionMissing
+            | Self::KeyMissing
+            | Self::KeyMalformed
+            | Self::Repeated => 400,
         }
     }
 
@@ -91,20 +96,19 @@ impl Refusal {
             Self::Version => "The header \"Sec-WebSocket-Version\" has to be 13.",
             Self::KeyMissing => "The header \"Sec-WebSocket-Key\" is missing.",
             Self::KeyMalformed => "The header \"Sec-WebSocket-Key\" is not 16 bytes in base64.",
+            Self::Repeated => {
+                "\"Sec-WebSocket-Key\" or \"Sec-WebSocket-Version\" is there more than once."
+            }
         }
     }
 
     /// Fields that the answer must have (RFC 9110 sections 15.5.6 and 15.5.22, RFC 6455
-    /// section 4.4).
+    /// section 4.4); with `Upgrade` goes `Connection: Upgrade`.
     #[must_use]
     pub const fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self.status() {
             405 => &[("Allow", "GET")],
-            426 => &[
-                ("Upgrade", "websocket"),
-                ("Connection", "Upgrade"),
-                ("Sec-WebSocket-Version", "13"),
-            ],
+            426 => &[("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")],
             _ => &[],
         }
     }
@@ -125,32 +129,45 @@ impl std::error::Error for Refusal {}
 /// A [`Refusal`], which says how to answer.
 pub fn accept<'a>(
     method: &str,
-    header: impl Fn(&str) -> Option<&'a str>,
+    fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<Accept<'a>, Refusal> {
     if method != "GET" {
         return Err(Refusal::Method);
     }
-    if header("host").is_none() {
-        return Err(Refusal::HostMissing);
+    let (mut host, mut upgrade, mut connection) = (false, false, false);
+    let (mut versions, mut keys) = (Vec::new(), Vec::new());
+    let mut protocols = Vec::new();
+    for (name, value) in fields {
+        // No field of a handshake has anything but ASCII; what else stands there names nothing.
+        let value = std::str::from_utf8(value).unwrap_or_default();
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        if is("host") {
+            host = true;
+        } else if is("upgrade") {
+            upgrade |= list_names(value, "websocket");
+        } else if is("connection") {
+            connection |= list_names(value, "upgrade");
+        } else if is("sec-websocket-version") {
+            versions.push(trim(value));
+        } else if is("sec-websocket-key") {
+            keys.push(trim(value));
+        } else if is("sec-websocket-protocol") {
+            protocols.extend(list(value).filter(|name| is_token(name)));
+        }
     }
-    if !header("upgrade").is_some_and(|value| list_names(value, "websocket")) {
-        return Err(Refusal::UpgradeMissing);
+    match (&versions[..], &keys[..]) {
+        _ if !host => Err(Refusal::HostMissing),
+        _ if !upgrade => Err(Refusal::UpgradeMissing),
+        _ if !connection => Err(Refusal::ConnectionMissing),
+        ([_, _, ..], _) | (_, [_, _, ..]) => Err(Refusal::Repeated),
+        (versions, _) if *versions != ["13"] => Err(Refusal::Version),
+        (_, []) => Err(Refusal::KeyMissing),
+        (_, [key]) if is_key(key) => Ok(Accept {
+            key: accept_key(key.as_bytes()),
+            protocols: Protocols(protocols),
+        }),
+        (_, [_]) => Err(Refusal::KeyMalformed),
     }
-    if !header("connection").is_some_and(|value| list_names(value, "upgrade")) {
-        return Err(Refusal::ConnectionMissing);
-    }
-    if header("sec-websocket-version").map(trim) != Some("13") {
-        return Err(Refusal::Version);
-    }
-    let key = header("sec-websocket-key").map(trim);
-    let key = key.ok_or(Refusal::KeyMissing)?;
-    if !is_key(key) {
-        return Err(Refusal::KeyMalformed);
-    }
-    Ok(Accept {
-        key: accept_key(key.as_bytes()),
-        protocols: Protocols(header("sec-websocket-protocol").unwrap_or_default()),
-    })
 }
 
 /// Appends the complete head of the answer that opens the WebSocket (section 4.2.2).

@@ -181,7 +181,7 @@ fn pages_of_strangers_are_refused() {
         for target in ["/sse?channel=news", "/stream?channel=news"] {
             let mut wire = Wire::connect(open.clients());
             wire.send(&format!(
-                "GET {target} HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\r\n"
+                "GET {target} HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n\r\n"
             ));
             assert_eq!(wire.head().status, status, "{origin} {target}");
         }
@@ -202,7 +202,7 @@ fn the_dashboard_shows_live_numbers() {
     let server = Setup::default().shards(2).start();
     let mut streams: Vec<Wire> = (0..7).map(|_| Wire::connect(server.clients())).collect();
     for stream in &mut streams {
-        stream.send("GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+        stream.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.through("subscribed");
     }
     let browser = Browser::start();

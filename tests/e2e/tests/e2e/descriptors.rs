@@ -12,7 +12,8 @@ struct Api(Wire);
 
 impl Api {
     fn stats(&mut self) -> Value {
-        self.0.send("GET /stats HTTP/1.1\r\nHost: a\r\n\r\n");
+        self.0
+            .send("GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n");
         serde_json::from_str(&self.0.response("GET").body).unwrap()
     }
 
@@ -77,7 +78,7 @@ fn running_out_of_descriptors_is_waited_for() {
     let mut api = Api(Wire::connect(server.api_address()));
     assert_eq!(api.gauge("descriptors_max"), u64::from(NOFILE));
     let mut early = Wire::connect(server.clients());
-    early.send("GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+    early.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
     early.through("subscribed");
     // The kernel takes connections that the server cannot.
     let mut crowd: Vec<Wire> = (0..NOFILE)
@@ -90,8 +91,9 @@ fn running_out_of_descriptors_is_waited_for() {
     crowd.extend((0..20).map(|_| Wire::connect(server.clients())));
 
     // Who is in is served.
-    api.0
-        .send("POST /pub?channel=news HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    api.0.send(
+        "POST /pub?channel=news HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
+    );
     assert_eq!(api.0.response("POST").status, 200);
     early.through("data: hello");
 
@@ -118,7 +120,7 @@ fn running_out_of_descriptors_is_waited_for() {
 
     // The last one that came waits at the end of the line, and is served once enough have left.
     let mut last = crowd.pop().unwrap();
-    last.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    last.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     drop(crowd);
     assert_eq!(last.response("GET").status, 200);
     until("the pause's end", || {

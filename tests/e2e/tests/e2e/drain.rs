@@ -14,7 +14,7 @@ fn everybody_is_told_to_come_back() {
     let address = server.clients();
     let ask = |target: &str| {
         let mut wire = Wire::connect(address);
-        wire.send(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         wire
     };
     let mut sse = ask("/sse?channel=news");
@@ -44,7 +44,7 @@ fn everybody_is_told_to_come_back() {
         (server.metric("throng_connections{transport=\"http\"}") >= 2).then_some(())
     });
     let mut api = Wire::connect(server.api_address());
-    api.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    api.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     api.response("GET");
 
     server.signal(Signal::TERM);
@@ -119,7 +119,7 @@ fn stuck(timeout: &str) -> (Server, Wire) {
         format!("[drain]\ntimeout = \"{timeout}\"\n[channel]\nslow_consumer = \"drop-oldest\"\n");
     let server = Setup::new(&config).shards(1).start();
     let mut stuck = Wire::connect(server.clients());
-    stuck.send("GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+    stuck.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stuck.through("subscribed");
     // More than the kernel holds for a connection that nobody reads.
     let large = "x".repeat(900_000);

@@ -69,7 +69,7 @@ fn connections_of_one_address_are_limited() {
         .start();
     let stream = || {
         let mut wire = Wire::connect(server.clients());
-        wire.send("GET /stream?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+        wire.send("GET /stream?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let head = wire.head();
         (wire, head.status)
     };
@@ -92,7 +92,7 @@ fn connections_of_the_server_are_limited() {
         .start();
     let ask = || {
         let mut wire = Wire::connect(server.clients());
-        wire.send("GET /sse?channel=news HTTP/1.1\r\nHost: a\r\n\r\n");
+        wire.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let status = wire.head().status;
         (wire, status)
     };

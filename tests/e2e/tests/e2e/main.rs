@@ -1,14 +1,17 @@
 //! The `throng` binary, met by clients that were written by others. See `docs/TESTING.md`.
 
+mod answers;
 mod browser;
 mod commands;
 mod curl;
 mod descriptors;
 mod drain;
+mod handshake;
 mod http;
 mod limits;
 mod live;
 mod observe;
+mod pages;
 mod slow;
 mod story;
 mod support;

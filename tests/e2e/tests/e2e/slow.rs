@@ -23,7 +23,7 @@ fn start(policy: &str) -> Server {
 
 fn stream(server: &Server, target: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
-    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     wire.head();
     wire
 }

@@ -120,7 +120,9 @@ fn what_nobody_refreshes_ends() {
     let client = open(token("ann", 2));
     let bearer = format!("?channel=news&token={}", token("ann", 2));
     let mut stream = Wire::connect(server.clients());
-    stream.send(&format!("GET /sse{bearer} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    stream.send(&format!(
+        "GET /sse{bearer} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    ));
     let plain = script(
         "ws.mjs",
         &[&format!("ws://{}/ws{bearer}", server.clients())],

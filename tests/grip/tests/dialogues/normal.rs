@@ -2,7 +2,7 @@
 //!
 //! - Fields stand in the order of their names, because their order says nothing between different
 //!   names (RFC 9110 section 5.3); those of one name keep theirs.
-//! - `Date` and `Connection-Id` are `*`: a clock's and a random number.
+//! - `Date` is left out: Pushpin's own answers have none. `Connection-Id` is `*`, a random number.
 //! - The token of `Grip-Sig` is shown by its algorithm and claims; `exp` is shown as `in an hour`
 //!   if it is between 55 and 60 minutes away.
 //! - `127.0.0.1:PORT` of the origin is `{origin}`, and those of the server are `{server}`,
@@ -51,6 +51,7 @@ impl Names {
             self.hide(&text::lines(&crlf).concat())
         });
         let start = lines.next().unwrap_or_default();
+        let lines = lines.filter(|line| !line.to_lowercase().starts_with("date:"));
         let mut fields: Vec<String> = lines.map(|line| field(&line)).collect();
         fields.sort_by_key(|line| line.split(':').next().unwrap_or_default().to_lowercase());
         fields.insert(0, start);
@@ -70,7 +71,7 @@ fn field(line: &str) -> String {
         return line.to_owned();
     };
     match name.to_ascii_lowercase().as_str() {
-        "date" | "connection-id" => format!("{name}: *"),
+        "connection-id" => format!("{name}: *"),
         "grip-sig" => format!("{name}: {}", token(value.trim())),
         _ => line.to_owned(),
     }

@@ -13,7 +13,7 @@ pub(crate) fn publish(to: SocketAddr, items: &[String], names: &Names) -> Vec<St
     let mut client = Client::connect(to, names);
     client.send(
         format!(
-            "POST /publish/ HTTP/1.1\r\nHost: publisher\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /publish/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )
         .as_bytes(),

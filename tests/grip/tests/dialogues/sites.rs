@@ -228,7 +228,7 @@ fn deliver(addresses: &Addresses, origin: &TcpListener) -> bool {
     }
     let item = r#"{"items": [{"channel": "warm", "http-stream": {"content": "warm"}}]}"#;
     let request = format!(
-        "POST /publish/ HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{item}",
+        "POST /publish/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{item}",
         item.len()
     );
     let publisher = ask(addresses.publish, &request);

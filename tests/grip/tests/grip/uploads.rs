@@ -197,7 +197,9 @@ fn a_body_that_is_too_much_for_others_is_refused() {
     let backend = Backend::start(|_, stream| reply(stream, &[], "fine"));
     let server = server(&[backend.address], "");
     let mut wire = Wire::connect(server.api_address());
-    wire.send("POST /pub?channel=a HTTP/1.1\r\nHost: t\r\nContent-Length: 99999999\r\n\r\n");
+    wire.send(
+        "POST /pub?channel=a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n",
+    );
     assert_eq!(wire.head().status, 413);
     // A broken chunk ends it.
     let mut wire = Wire::connect(server.clients());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use crate::access::access;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -105,7 +106,9 @@ fn check(file: Option<PathBuf>, set: Vec<(String, String)>) -> Result {
         || "the defaults and the environment are good; name a FILE to check one".to_owned(),
         |file| format!("{} is good", file.display()),
     );
-    console::print(format!("{what}\n"))?;
+    let access = access(&loaded.config);
+    let lines = access.iter().map(|line| format!("  access     {line}\n"));
+    console::print(format!("{what}\n{}", lines.collect::<String>()))?;
     Ok(Exit::Good)
 }
 

@@ -172,7 +172,8 @@ fn other_tools_scenarios_run_here() {
         "2s",
     ];
     took_place(run(&arguments)).prints(&["0 failed"]);
-    let request = r"GET /sse?channel=group-\{connection.uid%10} HTTP/1.1\r\nHost: a\r\n\r\n";
+    let request =
+        r"GET /sse?channel=group-\{connection.uid%10} HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let arguments = [
         "bench",
         "tcpkali",

@@ -14,9 +14,11 @@ fn what_init_writes_is_good_and_is_not_overwritten() {
         .prints(&["throng serve --config"]);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(run(&["config", "init", "-"]).expect(0).out, text);
-    run(&["config", "check", file])
-        .expect(0)
-        .prints(&["is good"]);
+    run(&["config", "check", file]).expect(0).prints(&[
+        "is good",
+        "open mode",
+        "auth.allowed_hosts",
+    ]);
     fs::write(&path, "").unwrap();
     run(&["config", "init", file]).expect(1).says(&["--force"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "");
@@ -62,7 +64,10 @@ fn later_places_win_and_secrets_stay_hidden() {
     let secret = "0123456789abcdef0123456789abcdef";
     fs::write(
         &path,
-        format!("[listen]\napi = \"127.0.0.1:1\"\n[auth]\nhmac_secret = \"{secret}\"\n"),
+        format!(
+            "[listen]\napi = \"127.0.0.1:1\"\n[auth]\nhmac_secret = \"{secret}\"\n\
+             api_keys = [\"an API key\"]\n"
+        ),
     )
     .unwrap();
     let file = path.to_str().unwrap();

@@ -214,6 +214,32 @@ impl TextKind for WebOrigin {
     }
 }
 
+/// The name of a host without a port, `*.domain` for all below a domain, or `*` for all.
+pub(crate) struct HostName;
+
+impl TextKind for HostName {
+    type Field = String;
+    const NAME: &'static str = "host name";
+
+    fn wanted() -> String {
+        "the name of a host without a port, such as \"push.example.com\" or \"*.example.com\", or \
+         \"*\""
+            .to_owned()
+    }
+
+    fn of(text: &str) -> Option<String> {
+        let text = text.trim();
+        let name = text.strip_prefix("*.").unwrap_or(text);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain);
+        (text == "*" || is_name).then(|| text.to_ascii_lowercase())
+    }
+
+    fn text(value: &String) -> String {
+        value.clone()
+    }
+}
+
 /// The address of something that speaks HTTP.
 pub(crate) struct HttpUrl;
 

@@ -231,6 +231,24 @@ fn origins_may_be_patterns_and_of_any_scheme() {
     }
 }
 
+#[test]
+fn hosts_are_names() {
+    for name in [
+        "*",
+        "push.Example.com",
+        "*.in.example",
+        "throng",
+        "a_b-c.d.",
+    ] {
+        let loaded = load(&format!("[auth]\nallowed_hosts = [{name:?}]"));
+        assert_eq!(loaded.config.auth.allowed_hosts, [name.to_lowercase()]);
+    }
+    for wrong in ["", "a:80", "http://a", "a/b", "*a", "a.*", ".a", "*.", "é"] {
+        let problems = refusals(&format!("[auth]\nallowed_hosts = [{wrong:?}]"), &[], &[]);
+        assert_eq!(problems.len(), 1, "{wrong}");
+    }
+}
+
 /// A value other than the default that every kind of option accepts.
 fn another(option: &OptionSpec) -> &'static str {
     match option.path().as_str() {
@@ -250,6 +268,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "PEM text" => "-----BEGIN PUBLIC KEY-----",
         "address" | "list of addresses" => "127.0.0.7:777",
         "list of origins" => "https://a.example",
+        "list of host names" => "a.example",
         "URL" if option.key == "redis" => "redis://a",
         "URL" => "http://a",
         "word" => "latest-only",

@@ -375,6 +375,8 @@ fn channels_are_checked_together() {
     assert_eq!(
         loaded.warnings,
         [
+            "listen.api: every program of this machine may publish and disconnect at \
+             127.0.0.1:8001, since the server API needs no key: set auth.api_keys",
             "channel keeps no history: history_ttl is 0",
             NOTHING_IS_OPEN,
             "auth.anonymous is true, but no channel has anonymous_subscribe = true: \

@@ -1,8 +1,52 @@
-//! Bodies that came whole with their head.
+//! Bodies: those that came whole with their head, and those that are still coming.
 
 use std::borrow::Cow;
 
 use throng_http1::{BadBody, Body, BodyDecoder, Limits, Request};
+use throng_types::{Millis, Now};
+
+use crate::SessionLimits;
+
+/// A body that is not whole yet.
+pub(super) struct Coming {
+    decoder: BodyDecoder,
+    /// What has come; bounded by the decoder's limit.
+    pub(super) body: Vec<u8>,
+    began: Millis,
+}
+
+impl Coming {
+    /// A body whose head has just come.
+    pub(super) fn new(body: Body, limits: &Limits, now: Now) -> Self {
+        Self {
+            decoder: BodyDecoder::new(body, limits),
+            body: Vec::new(),
+            began: now.mono,
+        }
+    }
+
+    /// Takes bytes; once the body is whole, answers what is left of them.
+    pub(super) fn feed<'b>(&mut self, mut input: &'b [u8]) -> Result<Option<&'b [u8]>, BadBody> {
+        loop {
+            let step = self.decoder.feed(input)?;
+            self.body.extend_from_slice(step.data);
+            input = &input[step.consumed..];
+            if step.done {
+                return Ok(Some(input));
+            }
+            if input.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// When more must have come. Each byte buys the time that it may take at the slowest rate, so
+    /// an upload that goes on is not cut, and one that drips is.
+    pub(super) fn due_at(&self, limits: &SessionLimits) -> Millis {
+        let bought_ms = self.body.len() as u64 * 1000 / limits.body_bytes_per_s_min.max(1);
+        self.began + limits.head_timeout_ms + bought_ms
+    }
+}
 
 /// A body and how many bytes it takes on the wire.
 pub(super) type WholeBody<'b> = (Cow<'b, [u8]>, usize);

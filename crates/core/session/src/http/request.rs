@@ -1,8 +1,9 @@
 //! A request on its way to a gateway.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use throng_http1::Request;
+use throng_http1::{Request, query};
 use throng_ws::handshake::{self, Accept};
 
 use crate::Allowance;
@@ -26,13 +27,40 @@ pub struct Incoming<'r, 'b> {
 
 /// A status and a sentence for a request that is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reject(pub u16, pub String);
+pub struct Reject {
+    /// The status.
+    pub status: u16,
+    /// The body of the answer.
+    pub sentence: String,
+    /// Fields that belong to the status.
+    pub headers: Vec<(&'static str, &'static str)>,
+}
 
 impl Reject {
     /// A status and a sentence.
     #[must_use]
     pub fn new(status: u16, sentence: impl Into<String>) -> Self {
-        Self(status, sentence.into())
+        Self {
+            status,
+            sentence: sentence.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// The same with one more field.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+impl From<handshake::Refusal> for Reject {
+    fn from(refusal: handshake::Refusal) -> Self {
+        Self {
+            headers: refusal.headers().to_vec(),
+            ..Self::new(refusal.status(), refusal.reason())
+        }
     }
 }
 
@@ -44,9 +72,20 @@ impl<'b> Incoming<'_, 'b> {
     pub fn accept_websocket(&self) -> Result<Accept<'b>, Reject> {
         let request = self.request;
         if request.minor_version == 0 {
-            return Err(Reject::new(426, "a WebSocket needs HTTP/1.1"));
+            let reject = Reject::new(426, "a WebSocket needs HTTP/1.1");
+            return Err(reject.with("Upgrade", "HTTP/1.1, websocket"));
         }
-        handshake::accept(request.method, |name| request.header(name))
-            .map_err(|refusal| Reject::new(refusal.status(), refusal.reason()))
+        handshake::accept(request.method, request.headers()).map_err(Reject::from)
+    }
+
+    /// The names and values of the query.
+    ///
+    /// # Errors
+    /// 400 if one of them is not UTF-8: two such names would else become the same.
+    pub fn parameters(
+        &self,
+    ) -> impl Iterator<Item = Result<(Cow<'b, str>, Cow<'b, str>), Reject>> + use<'b> {
+        let pairs = query::utf8_pairs(self.request.query());
+        pairs.map(|pair| pair.map_err(|fault| Reject::new(400, fault.to_string())))
     }
 }

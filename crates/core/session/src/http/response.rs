@@ -1,24 +1,66 @@
-//! Answers of a status and a sentence.
+//! Whole answers.
 
 use throng_http1::encode_response;
 use throng_types::End;
 
 use crate::Context;
 
+/// Headers of whatever the API port answers, for a browser that shows it: it is what its type says,
+/// runs nothing, stands in no frame of another page, and tells nobody where its visitor was.
+pub const SAFE: [(&str, &str); 4] = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Content-Security-Policy", POLICY),
+];
+
+/// The policy of documents that need nothing (Content Security Policy Level 3).
+const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+
+/// [`SAFE`], with a document's own policy if it has one.
+pub(crate) fn safe(policy: Option<&str>) -> [(&str, &str); 4] {
+    let [sniffing, frames, referrer, (name, usual)] = SAFE;
+    [sniffing, frames, referrer, (name, policy.unwrap_or(usual))]
+}
+
+/// Answers, with the date.
+pub fn respond<S, O>(
+    status: u16,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    keep_alive: bool,
+    cx: &mut Context<'_, S, O>,
+) {
+    let date = cx.shared.dates.at(cx.now);
+    encode_response(status, date.as_str(), headers, body, keep_alive, cx.out);
+}
+
+/// Answers a call of the server API with JSON.
+pub fn respond_json<S, O>(status: u16, body: &[u8], keep_alive: bool, cx: &mut Context<'_, S, O>) {
+    let [a, b, c, d] = SAFE;
+    let headers = [("Content-Type", "application/json"), a, b, c, d];
+    respond(status, &headers, body, keep_alive, cx);
+}
+
 /// Answers with a status and a sentence, and ends the connection: after a fault nobody
 /// knows where the next request begins.
-pub fn refuse<S, O>(status: u16, sentence: &str, cx: &mut Context<'_, S, O>) {
-    answer_text(status, sentence, &[], false, cx.out);
+pub(crate) fn refuse<S, O>(
+    status: u16,
+    sentence: &str,
+    headers: &[(&str, &str)],
+    cx: &mut Context<'_, S, O>,
+) {
+    answer_text(status, sentence, headers, false, cx);
     cx.end(End::Flush);
 }
 
 /// Answers with a status and a sentence.
-pub fn answer_text(
+pub fn answer_text<S, O>(
     status: u16,
     sentence: &str,
     headers: &[(&str, &str)],
     keep_alive: bool,
-    out: &mut Vec<u8>,
+    cx: &mut Context<'_, S, O>,
 ) {
     let mut all = vec![("Content-Type", "text/plain; charset=utf-8")];
     all.extend_from_slice(headers);
@@ -26,5 +68,14 @@ pub fn answer_text(
     if !sentence.ends_with('\n') {
         body.push(b'\n');
     }
-    encode_response(status, &all, &body, keep_alive, out);
+    respond(status, &all, &body, keep_alive, cx);
+}
+
+/// The answer to HEAD is that to GET without its body (RFC 9110 section 9.3.2).
+pub(crate) fn keep_head(start: usize, out: &mut Vec<u8>) {
+    const END: &[u8] = b"\r\n\r\n";
+    let answer = out.get(start..).unwrap_or_default();
+    if let Some(at) = answer.windows(END.len()).position(|window| window == END) {
+        out.truncate(start + at + END.len());
+    }
 }

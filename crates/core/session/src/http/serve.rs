@@ -1,13 +1,14 @@
 //! What the front door does with a whole request before and instead of a gateway.
 
 use throng_auth::Credentials;
-use throng_http1::{Request, encode_response, query};
+use throng_http1::{Request, query};
 use throng_metrics::Counter;
-use throng_types::End;
 
-use super::subscribe::preflight;
-use super::{Http, Incoming, Reject, Router, answer_text, refuse};
-use crate::route::{CLIENT_ENDPOINTS, Claim, Own, Port};
+use super::page::{check_page, reader};
+use super::response::{keep_head, safe};
+use super::subscribe::{allow_origin, preflight};
+use super::{Http, Incoming, Reject, Router, SAFE, answer_text, refuse, respond};
+use crate::route::{CLIENT_ENDPOINTS, Claim, Own, Port, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Work};
 
 /// Who a request belongs to.
@@ -52,45 +53,61 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
-        match self.admission {
-            Admission::Welcome => {}
+        let start = cx.out.len();
+        let opened = match self.admission {
+            Admission::Welcome => {
+                self.answer_paid(&self.incoming(request, body), claim, router, cx)
+            }
             Admission::AddressBusy => {
                 let (status, sentence) = Overspent::Address.status();
                 cx.count(Overspent::Address.counter());
-                refuse(status, sentence, cx);
-                return Opened::Answered { keep_alive: false };
+                self.turn_away(status, sentence, request, cx)
             }
             Admission::AddressFull => {
                 cx.count(Counter::RefusedPerIp);
-                refuse(429, "your address has as many connections as it may", cx);
-                return Opened::Answered { keep_alive: false };
+                self.turn_away(
+                    429,
+                    "your address has as many connections as it may",
+                    request,
+                    cx,
+                )
             }
             Admission::ServerFull => {
                 cx.count(Counter::RefusedConnectionsMax);
-                refuse(503, "the server has as many connections as it may", cx);
-                return Opened::Answered { keep_alive: false };
+                self.turn_away(
+                    503,
+                    "the server has as many connections as it may",
+                    request,
+                    cx,
+                )
             }
-        }
-        if let Err(over) = self.pay(cx) {
-            let (status, sentence) = over.status();
-            answer_text(status, sentence, &[("Retry-After", "2")], false, cx.out);
-            cx.end(End::Flush);
-            return Opened::Answered { keep_alive: false };
-        }
-        let start = cx.out.len();
-        let opened = answer(&self.incoming(request, body), claim, router, cx);
-        if matches!(opened, Opened::Session(_)) {
-            cx.shared.meter.charge(Work::Session, cx.now);
-        }
-        self.allowance = cx.shared.meter.take_back();
+        };
         if request.method == "HEAD" {
             keep_head(start, cx.out);
         }
         opened
     }
-}
 
-impl Http {
+    /// Answers a request that the client can pay for.
+    fn answer_paid<R: Router>(
+        &mut self,
+        incoming: &Incoming<'_, '_>,
+        claim: Option<(u8, Claim)>,
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Opened<R::Session> {
+        if let Err(over) = self.pay(cx) {
+            let (status, sentence) = over.status();
+            return self.turn_away(status, sentence, incoming.request, cx);
+        }
+        let opened = answer(incoming, claim, router, cx);
+        if matches!(opened, Opened::Session(_)) {
+            cx.shared.meter.charge(Work::Session, cx.now);
+        }
+        self.allowance = cx.shared.meter.take_back();
+        opened
+    }
+
     /// Charges a request to the client, and lends its allowance to what the request leads to. Only
     /// clients pay: whoever may call the server API may do so as often as he likes.
     fn pay(&mut self, cx: &Context<'_>) -> Result<(), Overspent> {
@@ -108,14 +125,25 @@ impl Http {
         }
         paid
     }
-}
 
-/// The answer to HEAD is that to GET without its body (RFC 9110 section 9.3.2).
-fn keep_head(start: usize, out: &mut Vec<u8>) {
-    const END: &[u8] = b"\r\n\r\n";
-    let answer = out.get(start..).unwrap_or_default();
-    if let Some(at) = answer.windows(END.len()).position(|window| window == END) {
-        out.truncate(start + at + END.len());
+    fn turn_away<S>(
+        &self,
+        status: u16,
+        sentence: &str,
+        request: &Request<'_>,
+        cx: &mut Context<'_>,
+    ) -> Opened<S> {
+        let wait_s = if status == 429 { "2" } else { "5" };
+        let mut headers = vec![("Retry-After", wait_s)];
+        allow_origin(self.reader(request, cx), &mut headers);
+        refuse(status, sentence, &headers, cx);
+        Opened::Answered { keep_alive: false }
+    }
+
+    /// The page that may read what is wrong with its request, on the port that pages use.
+    pub(super) fn reader<'b>(&self, request: &Request<'b>, cx: &Context<'_>) -> Option<&'b str> {
+        let is_client = matches!(self.port, Port::Client);
+        is_client.then(|| reader(self.port, request, cx.shared))?
     }
 }
 
@@ -129,7 +157,7 @@ fn answer<R: Router>(
     let own = Own::claim(incoming).map(|(own, claim)| (Owner::FrontDoor(own), claim));
     let claims = own.into_iter().chain(claim);
     let claim = claims.max_by_key(|(_, claim)| claim.rank);
-    let allow = claim.as_ref().and_then(|(_, claim)| claim.methods);
+    let is_for_pages = claim.as_ref().is_some_and(|(_, claim)| claim.preflight);
     let opened = match claim {
         Some((owner, claim)) => dispatch(incoming, owner, &claim, router, cx),
         None => {
@@ -137,21 +165,39 @@ fn answer<R: Router>(
             Err(Reject::new(404, router.off(incoming).unwrap_or(hint)))
         }
     };
-    opened.unwrap_or_else(|Reject(status, sentence)| {
+    opened.unwrap_or_else(|reject| {
         let has_lost_trust = cx.shared.meter.has_lost_trust();
         if has_lost_trust {
             cx.count(Overspent::Tokens.counter());
         }
         let keep_alive = incoming.request.keep_alive() && !has_lost_trust;
-        let headers: &[(&str, &str)] = match status {
-            405 => &[("Allow", allow.unwrap_or_default())],
-            401 => &[("WWW-Authenticate", "Bearer")],
-            503 => &[("Retry-After", "5")],
-            _ => &[],
-        };
-        answer_text(status, &sentence, headers, keep_alive, cx.out);
+        reject_with(reject, is_for_pages, incoming, keep_alive, cx);
         Opened::Answered { keep_alive }
     })
+}
+
+/// Writes the answer to a request that is not carried out.
+fn reject_with(
+    reject: Reject,
+    is_for_pages: bool,
+    incoming: &Incoming<'_, '_>,
+    keep_alive: bool,
+    cx: &mut Context<'_>,
+) {
+    let request = incoming.request;
+    let mut headers: Vec<(&str, &str)> = reject.headers;
+    match reject.status {
+        401 => headers.push(("WWW-Authenticate", "Bearer")),
+        503 => headers.push(("Retry-After", "5")),
+        _ => {}
+    }
+    if is_for_pages {
+        allow_origin(reader(incoming.port, request, cx.shared), &mut headers);
+    }
+    if incoming.port == Port::Api {
+        headers.extend(SAFE);
+    }
+    answer_text(reject.status, &reject.sentence, &headers, keep_alive, cx);
 }
 
 fn dispatch<R: Router>(
@@ -164,39 +210,30 @@ fn dispatch<R: Router>(
     let method = incoming.request.method;
     if !claim.takes(method) {
         let methods = claim.methods.unwrap_or_default();
-        return Err(Reject::new(405, format!("this path takes {methods}")));
+        let reject = Reject::new(405, format!("this path takes {methods}"));
+        return Err(reject.with("Allow", methods));
     }
     if claim.checks_origin {
-        check_origin(incoming, cx)?;
+        check_page(incoming.port, incoming.request, cx)?;
     }
     if method == "OPTIONS" && claim.preflight {
-        let keep_alive = preflight(incoming, cx.out);
+        let keep_alive = preflight(incoming, cx);
         return Ok(Opened::Answered { keep_alive });
     }
-    let is_health = matches!(owner, Owner::FrontDoor(Own::Health));
-    if incoming.port == Port::Api && !is_health {
+    let needs_no_key = matches!(owner, Owner::FrontDoor(own) if own.needs_no_key());
+    if incoming.port == Port::Api && !needs_no_key {
         check_key(incoming, cx)?;
     }
     match owner {
         Owner::Gateway(gateway) => router.open((gateway, claim), incoming, cx),
         Owner::FrontDoor(Own::Health) => health(incoming, cx),
-        Owner::FrontDoor(Own::Page) => page(incoming, router, cx),
+        Owner::FrontDoor(Own::Dashboard | Own::Page) => page(incoming, router, cx),
+        Owner::FrontDoor(Own::Server) => {
+            let keep_alive = incoming.request.keep_alive();
+            respond(200, &[("Allow", SERVER_METHODS)], b"", keep_alive, cx);
+            Ok(Opened::Answered { keep_alive })
+        }
     }
-}
-
-/// Refuses requests that come from pages of other origins: a browser tells where its page came
-/// from.
-fn check_origin(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Reject> {
-    let Some(origin) = incoming.request.header("origin") else {
-        return Ok(());
-    };
-    if cx.shared.origins.matches(origin, incoming.request.host()) {
-        return Ok(());
-    }
-    cx.count(Counter::RefusedOrigin);
-    let sentence =
-        format!("pages of {origin} may not connect; list the origin in auth.allowed_origins");
-    Err(Reject::new(403, sentence))
 }
 
 /// Asks for a key on the API port, if there are any.
@@ -224,13 +261,8 @@ fn health<S>(incoming: &Incoming<'_, '_>, cx: &mut Context<'_>) -> Result<Opened
         return Err(Reject::new(503, "draining"));
     }
     let keep_alive = incoming.request.keep_alive();
-    answer_text(
-        200,
-        "ok",
-        &[("Cache-Control", "no-store")],
-        keep_alive,
-        cx.out,
-    );
+    let headers = [("Cache-Control", "no-store"), SAFE[0]];
+    answer_text(200, "ok", &headers, keep_alive, cx);
     Ok(Opened::Answered { keep_alive })
 }
 
@@ -241,7 +273,7 @@ fn page<R: Router>(
 ) -> Result<Opened<R::Session>, Reject> {
     let keep_alive = incoming.request.keep_alive();
     if incoming.port == Port::Client {
-        answer_text(200, CLIENT_ENDPOINTS, &[], keep_alive, cx.out);
+        answer_text(200, CLIENT_ENDPOINTS, &[], keep_alive, cx);
         return Ok(Opened::Answered { keep_alive });
     }
     let hint = "there is nothing at this path; the API port has /, /metrics, /stats, /healthz, \
@@ -258,16 +290,10 @@ pub fn send_page<S, O>(
     cx: &mut Context<'_, S, O>,
 ) -> Option<()> {
     let page = cx.shared.pages.page(path)?;
-    let headers = [
-        ("Content-Type", page.content_type),
-        ("Cache-Control", "no-store"),
-    ];
-    encode_response(
-        200,
-        &headers,
-        &page.body,
-        incoming.request.keep_alive(),
-        cx.out,
-    );
+    let [a, b, c, d] = safe(page.policy);
+    let content_type = ("Content-Type", page.content_type);
+    let headers = [content_type, ("Cache-Control", "no-store"), a, b, c, d];
+    let keep_alive = incoming.request.keep_alive();
+    respond(200, &headers, &page.body, keep_alive, cx);
     Some(())
 }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use throng_http1::{encode_response, encode_stream_head, query};
+use throng_http1::encode_stream_head;
 use throng_metrics::Counter;
 use throng_types::ChannelName;
 use throng_ws::handshake::Accept;
 
-use super::{Incoming, Reject};
+use super::{Incoming, Reject, respond};
 use crate::permit::{RESERVED, Verdict, may_subscribe};
 use crate::route::Port;
 use crate::{Context, Identity, Shared, authenticate};
@@ -29,10 +29,13 @@ pub struct Params<'a> {
 
 impl<'a> Params<'a> {
     /// Reads the query and the headers.
-    #[must_use]
-    pub fn read(incoming: &Incoming<'_, 'a>) -> Self {
+    ///
+    /// # Errors
+    /// 400 if the query is not UTF-8.
+    pub fn read(incoming: &Incoming<'_, 'a>) -> Result<Self, Reject> {
         let mut params = Self::default();
-        for (name, value) in query::pairs(incoming.request.query()) {
+        for pair in incoming.parameters() {
+            let (name, value) = pair?;
             match &*name {
                 "channel" => params.channels.push(value),
                 "token" => params.token = Some(value),
@@ -51,7 +54,7 @@ impl<'a> Params<'a> {
         if let Some(token) = incoming.request.header("authorization").and_then(bearer) {
             params.token = Some(Cow::Borrowed(token));
         }
-        params
+        Ok(params)
     }
 
     /// Refuses clients that want Centrifugo's Protobuf form.
@@ -146,15 +149,15 @@ pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
 ///
 /// # Errors
 /// 426, if lines are wanted by HTTP/1.0, which has no chunks.
-pub fn write_stream_head(
+pub fn write_stream_head<S, O>(
     incoming: &Incoming<'_, '_>,
     is_lines: bool,
-    out: &mut Vec<u8>,
+    cx: &mut Context<'_, S, O>,
 ) -> Result<(), Reject> {
     let request = incoming.request;
     if is_lines && request.minor_version == 0 {
         let sentence = "a stream of lines is sent in chunks, which needs HTTP/1.1";
-        return Err(Reject::new(426, sentence));
+        return Err(Reject::new(426, sentence).with("Upgrade", "HTTP/1.1"));
     }
     let content_type = match is_lines {
         true => "application/x-ndjson",
@@ -167,7 +170,8 @@ pub fn write_stream_head(
         ("X-Accel-Buffering", "no"),
     ];
     allow_origin(request.header("origin"), &mut headers);
-    encode_stream_head(200, &headers, is_lines, out);
+    let date = cx.shared.dates.at(cx.now);
+    encode_stream_head(200, date.as_str(), &headers, is_lines, cx.out);
     Ok(())
 }
 
@@ -181,7 +185,7 @@ pub fn allow_origin<'a>(origin: Option<&'a str>, headers: &mut Vec<(&'a str, &'a
 }
 
 /// What a browser asks before it sends a token or an id to another origin (Fetch, section 4.8).
-pub(super) fn preflight(incoming: &Incoming<'_, '_>, out: &mut Vec<u8>) -> bool {
+pub(super) fn preflight<S, O>(incoming: &Incoming<'_, '_>, cx: &mut Context<'_, S, O>) -> bool {
     let mut headers = vec![
         ("Access-Control-Allow-Methods", "GET, POST, OPTIONS"),
         (
@@ -192,6 +196,6 @@ pub(super) fn preflight(incoming: &Incoming<'_, '_>, out: &mut Vec<u8>) -> bool 
     ];
     allow_origin(incoming.request.header("origin"), &mut headers);
     let keep_alive = incoming.request.keep_alive();
-    encode_response(204, &headers, b"", keep_alive, out);
+    respond(204, &headers, b"", keep_alive, cx);
     keep_alive
 }

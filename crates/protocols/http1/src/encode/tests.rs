@@ -14,20 +14,45 @@ fn check(encode: impl Fn(&mut Vec<u8>), expect: &str) {
 #[test]
 fn responses_declare_their_length() {
     check(
-        |out| encode_response(200, &[("Content-Type", "text/plain")], b"hi", true, out),
+        |out| encode_response(200, "", &[("Content-Type", "text/plain")], b"hi", true, out),
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi",
     );
     check(
-        |out| encode_response(404, &[], b"", false, out),
+        |out| encode_response(404, "", &[], b"", false, out),
         "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     );
     check(
-        |out| encode_response(204, &[], b"x", true, out),
+        |out| encode_response(204, "", &[], b"x", true, out),
         "HTTP/1.1 204 No Content\r\n\r\n",
     );
     check(
-        |out| encode_response_head(200, &[], 7, true, out),
+        |out| encode_response_head(200, "", &[], 7, true, out),
         "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",
+    );
+}
+
+#[test]
+fn responses_say_when_and_to_what_to_upgrade() {
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    check(
+        |out| encode_response(200, date, &[("A", "b")], b"", true, out),
+        "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nA: b\r\n\
+         Content-Length: 0\r\n\r\n",
+    );
+    check(
+        |out| encode_stream_head(200, date, &[], false, out),
+        "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nConnection: close\r\n\r\n",
+    );
+    let upgrade = [("Upgrade", "websocket")];
+    check(
+        |out| encode_response(426, "", &upgrade, b"", true, out),
+        "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\
+         Connection: Upgrade\r\n\r\n",
+    );
+    check(
+        |out| encode_response(426, "", &upgrade, b"", false, out),
+        "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\
+         Connection: Upgrade, close\r\n\r\n",
     );
 }
 
@@ -40,19 +65,19 @@ fn framing_belongs_to_the_encoder() {
         ("X", "1"),
     ];
     check(
-        |out| encode_response(200, &theirs, b"", false, out),
+        |out| encode_response(200, "", &theirs, b"", false, out),
         "HTTP/1.1 200 OK\r\nX: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     );
     check(
-        |out| encode_stream_head(200, &theirs, true, out),
+        |out| encode_stream_head(200, "", &theirs, true, out),
         "HTTP/1.1 200 OK\r\nConnection: Upgrade\r\nX: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
     );
     check(
-        |out| encode_stream_head(200, &theirs, false, out),
+        |out| encode_stream_head(200, "", &theirs, false, out),
         "HTTP/1.1 200 OK\r\nX: 1\r\nConnection: close\r\n\r\n",
     );
     check(
-        |out| encode_stream_head(101, &theirs, false, out),
+        |out| encode_stream_head(101, "", &theirs, false, out),
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nX: 1\r\n\r\n",
     );
     check(
@@ -67,6 +92,7 @@ fn nothing_breaks_out_of_its_place() {
         |out| {
             encode_response(
                 200,
+                "",
                 &[("A\r\nB", "1\r\nC: 2\0\t\u{e9}"), ("", "x")],
                 b"",
                 true,
@@ -117,7 +143,7 @@ proptest! {
     ) {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let mut wire = Vec::new();
-        encode_response(200, &headers, &body, keep_alive, &mut wire);
+        encode_response(200, "", &headers, &body, keep_alive, &mut wire);
         let (response, length) = parse_response(&wire, &Limits::default(), false).unwrap().unwrap();
         prop_assert_eq!(response.body, ResponseBody::Length(body.len() as u64));
         prop_assert_eq!(response.headers().count(), headers.len() + 1 + usize::from(!keep_alive));

@@ -12,6 +12,28 @@ const REQUEST: [(&str, &str); 6] = [
 const NONCE: [u8; 16] = *b"the sample nonce";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
+/// The fields of a request, with some replaced, or removed by `None`, and some more behind them.
+fn fields<'a>(
+    changes: &[(&str, Option<&'a str>)],
+    more: &[(&'a str, &'a str)],
+) -> Vec<(&'a str, &'a [u8])> {
+    let changed = REQUEST.iter().filter_map(|(name, value)| {
+        let change = changes.iter().find(|(changed, _)| changed == name);
+        Some((*name, change.map_or(Some(*value), |(_, value)| *value)?))
+    });
+    let new = changes.iter().filter_map(|(name, value)| {
+        let known = REQUEST.iter().find(|(known, _)| known == name);
+        // Only names of the request and of `NEW` are changed in these tests.
+        let name = NEW.iter().find(|new| *new == name);
+        Some((*name.filter(|_| known.is_none())?, (*value)?))
+    });
+    let all = changed.chain(new).chain(more.iter().copied());
+    all.map(|(name, value)| (name, value.as_bytes())).collect()
+}
+
+/// Fields that the example has not.
+const NEW: [&str; 1] = ["sec-websocket-extensions"];
+
 /// A lookup in `headers` with some replaced, or removed by `None`.
 fn lookup<'a>(
     headers: &'a [(&'a str, &'a str)],
@@ -27,7 +49,7 @@ fn lookup<'a>(
 }
 
 fn accept_with<'a>(changes: &'a [(&'a str, Option<&'a str>)]) -> Result<Accept<'a>, Refusal> {
-    accept("GET", lookup(&REQUEST, changes))
+    accept("GET", fields(changes, &[]))
 }
 
 #[test]
@@ -167,9 +189,49 @@ fn refusals() {
         );
     }
     for method in ["POST", "get", "CONNECT", ""] {
-        let refused = accept(method, lookup(&REQUEST, &[]));
+        let refused = accept(method, fields(&[], &[]));
         assert_eq!(refused, Err(Refusal::Method));
     }
+}
+
+#[test]
+fn lists_go_over_several_lines() {
+    let accepted = |changes: &[(&str, Option<&str>)], more: &[(&str, &str)]| {
+        let accepted = accept("GET", fields(changes, more));
+        accepted.map(|accept| {
+            accept
+                .protocols
+                .iter()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+    };
+    let offered = Ok(vec!["chat".to_owned(), "superchat".to_owned()]);
+    for (name, first, second) in [
+        ("connection", "keep-alive", "Upgrade"),
+        ("connection", "Upgrade", "keep-alive"),
+        ("Upgrade", "h2c", "websocket"),
+        ("upgrade", "websocket", "h2c"),
+    ] {
+        let lower = name.to_lowercase();
+        let changed = accepted(&[(&lower, Some(first))], &[(name, second)]);
+        assert_eq!(changed, offered, "{name}: {first}, {second}");
+    }
+    let three = accepted(&[], &[("Sec-WebSocket-Protocol", "v1, \u{e9}")]);
+    assert_eq!(three.unwrap(), ["chat", "superchat", "v1"]);
+    // These two are no lists.
+    for (name, value) in [
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+        ("Sec-WebSocket-Version", "13"),
+        ("sec-websocket-version", "8"),
+    ] {
+        let repeated = accepted(&[], &[(name, value)]);
+        assert_eq!(repeated, Err(Refusal::Repeated), "{name}: {value}");
+    }
+    let bytes = [("connection", &b"\xff"[..]), ("CONNECTION", b"upgrade")];
+    let rest = fields(&[("connection", None)], &[]);
+    assert!(accept("GET", rest.into_iter().chain(bytes)).is_ok());
 }
 
 #[test]
@@ -182,7 +244,7 @@ fn refusals_say_what_their_status_obliges_them_to() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(Refusal::Method), ["Allow"]);
-    let upgrade = ["Upgrade", "Connection", "Sec-WebSocket-Version"];
+    let upgrade = ["Upgrade", "Sec-WebSocket-Version"];
     assert_eq!(names(Refusal::Version), upgrade);
     assert_eq!(names(Refusal::UpgradeMissing), upgrade);
     assert!(names(Refusal::KeyMissing).is_empty());

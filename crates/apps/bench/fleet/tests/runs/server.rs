@@ -190,7 +190,7 @@ fn parse(bytes: &[u8]) -> Option<(Request, usize)> {
     let channel = query::pairs(search)
         .find(|(name, _)| name == "channel")
         .map_or_else(String::new, |(_, value)| value.into_owned());
-    let accepted = handshake::accept(head.method, |name| head.header(name)).ok();
+    let accepted = handshake::accept(head.method, head.headers()).ok();
     let request = Request {
         method: head.method.to_owned(),
         path: path.to_owned(),

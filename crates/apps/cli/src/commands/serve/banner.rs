@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use throng_config::Config;
 use throng_doctor::{Report, summary_line};
 
+use crate::access::access;
 use crate::args::VERSION;
 use crate::console::Paint;
 
@@ -120,28 +121,6 @@ fn curl(facts: &Facts<'_>) -> String {
     )
 }
 
-/// Who may do what, a line for each side.
-fn access(config: &Config) -> Vec<String> {
-    if config.open_mode() {
-        return vec![
-            "open mode: everyone on this machine may do everything; other machines cannot reach it"
-                .to_owned(),
-        ];
-    }
-    let clients = match (config.auth.client_keys(), config.anonymous_allowed()) {
-        (true, false) => "clients need a token (`throng token create` makes one)",
-        (true, true) => "clients may come with or without a token",
-        (false, true) => "clients need no token: everyone who reaches the port may connect",
-        (false, false) => "no client may connect: no key is set and anonymous use is off",
-    };
-    let api = if config.auth.api_keys_set() {
-        "publishing needs an API key"
-    } else {
-        "publishing needs no key: everyone who reaches the API port may publish"
-    };
-    vec![clients.to_owned(), api.to_owned()]
-}
-
 /// An address that this machine can connect to: a socket on all interfaces is on loopback too.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
@@ -220,15 +199,30 @@ mod tests {
                 "clients need a token",
                 "publishing needs an API key",
             ],
-            &["open mode", secret, "0.0.0.0"],
+            &["open mode", secret, "0.0.0.0", "by an address"],
         );
         check(
             &[("auth.insecure", "true"), ("listen.api", "0.0.0.0:9001")],
             &[
-                "everyone who reaches the API port may publish",
+                "everyone who reaches its port may publish",
                 "everyone who reaches the port may connect",
             ],
             &["open mode"],
         );
+        // Clients need a token, publishers nothing: that is easily overlooked.
+        check(
+            &[("auth.hmac_secret", secret)],
+            &[
+                "the server API needs no key",
+                "asked by an address, localhost alone",
+            ],
+            &["open mode"],
+        );
+        check(
+            &[("auth.allowed_hosts", "push.internal")],
+            &["asked by an address, localhost, push.internal alone"],
+            &[],
+        );
+        check(&[("auth.allowed_hosts", "*")], &["by any name"], &["alone"]);
     }
 }

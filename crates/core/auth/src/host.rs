@@ -1,0 +1,181 @@
+//! By which names a server may be asked that asks for no key.
+//!
+//! A hostile page can give its own name the address of a server that only its visitor reaches (DNS
+//! rebinding). The browser then takes that server for the page's own, so no rule about origins
+//! holds. What gives the page away is the header `Host`, which still has its name (RFC 9110 section
+//! 7.2). An address in `Host` is no name, so nobody can point it elsewhere; `localhost` is this
+//! machine (RFC 6761 section 6.3).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::origin::split_port;
+
+/// The names that are allowed, beside addresses and `localhost`.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts {
+    any: bool,
+    without_dot: bool,
+    /// In lower case; one that begins with a dot stands for every name that ends in it.
+    names: Vec<Box<str>>,
+}
+
+/// A text that is no name of a host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the name of a host such as push.example.com, *.example.com or *")]
+pub struct HostError(Box<str>);
+
+impl Hosts {
+    /// Reads an allow-list: `push.example.com` is that name with any port, `*.example.com` every
+    /// name below it, `*` every name.
+    ///
+    /// With `without_dot` names such as `throng` count too. A local network gives them out, such as
+    /// that of containers, and nobody outside can; on an address that other machines cannot reach
+    /// there is no use for them.
+    ///
+    /// # Errors
+    /// The first text that is no such name.
+    pub fn new<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        without_dot: bool,
+    ) -> Result<Self, HostError> {
+        let mut hosts = Self {
+            without_dot,
+            ..Self::default()
+        };
+        for text in names {
+            if text == "*" {
+                hosts.any = true;
+                continue;
+            }
+            let name = text.strip_prefix('*').unwrap_or(text);
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            let is_below = name.len() < text.len();
+            if name.starts_with('.') != is_below
+                || name.trim_matches('.').is_empty()
+                || !name.bytes().all(plain)
+            {
+                return Err(HostError(text.into()));
+            }
+            hosts.names.push(name.to_ascii_lowercase().into());
+        }
+        Ok(hosts)
+    }
+
+    /// Whether the server may be asked by this `Host`. A request without one comes from no browser.
+    #[must_use]
+    pub fn matches(&self, host: &str) -> bool {
+        if self.any || host.is_empty() {
+            return true;
+        }
+        let host = host.to_ascii_lowercase();
+        let Some((name, _)) = split_port(&host) else {
+            return false;
+        };
+        let name = name.strip_suffix('.').unwrap_or(name);
+        name == "localhost"
+            || is_address(name)
+            || self.without_dot && !name.is_empty() && !name.contains(['.', '['])
+            || self.names.iter().any(|known| covers(known, name))
+    }
+}
+
+fn covers(known: &str, name: &str) -> bool {
+    match known.strip_prefix('.') {
+        Some(_) => name.len() > known.len() && name.ends_with(known),
+        None => name == known,
+    }
+}
+
+fn is_address(name: &str) -> bool {
+    match name.strip_prefix('[') {
+        Some(rest) => rest
+            .strip_suffix(']')
+            .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        None => name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(names: &[&str], without_dot: bool, allowed: &[&str], refused: &[&str]) {
+        let hosts = Hosts::new(names.iter().copied(), without_dot).unwrap();
+        for host in allowed {
+            assert!(hosts.matches(host), "{names:?} should allow {host}");
+        }
+        for host in refused {
+            assert!(!hosts.matches(host), "{names:?} should refuse {host}");
+        }
+    }
+
+    #[test]
+    fn addresses_and_this_machine_are_allowed_and_names_are_not() {
+        let here = [
+            "",
+            "localhost",
+            "LocalHost:8001",
+            "localhost.:8001",
+            "127.0.0.1",
+            "127.0.0.1:8001",
+            "10.1.2.3:80",
+            "[::1]:8001",
+            "[::1]",
+            "[2001:db8::7]:1",
+        ];
+        let elsewhere = [
+            "evil.example",
+            "evil.example:8001",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1@evil.example",
+            "[::1].evil.example",
+            "[evil.example]",
+            "[::1",
+            "::1",
+            ".",
+            ":8001",
+        ];
+        let without_dot = ["throng:8001", "evil-localhost", "a"];
+        check(&[], false, &here, &elsewhere);
+        check(&[], false, &[], &without_dot);
+        check(&[], true, &here, &elsewhere);
+        check(&[], true, &without_dot, &[]);
+    }
+
+    #[test]
+    fn listed_names_are_allowed() {
+        check(
+            &["push.Example.com", "*.in.example.org"],
+            false,
+            &[
+                "push.example.com:80",
+                "PUSH.example.com.",
+                "a.in.example.org",
+                "a.b.in.example.org",
+            ],
+            &[
+                "example.com",
+                "in.example.org",
+                "evilin.example.org",
+                "a.in.example.org.evil.net",
+            ],
+        );
+        check(&["*"], false, &["evil.example", "@", "a b"], &[]);
+        for wrong in [
+            "",
+            "a b",
+            "http://a",
+            "a:80",
+            "*a.example",
+            "a.*.b",
+            "*.",
+            ".",
+            ".a",
+            "**",
+        ] {
+            assert!(Hosts::new([wrong], false).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Web pages at the front door: which are refused, and which may read why.
+
+use throng_http1::Request;
+use throng_metrics::Counter;
+
+use super::Reject;
+use crate::guard::Guard;
+use crate::route::Port;
+use crate::{Context, Shared};
+
+fn guard(port: Port, shared: &Shared) -> &Guard {
+    match port {
+        Port::Client => &shared.guards.client,
+        Port::Api => &shared.guards.api,
+        Port::Own { .. } => &shared.guards.own,
+    }
+}
+
+/// Refuses requests of pages that the port keeps away.
+///
+/// # Errors
+/// 421 for a `Host` that is no name of this server, 403 for an `Origin` that may not connect.
+pub(super) fn check_page(
+    port: Port,
+    request: &Request<'_>,
+    cx: &Context<'_>,
+) -> Result<(), Reject> {
+    let guard = guard(port, cx.shared);
+    if !guard.answers_to(request) {
+        cx.count(Counter::RefusedHost);
+        let sentence = format!(
+            "this port asks for no key, so it is not to be asked as {}: use its address or \
+             localhost, or list the name in auth.allowed_hosts",
+            request.host()
+        );
+        return Err(Reject::new(421, sentence));
+    }
+    if guard.lets_in(request) {
+        return Ok(());
+    }
+    cx.count(Counter::RefusedOrigin);
+    let origin = request.header("origin").unwrap_or("that origin");
+    let sentence =
+        format!("pages of {origin} may not connect; list the origin in auth.allowed_origins");
+    Err(Reject::new(403, sentence))
+}
+
+/// The origin of a page that may read what the port answers.
+pub(super) fn reader<'b>(port: Port, request: &Request<'b>, shared: &Shared) -> Option<&'b str> {
+    let origin = request.header("origin")?;
+    guard(port, shared).lets_in(request).then_some(origin)
+}

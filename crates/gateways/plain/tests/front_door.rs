@@ -1,0 +1,97 @@
+//! The front door over a played clock: how long a head and a body may take.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use throng_gateway_plain::Plain;
+use throng_session::solo::{self, Solo};
+use throng_session::{Port, Shared};
+use throng_types::{ConnId, End, Millis, ShardId};
+
+/// `limits.head_timeout` and `limits.keepalive_timeout`.
+const HEAD_MS: u64 = 10_000;
+const KEEPALIVE_MS: u64 = 60_000;
+
+fn connect(shared: Shared) -> Solo<Plain> {
+    let id = ConnId::new(ShardId(0), 1, 1);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()))
+}
+
+/// Feeds bytes so much later.
+fn later(solo: &mut Solo<Plain>, ms: u64, bytes: &[u8]) {
+    solo.now.mono = solo.now.mono + ms;
+    solo.feed(bytes);
+}
+
+fn deadline(solo: &Solo<Plain>) -> Option<u64> {
+    let set = solo.actions.deadline.expect("the deadline is set anew");
+    set.map(|at| at.since(solo.now.mono))
+}
+
+fn head(bytes: usize) -> String {
+    format!("POST /pub?channel=a HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n")
+}
+
+#[test]
+fn an_upload_that_goes_on_is_not_cut() {
+    let mut solo = connect(solo::shared());
+    let all = 64 * 1024;
+    solo.feed(head(all).as_bytes());
+    assert_eq!(deadline(&solo), Some(HEAD_MS));
+    // A kilobyte a second takes a minute, six times what a head may take.
+    for _ in 0..63 {
+        later(&mut solo, 1000, &[b'x'; 1024]);
+        assert!(deadline(&solo).is_some_and(|left| left >= HEAD_MS));
+        assert_eq!(solo.actions.end, None);
+    }
+    assert!(solo.orders.is_empty());
+    later(&mut solo, 1000, &[b'x'; 1024]);
+    assert_eq!(solo.orders.len(), 1, "it is published");
+    assert!(solo.out.is_empty());
+}
+
+#[test]
+fn a_body_that_drips_ends() {
+    for chunked in [false, true] {
+        let mut solo = connect(solo::shared());
+        let (head, drop) = match chunked {
+            false => (head(1000), &b"x"[..]),
+            true => (
+                head(0).replace("Content-Length: 0", "Transfer-Encoding: chunked"),
+                &b"1\r\nx\r\n"[..],
+            ),
+        };
+        solo.feed(head.as_bytes());
+        // A byte each eight seconds: each buys some milliseconds.
+        later(&mut solo, 8000, drop);
+        assert_eq!(deadline(&solo), Some(2000 + 1000 / 256));
+        solo.now.mono = Millis(HEAD_MS + 3);
+        solo.event(throng_session::Event::Timeout);
+        let told = String::from_utf8_lossy(&solo.out).into_owned();
+        assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
+        assert_eq!(solo.actions.end, Some(End::Flush));
+    }
+}
+
+/// The second head had the time of an idle connection, six times as long.
+#[test]
+fn later_heads_have_no_more_time_than_the_first() {
+    let mut solo = connect(solo::shared());
+    let request = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    // The first one's time began when the connection was accepted.
+    let (first, second) = request.split_at(10);
+    solo.feed(first.as_bytes());
+    assert_eq!(solo.actions.deadline, None);
+    later(&mut solo, 5000, second.as_bytes());
+    assert_eq!(deadline(&solo), Some(KEEPALIVE_MS));
+    later(&mut solo, 30_000, first.as_bytes());
+    assert_eq!(deadline(&solo), Some(HEAD_MS));
+    // More of it buys no time.
+    later(&mut solo, 5000, b"Hos");
+    assert_eq!(solo.actions.deadline, None);
+    // One that came in pieces behind a whole one has its time, too.
+    let mut solo = connect(solo::shared());
+    solo.feed(format!("{request}{first}").as_bytes());
+    assert_eq!(deadline(&solo), Some(HEAD_MS));
+}
