@@ -180,7 +180,7 @@ pub(crate) fn item(channel: &str, text: &str, more: &str) -> String {
 #[track_caller]
 pub(crate) fn get(server: &Server, target: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
-    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
+    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     wire
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn get(server: &Server, target: &str) -> Wire {
 pub(crate) fn open(server: &Server, target: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
     wire.send(&format!(
-        "GET {target} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     ));
     wire

@@ -1,0 +1,207 @@
+//! Many requests, sent to Throng and to nginx: both must see the same number of requests in the
+//! same bytes and answer each in the same class, or the row says why Throng does not.
+//!
+//! Behind each request follows another that closes the connection. Whoever sees the first one end
+//! where it ends answers both; whoever refuses it because nobody can know ends the connection.
+
+mod bodies;
+mod heads;
+mod why;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+
+use tempfile::TempDir;
+use throng_testkit::{DEADLINE, Process, Setup, until};
+
+/// Bytes to send, and why Throng and nginx differ; empty if they do not.
+#[derive(Clone)]
+pub(crate) struct Row {
+    bytes: Vec<u8>,
+    why: &'static str,
+}
+
+impl Row {
+    pub(crate) fn new(bytes: impl AsRef<[u8]>, why: &'static str) -> Self {
+        Self {
+            bytes: bytes.as_ref().to_vec(),
+            why,
+        }
+    }
+}
+
+/// Is there enough for a sample?
+const ROWS_MIN: usize = 160;
+
+const LAST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// What stands for Throng's paths. A backend of its own takes bodies, since nginx reads them for
+/// somebody else alone.
+const CONFIG: &str = r#"
+daemon off;
+worker_processes 1;
+error_log FOLDER/error.log crit;
+pid FOLDER/nginx.pid;
+events { worker_connections 64; }
+http {
+  access_log off;
+  client_body_temp_path FOLDER/1;
+  proxy_temp_path FOLDER/2;
+  fastcgi_temp_path FOLDER/3;
+  uwsgi_temp_path FOLDER/4;
+  scgi_temp_path FOLDER/5;
+  client_header_buffer_size 1k;
+  large_client_header_buffers 2 16k;
+  client_max_body_size 1m;
+  default_type text/plain;
+  server {
+    listen 127.0.0.1:PORT;
+    location = /healthz {
+      if ($request_method !~ ^(GET|HEAD)$) { return 405; }
+      return 200 "ok\n";
+    }
+    location = /pub {
+      if ($request_method != POST) { return 405; }
+      proxy_pass http://unix:FOLDER/backend:/;
+    }
+    location / { return 404 "nothing here\n"; }
+  }
+  server {
+    listen unix:FOLDER/backend;
+    location / { return 200 "{}\n"; }
+  }
+}
+"#;
+
+struct Nginx {
+    address: SocketAddr,
+    _process: Process,
+    _folder: TempDir,
+}
+
+impl Nginx {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = free.local_addr().expect("its address");
+        drop(free);
+        let config = CONFIG.replace("FOLDER", &folder.path().display().to_string());
+        let config = config.replace("PORT", &address.port().to_string());
+        let file = folder.path().join("nginx.conf");
+        fs::write(&file, config).expect("a file in it");
+        // Debian puts it where only root's shell looks.
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("nginx");
+        command
+            .env("PATH", format!("{path}:/usr/sbin"))
+            .arg("-c")
+            .arg(&file);
+        let process = Process::start(&mut command, "install nginx, see .ci/packages");
+        until("nginx listens", || TcpStream::connect(address).ok());
+        Self {
+            address,
+            _process: process,
+            _folder: folder,
+        }
+    }
+}
+
+/// The statuses of all answers; a last 0 is something else than an answer.
+fn ask(to: SocketAddr, bytes: &[u8]) -> Vec<u16> {
+    let mut stream = TcpStream::connect_timeout(&to, DEADLINE).expect("somebody listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+    // Whoever has refused the beginning may not take the rest.
+    let _ = stream.write_all(&[bytes, LAST].concat());
+    let mut told = Vec::new();
+    let mut piece = [0; 16 * 1024];
+    loop {
+        match stream.read(&mut piece) {
+            Ok(count @ 1..) => told.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("{to} waits for more behind {}", shown(bytes))
+            }
+            Ok(0) | Err(_) => break,
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+    let first = bytes.trim_ascii_start();
+    statuses(&told, first.starts_with(b"HEAD "))
+}
+
+/// Takes answers apart, without the code that is tested.
+fn statuses(mut told: &[u8], mut is_head: bool) -> Vec<u16> {
+    let mut all = Vec::new();
+    while !told.is_empty() {
+        let end = told.windows(4).position(|window| window == b"\r\n\r\n");
+        let head = String::from_utf8_lossy(&told[..end.unwrap_or(0)]).to_lowercase();
+        let Some(status) = head
+            .strip_prefix("http/1.1 ")
+            .and_then(|rest| rest[..3].parse().ok())
+        else {
+            all.push(0);
+            break;
+        };
+        told = &told[end.unwrap_or(0) + 4..];
+        if status == 100 {
+            continue;
+        }
+        all.push(status);
+        let length = head
+            .split("\r\n")
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.map_or(0, |digits| digits.parse().expect("a length"));
+        let chunks = head.contains("transfer-encoding: chunked");
+        assert!(!chunks, "nobody here sends chunks: {head}");
+        let length = if std::mem::take(&mut is_head) {
+            0
+        } else {
+            length
+        };
+        told = told.get(length..).unwrap_or_default();
+    }
+    all
+}
+
+/// What is compared: the class of each answer.
+fn classes(statuses: &[u16]) -> Vec<u16> {
+    statuses.iter().map(|status| status / 100).collect()
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let text = bytes.escape_ascii().to_string();
+    match text.char_indices().nth(150) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[test]
+fn requests_are_read_as_nginx_reads_them() {
+    let nginx = Nginx::start();
+    let throng = Setup::default().shards(1).start();
+    let rows = [heads::rows(), bodies::rows()].concat();
+    assert!(rows.len() >= ROWS_MIN, "{} rows", rows.len());
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let theirs = ask(nginx.address, &row.bytes);
+        let ours = ask(throng.api_address(), &row.bytes);
+        let agree = classes(&theirs) == classes(&ours);
+        let text = shown(&row.bytes);
+        match (agree, row.why) {
+            (true, "") => {}
+            (false, why) if !why.is_empty() => {}
+            (false, _) => wrong.push(format!("{text}\n    nginx {theirs:?}, Throng {ours:?}")),
+            (true, why) => wrong.push(format!("{text}\n    both {ours:?}, which is not: {why}")),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} rows:\n{}",
+        wrong.len(),
+        rows.len(),
+        wrong.join("\n")
+    );
+    throng.stop();
+}
