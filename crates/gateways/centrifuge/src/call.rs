@@ -1,20 +1,42 @@
-//! A call of the server API whose answer depends on the hub, or on every shard.
+//! Calls of the server API whose answers depend on the hub, or on every shard.
+//!
+//! One request carries one call, or many that are carried out one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use throng_broker::Refusal;
+use throng_broker::{HistoryQuery, Refusal};
 use throng_centrifuge::HistoryResult;
 use throng_centrifuge::api::{
-    ApiError, ApiResult, ChannelPattern, NodeInfo, PublishResult, encode_response,
+    ApiError, ApiResult, ChannelPattern, Method, NodeInfo, PublishResult, encode_bare_error,
+    encode_batch_reply, encode_legacy, encode_response,
 };
-use throng_hub::Answer;
-use throng_session::{Event, Exchange, Flow, NodeCount, Publications, SurveyReply, respond_json};
+use throng_hub::{Answer, Command};
+use throng_metrics::Counter;
+use throng_session::{
+    Event, Exchange, Flow, NodeCount, Publications, PublishResult as Outcome, Survey, SurveyReply,
+    respond_json,
+};
 use throng_types::{ChannelName, End, Epoch, Position};
 
 use crate::context::Cx;
 
+/// Bytes of the replies to many calls, from which on further calls are refused. Queue: `batch`.
+const REPLIES_BYTES_MAX: usize = 8 << 20;
+
+/// A call that was understood and is not carried out yet.
+pub(crate) enum Task {
+    /// Publications, and whether the answer is a broadcast's.
+    Publish(Vec<throng_broker::Draft>, bool),
+    /// A part of a channel's past.
+    History(ChannelName, HistoryQuery),
+    /// A question or an order to every shard.
+    Survey(Survey, Awaited),
+}
+
 /// What is awaited.
 pub(crate) enum Awaited {
+    /// Nothing: every call has been answered.
+    Nothing,
     /// One answer for each channel, in order.
     Publications {
         publications: Publications,
@@ -25,19 +47,71 @@ pub(crate) enum Awaited {
         pattern: Box<str>,
     },
     Info,
-    Unsubscribe,
-    Disconnect,
+    /// That all shards have done it.
+    Done(Method),
 }
 
-/// A call on its way: what it waits for, and the connection to answer.
+/// How the answers are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Together {
+    /// One call; with the header `X-Centrifugo-Error-Mode: transport` errors show in the HTTP
+    /// status, too.
+    One { errors_in_status: bool },
+    /// `POST /api/batch`: a list.
+    Batch,
+    /// `POST /api`: an object a line, with the ids of their commands.
+    Lines,
+}
+
+/// Calls on their way: what they wait for, and the connection to answer.
 pub struct Call {
-    pub(crate) exchange: Exchange,
-    pub(crate) awaited: Awaited,
-    /// Header `X-Centrifugo-Error-Mode: transport`: errors show in the HTTP status too.
-    pub(crate) errors_in_status: bool,
+    exchange: Exchange,
+    together: Together,
+    awaited: Awaited,
+    /// The command that is carried out now.
+    id: u32,
+    /// Commands that wait for their turn, with their ids. Bound: the request's body.
+    rest: VecDeque<(u32, Result<Task, ApiError>)>,
+    body: Vec<u8>,
+    status: u16,
 }
 
 impl Call {
+    pub(crate) fn new(
+        exchange: Exchange,
+        together: Together,
+        rest: VecDeque<(u32, Result<Task, ApiError>)>,
+    ) -> Self {
+        Self {
+            exchange,
+            together,
+            awaited: Awaited::Nothing,
+            id: 0,
+            rest,
+            body: Vec::new(),
+            status: 200,
+        }
+    }
+
+    /// Carries out calls until one has to wait; true if all are answered, and the answer written.
+    pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.awaited = Awaited::Nothing;
+        while let Some((id, task)) = self.rest.pop_front() {
+            self.id = id;
+            let is_full = self.body.len() > REPLIES_BYTES_MAX;
+            match task {
+                Ok(_) if is_full => self.reply(Err(ApiError::Internal), cx),
+                Ok(task) => {
+                    self.awaited = start(task, cx);
+                    return false;
+                }
+                Err(error) => self.reply(Err(error), cx),
+            }
+        }
+        self.write(cx);
+        true
+    }
+
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match event {
             Event::Bytes(input) => self.exchange.keep_behind_api_call(input, cx),
@@ -63,13 +137,7 @@ impl Call {
                     return Flow::Stay;
                 };
                 let is_broadcast = *is_broadcast;
-                let results: Vec<_> = results
-                    .into_iter()
-                    .map(|result| {
-                        let result = result.map_err(error_of);
-                        result.map(|position| PublishResult { position })
-                    })
-                    .collect();
+                let results: Vec<_> = results.into_iter().map(published).collect();
                 match results.first() {
                     Some(&only) if !is_broadcast => self.respond(only.map(ApiResult::Publish), cx),
                     _ => self.respond(Ok(ApiResult::Broadcast(&results)), cx),
@@ -122,16 +190,93 @@ impl Call {
                 };
                 self.respond(Ok(ApiResult::Info(&[node])), cx)
             }
-            Awaited::Unsubscribe => self.respond(Ok(ApiResult::Unsubscribe), cx),
-            Awaited::Disconnect => self.respond(Ok(ApiResult::Disconnect), cx),
-            Awaited::Publications { .. } | Awaited::History => Flow::Stay,
+            Awaited::Done(method) => {
+                let method = *method;
+                self.respond(Ok(ApiResult::Done(method)), cx)
+            }
+            Awaited::Nothing | Awaited::Publications { .. } | Awaited::History => Flow::Stay,
         }
     }
 
+    /// The call has its answer: the next one, or the end.
     fn respond(&mut self, result: Result<ApiResult<'_>, ApiError>, cx: &mut Cx<'_>) -> Flow {
-        let keep_alive = self.exchange.keep_alive;
-        respond(result, self.errors_in_status, keep_alive, cx);
-        self.exchange.done(cx)
+        self.reply(result, cx);
+        match self.advance(cx) {
+            true => self.exchange.done(cx),
+            false => Flow::Stay,
+        }
+    }
+
+    /// Appends the answer to one call.
+    fn reply(&mut self, result: Result<ApiResult<'_>, ApiError>, cx: &Cx<'_>) {
+        if let Err(error) = result {
+            cx.count(Counter::error(error.code()));
+        }
+        let result = result.as_ref().map_err(|error| *error);
+        match self.together {
+            Together::One { errors_in_status } => match result {
+                Err(error) if errors_in_status => {
+                    self.status = error.http_status();
+                    encode_bare_error(error, &mut self.body);
+                }
+                _ => encode_response(result, &mut self.body),
+            },
+            Together::Batch => {
+                if !self.body.is_empty() {
+                    self.body.push(b',');
+                }
+                encode_batch_reply(result, &mut self.body);
+            }
+            Together::Lines => {
+                if !self.body.is_empty() {
+                    self.body.push(b'\n');
+                }
+                encode_legacy(self.id, result, &mut self.body);
+            }
+        }
+    }
+
+    fn write(&self, cx: &mut Cx<'_>) {
+        let body = match self.together {
+            Together::Batch => [&b"{\"replies\":["[..], &self.body, b"]}"].concat(),
+            _ => self.body.clone(),
+        };
+        respond_json(self.status, &body, self.exchange.keep_alive, cx);
+    }
+}
+
+/// Begins a call.
+fn start(task: Task, cx: &mut Cx<'_>) -> Awaited {
+    match task {
+        Task::Publish(drafts, is_broadcast) => {
+            let counters = &cx.shared.counters;
+            counters.add(Counter::PublicationsApi, drafts.len() as u64);
+            Awaited::Publications {
+                publications: Publications::order(drafts, cx),
+                is_broadcast,
+            }
+        }
+        Task::History(channel, query) => {
+            let reply_to = cx.reply_to(0);
+            cx.hub(Command::History {
+                reply_to,
+                channel,
+                query,
+                only_subscribed: false,
+            });
+            Awaited::History
+        }
+        Task::Survey(survey, awaited) => {
+            cx.survey(survey);
+            awaited
+        }
+    }
+}
+
+fn published(outcome: Outcome) -> Result<PublishResult, ApiError> {
+    match outcome {
+        Ok(position) => Ok(PublishResult { position }),
+        Err(refusal) => Err(error_of(refusal)),
     }
 }
 
@@ -165,20 +310,4 @@ const fn error_of(refusal: Refusal) -> ApiError {
         Refusal::NotAvailable => ApiError::NotAvailable,
         Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
     }
-}
-
-/// Writes a response of the server API.
-pub(crate) fn respond(
-    result: Result<ApiResult<'_>, ApiError>,
-    errors_in_status: bool,
-    keep_alive: bool,
-    cx: &mut Cx<'_>,
-) {
-    let mut body = Vec::new();
-    encode_response(result.as_ref().map_err(|error| *error), &mut body);
-    let status = match result {
-        Err(error) if errors_in_status => error.http_status(),
-        _ => 200,
-    };
-    respond_json(status, &body, keep_alive, cx);
 }

@@ -1,6 +1,5 @@
 //! The paths of Centrifugo's clients and server API, and what a request at each becomes.
 
-use throng_centrifuge::api::Method;
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, check_draining, write_stream_head};
 use throng_session::{Claim, Identity, Incoming, Opened, Port, Reject, authenticate};
@@ -9,7 +8,7 @@ use throng_ws::handshake;
 
 use crate::context::Cx;
 use crate::results::uni_channels;
-use crate::server_api;
+use crate::server_api::{self, Form};
 use crate::session::Session;
 use crate::socket::{Mode, Socket};
 use crate::uni_stream::{Framing, UniStream};
@@ -20,8 +19,8 @@ const UNI_SSE: u8 = 2;
 const UNI_HTTP: u8 = 3;
 const API: u8 = 4;
 
-fn method(incoming: &Incoming<'_, '_>) -> Option<Method> {
-    Method::from_name(incoming.request.path().strip_prefix("/api/")?)
+fn form(incoming: &Incoming<'_, '_>) -> Option<Form> {
+    Form::of(incoming.request.path())
 }
 
 pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
@@ -30,7 +29,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
         (Port::Client, "/connection/uni_websocket") => Claim::endpoint(UNI_WS, "GET"),
         (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, OPTIONS"),
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
-        (Port::Api, _) => method(incoming).map(|_| Claim::endpoint(API, "POST"))?,
+        (Port::Api, _) => form(incoming).map(|_| Claim::endpoint(API, "POST"))?,
         _ => return None,
     })
 }
@@ -40,8 +39,8 @@ pub(crate) fn open(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,
 ) -> Result<Opened<Session>, Reject> {
-    let session = match (claim.endpoint, method(incoming)) {
-        (API, Some(method)) => return Ok(server_api::call(incoming, method, cx)),
+    let session = match (claim.endpoint, form(incoming)) {
+        (API, Some(form)) => return Ok(server_api::call(incoming, form, cx)),
         (WS, _) => Session::Socket(websocket(incoming, cx)?),
         (UNI_WS, _) => Session::Socket(uni_websocket(incoming, cx)?),
         (UNI_SSE, _) => Session::Stream(uni_stream(incoming, Framing::Sse, cx)?),

@@ -1,53 +1,99 @@
-//! Centrifugo's server API, `POST /api/{method}`.
+//! Centrifugo's server API: `POST /api/{method}`, many calls at once by `POST /api/batch`, and the
+//! older `POST /api` with a command a line.
+
+use std::collections::VecDeque;
 
 use throng_broker::{Draft, HistoryQuery};
-use throng_centrifuge::api::{ApiError, ApiRequest, Method, parse};
-use throng_hub::Command;
-use throng_metrics::Counter;
-use throng_session::http::SAFE;
-use throng_session::{Exchange, Incoming, Opened, Publications, Survey, answer_text, draft};
+use throng_centrifuge::api::{
+    ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, parse, parse_batch,
+    parse_legacy,
+};
+use throng_session::{Exchange, Incoming, Opened, Survey, draft, respond_json};
 use throng_types::{ChannelName, Disconnect};
 
-use crate::call::{Awaited, Call, respond};
+use crate::call::{Awaited, Call, Task, Together};
 use crate::context::Cx;
 use crate::results::position_of;
 use crate::session::Session;
 
-/// Channels that one request may publish to.
+/// Channels that one request may publish to, in all of its calls.
 const CHANNELS_MAX: usize = 10_000;
+/// Calls that one request may carry.
+const CALLS_MAX: usize = 10_000;
 
-/// Carries out a call.
-pub(crate) fn call(
-    incoming: &Incoming<'_, '_>,
-    method: Method,
-    cx: &mut Cx<'_>,
-) -> Opened<Session> {
+/// What a path of the server API takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `/api/{method}`
+    One(Method),
+    /// `/api/batch`
+    Batch,
+    /// `/api`
+    Lines,
+}
+
+impl Form {
+    /// The form at a path, if it is one of the server API's.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        match path.strip_prefix("/api")? {
+            "" | "/" => Some(Self::Lines),
+            "/batch" => Some(Self::Batch),
+            method => Method::from_name(method.strip_prefix('/')?).map(Self::One),
+        }
+    }
+}
+
+/// Carries out the calls of a request.
+pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> Opened<Session> {
     let request = incoming.request;
     let keep_alive = request.keep_alive();
-    let parsed = match parse(method, incoming.body) {
-        Ok(parsed) => parsed,
+    let (together, calls) = match read(form, incoming) {
+        Ok(read) => read,
         Err(fault) => {
-            let sentence = format!("the body is not what {} takes: {fault}", method.name());
-            answer_text(400, &sentence, &SAFE, keep_alive, cx);
+            let message = format!("bad request: {fault}").replace(['"', '\\'], "'");
+            let code = ApiError::BadRequest.code();
+            let body = format!("{{\"error\":{{\"code\":{code},\"message\":\"{message}\"}}}}");
+            respond_json(400, body.as_bytes(), keep_alive, cx);
             return Opened::Answered { keep_alive };
         }
     };
-    let errors_in_status = request.header("x-centrifugo-error-mode") == Some("transport");
-    match start(parsed, cx) {
-        Ok(awaited) => {
-            cx.set_deadline(None);
-            Opened::Session(Session::Call(Box::new(Call {
-                exchange: Exchange::new(incoming),
-                awaited,
-                errors_in_status,
-            })))
-        }
-        Err(error) => {
-            cx.count(Counter::error(error.code()));
-            respond(Err(error), errors_in_status, keep_alive, cx);
-            Opened::Answered { keep_alive }
-        }
+    let mut call = Call::new(Exchange::new(incoming), together, calls);
+    if call.advance(cx) {
+        return Opened::Answered { keep_alive };
     }
+    cx.set_deadline(None);
+    Opened::Session(Session::Call(Box::new(call)))
+}
+
+type Calls = VecDeque<(u32, Result<Task, ApiError>)>;
+
+fn read(form: Form, incoming: &Incoming<'_, '_>) -> Result<(Together, Calls), MalformedBody> {
+    let body = incoming.body;
+    let mut channels_left = CHANNELS_MAX;
+    let mut task = |request: Result<ApiRequest<'_>, ApiError>| {
+        request.and_then(|request| task(request, &mut channels_left))
+    };
+    Ok(match form {
+        Form::One(method) => {
+            let mode = incoming.request.header("x-centrifugo-error-mode");
+            let errors_in_status = mode == Some("transport");
+            let calls = [(0, task(Ok(parse(method, body)?)))].into();
+            (Together::One { errors_in_status }, calls)
+        }
+        Form::Batch => {
+            let commands = parse_batch(body)?.commands;
+            MalformedBody::check_count(commands.len(), CALLS_MAX)?;
+            let calls = commands.into_iter().map(|request| (0, task(request)));
+            (Together::Batch, calls.collect())
+        }
+        Form::Lines => {
+            let commands = parse_legacy(body)?;
+            MalformedBody::check_count(commands.len(), CALLS_MAX)?;
+            let calls = { commands }.into_iter();
+            let calls = calls.map(|command| (command.id, task(command.request)));
+            (Together::Lines, calls.collect())
+        }
+    })
 }
 
 fn channel_of(name: &str) -> Result<ChannelName, ApiError> {
@@ -58,31 +104,50 @@ fn key_of(key: &str) -> Option<Box<str>> {
     (!key.is_empty()).then(|| key.into())
 }
 
-fn publish(drafts: Vec<Draft>, is_broadcast: bool, cx: &mut Cx<'_>) -> Awaited {
-    let counters = &cx.shared.counters;
-    counters.add(Counter::PublicationsApi, drafts.len() as u64);
-    Awaited::Publications {
-        publications: Publications::order(drafts, cx),
-        is_broadcast,
+/// Versions are not compared here, and an older publication must not go out as a newer one.
+const fn check_version(version: u64) -> Result<(), ApiError> {
+    match version {
+        0 => Ok(()),
+        _ => Err(ApiError::NotAvailable),
     }
 }
 
-fn start(request: ApiRequest<'_>, cx: &mut Cx<'_>) -> Result<Awaited, ApiError> {
+/// Whom a call is about: a user, or the connection with a public id, and nobody else by mistake.
+/// Sessions have no ids here, so that nobody has the one that is named.
+fn check_who(user: &str, client: &str, session: &str) -> Result<(), ApiError> {
+    match (user, client, session) {
+        ("", "", _) => Err(ApiError::BadRequest),
+        (_, _, "") => Ok(()),
+        _ => Err(ApiError::NotAvailable),
+    }
+}
+
+fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiError> {
+    let mut takes = |count: usize| {
+        *channels_left = channels_left
+            .checked_sub(count)
+            .ok_or(ApiError::BadRequest)?;
+        Ok::<(), ApiError>(())
+    };
     Ok(match request {
-        ApiRequest::Publish(publish_one) => {
+        ApiRequest::Publish(publish) => {
+            check_version(publish.version)?;
+            takes(1)?;
             let draft = Draft {
-                tags: publish_one.tags.map(Into::into),
-                skip_history: publish_one.skip_history,
-                idempotency_key: key_of(&publish_one.idempotency_key),
-                ..draft(channel_of(&publish_one.channel)?, publish_one.payload()?)
+                tags: publish.tags.map(Into::into),
+                skip_history: publish.skip_history,
+                idempotency_key: key_of(&publish.idempotency_key),
+                ..draft(channel_of(&publish.channel)?, publish.payload()?)
             };
-            publish(vec![draft], false, cx)
+            Task::Publish(vec![draft], false)
         }
         ApiRequest::Broadcast(broadcast) => {
+            check_version(broadcast.version)?;
             let payload = broadcast.payload()?;
-            if broadcast.channels.is_empty() || broadcast.channels.len() > CHANNELS_MAX {
+            if broadcast.channels.is_empty() {
                 return Err(ApiError::BadRequest);
             }
+            takes(broadcast.channels.len())?;
             let drafts = broadcast.channels.iter().map(|channel| {
                 Ok(Draft {
                     tags: broadcast.tags.map(Into::into),
@@ -91,72 +156,80 @@ fn start(request: ApiRequest<'_>, cx: &mut Cx<'_>) -> Result<Awaited, ApiError> 
                     ..draft(channel_of(channel)?, payload.clone())
                 })
             });
-            publish(drafts.collect::<Result<_, ApiError>>()?, true, cx)
+            Task::Publish(drafts.collect::<Result<_, ApiError>>()?, true)
         }
         ApiRequest::History(history) => {
-            let channel = channel_of(&history.channel)?;
             let query = HistoryQuery {
                 limit: u32::try_from(history.limit).ok(),
                 since: { history.since.as_ref() }
                     .map(|since| position_of(&since.epoch, since.offset)),
                 reverse: history.reverse,
             };
-            let reply_to = cx.reply_to(0);
-            cx.hub(Command::History {
-                reply_to,
-                channel,
-                query,
-                only_subscribed: false,
-            });
-            Awaited::History
+            Task::History(channel_of(&history.channel)?, query)
         }
         ApiRequest::Channels(channels) => {
-            cx.survey(Survey::Channels);
-            Awaited::Channels {
-                pattern: (&*channels.pattern).into(),
-            }
+            let pattern = (&*channels.pattern).into();
+            Task::Survey(Survey::Channels, Awaited::Channels { pattern })
         }
-        ApiRequest::Info => {
-            cx.survey(Survey::Count);
-            Awaited::Info
-        }
+        ApiRequest::Info => Task::Survey(Survey::Count, Awaited::Info),
         ApiRequest::Unsubscribe(unsubscribe) => {
-            if unsubscribe.user.is_empty() && unsubscribe.client.is_empty() {
-                return Err(ApiError::BadRequest);
-            }
+            check_who(&unsubscribe.user, &unsubscribe.client, &unsubscribe.session)?;
             let channel = match &*unsubscribe.channel {
                 "" => None,
                 name => Some(channel_of(name)?),
             };
-            cx.survey(Survey::Unsubscribe {
+            let survey = Survey::Unsubscribe {
                 user: (&*unsubscribe.user).into(),
                 client: (&*unsubscribe.client).into(),
                 channel,
-            });
-            Awaited::Unsubscribe
+            };
+            Task::Survey(survey, Awaited::Done(Method::Unsubscribe))
         }
         ApiRequest::Disconnect(disconnect) => {
-            if disconnect.user.is_empty() && disconnect.client.is_empty() {
-                return Err(ApiError::BadRequest);
-            }
-            let force = Disconnect::ForceNoReconnect;
-            let (code, reason) = match &disconnect.disconnect {
-                Some(custom) => (custom.code, &*custom.reason),
-                None => (u32::from(force.code()), force.reason()),
-            };
-            let code = u16::try_from(code).map_err(|_| ApiError::BadRequest)?;
-            if !(3000..5000).contains(&code) || reason.len() > throng_ws::CLOSE_REASON_BYTES_MAX {
-                return Err(ApiError::BadRequest);
-            }
-            let spared = disconnect.whitelist.iter();
-            cx.survey(Survey::Disconnect {
-                user: (&*disconnect.user).into(),
-                client: (&*disconnect.client).into(),
-                code,
-                reason: reason.into(),
-                whitelist: spared.map(|client| (&**client).into()).collect(),
-            });
-            Awaited::Disconnect
+            Task::Survey(end(&disconnect)?, Awaited::Done(Method::Disconnect))
         }
+        ApiRequest::Rpc(rpc) => {
+            return Err(match &*rpc.method {
+                "" => ApiError::BadRequest,
+                // There are no procedures.
+                _ => ApiError::NotFound,
+            });
+        }
+        ApiRequest::Presence(request)
+        | ApiRequest::PresenceStats(request)
+        | ApiRequest::HistoryRemove(request) => {
+            channel_of(&request.channel)?;
+            return Err(ApiError::NotAvailable);
+        }
+        ApiRequest::Subscribe(subscribe) => {
+            check_who(&subscribe.user, &subscribe.client, &subscribe.session)?;
+            channel_of(&subscribe.channel)?;
+            return Err(ApiError::NotAvailable);
+        }
+        ApiRequest::Refresh(refresh) => {
+            check_who(&refresh.user, &refresh.client, &refresh.session)?;
+            return Err(ApiError::NotAvailable);
+        }
+    })
+}
+
+fn end(disconnect: &DisconnectRequest<'_>) -> Result<Survey, ApiError> {
+    check_who(&disconnect.user, &disconnect.client, &disconnect.session)?;
+    let force = Disconnect::ForceNoReconnect;
+    let (code, reason) = match &disconnect.disconnect {
+        Some(custom) => (custom.code, &*custom.reason),
+        None => (u32::from(force.code()), force.reason()),
+    };
+    let code = u16::try_from(code).map_err(|_| ApiError::BadRequest)?;
+    if !(3000..5000).contains(&code) || reason.len() > throng_ws::CLOSE_REASON_BYTES_MAX {
+        return Err(ApiError::BadRequest);
+    }
+    let spared = disconnect.whitelist.iter();
+    Ok(Survey::Disconnect {
+        user: (&*disconnect.user).into(),
+        client: (&*disconnect.client).into(),
+        code,
+        reason: reason.into(),
+        whitelist: spared.map(|client| (&**client).into()).collect(),
     })
 }

@@ -6,3 +6,4 @@ mod order;
 mod protobuf;
 mod rights;
 mod scene;
+mod server_api;

@@ -103,6 +103,36 @@ pub(crate) struct Scene {
 impl Scene {
     /// A server with keys, and a WebSocket at `target` with these headers.
     pub(crate) fn open(target: &str, headers: &str) -> Self {
+        let mut scene = Self::new(Port::Client);
+        scene.solo.feed(
+            format!(
+                "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Version: 13\r\n{headers}\
+                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            )
+            .as_bytes(),
+        );
+        scene.head = String::from_utf8(std::mem::take(&mut scene.solo.out)).expect("a head");
+        scene
+    }
+
+    /// A request to the server API, and its status and body.
+    pub(crate) fn post(&mut self, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{headers}Content-Length: {length}");
+        self.solo.feed(format!("{head}\r\n\r\n{body}").as_bytes());
+        self.settle();
+        let told = String::from_utf8(std::mem::take(&mut self.heard)).expect("text");
+        let (head, body) = told.split_once("\r\n\r\n").expect("an answer");
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        (status.expect("a status"), body.to_owned())
+    }
+
+    /// A server with keys for clients, and a connection to one of its ports.
+    pub(crate) fn new(port: Port) -> Self {
         let namespaces = Arc::new(options());
         let keys = KeyConfig {
             hmac_secret: Some(SECRET.as_bytes().into()),
@@ -135,27 +165,17 @@ impl Scene {
         };
         let id = ConnId::new(ShardId(0), 3, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut solo = Solo::new(id, Port::Client, peer, Rc::new(shared), Rc::new(()));
+        let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(()));
         solo.now = Now {
             mono: Millis(1_000_000),
             unix_ms: BEGIN_S * 1000,
         };
-        let mut scene = Self {
+        Self {
             solo,
             hubs: [hub(0), hub(1)],
             heard: Vec::new(),
             head: String::new(),
-        };
-        scene.solo.feed(
-            format!(
-                "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                 Sec-WebSocket-Version: 13\r\n{headers}\
-                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-            )
-            .as_bytes(),
-        );
-        scene.head = String::from_utf8(std::mem::take(&mut scene.solo.out)).expect("a head");
-        scene
+        }
     }
 
     /// A client in JSON that has connected as `ann`.

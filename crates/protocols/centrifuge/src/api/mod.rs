@@ -5,7 +5,7 @@
 //!
 //! Status rules
 //! - 401 without a valid key (see `throng_auth::ApiKeys`), 405 for another method than POST;
-//! - 400 with a plain text for a body that is not the JSON that the method asks for ([`parse`]
+//! - 400 with an error in JSON for a body that is not the JSON that the method asks for ([`parse`]
 //!   fails);
 //! - otherwise 200 with `{"result":{..}}` or `{"error":{..}}`, unless the backend asked for
 //!   `X-Centrifugo-Error-Mode: transport`: then an error has the status of
@@ -13,18 +13,22 @@
 //!   [`encode_bare_error`]. Batches and the older endpoint always answer 200.
 
 mod error;
+mod method;
+mod params;
 mod pattern;
 mod request;
 mod response;
 
 pub use error::ApiError;
-pub use pattern::ChannelPattern;
-pub use request::{
-    ApiRequest, BatchRequest, BroadcastRequest, ChannelsRequest, CustomDisconnect,
-    DisconnectRequest, HistoryRequest, LegacyRequest, MalformedBody, Method, PublishRequest,
-    UnsubscribeRequest, parse, parse_batch, parse_legacy,
+pub use method::{ApiRequest, Method};
+pub use params::{
+    BroadcastRequest, ChannelRequest, ChannelsRequest, CustomDisconnect, DisconnectRequest,
+    HistoryRequest, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
+    UnsubscribeRequest,
 };
+pub use pattern::ChannelPattern;
+pub use request::{BatchRequest, LegacyRequest, MalformedBody, parse, parse_batch, parse_legacy};
 pub use response::{
-    ApiResult, NodeInfo, PublishResult, encode_bare_error, encode_batch, encode_legacy,
+    ApiResult, NodeInfo, PublishResult, encode_bare_error, encode_batch_reply, encode_legacy,
     encode_response,
 };

@@ -42,10 +42,8 @@ pub enum ApiResult<'a> {
     Publish(PublishResult),
     /// Of [`Method::Broadcast`]: one answer a channel, in the order of the channels.
     Broadcast(&'a [Result<PublishResult, ApiError>]),
-    /// Of [`Method::Unsubscribe`].
-    Unsubscribe,
-    /// Of [`Method::Disconnect`].
-    Disconnect,
+    /// Of a method that has nothing to tell but that it is done.
+    Done(Method),
     /// Of [`Method::History`].
     History(HistoryResult<'a>),
     /// Of [`Method::Channels`]: names and numbers of subscribed connections.
@@ -61,8 +59,7 @@ impl ApiResult<'_> {
         match self {
             Self::Publish(_) => Method::Publish,
             Self::Broadcast(_) => Method::Broadcast,
-            Self::Unsubscribe => Method::Unsubscribe,
-            Self::Disconnect => Method::Disconnect,
+            Self::Done(method) => *method,
             Self::History(_) => Method::History,
             Self::Channels(_) => Method::Channels,
             Self::Info(_) => Method::Info,
@@ -73,7 +70,7 @@ impl ApiResult<'_> {
         match self {
             Self::Publish(result) => append_publish(*result, out),
             Self::Broadcast(responses) => append_broadcast(responses, out),
-            Self::Unsubscribe | Self::Disconnect => out.extend_from_slice(b"{}"),
+            Self::Done(_) => out.extend_from_slice(b"{}"),
             Self::History(result) => append_history(result, out),
             Self::Channels(channels) => append_channels(channels, out),
             Self::Info(nodes) => append_nodes(nodes, out),
@@ -96,21 +93,15 @@ pub fn encode_bare_error(error: ApiError, out: &mut Vec<u8>) {
     object.close();
 }
 
-/// Answers `POST /api/batch`: `{"replies":[{"publish":{..}},{"error":{..}}]}`.
-pub fn encode_batch<'a>(
-    answers: impl IntoIterator<Item = Result<ApiResult<'a>, ApiError>>,
-    out: &mut Vec<u8>,
-) {
-    let mut batch = Object::open(out);
-    append_list(answers, batch.value("replies"), |answer, out| {
-        let mut reply = Object::open(out);
-        match answer {
-            Ok(result) => result.append(reply.value(result.method().name())),
-            Err(error) => encode_bare_error(error, reply.value("error")),
-        }
-        reply.close();
-    });
-    batch.close();
+/// Answers one command of `POST /api/batch`: `{"publish":{..}}` or `{"error":{..}}`. The caller
+/// joins all with `,` in `{"replies":[..]}`.
+pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ApiError>, out: &mut Vec<u8>) {
+    let mut reply = Object::open(out);
+    match answer {
+        Ok(result) => result.append(reply.value(result.method().name())),
+        Err(error) => encode_bare_error(error, reply.value("error")),
+    }
+    reply.close();
 }
 
 /// Answers one command of `POST /api`; the caller joins several with `\n`.

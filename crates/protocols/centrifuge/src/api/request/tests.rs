@@ -1,8 +1,11 @@
 //! Bodies as backends and their libraries send them.
 
 use proptest::prelude::*;
+use throng_types::PayloadKind;
 
 use super::*;
+use crate::Since;
+use crate::api::{ApiError, PublishRequest};
 
 #[track_caller]
 fn publish(body: &str) -> PublishRequest<'_> {
@@ -124,7 +127,7 @@ fn every_method_has_a_name_and_takes_an_empty_object() {
             );
         }
     }
-    assert_eq!(Method::from_name("rpc"), None);
+    assert_eq!(Method::from_name("unheard_of"), None);
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn fields_of_the_wrong_type_are_refused() {
 #[test]
 fn batches_are_read_in_order() {
     let batch = parse_batch(
-        br#"{"commands":[{"publish":{"channel":"a","data":{}}},{"rpc":{}},{"info":{}},{}],"parallel":true}"#,
+        br#"{"commands":[{"publish":{"channel":"a","data":{}}},{"unheard_of":{}},{"info":{}},{}],"parallel":true}"#,
     )
     .unwrap();
     assert!(batch.parallel);

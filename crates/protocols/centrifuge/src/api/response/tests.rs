@@ -38,8 +38,7 @@ fn results() {
         ApiResult::Publish(published(7)),
         r#"{"epoch":"2f","offset":7}"#,
     );
-    check_result(ApiResult::Unsubscribe, "{}");
-    check_result(ApiResult::Disconnect, "{}");
+    check_result(ApiResult::Done(Method::Unsubscribe), "{}");
     check_result(ApiResult::Channels(&[]), r#"{"channels":{}}"#);
     check_result(
         ApiResult::Channels(&[("a\"", 1), ("b", 20)]),
@@ -122,21 +121,23 @@ fn errors_have_three_frames_and_a_status() {
 
 #[test]
 fn batches_and_the_older_endpoint() {
-    let answers = [
-        Ok(ApiResult::Publish(PublishResult::default())),
-        Err(ApiError::UnknownChannel),
-        Ok(ApiResult::Disconnect),
-    ];
-    check(
-        |out| encode_batch(answers, out),
-        concat!(
-            r#"{"replies":[{"publish":{}},{"error":{"code":102,"message":"unknown channel"}},"#,
-            r#"{"disconnect":{}}]}"#,
+    for (answer, expected) in [
+        (
+            Ok(ApiResult::Publish(PublishResult::default())),
+            r#"{"publish":{}}"#,
         ),
-    );
-    check(|out| encode_batch([], out), r#"{"replies":[]}"#);
-    check(
-        |out| encode_legacy(0, Ok(&ApiResult::Unsubscribe), out),
-        r#"{"result":{}}"#,
-    );
+        (
+            Err(ApiError::UnknownChannel),
+            r#"{"error":{"code":102,"message":"unknown channel"}}"#,
+        ),
+        (
+            Ok(ApiResult::Done(Method::Disconnect)),
+            r#"{"disconnect":{}}"#,
+        ),
+    ] {
+        let answer = answer.as_ref().map_err(|error| *error);
+        check(|out| encode_batch_reply(answer, out), expected);
+    }
+    let done = ApiResult::Done(Method::Unsubscribe);
+    check(|out| encode_legacy(0, Ok(&done), out), r#"{"result":{}}"#);
 }

@@ -1,0 +1,129 @@
+//! The server API: one call, many in one request, and what is refused.
+
+use throng_session::Port;
+
+use crate::scene::{Scene, channel_on};
+
+/// As `gocent` sends it: a command a line, answered in their order, a line each.
+#[test]
+fn commands_a_line() {
+    for shard in [0, 1] {
+        let channel = channel_on(shard, "kept:");
+        let publish = format!(r#"{{"channel":"{channel}","data":{{"n":1}}}}"#);
+        let history = format!(r#"{{"channel":"{channel}","limit":10}}"#);
+        let body = format!(
+            "{{\"id\":1,\"method\":\"publish\",\"params\":{publish}}}\n\
+             {{\"method\":\"unheard_of\",\"params\":{{}}}}\n\
+             {{\"method\":\"publish\",\"params\":[]}}\n\
+             {{\"id\":2,\"method\":\"history\",\"params\":{history}}}"
+        );
+        let (status, told) = Scene::new(Port::Api).post("/api", "", &body);
+        let lines: Vec<&str> = told.lines().collect();
+        let [published, unknown, wrong, found] = lines[..] else {
+            panic!("{told}");
+        };
+        assert_eq!(status, 200);
+        assert!(
+            published.starts_with(r#"{"id":1,"result":{"epoch":""#),
+            "{published}"
+        );
+        assert_eq!(unknown, r#"{"error":{"code":104,"message":"not found"}}"#);
+        assert_eq!(wrong, r#"{"error":{"code":107,"message":"bad request"}}"#);
+        let expected = r#"{"id":2,"result":{"publications":[{"data":{"n":1},"offset":1}]"#;
+        assert!(found.starts_with(expected), "{found}");
+    }
+}
+
+#[test]
+fn a_batch_is_answered_in_its_order() {
+    let channels = [channel_on(1, "kept:"), channel_on(0, "open:")];
+    let [kept, open] = &channels;
+    let broadcast = format!(r#"{{"channels":["{open}","no:where"],"data":2}}"#);
+    let body = format!(
+        "{{\"commands\":[{{\"publish\":{{\"channel\":\"{kept}\",\"data\":1}}}},\
+         {{\"nothing\":{{}}}},{{\"broadcast\":{broadcast}}}],\"parallel\":true}}"
+    );
+    let (status, told) = Scene::new(Port::Api).post("/api/batch", "", &body);
+    assert_eq!(status, 200);
+    assert!(
+        told.starts_with(r#"{"replies":[{"publish":{"epoch":""#),
+        "{told}"
+    );
+    let rest = concat!(
+        r#"{"error":{"code":104,"message":"not found"}},{"broadcast":{"responses":[{"result":{}},"#,
+        r#"{"error":{"code":102,"message":"unknown channel"}}]}}]}"#,
+    );
+    assert!(told.ends_with(rest), "{told}");
+    let none = Scene::new(Port::Api).post("/api/batch", "", r#"{"commands":[]}"#);
+    assert_eq!(none, (200, r#"{"replies":[]}"#.to_owned()));
+}
+
+#[test]
+fn what_is_refused_is_refused_in_json() {
+    let error = |code: u32, message: &str| {
+        format!(r#"{{"error":{{"code":{code},"message":"{message}"}}}}"#)
+    };
+    let (bad, unavailable) = (error(107, "bad request"), error(108, "not available"));
+    for (path, body, expected) in [
+        // The version of a publication is not compared: an older one must not go out as newer.
+        (
+            "publish",
+            r#"{"channel":"open:a","data":1,"version":3}"#,
+            &unavailable,
+        ),
+        (
+            "broadcast",
+            r#"{"channels":["open:a"],"data":1,"version":3}"#,
+            &unavailable,
+        ),
+        ("rpc", r#"{"method":"m"}"#, &error(104, "not found")),
+        ("rpc", "{}", &bad),
+        ("presence", r#"{"channel":"open:a"}"#, &unavailable),
+        ("history_remove", r#"{"channel":"kept:a"}"#, &unavailable),
+        (
+            "subscribe",
+            r#"{"user":"ann","channel":"open:a"}"#,
+            &unavailable,
+        ),
+        ("refresh", r#"{"user":"ann"}"#, &unavailable),
+        ("refresh", "{}", &bad),
+        // Without this all of the user's connections would go, rather than the one.
+        (
+            "disconnect",
+            r#"{"user":"ann","session":"s"}"#,
+            &unavailable,
+        ),
+        (
+            "unsubscribe",
+            r#"{"user":"ann","session":"s"}"#,
+            &unavailable,
+        ),
+    ] {
+        let told = Scene::new(Port::Api).post(&format!("/api/{path}"), "", body);
+        assert_eq!(told, (200, expected.clone()), "{path} {body}");
+    }
+    for (path, body) in [
+        ("publish", "[]"),
+        ("publish", r#"["open:a",1]"#),
+        ("info", "[]"),
+        ("batch", r#"{"commands":[["x"]]}"#),
+        ("", "[1]"),
+        ("", ""),
+    ] {
+        let (status, told) = Scene::new(Port::Api).post(&format!("/api/{path}"), "", body);
+        assert_eq!(status, 400, "{path} {body}");
+        assert!(
+            told.starts_with(r#"{"error":{"code":107,"message":"bad request: "#),
+            "{told}"
+        );
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&told).is_ok(),
+            "{told}"
+        );
+    }
+    let header = "X-Centrifugo-Error-Mode: transport\r\n";
+    let body = r#"{"channel":"no:where","data":1}"#;
+    let told = Scene::new(Port::Api).post("/api/publish", header, body);
+    let expected = r#"{"code":102,"message":"unknown channel"}"#;
+    assert_eq!(told, (404, expected.to_owned()));
+}
