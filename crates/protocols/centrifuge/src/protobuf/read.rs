@@ -54,7 +54,11 @@ impl<'a> Fields<'a> {
         if self.0.is_empty() {
             return Ok(None);
         }
+        // Field numbers have at most 29 bits, and the wire type has three.
         let key = varint(&mut self.0)?;
+        if key > u64::from(u32::MAX) {
+            return Err(Malformed::NotProtobuf);
+        }
         let value = match key & 7 {
             0 => Value::Varint(varint(&mut self.0)?),
             2 => Value::Bytes(delimited(&mut self.0)?),
