@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Admission, Event, Http, Port, Sender};
+use throng_session::{Admission, Census as _, Event, Http, Port, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
 use crate::drain::Drain;
@@ -19,15 +19,31 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
 
     fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<L::Session>> {
         let port = *self.parts.ports.get(usize::from(listener))?;
+        let peer = peer.ip().to_canonical();
+        let is_proxied = self.parts.proxied.get(usize::from(listener)) == Some(&true);
+        if is_proxied && !self.parts.shared.forwarded.trusts(peer) {
+            self.counters().count(Counter::RefusedUntrustedProxy);
+            return None;
+        }
+        let front_door = |http: Http| {
+            L::http(if is_proxied {
+                http.behind_proxy()
+            } else {
+                http
+            })
+        };
         let (session, tag) = match port {
-            Port::Client => self.admit(peer.ip(), now),
+            Port::Client => {
+                let (http, tag) = self.admit(peer, now);
+                (front_door(http), tag)
+            }
             Port::Api => (
-                L::http(Http::new(port, peer.ip(), Admission::Welcome)),
+                front_door(Http::new(port, peer, Admission::Welcome)),
                 NO_CLIENT,
             ),
             Port::Own { gateway, port: own } => {
-                let session = self.list.accept(gateway, own, peer.ip());
-                let http = || L::http(Http::new(port, peer.ip(), Admission::Welcome));
+                let session = self.list.accept(gateway, own, peer);
+                let http = || L::http(Http::new(port, peer, Admission::Welcome));
                 (session.unwrap_or_else(http), NO_CLIENT)
             }
         };
@@ -46,7 +62,12 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         input: &mut [u8],
         effects: &mut Effects<'_>,
     ) {
-        self.parts.shared.meter.pays(self.payer(effects.tag));
+        let shared = &self.parts.shared;
+        let payer = match shared.forwarded.client_of(id) {
+            Some(client) => shared.meter.payer(client),
+            None => self.payer(effects.tag),
+        };
+        shared.meter.pays(payer);
         self.sessions()
             .event(id, session, Event::Bytes(input), effects);
     }
@@ -71,6 +92,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
 
     fn closed(&mut self, id: ConnId, session: L::Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
+        self.parts.shared.forwarded.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != NO_CLIENT);
         uncount(&self.parts.shared, standing::<L>(&session));

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
+use throng_session::{Census, counted_as};
+
 /// Counts connections by address and refuses those above the limit.
 pub(crate) struct Peers {
     per_address_max: u32,
@@ -26,23 +28,23 @@ impl Peers {
     pub(crate) const fn limited(&self) -> bool {
         self.per_address_max > 0
     }
+}
 
-    /// Counts a connection; false if its address has too many with it.
-    pub(crate) fn enter(&self, address: IpAddr) -> bool {
+impl Census for Peers {
+    fn enter(&self, address: IpAddr) -> bool {
         let Ok(mut counts) = self.counts.lock() else {
             return true;
         };
-        let count = counts.entry(address.to_canonical()).or_insert(0);
+        let count = counts.entry(counted_as(address)).or_insert(0);
         *count += 1;
         *count <= self.per_address_max
     }
 
-    /// Counts a connection's end.
-    pub(crate) fn leave(&self, address: IpAddr) {
+    fn leave(&self, address: IpAddr) {
         let Ok(mut counts) = self.counts.lock() else {
             return;
         };
-        let address = address.to_canonical();
+        let address = counted_as(address);
         if let Some(count) = counts.get_mut(&address) {
             *count -= 1;
             if *count == 0 {

@@ -7,7 +7,10 @@ use throng_broker::{ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Ret
 use throng_config::{Config, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
-use throng_session::{DateCell, Guards, Meter, NodeKey, Port, SessionLimits, Shared, WorkLimits};
+use throng_proxy::Block;
+use throng_session::{
+    Census, DateCell, Forwarded, Guards, Meter, NodeKey, Port, SessionLimits, Shared, WorkLimits,
+};
 use throng_sys::memory;
 use throng_types::{Overflow, Rng, ShardId};
 
@@ -55,6 +58,9 @@ pub struct Blueprint {
     home: MemoryOptions,
     connections_max: usize,
     ports: Arc<[Port]>,
+    /// Which of the listeners begin with a PROXY header.
+    proxied: Arc<[bool]>,
+    proxies: Arc<[Block]>,
 }
 
 impl Blueprint {
@@ -117,6 +123,10 @@ impl Blueprint {
             seed: random.next_u64(),
             connections_max: per_shard(connections_max, usize::from(shards)),
             ports: ports.collect(),
+            proxied: { config.listen.client.iter().chain([&config.listen.api]) }
+                .map(|address| config.listen.proxy_protocol.contains(address))
+                .collect(),
+            proxies: config.listen.trusted_proxies.clone().into(),
         })
     }
 
@@ -138,6 +148,12 @@ impl Blueprint {
             guards: self.guards.clone(),
             api_keys: self.api_keys.clone(),
             node: self.node.clone(),
+            forwarded: Forwarded::new(
+                self.proxies.clone(),
+                self.peers
+                    .limited()
+                    .then(|| self.peers.clone() as Arc<dyn Census>),
+            ),
             meter: Meter::new(self.work, self.work_secret),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
@@ -154,6 +170,7 @@ impl Blueprint {
             peers: self.peers.clone(),
             connections_max: self.connections_max,
             ports: self.ports.clone(),
+            proxied: self.proxied.clone(),
             ticker: Ticker::new(self.observatory.clone()),
             seed: self.seed ^ u64::from(shard.0),
         };
@@ -200,7 +217,7 @@ fn work_limits(config: &Config) -> WorkLimits {
         requests_per_s_max: limits.requests_per_second_max,
         address_ms_per_s_max: u32::try_from(limits.address_work_max_ms).unwrap_or(u32::MAX),
         channels_max: limits.channels_per_connection as usize,
-        counts_private: false,
+        counts_private: !config.listen.trusted_proxies.is_empty(),
     }
 }
 

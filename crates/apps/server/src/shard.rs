@@ -10,7 +10,7 @@ use std::sync::Arc;
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
-use throng_session::{Admission, Event, Http, Order, Payer, Port, Shared};
+use throng_session::{Admission, Census as _, Event, Http, Order, Payer, Port, Shared};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions};
@@ -79,6 +79,8 @@ pub(crate) struct ShardParts {
     pub(crate) connections_max: usize,
     /// What the listeners take, by their numbers.
     pub(crate) ports: Arc<[Port]>,
+    /// Which of them begin with a PROXY header.
+    pub(crate) proxied: Arc<[bool]>,
     pub(crate) ticker: Ticker,
     /// For the choices of a drain; any number.
     pub(crate) seed: u64,
@@ -271,12 +273,19 @@ impl<L: GatewayList> ShardApp<L> {
     }
 
     /// A session for a new client, and its tag.
-    pub(crate) fn admit(&mut self, peer: IpAddr, now: Now) -> (L::Session, u32) {
+    pub(crate) fn admit(&mut self, peer: IpAddr, now: Now) -> (Http, u32) {
         let mut tag = UNCOUNTED;
         self.clients += 1;
         let mut admission = Admission::Welcome;
         if self.clients > self.parts.connections_max {
             admission = Admission::ServerFull;
+        }
+        if self.parts.shared.forwarded.trusts(peer) {
+            // Counted for the client, once it is told who that is.
+            return (Http::new(Port::Client, peer, admission), tag);
+        }
+        if admission != Admission::Welcome {
+            // There is no room; whose fault it is does not matter.
         } else if !self.parts.shared.meter.admits(peer, now) {
             admission = Admission::AddressBusy;
         }
@@ -288,6 +297,6 @@ impl<L: GatewayList> ShardApp<L> {
         } else if let Some(payer) = self.parts.shared.meter.payer(peer).to_bits() {
             tag = PAYER | payer;
         }
-        (L::http(Http::new(Port::Client, peer, admission)), tag)
+        (Http::new(Port::Client, peer, admission), tag)
     }
 }

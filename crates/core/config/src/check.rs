@@ -29,6 +29,7 @@ pub(crate) fn check(
         warnings,
     };
     checks.listeners();
+    checks.proxies();
     checks.exposure();
     checks.keys();
     checks.limits();
@@ -81,6 +82,29 @@ impl Checks<'_> {
                 self.problem(option, message);
             }
             seen.push((option, address));
+        }
+    }
+
+    fn proxies(&mut self) {
+        let config = self.config;
+        let listen = &config.listen;
+        if listen.proxy_protocol.is_empty() || self.failed_under("listen.") {
+            return;
+        }
+        for address in &listen.proxy_protocol {
+            if !listen.client.contains(address) && listen.api != *address {
+                let message = format!(
+                    "listen.proxy_protocol: {address} is neither in listen.client nor listen.api"
+                );
+                self.problem("listen.proxy_protocol", message);
+            }
+        }
+        if listen.trusted_proxies.is_empty() {
+            self.problem(
+                "listen.proxy_protocol",
+                "listen.proxy_protocol: nobody may connect there: name the proxies in \
+                 listen.trusted_proxies",
+            );
         }
     }
 

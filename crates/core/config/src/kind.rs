@@ -3,6 +3,7 @@
 //! A kind is a type that is never made; it ties a field's Rust type to its text form.
 //! Reading takes a TOML value or a plain text (from a variable or a flag) alike.
 
+mod address;
 mod number;
 mod text;
 
@@ -11,10 +12,11 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeValue;
 
+pub(crate) use address::{Address, AddressBlock, Endpoint};
 pub(crate) use number::{Count, Duration, Size};
 pub(crate) use text::{
-    Address, Choice, Endpoint, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix,
-    Pem, RedisUrl, SecretText, SigningSecret, Text, TextKind, WebOrigin,
+    Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem, RedisUrl,
+    SecretText, SigningSecret, Text, TextKind, WebOrigin,
 };
 
 /// A value as somebody gave it.

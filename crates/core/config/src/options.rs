@@ -7,9 +7,11 @@ mod dropins;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use throng_proxy::Block;
+
 use crate::kind::{
-    Address, Bool, Choice, Count, Duration, HostName, List, Named, Opt, Pem, Permission, Rule,
-    SecretText, SigningSecret, Size, Text, WebOrigin,
+    Address, AddressBlock, Bool, Choice, Count, Duration, HostName, List, Named, Opt, Pem,
+    Permission, Rule, SecretText, SigningSecret, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -37,6 +39,16 @@ section! {
             Rule::ANY.flag("--listen");
         /// Address of the server API, the metrics and the dashboard.
         "api" api: SocketAddr, Address, loopback(8001), Rule::ANY.flag("--api");
+        /// The proxies in front, by address or block. What one of them says of a client is
+        /// believed: `X-Forwarded-For` (the last address that is none of theirs) and PROXY headers.
+        /// Limits and logs then mean that client. Name no address from which clients come
+        /// themselves.
+        "trusted_proxies" trusted_proxies: Vec<Block>, List<AddressBlock>, Vec::new(),
+            Rule::ANY;
+        /// Those of the addresses above on which each connection begins with a PROXY header, of
+        /// version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). Only trusted proxies may
+        /// connect there.
+        "proxy_protocol" proxy_protocol: Vec<SocketAddr>, List<Address>, Vec::new(), Rule::ANY;
     }
 }
 

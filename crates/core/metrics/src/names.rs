@@ -85,6 +85,7 @@ metrics! {
             RefusedDescriptors(reason = "descriptors"),
             RefusedConnectionsMax(reason = "connections_max"),
             RefusedPerIp(reason = "per_ip"),
+            RefusedUntrustedProxy(reason = "untrusted_proxy"),
             RefusedOrigin(reason = "origin"),
             RefusedHost(reason = "host"),
             RefusedDraining(reason = "draining"),

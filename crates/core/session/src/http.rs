@@ -6,6 +6,7 @@
 //! Rule for "full": a head or body above its limit is refused by status.
 
 mod body;
+mod client;
 mod exchange;
 mod page;
 mod request;
@@ -73,6 +74,8 @@ pub struct Http {
     /// The peer's address.
     peer: IpAddr,
     admission: Admission,
+    /// A PROXY header comes before anything else.
+    awaits_proxy: bool,
     /// What the client has spent; made with the first request.
     allowance: Option<Allowance>,
     /// Whether it has served a request: the first one's time runs since it was accepted.
@@ -88,9 +91,19 @@ impl Http {
             port,
             peer,
             admission,
+            awaits_proxy: false,
             allowance: None,
             has_served: false,
             pending: None,
+        }
+    }
+
+    /// The same, by a port to which proxies connect that say first whom they speak for.
+    #[must_use]
+    pub fn behind_proxy(self) -> Self {
+        Self {
+            awaits_proxy: true,
+            ..self
         }
     }
 
@@ -146,6 +159,9 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
+        if self.awaits_proxy {
+            return self.proxy_header(input, router, cx);
+        }
         let Some(pending) = self.pending.as_mut() else {
             return self.requests(input, 0, router, cx);
         };

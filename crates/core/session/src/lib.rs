@@ -14,6 +14,7 @@ mod close;
 mod context;
 mod date;
 pub mod encode;
+mod forwarded;
 mod gateway;
 mod guard;
 pub mod http;
@@ -35,6 +36,7 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use date::DateCell;
+pub use forwarded::{Census, Forwarded};
 pub use gateway::{Class, Event, Flow, Form, FormKind, Gateway, Opened, Sender};
 pub use guard::{Guard, Guards};
 pub use http::{

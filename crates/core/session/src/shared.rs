@@ -6,7 +6,7 @@ use throng_auth::{ApiKeys, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-use crate::{DateCell, Guards, Meter, NodeKey};
+use crate::{DateCell, Forwarded, Guards, Meter, NodeKey};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -99,6 +99,8 @@ pub struct Shared {
     pub api_keys: Arc<ApiKeys>,
     /// Makes public ids.
     pub node: NodeKey,
+    /// Proxies in front, and the clients behind them.
+    pub forwarded: Forwarded,
     /// What clients have spent of their allowances.
     pub meter: Meter,
     /// Counters.

@@ -36,6 +36,7 @@ mod grip_zmtp;
 mod http1_body;
 mod http1_request;
 mod http1_response;
+mod proxy_header;
 mod session_ids;
 mod session_ports;
 mod sse_decode;
@@ -91,6 +92,7 @@ targets! {
     http1_body,
     http1_request,
     http1_response,
+    proxy_header,
     session_ids,
     session_ports,
     sse_decode,

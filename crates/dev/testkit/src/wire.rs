@@ -186,6 +186,17 @@ impl Wire {
         std::mem::take(&mut self.read)
     }
 
+    /// Takes a head; none if the connection ends instead.
+    #[track_caller]
+    pub fn try_head(&mut self) -> Option<Response> {
+        while find(&self.read, b"\r\n\r\n").is_none() {
+            if !self.more() {
+                return None;
+            }
+        }
+        Some(self.head())
+    }
+
     /// Takes a head: the status and the headers.
     #[track_caller]
     pub fn head(&mut self) -> Response {

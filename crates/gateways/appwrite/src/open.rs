@@ -7,8 +7,9 @@ use std::net::IpAddr;
 
 use throng_appwrite::{ConnectRequest, Fault, SessionHeaders};
 use throng_http1::{Request, query};
+use throng_proxy::last_address;
 use throng_session::http::check_draining;
-use throng_session::{Claim, Incoming, Opened, Port, Reject};
+use throng_session::{Claim, Incoming, Opened, Port, Reject, Shared, is_close_by};
 use throng_types::{Epoch, Position};
 use throng_ws::handshake;
 
@@ -63,7 +64,7 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<(u16, Opening), Fau
         asked.project = project.to_owned();
     }
     let (project, known) = appwrite.find(&asked.project).ok_or(Fault::UnknownProject)?;
-    let address = address_of(incoming);
+    let address = address_of(incoming, cx.shared);
     // This machine's own programs are not counted: a proxy's, for one, all have its address.
     if !address.is_loopback() && !appwrite.outside.admit(address, cx.now) {
         return Err(Fault::TooManyRequests);
@@ -115,18 +116,17 @@ fn shown_by(request: &Request<'_>, asked: &ConnectRequest) -> Option<Shown> {
     })
 }
 
-/// Whose address counts: the peer's, unless that is a proxy close by, which says whom it speaks
-/// for. The last address is the one that the proxy itself has seen; those before it anybody may
-/// invent.
-fn address_of(incoming: &Incoming<'_, '_>) -> IpAddr {
+/// Whose address counts: the client's, as far as trusted proxies tell. Where none are named, a
+/// proxy close by is believed: the last address is the one that it has seen itself; those before it
+/// anybody may invent.
+fn address_of(incoming: &Incoming<'_, '_>, shared: &Shared) -> IpAddr {
     let peer = incoming.peer.to_canonical();
-    let close_by = match peer {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
-    };
-    let forwarded = incoming.request.header("x-forwarded-for");
-    let last = forwarded.and_then(|list| list.rsplit(',').next()?.trim().parse().ok());
-    last.filter(|_| close_by).unwrap_or(peer)
+    if !shared.forwarded.trusted().is_empty() || !is_close_by(peer) {
+        return incoming.client.to_canonical();
+    }
+    let headers = incoming.request.headers();
+    let lines: Vec<&[u8]> = headers.values("x-forwarded-for").collect();
+    last_address(lines.into_iter()).unwrap_or(peer)
 }
 
 /// Reads `EPOCH-OFFSET`. A text that is none of ours is a place that cannot be found, and the

@@ -13,6 +13,7 @@ mod live;
 mod nginx;
 mod observe;
 mod pages;
+mod proxies;
 mod slow;
 mod story;
 mod support;

@@ -2,7 +2,7 @@
 //!
 //! Rule for "full": the driver waits, and with it Appwrite's Redis.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -10,6 +10,7 @@ use throng_appwrite::FeedMessage;
 use throng_appwrite_feed::{Directory, Feed, Inlet, Offered};
 use throng_engine::MailboxSender;
 use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
+use throng_session::counted_as;
 use throng_types::Now;
 
 /// News that may wait for one shard. Queue: `news`.
@@ -123,24 +124,13 @@ impl Openings {
                 ..Counts::default()
             };
         }
-        let address = network_of(address);
+        let address = counted_as(address);
         if counts.by_address.len() >= ADDRESSES_MAX && !counts.by_address.contains_key(&address) {
             return true;
         }
         let count = counts.by_address.entry(address).or_insert(0);
         *count = count.saturating_add(1);
         *count <= self.opens_max
-    }
-}
-
-/// Whoever has one IPv6 address has the whole network of it.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => {
-            const NETWORK: u128 = !(u64::MAX as u128);
-            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & NETWORK))
-        }
     }
 }
 

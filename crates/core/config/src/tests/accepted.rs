@@ -256,6 +256,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
         "limits.history_bytes_max" => return "7MiB",
+        "listen.proxy_protocol" => return "127.0.0.1:8000",
         _ => {}
     }
     match option.kind.as_str() {
@@ -267,6 +268,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "text" | "secret" | "list of secrets" => "a-long-text-that-guards-the-doors",
         "PEM text" => "-----BEGIN PUBLIC KEY-----",
         "address" | "list of addresses" => "127.0.0.7:777",
+        "list of blocks" => "10.0.0.0/8",
         "list of origins" => "https://a.example",
         "list of host names" => "a.example",
         "URL" if option.key == "redis" => "redis://a",
@@ -293,20 +295,15 @@ fn every_option_can_be_set_from_every_layer() {
             "bool" | "number" => value.to_owned(),
             _ => format!("{value:?}"),
         };
-        let recovery = if path == "channel.recovery" {
-            "history_size = 1\nhistory_ttl = \"1s\"\n"
-        } else {
-            ""
+        // What else has to be set for it.
+        let needs = match path.as_str() {
+            "channel.recovery" => "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n",
+            "listen.proxy_protocol" => "[listen]\ntrusted_proxies = \"10.0.0.1\"\n",
+            _ => "",
         };
-        let base = if recovery.is_empty() {
-            String::new()
-        } else {
-            format!("[channel]\n{recovery}")
-        };
-        let section = if recovery.is_empty() {
-            format!("[{}]\n", option.section)
-        } else {
-            base.clone()
+        let section = match needs {
+            "" => format!("[{}]\n", option.section),
+            needs => needs.to_owned(),
         };
         let layers = [
             (
@@ -314,11 +311,11 @@ fn every_option_can_be_set_from_every_layer() {
                 "throng.toml:".to_owned(),
             ),
             (
-                load_all(&base, &[(&option.env(), value)], &[]),
+                load_all(needs, &[(&option.env(), value)], &[]),
                 format!("env {}", option.env()),
             ),
             (
-                load_all(&base, &[], &[(&path, value)]),
+                load_all(needs, &[], &[(&path, value)]),
                 "flag --".to_owned(),
             ),
         ];

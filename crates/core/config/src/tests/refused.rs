@@ -183,6 +183,34 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
 }
 
 #[test]
+fn proxy_headers_need_a_listener_and_trusted_proxies() {
+    for (file, part) in [
+        (
+            "proxy_protocol = \"127.0.0.1:8000\"",
+            "listen.trusted_proxies",
+        ),
+        (
+            "proxy_protocol = \"127.0.0.1:9\"\ntrusted_proxies = \"10.0.0.1\"",
+            "neither in listen.client nor listen.api",
+        ),
+        (
+            "trusted_proxies = \"10.0.0.1/33\"",
+            "an IP address or a block",
+        ),
+        (
+            "trusted_proxies = \"proxy.example\"",
+            "an IP address or a block",
+        ),
+    ] {
+        let problems = refusals(&format!("[listen]\n{file}\n"), &[], &[]);
+        assert!(
+            matches!(&problems[..], [one] if one.contains(part)),
+            "{file}: {problems:?}"
+        );
+    }
+}
+
+#[test]
 fn secrets_stay_out_of_messages_and_lists() {
     let pem = "-----BEGIN PRIVATE KEY-----hunter2";
     let wrong = [

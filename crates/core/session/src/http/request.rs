@@ -13,8 +13,10 @@ use crate::route::Port;
 pub struct Incoming<'r, 'b> {
     /// The port.
     pub port: Port,
-    /// The peer's address.
+    /// The peer's address: perhaps a proxy's.
     pub peer: IpAddr,
+    /// The client's, as far as trusted proxies tell.
+    pub client: IpAddr,
     /// What the connection has spent, with this request; nothing where that is not counted.
     pub allowance: Option<Allowance>,
     /// The head.

@@ -11,6 +11,8 @@ use super::{Http, Incoming, Reject, Router, SAFE, answer_text, refuse, respond};
 use crate::route::{CLIENT_ENDPOINTS, Claim, Own, Port, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Work};
 
+const TOO_MANY_CONNECTIONS: &str = "your address has as many connections as it may";
+
 /// Who a request belongs to.
 enum Owner {
     Gateway(u8),
@@ -27,17 +29,19 @@ impl Http {
         if self.admission != Admission::Welcome {
             return None;
         }
-        router.claim(&self.incoming(request, (&[], false)), cx)
+        router.claim(&self.incoming(request, (&[], false), cx), cx)
     }
 
-    const fn incoming<'r, 'b>(
+    fn incoming<'r, 'b>(
         &self,
         request: &'r Request<'b>,
         (body, is_open): (&'r [u8], bool),
+        cx: &Context<'_>,
     ) -> Incoming<'r, 'b> {
         Incoming {
             port: self.port,
             peer: self.peer,
+            client: self.client_of(request, cx.shared),
             allowance: self.allowance,
             request,
             body,
@@ -56,7 +60,7 @@ impl Http {
         let start = cx.out.len();
         let opened = match self.admission {
             Admission::Welcome => {
-                self.answer_paid(&self.incoming(request, body), claim, router, cx)
+                self.answer_paid(self.incoming(request, body, cx), claim, router, cx)
             }
             Admission::AddressBusy => {
                 let (status, sentence) = Overspent::Address.status();
@@ -65,12 +69,7 @@ impl Http {
             }
             Admission::AddressFull => {
                 cx.count(Counter::RefusedPerIp);
-                self.turn_away(
-                    429,
-                    "your address has as many connections as it may",
-                    request,
-                    cx,
-                )
+                self.turn_away(429, TOO_MANY_CONNECTIONS, request, cx)
             }
             Admission::ServerFull => {
                 cx.count(Counter::RefusedConnectionsMax);
@@ -91,39 +90,29 @@ impl Http {
     /// Answers a request that the client can pay for.
     fn answer_paid<R: Router>(
         &mut self,
-        incoming: &Incoming<'_, '_>,
+        incoming: Incoming<'_, '_>,
         claim: Option<(u8, Claim)>,
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
-        if let Err(over) = self.pay(cx) {
+        if !self.is_counted_for(incoming.client, cx) {
+            cx.count(Counter::RefusedPerIp);
+            return self.turn_away(429, TOO_MANY_CONNECTIONS, incoming.request, cx);
+        }
+        if let Err(over) = self.pay(incoming.client, cx) {
             let (status, sentence) = over.status();
             return self.turn_away(status, sentence, incoming.request, cx);
         }
-        let opened = answer(incoming, claim, router, cx);
+        let incoming = Incoming {
+            allowance: self.allowance,
+            ..incoming
+        };
+        let opened = answer(&incoming, claim, router, cx);
         if matches!(opened, Opened::Session(_)) {
             cx.shared.meter.charge(Work::Session, cx.now);
         }
         self.allowance = cx.shared.meter.take_back();
         opened
-    }
-
-    /// Charges a request to the client, and lends its allowance to what the request leads to. Only
-    /// clients pay: whoever may call the server API may do so as often as he likes.
-    fn pay(&mut self, cx: &Context<'_>) -> Result<(), Overspent> {
-        if self.port != Port::Client {
-            return Ok(());
-        }
-        let meter = &cx.shared.meter;
-        let own = self.allowance;
-        meter.pays(meter.payer(self.peer));
-        meter.lend(own.unwrap_or_default());
-        let paid = cx.spend(Work::Request);
-        self.allowance = meter.take_back();
-        if let Some(own) = self.allowance.filter(|_| paid.is_ok()) {
-            meter.lend(own);
-        }
-        paid
     }
 
     fn turn_away<S>(

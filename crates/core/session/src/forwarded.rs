@@ -1,0 +1,134 @@
+//! Connections that proxies hand on: which proxies are believed, and whose each connection is.
+//!
+//! Owns the addresses of clients behind proxies, by connection; a direct client's is its socket's.
+//! Never: reads a header; the front door does.
+//!
+//! Invariant: a connection that is noted here is counted once, for the client that it is noted for.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use throng_proxy::Block;
+use throng_types::ConnId;
+
+/// How many connections each address has, over all shards.
+pub trait Census: Send + Sync {
+    /// Counts a connection; false if its address has too many with it.
+    fn enter(&self, address: IpAddr) -> bool;
+    /// Counts a connection's end, also that of one too many.
+    fn leave(&self, address: IpAddr);
+}
+
+/// What a shard knows of proxies and the clients behind them.
+#[derive(Default)]
+pub struct Forwarded {
+    trusted: Arc<[Block]>,
+    census: Option<Arc<dyn Census>>,
+    /// Bound: the connections of this shard.
+    clients: RefCell<HashMap<u32, IpAddr>>,
+}
+
+impl Forwarded {
+    /// With the proxies that are believed, and the census if there is a limit.
+    #[must_use]
+    pub fn new(trusted: Arc<[Block]>, census: Option<Arc<dyn Census>>) -> Self {
+        Self {
+            trusted,
+            census,
+            clients: RefCell::default(),
+        }
+    }
+
+    /// The proxies that are believed.
+    #[must_use]
+    pub fn trusted(&self) -> &[Block] {
+        &self.trusted
+    }
+
+    /// Whether an address is a trusted proxy's.
+    #[must_use]
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|block| block.contains(address))
+    }
+
+    /// Notes whose connection it is from now on; false if that client has as many as it may.
+    #[must_use]
+    pub fn belongs_to(&self, conn: ConnId, client: IpAddr) -> bool {
+        let mut clients = self.clients.borrow_mut();
+        if clients.get(&conn.index()) == Some(&client) {
+            return true;
+        }
+        let before = clients.remove(&conn.index());
+        if let Some(census) = &self.census {
+            if let Some(before) = before {
+                census.leave(before);
+            }
+            if !census.enter(client) {
+                census.leave(client);
+                return false;
+            }
+        }
+        clients.insert(conn.index(), client);
+        true
+    }
+
+    /// The client behind a connection, if a proxy has told.
+    #[must_use]
+    pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
+        self.clients.borrow().get(&conn.index()).copied()
+    }
+
+    /// The connection has gone.
+    pub fn gone(&self, conn: ConnId) {
+        let client = self.clients.borrow_mut().remove(&conn.index());
+        if let (Some(client), Some(census)) = (client, &self.census) {
+            census.leave(client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use throng_types::ShardId;
+
+    use super::*;
+
+    /// Two connections are the most.
+    #[derive(Default)]
+    struct Two(AtomicI64);
+
+    impl Census for Two {
+        fn enter(&self, _: IpAddr) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) < 2
+        }
+
+        fn leave(&self, _: IpAddr) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_connection_counts_once_for_the_client_that_it_is_noted_for() {
+        let two = Arc::new(Two::default());
+        let forwarded = Forwarded::new(Arc::new([]), Some(two.clone()));
+        let conn = |index| ConnId::new(ShardId(0), index, 1);
+        let [one, other] = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])];
+        for client in [one, one, other, one] {
+            assert!(forwarded.belongs_to(conn(1), client));
+            assert_eq!(forwarded.client_of(conn(1)), Some(client));
+        }
+        assert!(forwarded.belongs_to(conn(2), one));
+        assert!(!forwarded.belongs_to(conn(3), one));
+        assert_eq!(forwarded.client_of(conn(3)), None);
+        assert_eq!(two.0.load(Ordering::Relaxed), 2);
+        for index in 1..4 {
+            forwarded.gone(conn(index));
+            forwarded.gone(conn(index));
+        }
+        assert_eq!(two.0.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,100 @@
+//! Whom a request came from, and who pays for it.
+//!
+//! Only clients pay: whoever may call the server API may do so as often as he likes.
+
+use std::net::IpAddr;
+
+use throng_http1::Request;
+use throng_metrics::Counter;
+use throng_proxy::client_of;
+use throng_types::End;
+
+use super::{Becomes, Http, Pending, Router};
+use crate::route::Port;
+use crate::{Admission, Context, Overspent, Payer, Shared, Work};
+
+impl Http {
+    /// Whom a request came from.
+    pub(super) fn client_of(&self, request: &Request<'_>, shared: &Shared) -> IpAddr {
+        if !shared.forwarded.trusts(self.peer) {
+            return self.peer;
+        }
+        let lines: Vec<&[u8]> = request.headers().values("x-forwarded-for").collect();
+        client_of(self.peer, lines.into_iter(), shared.forwarded.trusted())
+    }
+
+    /// Reads the header of a proxy, and goes on with what follows it.
+    pub(super) fn proxy_header<R: Router>(
+        &mut self,
+        input: &[u8],
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Becomes<R::Session> {
+        let pending = self.pending.take();
+        let mut raw = pending.map(|pending| pending.raw).unwrap_or_default();
+        raw.extend_from_slice(input);
+        match throng_proxy::parse(&raw) {
+            Ok(Some(announced)) => {
+                self.awaits_proxy = false;
+                if let Some(client) = announced.client {
+                    self.comes_from(client.ip(), cx);
+                }
+                self.requests(&raw[announced.length..], 0, router, cx)
+            }
+            Ok(None) => {
+                self.pending = Some(Box::new(Pending {
+                    raw,
+                    ..Pending::default()
+                }));
+                None
+            }
+            Err(_) => {
+                // There is nobody to answer: who speaks here is no proxy.
+                cx.count(Counter::BadRequests);
+                cx.end(End::Now);
+                None
+            }
+        }
+    }
+
+    /// A proxy has told whose connection it is.
+    fn comes_from(&mut self, client: IpAddr, cx: &Context<'_>) {
+        self.peer = client;
+        if self.port != Port::Client || self.admission != Admission::Welcome {
+            return;
+        }
+        if !cx.shared.forwarded.belongs_to(cx.id, client) {
+            self.admission = Admission::AddressFull;
+        } else if !cx.shared.meter.admits(client, cx.now) {
+            self.admission = Admission::AddressBusy;
+        }
+    }
+
+    /// Counts the connection for the client that a proxy has told of; false if that client has as
+    /// many as it may.
+    pub(super) fn is_counted_for(&self, client: IpAddr, cx: &Context<'_>) -> bool {
+        let is_told = self.port == Port::Client && client != self.peer;
+        !is_told || cx.shared.forwarded.belongs_to(cx.id, client)
+    }
+
+    /// Charges a request to the client, and lends its allowance to what the request leads to. A
+    /// trusted proxy's connection has requests of many clients, and no allowance of its own.
+    pub(super) fn pay(&mut self, client: IpAddr, cx: &Context<'_>) -> Result<(), Overspent> {
+        if self.port != Port::Client {
+            return Ok(());
+        }
+        let meter = &cx.shared.meter;
+        let own = self.allowance.filter(|_| client == self.peer);
+        meter.pays(match cx.shared.forwarded.trusts(client) {
+            true => Payer::NOBODY,
+            false => meter.payer(client),
+        });
+        meter.lend(own.unwrap_or_default());
+        let paid = cx.spend(Work::Request);
+        self.allowance = meter.take_back();
+        if let Some(own) = self.allowance.filter(|_| paid.is_ok()) {
+            meter.lend(own);
+        }
+        paid
+    }
+}

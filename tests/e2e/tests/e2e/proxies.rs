@@ -1,0 +1,172 @@
+//! Clients behind proxies: limits mean them and not the proxy, and nobody else is believed.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+
+use tempfile::TempDir;
+use throng_testkit::{DEADLINE, Process, Server, Setup, Wire, until};
+
+/// One connection for each client, so that a second one tells who was counted.
+fn one_each(more: &str) -> Server {
+    let config = format!(
+        "[limits]\nconnections_per_ip = 1\n[listen]\n{more}\n[channel]\nhistory_size = 0\n"
+    );
+    Setup::new(&config).shards(2).start()
+}
+
+/// Opens a stream behind some bytes and headers; its status, if it is answered.
+fn stream(to: SocketAddr, before: &[u8], headers: &str) -> (Wire, Option<u16>) {
+    let mut wire = Wire::connect(to);
+    wire.send_bytes(before);
+    wire.send(&format!(
+        "GET /stream?channel=a HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
+    ));
+    let status = wire.try_head().map(|head| head.status);
+    (wire, status)
+}
+
+fn v2(source: [u8; 4]) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
+    header.extend(source);
+    header.extend([127, 0, 0, 1, 0xdd, 0xd5, 0x1f, 0x40]);
+    header
+}
+
+#[test]
+fn a_proxy_header_names_the_client() {
+    let server = one_each("trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:0\"]");
+    let at = server.clients();
+    let v1 = |source: &str| format!("PROXY TCP4 {source} 127.0.0.1 4711 80\r\n").into_bytes();
+    let v6 = |source: &str| format!("PROXY TCP6 {source} ::1 4711 80\r\n").into_bytes();
+    let open = |header: &[u8]| stream(at, header, "");
+    let kept = [
+        open(&v1("192.0.2.1")),
+        open(&v2([192, 0, 2, 2])),
+        open(&v6("2001:db8::1")),
+        // The proxy asks how we are.
+        open(b"PROXY UNKNOWN\r\n"),
+        open(b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00"),
+    ];
+    for (_, status) in &kept {
+        assert_eq!(*status, Some(200));
+    }
+    for again in [
+        v2([192, 0, 2, 1]),
+        v1("192.0.2.2"),
+        // All of a /64 is one client's.
+        v6("2001:db8::ffff:2"),
+    ] {
+        assert_eq!(open(&again).1, Some(429), "{}", again.escape_ascii());
+    }
+    assert_eq!(open(&v6("2001:db8:0:1::1")).1, Some(200));
+    // Who begins otherwise is no proxy, and gets no answer.
+    assert_eq!(open(b"").1, None);
+    // A place that is left is free.
+    drop(kept);
+    until("a free place", || {
+        (open(&v1("192.0.2.1")).1 == Some(200)).then_some(())
+    });
+    server.stop();
+}
+
+#[test]
+fn strangers_may_not_pretend_to_be_proxies() {
+    let server = one_each("trusted_proxies = [\"192.0.2.77\"]\nproxy_protocol = [\"127.0.0.1:0\"]");
+    let header = b"PROXY TCP4 192.0.2.1 127.0.0.1 4711 80\r\n";
+    assert_eq!(stream(server.clients(), header, "").1, None);
+    server.stop();
+    // And a header that nobody trusted wrote is not looked at.
+    let server = one_each("trusted_proxies = [\"192.0.2.77\"]");
+    let (_kept, status) = stream(server.clients(), b"", "X-Forwarded-For: 192.0.2.1\r\n");
+    assert_eq!(status, Some(200));
+    let (_, status) = stream(server.clients(), b"", "X-Forwarded-For: 192.0.2.2\r\n");
+    assert_eq!(status, Some(429));
+    server.stop();
+}
+
+#[test]
+fn forwarded_addresses_are_read_from_the_right_over_all_lines() {
+    let server = one_each("trusted_proxies = [\"127.0.0.0/8\"]");
+    let at = server.clients();
+    let (_kept, status) = stream(at, b"", "X-Forwarded-For: 192.0.2.1\r\n");
+    assert_eq!(status, Some(200));
+    for headers in [
+        // HAProxy adds a line; the first is the client's invention.
+        "X-Forwarded-For: 198.51.100.1\r\nX-Forwarded-For: 192.0.2.1\r\n",
+        "X-Forwarded-For: 198.51.100.2, 192.0.2.1\r\n",
+        "X-Forwarded-For: 192.0.2.1:4711\r\n",
+        "X-Forwarded-For: 192.0.2.1, 127.0.0.9\r\n",
+    ] {
+        assert_eq!(stream(at, b"", headers).1, Some(429), "{headers}");
+    }
+    assert_eq!(
+        stream(at, b"", "X-Forwarded-For: [2001:db8::1]:55\r\n").1,
+        Some(200)
+    );
+    // A proxy's connection serves one client after the other.
+    let mut wire = Wire::connect(at);
+    for (client, status) in [("198.51.100.9", 200), ("192.0.2.1", 429)] {
+        wire.send(&format!(
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\n\r\n"
+        ));
+        assert_eq!(wire.response("GET").status, status, "{client}");
+    }
+    server.stop();
+}
+
+/// A real proxy, at an address of its own.
+struct Nginx {
+    port: u16,
+    _process: Process,
+    _folder: TempDir,
+}
+
+impl Nginx {
+    fn before(server: &Server) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!(
+            "daemon off;\nmaster_process off;\npid {root}/pid;\nerror_log stderr;\n\
+             events {{ worker_connections 64; }}\n\
+             http {{\n access_log off;\n client_body_temp_path {root}/a;\n \
+             proxy_temp_path {root}/b;\n fastcgi_temp_path {root}/c;\n \
+             uwsgi_temp_path {root}/d;\n scgi_temp_path {root}/e;\n\
+             server {{ listen 127.0.0.1:{port}; location / {{\n\
+             proxy_pass http://{to}; proxy_bind 127.0.0.3; proxy_http_version 1.1;\n\
+             proxy_buffering off; proxy_set_header Connection \"\";\n\
+             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }} }}\n",
+            root = folder.path().display(),
+            to = server.clients(),
+        );
+        let file = folder.path().join("nginx.conf");
+        fs::write(&file, config).unwrap();
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(folder.path()).arg("-c").arg(&file);
+        let process = Process::start(&mut command, "install nginx, see .ci/packages");
+        until("nginx", || {
+            let at = SocketAddr::from(([127, 0, 0, 1], port));
+            std::net::TcpStream::connect_timeout(&at, DEADLINE).ok()
+        });
+        Self {
+            port,
+            _process: process,
+            _folder: folder,
+        }
+    }
+}
+
+#[test]
+fn behind_nginx_the_client_counts_and_not_what_it_says() {
+    let server = one_each("trusted_proxies = [\"127.0.0.3\"]");
+    let nginx = Nginx::before(&server);
+    let at = SocketAddr::from(([127, 0, 0, 1], nginx.port));
+    let (_kept, status) = stream(at, b"", "X-Forwarded-For: 198.51.100.1\r\n");
+    assert_eq!(status, Some(200));
+    // Another invention is the same client.
+    let (_, status) = stream(at, b"", "X-Forwarded-For: 198.51.100.2\r\n");
+    assert_eq!(status, Some(429));
+    server.stop();
+}
