@@ -45,7 +45,7 @@ fn descriptors_are_kept_back_for_the_api_port() {
         .shards(1)
         .nofile(128)
         .start();
-    let stream = "GET /stream?channel=news HTTP/1.1\r\nHost: a\r\n\r\n";
+    let stream = "GET /stream?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let crowd: Vec<Wire> = (0..160)
         .map(|_| {
             let mut wire = Wire::connect(server.clients());

@@ -14,7 +14,7 @@ const BAD_TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2lnbmF0dXJl";
 fn open(server: &Server, path: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
     wire.send(&format!(
-        "GET {path} HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     ));
     assert_eq!(wire.head().status, 101);
@@ -129,7 +129,7 @@ fn the_fourth_bad_token_ends_a_connection() {
         .shards(1)
         .start();
     let mut wire = Wire::connect(server.clients());
-    let request = format!("GET /sse?channel=a&token={BAD_TOKEN} HTTP/1.1\r\nHost: t\r\n\r\n");
+    let request = format!("GET /sse?channel=a&token={BAD_TOKEN} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     wire.send(&request.repeat(1_304));
     for n in 1..=4 {
         let answer = wire.response("GET");
@@ -155,7 +155,7 @@ fn requests_of_one_connection_are_limited_and_calls_of_the_api_are_not() {
         .shards(1)
         .start();
     let mut wire = Wire::connect(server.clients());
-    wire.send(&"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n".repeat(1_000));
+    wire.send(&"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000));
     let mut served = 0;
     let refused = loop {
         let answer = wire.response("GET");
@@ -170,7 +170,7 @@ fn requests_of_one_connection_are_limited_and_calls_of_the_api_are_not() {
     wire.until_closed();
     // A publisher that pipelines.
     let mut api = Wire::connect(server.api_address());
-    let publish = "POST /pub?channel=a HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\n1";
+    let publish = "POST /pub?channel=a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1";
     for _ in 0..20 {
         api.send(&publish.repeat(128));
         for _ in 0..128 {
