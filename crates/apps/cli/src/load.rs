@@ -39,7 +39,7 @@ pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Resul
     Config::load(&sources).map_err(|problems| refused(path, &problems))
 }
 
-/// As [`merged`], then reads the files that `[auth]` names and tries every key.
+/// As [`merged`], then reads the files that `[auth]` and `[grip]` name and tries every key and route.
 ///
 /// # Errors
 /// [`Exit::Config`] with all problems.
@@ -56,6 +56,9 @@ pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Res
     if wrong.is_empty() {
         wrong.extend(keys::faults(&loaded.config.auth));
     }
+    let (skipped, refused) = throng_server::check_routes(&loaded.config);
+    loaded.warnings.extend(skipped);
+    wrong.extend(refused);
     if wrong.is_empty() {
         return Ok(loaded);
     }

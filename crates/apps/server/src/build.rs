@@ -30,9 +30,13 @@ const SPARES_MAX: usize = 16;
 /// # Errors
 /// See [`StartError`].
 pub fn start(options: &Options) -> Result<Handle, StartError> {
-    start_with(options, |shards, counters| {
-        GatewaysPlan::new(&options.config, shards, counters)
-    })
+    let mut reload = None;
+    let handle = start_with(options, |shards, counters| {
+        let plan = GatewaysPlan::new(&options.config, shards, counters)?;
+        reload = plan.reload();
+        Ok(plan)
+    })?;
+    Ok(Handle { reload, ..handle })
 }
 
 /// The same with another list of gateways. `plan` gets the number of shards and the counters of
@@ -106,6 +110,7 @@ pub fn start_with<P: Plan>(
         shards: mailboxes.into_iter().map(Control::new).collect(),
         threads,
         drain,
+        reload: None,
     })
 }
 

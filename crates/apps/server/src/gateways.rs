@@ -26,6 +26,7 @@ use appwrite::{AppwritePart, AppwritePlan};
 use grip::GripPlan;
 
 pub(crate) use grip::metrics as pushpin_metrics;
+pub(crate) use grip::reload::Reload;
 
 crate::gateways! {
     /// Every family of clients that the server has.
@@ -64,6 +65,21 @@ impl GatewaysPlan {
             config: config.clone(),
         })
     }
+}
+
+impl GatewaysPlan {
+    /// The way to other routes while the server runs, if there are any.
+    pub(crate) fn reload(&self) -> Option<Reload> {
+        self.grip.as_ref().map(GripPlan::reload)
+    }
+}
+
+/// What is wrong with the files that `[grip]` names: first what a server may start without, then what
+/// it may not start with.
+pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
+    let read = config.grip.as_ref().map(grip::routes::read);
+    read.map(|read| (read.skipped, read.refused))
+        .unwrap_or_default()
 }
 
 impl Plan for GatewaysPlan {

@@ -4,9 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
+use throng_config::Config;
 use throng_engine::MailboxSender;
 
 use crate::drain::DrainOptions;
+use crate::gateways::Reload;
 use crate::shard::{Letter, Mail};
 
 /// Why a running server ended.
@@ -58,6 +60,8 @@ pub struct Handle {
     pub(crate) shards: Vec<Control>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
     pub(crate) drain: DrainOptions,
+    /// The server's own gateways can take other routes.
+    pub(crate) reload: Option<Reload>,
 }
 
 impl Handle {
@@ -89,6 +93,27 @@ impl Handle {
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
         self.tell(Command::Drain(self.drain));
+    }
+
+    /// Takes over what of a configuration can change while the server runs: GRIP's routes, with their
+    /// file as it is now. What came of it is logged.
+    pub fn reload(&self, config: &Config) {
+        if let (Some(reload), Some(section)) = (&self.reload, &config.grip) {
+            reload.apply(section);
+        }
+    }
+
+    /// Whether an option can change while the server runs, by its path.
+    #[must_use]
+    pub fn reloads(&self, path: &str) -> bool {
+        const ROUTES: [&str; 4] = [
+            "grip.routes_file",
+            "grip.cross_origin",
+            "grip.debug",
+            "grip.response_timeout",
+        ];
+        let is_route = ROUTES.contains(&path) || path.starts_with("grip.route[");
+        self.reload.is_some() && is_route
     }
 
     /// Ends at once; connections are cut.

@@ -40,6 +40,7 @@ mod view;
 pub use assembly::{Assembly, Mailbox};
 pub use build::{start, start_with};
 pub use drain::DrainOptions;
+pub use gateways::check_routes;
 pub use handle::{Handle, ServeError};
 pub use list::{GatewayList, Holds, Host};
 pub use observe::Observer;

@@ -32,6 +32,7 @@ impl Config {
         if let Some(file) = &sources.pushpin {
             let beneath = pushpin::read(file);
             loader.warnings.extend(beneath.warnings);
+            loader.problems.extend(beneath.problems);
             loader.beneath = beneath.values;
         }
         let mut config = Self::default();

@@ -10,7 +10,7 @@ use throng_grip::pushpin_conf::PushpinConf;
 
 use crate::kind::TextKind as _;
 use crate::kind::{Endpoint, ForwardedFor};
-use crate::problem::Origin;
+use crate::problem::{Origin, Problem};
 use crate::sources::ConfigFile;
 
 /// A value for one of our options.
@@ -26,6 +26,8 @@ pub(crate) struct Value {
 #[derive(Default)]
 pub(crate) struct Beneath {
     pub(crate) values: Vec<Value>,
+    /// What nobody should start with.
+    pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -37,7 +39,19 @@ pub(crate) fn read(file: &ConfigFile) -> Beneath {
         offset: conf.port_offset.unwrap_or(0),
         out: Beneath::default(),
     };
-    for note in &conf.notes {
+    for note in conf.notes.iter().filter(|note| note.is_refused) {
+        let message = format!(
+            "{} is not supported: {}; take the line out",
+            note.option, note.reason
+        );
+        let place = Origin::File {
+            name: file.name.clone(),
+            line: u32::try_from(note.line).unwrap_or(u32::MAX),
+            column: 1,
+        };
+        out.out.problems.push(Problem::new(place, message));
+    }
+    for note in conf.notes.iter().filter(|note| !note.is_refused) {
         let text = format!(
             "{}:{}: {} has no effect: {}",
             file.name, note.line, note.option, note.reason
@@ -86,11 +100,13 @@ impl Layer<'_> {
             let all: Vec<String> = conf.http_ports.iter().map(|port| address(port)).collect();
             self.put("runner.http_port", "listen.client", all.join(","));
         }
-        if !conf.https_ports.is_empty() {
-            let reason =
-                "TLS ends in front of this server; a proxy there may set X-Forwarded-Proto";
-            self.without_effect("runner.https_ports", reason);
-        }
+        let level = conf.log_level.map(|level| match level {
+            0 => "error",
+            1 => "warn",
+            2 => "info",
+            _ => "debug",
+        });
+        self.put_if("runner.log_level", "log.level", level);
         // What Pushpin takes of a WebSocket's message.
         self.put("proxy", "limits.message_bytes_max", 200_000);
         self.put_if(
@@ -130,10 +146,6 @@ impl Layer<'_> {
             "grip.zmq_command",
             conf.zmq_command.as_deref(),
         );
-        if conf.zmq_sub_connect == Some(true) {
-            let reason = "the SUB socket listens, and publishers connect to it";
-            return self.without_effect("handler.push_in_sub_connect", reason);
-        }
         let mut specs = conf.zmq_sub.iter();
         self.zmq(
             "handler.push_in_sub_specs",
@@ -152,6 +164,7 @@ impl Layer<'_> {
             return self.without_effect(option, "only addresses of TCP are listened on");
         }
         let text = spec.replace("//localhost:", "//127.0.0.1:");
+        let text = text.replace("//*:", "//0.0.0.0:");
         let text = match Endpoint::of(&text) {
             Some(mut at) => {
                 at.set_port(at.port().saturating_add(self.offset));

@@ -19,7 +19,8 @@ use throng_gateway_appwrite::{
 };
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Order as GripOrder, PortKind, Socket, Ticket,
+    Backends, Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
+    Ticket,
 };
 use throng_gateway_plain::Plain;
 use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
@@ -133,7 +134,10 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         api_keys: Arc::new(ApiKeys::new(["k"]).expect("a good key")),
         appwrite: AppwriteShared::new(vec![project], Arc::new(Nobody)),
         grip: Arc::new(GripOptions {
-            routes: parse_routes("grip 127.0.0.1:80,over_http\n*,path_beg=/g test\n").routes,
+            book: Arc::new(RouteBook {
+                routes: parse_routes("grip 127.0.0.1:80,over_http\n*,path_beg=/g test\n").routes,
+                keys: Vec::new(),
+            }),
             sig_iss: "i".to_owned(),
             sig_key: Some(b"key".to_vec()),
             body_bytes_max: 1000,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
@@ -18,6 +18,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// A connection to an origin.
 pub(crate) enum Stream {
+    /// To the target `test`, which is in this process.
+    Test(DuplexStream),
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -57,18 +59,17 @@ impl Stream {
             )),
         }
     }
-
-    fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Plain(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
-        }
-    }
 }
 
 impl Quiet for Stream {
     fn is_quiet(&self) -> bool {
-        let error = self.tcp().try_read(&mut [0]);
+        let tcp = match self {
+            // Each of its connections is for one request.
+            Self::Test(_) => return false,
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+        };
+        let error = tcp.try_read(&mut [0]);
         matches!(error, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
@@ -80,6 +81,7 @@ impl AsyncRead for Stream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
+            Self::Test(pipe) => Pin::new(pipe).poll_read(cx, buf),
             Self::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Self::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
         }
@@ -93,6 +95,7 @@ impl AsyncWrite for Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
+            Self::Test(pipe) => Pin::new(pipe).poll_write(cx, bytes),
             Self::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
             Self::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
         }
@@ -100,6 +103,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
+            Self::Test(pipe) => Pin::new(pipe).poll_flush(cx),
             Self::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
             Self::Tls(tls) => Pin::new(tls).poll_flush(cx),
         }
@@ -107,6 +111,7 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
+            Self::Test(pipe) => Pin::new(pipe).poll_shutdown(cx),
             Self::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Self::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
         }

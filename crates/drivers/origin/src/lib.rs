@@ -24,6 +24,7 @@ mod connect;
 mod exchange;
 mod pool;
 mod relay;
+mod test_target;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use throng_grip::routes::Target;
+use throng_grip::routes::{Target, TargetAddress};
 
 use crate::connect::Stream;
 
@@ -37,10 +37,18 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Where a target is; `None` for targets that are no origin.
-    pub(crate) fn of(target: &Target, requested_host: &str) -> Option<Self> {
-        let throng_grip::routes::TargetAddress::Origin { host, port } = &target.address else {
-            return None;
+    /// Where a target is. The target `test` is at port 0, where no other is.
+    pub(crate) fn of(target: &Target, requested_host: &str) -> Self {
+        let TargetAddress::Origin { host, port } = &target.address else {
+            return Self {
+                place: Place {
+                    host: "test".to_owned(),
+                    port: 0,
+                    tls: false,
+                    insecure: false,
+                },
+                name: String::new(),
+            };
         };
         let asked = target.host.as_deref().unwrap_or(requested_host);
         let asked = asked.rsplit_once(':').map_or(asked, |(host, _)| host);
@@ -49,7 +57,7 @@ impl Key {
         } else {
             asked
         };
-        Some(Self {
+        Self {
             place: Place {
                 host: host.clone(),
                 port: *port,
@@ -62,7 +70,7 @@ impl Key {
             } else {
                 String::new()
             },
-        })
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use throng_grip::exchange::{OriginEvent, OriginFault, OriginRequest, Rest};
-use throng_grip::routes::{Route, Target};
+use throng_grip::routes::{Route, Target, TargetAddress};
 use throng_types::{ConnId, ShardId};
 
 use crate::client::UPLINK_PIECES_MAX;
@@ -201,6 +201,27 @@ fn requests_beyond_the_bound_are_refused() {
         second.err().map(|failure| failure.fault),
         Some(OriginFault::Busy)
     );
+}
+
+#[test]
+fn the_target_test_is_in_the_process() {
+    let run = run(OriginOptions::default());
+    let to = |path: &str, prefix: &str, first: Option<SocketAddr>| {
+        let mut request = asked("POST", first.as_slice());
+        let route = Arc::get_mut(&mut request.route).expect("ours alone");
+        route.targets.push(Target::new(TargetAddress::Test));
+        route.path_prefix = prefix.to_owned();
+        request.path = path.to_owned();
+        request.body = vec![7; 1 << 20];
+        run.answer(request)
+    };
+    let hello = "Hello from the test target of Throng!\n".to_owned();
+    assert_eq!(to("/", "", None), Ok((200, hello.clone())));
+    assert_eq!(to("/a/", "/a/", None), Ok((200, hello.clone())));
+    assert_eq!(to("/?channel=x", "", Some(nowhere())), Ok((200, hello)));
+    let opened = "[stream opened]\n".to_owned();
+    assert_eq!(to("/a/stream", "/a", None), Ok((200, opened)));
+    assert_eq!(to("/other", "", None).map(|(code, _)| code), Ok(404));
 }
 
 #[test]

@@ -59,4 +59,4 @@ pub use open::PUSHPIN_METRICS;
 pub use order::Order;
 pub use ports::{PortKind, Socket};
 pub use session::Session;
-pub use shared::{GripOptions, GripShared};
+pub use shared::{GripOptions, GripShared, RouteBook};

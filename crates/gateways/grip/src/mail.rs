@@ -1,5 +1,7 @@
 //! What GRIP tells itself on other shards, and what backends tell it.
 
+use std::sync::Arc;
+
 use throng_broker::Refusal;
 use throng_grip::exchange::OriginEvent;
 use throng_grip::item::Item;
@@ -9,6 +11,7 @@ use throng_types::{ChannelName, ConnId, Position};
 use crate::receipt::Receipt;
 use crate::receipts::Heard;
 use crate::sequencer::LastItem;
+use crate::shared::RouteBook;
 
 /// A message to the gateway on one shard.
 #[derive(Debug)]
@@ -63,6 +66,8 @@ pub enum Mail {
         /// What is known.
         last: LastItem,
     },
+    /// These routes hold from now on.
+    Routes(Arc<RouteBook>),
     /// All your sessions ask their backends.
     Recover,
     /// Your WebSockets over HTTP ask theirs: one, or all of a channel.

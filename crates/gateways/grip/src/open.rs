@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_grip::routes::{Protocol, Route};
+use throng_grip::routes::{Protocol, Route, Target, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
 use throng_session::{Claim, Incoming, Opened, Port, Rank, Reject};
@@ -28,13 +28,13 @@ const METRICS: u8 = 2;
 pub const PUSHPIN_METRICS: &str = "pushpin";
 
 /// The route of a request.
-fn route<'g>(incoming: &Incoming<'_, '_>, grip: &'g GripShared) -> Option<&'g Arc<Route>> {
+fn route(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Arc<Route>> {
     let request = incoming.request;
     let protocol = match request.wants_upgrade("websocket") {
         true => Protocol::Ws,
         false => Protocol::Http,
     };
-    let routes = &grip.options.routes;
+    let routes = &grip.book().routes;
     let named = request.header("pushpin-route");
     match named.filter(|_| grip.options.accept_route) {
         Some(id) => routes.find_id(id, request.path()),
@@ -43,6 +43,7 @@ fn route<'g>(incoming: &Incoming<'_, '_>, grip: &'g GripShared) -> Option<&'g Ar
             routes.find(protocol, is_tls, host_of(request), request.path())
         }
     }
+    .cloned()
 }
 
 /// Whether this is a path of publishers on the API port.
@@ -116,7 +117,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     };
     cx.count(Counter::GripClientRequests);
     let asked = Asked::new(
-        route,
+        &route,
         request,
         incoming.body,
         incoming.peer,
@@ -131,7 +132,9 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     }
     if request.wants_upgrade("websocket") {
         let accept = accept_key(request)?;
-        if !route.targets.iter().any(|target| target.over_http) {
+        // The target `test` speaks WebSocket itself, whatever the route says.
+        let over_http = |target: &Target| target.over_http && target.address != TargetAddress::Test;
+        if !route.targets.iter().any(over_http) {
             let tunnel = Tunnel::start(asked, accept, cx);
             cx.set_deadline(None);
             return Ok(Session::Tunnel(Box::new(tunnel)));

@@ -82,6 +82,7 @@ impl Grip {
                 channel,
                 last,
             } => self.tell_last_item(conn, &channel, last, shard),
+            Mail::Routes(book) => self.shared.replace(book),
             Mail::Recover => recover(shard),
             Mail::Refresh {
                 connection,

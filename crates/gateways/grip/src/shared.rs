@@ -26,17 +26,25 @@ const KEEP_ALIVES_SHARED: usize = 64;
 /// no empty secret passes the checks of those that are configured.
 const EMPTY_KEY: &[u8] = &[0];
 
+/// Which requests go where. Replaced as a whole while the server runs; what was asked on a route goes
+/// on with that one.
+#[derive(Clone, Debug, Default)]
+pub struct RouteBook {
+    /// The routes.
+    pub routes: Routes,
+    /// Their keys, by the text that the route has; an empty text is an empty key.
+    pub keys: Vec<(String, Vec<u8>)>,
+}
+
 /// What is configured.
 #[derive(Default)]
 pub struct GripOptions {
-    /// Which requests go where.
-    pub routes: Routes,
+    /// The routes at the start.
+    pub book: Arc<RouteBook>,
     /// Who signs.
     pub sig_iss: String,
     /// With which key: the bytes of a secret, or a PEM text. Without, the key is empty.
     pub sig_key: Option<Vec<u8>>,
-    /// Keys of routes, by the text that the route has; an empty text is an empty key.
-    pub route_keys: Vec<(String, Vec<u8>)>,
     /// Whose signature makes a request trusted: see [`GripOptions::upstream`].
     pub upstream: Option<Arc<Verifier>>,
     /// Whether `Pushpin-Route` chooses the route.
@@ -84,6 +92,7 @@ struct Signer {
 /// thread.
 pub struct GripShared {
     pub(crate) options: Arc<GripOptions>,
+    book: RefCell<Arc<RouteBook>>,
     signers: RefCell<Vec<Rc<Signer>>>,
     keep_alives: RefCell<Vec<Rc<KeepAlive>>>,
     pub(crate) last_item: RefCell<Option<(Arc<Publication>, Rc<Item>)>>,
@@ -103,12 +112,25 @@ impl GripShared {
             tells_topics: options.tells_topics,
             chance: Cell::new(options.seed),
             topics_told: Cell::default(),
+            book: RefCell::new(options.book.clone()),
             options,
             signers: RefCell::default(),
             keep_alives: RefCell::default(),
             last_item: RefCell::default(),
             taken: RefCell::default(),
         }
+    }
+
+    /// The routes of now.
+    pub(crate) fn book(&self) -> Arc<RouteBook> {
+        self.book.borrow().clone()
+    }
+
+    /// Other routes hold from now on.
+    pub(crate) fn replace(&self, book: Arc<RouteBook>) {
+        *self.book.borrow_mut() = book;
+        // Keys may have gone with the old ones.
+        self.signers.borrow_mut().clear();
     }
 
     /// Whether this is a `Grip-Sig` of a proxy in front.
@@ -138,11 +160,11 @@ impl GripShared {
         if iss.is_empty() {
             return None;
         }
+        let book = self.book();
         let key = match route.sig_key.as_deref() {
             Some("") => EMPTY_KEY,
             Some(text) => {
-                let keys = options.route_keys.iter();
-                let mut keys = keys.filter(|(known, _)| known == text);
+                let mut keys = book.keys.iter().filter(|(known, _)| known == text);
                 keys.next().map(|(_, key)| key.as_slice())?
             }
             None => options.sig_key.as_deref().unwrap_or(EMPTY_KEY),
@@ -279,7 +301,10 @@ mod tests {
         GripShared::new(Arc::new(GripOptions {
             sig_iss: "us".to_owned(),
             sig_key: Some(sig_key.into()),
-            route_keys: vec![("text".to_owned(), b"of the route".to_vec())],
+            book: Arc::new(RouteBook {
+                keys: vec![("text".to_owned(), b"of the route".to_vec())],
+                ..RouteBook::default()
+            }),
             upstream: GripOptions::upstream(upstream.as_bytes())
                 .ok()
                 .map(Arc::new),

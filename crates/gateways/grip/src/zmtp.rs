@@ -151,15 +151,19 @@ impl Zmtp {
                 connection_id,
                 channel,
             } => {
-                let connection = connection_id
-                    .as_deref()
-                    .and_then(|text| cx.shared.node.conn_id(text));
-                let channel = channel.clone();
-                cx.order(Order::Refresh {
-                    connection,
-                    channel,
-                });
-                request.reply(Value::Null, &mut answer);
+                let connection = connection_id.as_deref();
+                let connection = connection.map(|text| cx.shared.node.conn_id(text));
+                match (connection, channel) {
+                    (None, None) => request.reply_error("bad-request", &mut answer),
+                    (Some(None), _) => request.reply_error("item-not-found", &mut answer),
+                    (connection, channel) => {
+                        cx.order(Order::Refresh {
+                            connection: connection.flatten(),
+                            channel: channel.clone(),
+                        });
+                        request.reply(Value::Null, &mut answer);
+                    }
+                }
             }
             CommandKind::ConnCheck { .. } | CommandKind::Unknown(_) => {
                 request.reply_error("method-not-found", &mut answer);

@@ -12,8 +12,9 @@ use crate::proxy::XffRule;
 pub struct PushpinConf {
     /// `[runner] http_port`: where plain HTTP is listened to, as written, each with its address.
     pub http_ports: Vec<String>,
-    /// `[runner] https_ports`: where TLS is listened to.
-    pub https_ports: Vec<String>,
+    /// `[runner] log_level`: 0 for errors, 1 for warnings, 2 for what is worth knowing, 3 and more
+    /// for what helps to find a fault. The highest, if each service has its own.
+    pub log_level: Option<u8>,
     /// `[runner] client_maxconn`.
     pub connections_max: Option<u64>,
     /// `[global] port_offset`: added to the ports of the publish sockets.
@@ -48,8 +49,6 @@ pub struct PushpinConf {
     pub zmq_pull: Option<String>,
     /// `[handler] push_in_sub_specs`, or the older `push_in_sub_spec`.
     pub zmq_sub: Vec<String>,
-    /// `[handler] push_in_sub_connect`.
-    pub zmq_sub_connect: Option<bool>,
     /// `[handler] push_in_http_addr`.
     pub publish_address: Option<String>,
     /// `[handler] push_in_http_port`.
@@ -83,10 +82,13 @@ pub struct ConfNote {
     pub line: usize,
     /// `section.option`, or the line itself.
     pub option: String,
-    /// A fragment that follows "has no effect:".
+    /// A fragment that follows "has no effect:", or "is not supported:".
     pub reason: &'static str,
     /// Whether it is an error of the file, and not merely an option that is not needed here.
     pub is_fault: bool,
+    /// Whether clients or publishers would stand in front of a closed door, so that nobody should
+    /// start with it.
+    pub is_refused: bool,
 }
 
 /// What became of one option.
@@ -94,6 +96,7 @@ enum Taken {
     Yes,
     BadValue,
     NoEffect(&'static str),
+    Refused(&'static str),
     Unknown,
 }
 
@@ -125,10 +128,11 @@ impl PushpinConf {
                 }
                 None => (line.to_owned(), Taken::BadValue),
             };
+            let is_refused = matches!(taken, Taken::Refused(_));
             let (reason, is_fault) = match taken {
                 Taken::Yes => continue,
                 Taken::BadValue => ("it cannot be read", true),
-                Taken::NoEffect(reason) => (reason, false),
+                Taken::NoEffect(reason) | Taken::Refused(reason) => (reason, false),
                 Taken::Unknown => ("nobody knows it", false),
             };
             out.notes.push(ConfNote {
@@ -136,6 +140,7 @@ impl PushpinConf {
                 option,
                 reason,
                 is_fault,
+                is_refused,
             });
         }
         out
@@ -154,7 +159,19 @@ impl PushpinConf {
     fn runner(&mut self, key: &str, value: &str) -> Taken {
         match key {
             "http_port" => list(value, &mut self.http_ports),
-            "https_ports" => list(value, &mut self.https_ports),
+            "https_ports" => refused_if(!value.is_empty(), HTTPS),
+            "local_ports" => refused_if(!value.is_empty(), LOCAL),
+            "allow_compression" => match flag(value, &mut None) {
+                Taken::Yes => Taken::NoEffect("WebSocket compression is not offered"),
+                other => other,
+            },
+            "log_level" => match log_level(value) {
+                Some(level) => {
+                    self.log_level = Some(level);
+                    Taken::Yes
+                }
+                None => Taken::BadValue,
+            },
             "client_maxconn" => number(value, &mut self.connections_max),
             _ => without_effect(&format!("runner.{key}")),
         }
@@ -186,7 +203,13 @@ impl PushpinConf {
         match key {
             "push_in_spec" => text(value, &mut self.zmq_pull),
             "push_in_sub_specs" | "push_in_sub_spec" => list(value, &mut self.zmq_sub),
-            "push_in_sub_connect" => flag(value, &mut self.zmq_sub_connect),
+            "push_in_sub_connect" => {
+                let mut connects = None;
+                match flag(value, &mut connects) {
+                    Taken::Yes => refused_if(connects == Some(true), CONNECT),
+                    other => other,
+                }
+            }
             "push_in_http_addr" => text(value, &mut self.publish_address),
             "push_in_http_port" => number(value, &mut self.publish_port),
             "push_in_http_max_headers_size" => number(value, &mut self.publish_head_bytes_max),
@@ -220,16 +243,10 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "statistics are read over HTTP",
     ),
     ("runner.services", "there is one process"),
-    ("runner.local_ports", "unix sockets are not listened to"),
     ("runner.logdir", "logs go to standard error"),
-    ("runner.log_level", "log levels are set by our own option"),
     (
         "runner.client_buffer_size",
         "a connection has no buffer of its own",
-    ),
-    (
-        "runner.allow_compression",
-        "WebSocket compression is not offered",
     ),
     ("runner.condure_bin", "there is one process"),
     ("runner.mongrel2_bin", "there is one process"),
@@ -287,6 +304,27 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     ("handler.stats_format", "statistics are read over HTTP"),
 ];
+
+const HTTPS: &str = "TLS ends in front of this server; a proxy there may set X-Forwarded-Proto";
+const LOCAL: &str = "unix sockets are not listened to";
+const CONNECT: &str = "the SUB socket listens, and publishers connect to it";
+
+const fn refused_if(is_wanted: bool, reason: &'static str) -> Taken {
+    match is_wanted {
+        true => Taken::Refused(reason),
+        // As if it were not there.
+        false => Taken::Yes,
+    }
+}
+
+/// `2`, or `proxy:3,handler:2`.
+fn log_level(value: &str) -> Option<u8> {
+    let levels = value.split(',').map(|word| {
+        let level = word.rsplit(':').next().unwrap_or_default();
+        level.trim().parse::<u8>().ok()
+    });
+    levels.collect::<Option<Vec<_>>>()?.into_iter().max()
+}
 
 fn without_effect(option: &str) -> Taken {
     WITHOUT_EFFECT

@@ -10,6 +10,8 @@ mod keys;
 mod links;
 mod pushpin_conf;
 mod receivers;
+mod reload;
+mod shipped;
 mod sockets;
 mod support;
 mod tunnels;

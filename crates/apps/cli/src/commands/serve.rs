@@ -3,6 +3,7 @@
 
 mod banner;
 mod logging;
+mod reload;
 mod stop;
 
 use std::path::Path;
@@ -21,7 +22,8 @@ use crate::load::{self, ConfigFlag};
 /// Start the server
 ///
 /// Without a configuration it listens on this machine alone, and everyone on it may do everything.
-/// SIGTERM or Ctrl-C lets clients leave first; a second one ends it at once.
+/// SIGTERM or Ctrl-C lets clients leave first; a second one ends it at once. SIGHUP reads the
+/// configuration again: GRIP's routes take effect, and the log says what needs a restart.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -69,14 +71,17 @@ impl Args {
 /// Serves until a signal.
 pub(crate) fn run(args: &Args) -> Result {
     throng_sys::memory::tune_allocator();
+    // First of all, because it would end a process that is about to serve.
+    let hang_up = stop::HangUp::catch()?;
     let loaded = load::complete(args.config.config.as_deref(), args.flags())?;
+    let mut current = reload::Current::new(args, &loaded);
     let config = loaded.config;
     logging::start(&config.log);
     let mut warnings = loaded.warnings;
     if let Err(error) = throng_sys::limits::raise_nofile() {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));
     }
-    let signals = stop::Signals::register()?;
+    let signals = stop::Signals::register(hang_up)?;
     let report = diagnose(&config);
     let handle = throng_server::start(&throng_server::Options {
         config: std::sync::Arc::new(config.clone()),
@@ -99,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         LogFormat::Json => banner::log(&facts, &warnings),
     }
-    stop::run(signals, handle)
+    stop::run(signals, handle, |handle| current.reload(handle))
 }
 
 /// For the dashboard.

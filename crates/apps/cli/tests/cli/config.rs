@@ -144,3 +144,40 @@ fn pushpins_file_stands_below_ours() {
         .expect(4)
         .says(&["grip.pushpin_conf", "p.conf"]);
 }
+
+#[test]
+fn routes_that_cannot_be_served_are_refused_with_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("throng.toml");
+    let routes = folder.path().join("routes");
+    let file = path.to_str().unwrap();
+    fs::write(&path, format!("[grip]\nroutes_file = {routes:?}\n")).unwrap();
+    let serve = ["serve", "--config", file, "--listen", "127.0.0.1:0"];
+    for (line, said) in [
+        ("*,sockjs=/s a:1", "SockJS is not offered"),
+        ("*,session a:1", "there is no state service"),
+        ("* zhttp/ipc://x", "targets by ZeroMQ"),
+        ("*,jsonp_cb=c a:1", "JSON-P is not offered"),
+        ("*,sig_key=file:nowhere a:1", "nowhere"),
+    ] {
+        fs::write(&routes, format!("a.test test\n{line}\n")).unwrap();
+        run(&["config", "check", file]).expect(4).says(&[said]);
+        run(&serve).expect(4).says(&[said]);
+        if !line.contains("sig_key") {
+            run(&["config", "check", file])
+                .expect(4)
+                .says(&["line 2: "]);
+        }
+    }
+    // Pushpin passes over such a line too.
+    fs::write(&routes, "a.test test\nb.test\n").unwrap();
+    run(&["config", "check", file]).expect(0).says(&[
+        "warning:",
+        "line 2: ",
+        "this line makes no route",
+    ]);
+    fs::remove_file(&routes).unwrap();
+    run(&["config", "check", file])
+        .expect(4)
+        .says(&["grip.routes_file"]);
+}

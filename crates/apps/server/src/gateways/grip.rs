@@ -1,25 +1,28 @@
 //! From `[grip]` to what shards and the driver need.
 
+pub(crate) mod reload;
+pub(crate) mod routes;
+
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_auth::Verifier;
-use throng_config::{Config, Grip as Section, GripRoute};
+use throng_config::{Config, Grip as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Mail, PortKind, Socket, Ticket,
+    Backends, Grip, GripOptions, GripShared, Mail, PortKind, RouteBook, Socket, Ticket,
 };
 use throng_grip::command::ZmqUris;
 use throng_grip::exchange::{OriginFailure, OriginRequest};
-use throng_grip::routes::{BadOrigin, Domain, Route, Routes, Target, parse_routes};
 use throng_grip::sequence::SequenceLimits;
-use throng_grip::sig::KeyText;
 use throng_origin::{Client, Deliver, Origin, OriginOptions};
 use throng_sys::random;
 use throng_types::ConnId;
 
 use crate::options::StartError;
 use crate::stats::PushpinMetrics;
+use reload::{Reload, Watch};
 
 /// What all shards have in common.
 #[derive(Clone)]
@@ -27,6 +30,9 @@ pub(crate) struct GripPlan {
     options: Arc<GripOptions>,
     origin_options: OriginOptions,
     origin: Option<Arc<Origin>>,
+    /// Taken at the start.
+    watch: Arc<Mutex<Option<Watch>>>,
+    reload: Reload,
 }
 
 impl GripPlan {
@@ -35,12 +41,10 @@ impl GripPlan {
         let Some(section) = &config.grip else {
             return Ok(None);
         };
-        let routes = routes(section)?;
-        let mut route_keys: Vec<(String, Vec<u8>)> = Vec::new();
-        for text in routes.iter().filter_map(|route| route.sig_key.as_ref()) {
-            if let Some(key) = key("sig_key of a route", text)? {
-                route_keys.push((text.clone(), key));
-            }
+        // What is passed over was told where the configuration was read.
+        let read = routes::read(section);
+        if let Some(fault) = read.refused.into_iter().next() {
+            return Err(StartError::Grip(fault));
         }
         let sig_key = match &section.sig_key {
             Some(secret) => key("grip.sig_key", secret.expose())?,
@@ -51,7 +55,7 @@ impl GripPlan {
             None => None,
         };
         let options = GripOptions {
-            routes,
+            book: Arc::new(read.book),
             upstream,
             accept_route: section.accept_pushpin_route,
             own_endpoints: section.own_endpoints,
@@ -63,7 +67,6 @@ impl GripPlan {
             },
             sig_iss: section.sig_iss.clone(),
             sig_key,
-            route_keys,
             body_bytes_max: config.limits.publish_bytes_max as usize,
             xff: section.forwarded_for,
             xff_trusted: section.forwarded_for_trusted,
@@ -75,8 +78,11 @@ impl GripPlan {
             ports: ports(section).into_iter().map(|(port, _)| port).collect(),
             seed: random::seed(),
         };
+        let (reload, watch) = reload::channel(section);
         Ok(Some(Self {
             options: Arc::new(options),
+            watch: Arc::new(Mutex::new(Some(watch))),
+            reload,
             origin_options: OriginOptions {
                 requests_max: section.requests_max as usize,
                 tunnels_max: section.tunnels_max as usize,
@@ -84,6 +90,11 @@ impl GripPlan {
             },
             origin: None,
         }))
+    }
+
+    /// The way to other routes while the server runs.
+    pub(crate) fn reload(&self) -> Reload {
+        self.reload.clone()
     }
 
     /// Channels that a client may be held in; 0 for as many as any connection may have.
@@ -97,7 +108,11 @@ impl GripPlan {
             return;
         };
         for (port, address) in options.ports.iter().zip(addresses) {
-            let uri = Some(format!("tcp://{address}"));
+            // Whoever asks puts the host there by which it reached us.
+            let uri = Some(match address.ip().is_unspecified() {
+                true => format!("tcp://*:{}", address.port()),
+                false => format!("tcp://{address}"),
+            });
             match port {
                 PortKind::Http | PortKind::Metrics => {}
                 PortKind::Zmq(Socket::Pull) => options.uris.publish_pull = uri,
@@ -115,6 +130,15 @@ impl GripPlan {
         unwrap: fn(M) -> Option<Mail>,
     ) -> Result<(), StartError> {
         let mailboxes = mailboxes.to_vec();
+        let watch = self.watch.lock();
+        if let Some(watch) = watch.unwrap_or_else(PoisonError::into_inner).take() {
+            let shards = mailboxes.clone();
+            let tell = move |book: &Arc<RouteBook>, shard: usize| {
+                let mail = wrap(Mail::Routes(book.clone()));
+                shards.get(shard).map(|mailbox| mailbox.send(mail).is_ok())
+            };
+            watch.start(tell).map_err(StartError::Shard)?;
+        }
         let deliver: Deliver = Arc::new(move |conn, token, event| {
             let Some(mailbox) = mailboxes.get(conn.shard().index()) else {
                 return Ok(());
@@ -137,6 +161,7 @@ impl GripPlan {
         Some(Box::new(Driver {
             client: origin.client(),
             _origin: origin,
+            _reload: self.reload.clone(),
         }))
     }
 
@@ -151,6 +176,8 @@ struct Driver {
     client: Client,
     /// Ends with the last shard.
     _origin: Arc<Origin>,
+    /// While a shard has it, the routes are watched.
+    _reload: Reload,
 }
 
 impl Backends for Driver {
@@ -223,86 +250,16 @@ pub(crate) fn ports(section: &Section) -> Vec<(PortKind, SocketAddr)> {
 }
 
 fn key(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
-    let key = key_bytes(what, text)?;
-    if key.as_ref().is_some_and(|key| !GripOptions::can_sign(key)) {
-        return Err(StartError::Grip(format!("{what}: this key cannot sign")));
-    }
-    Ok(key)
+    routes::signing_key(what, text, Path::new("")).map_err(StartError::Grip)
 }
 
 fn upstream(text: &str) -> Result<Option<Arc<Verifier>>, StartError> {
     const WHAT: &str = "grip.upstream_key";
-    let Some(key) = key_bytes(WHAT, text)? else {
+    let key = routes::key_bytes(WHAT, text, Path::new(""));
+    let Some(key) = key.map_err(StartError::Grip)? else {
         return Ok(None);
     };
     let verifier = GripOptions::upstream(&key);
     let verifier = verifier.map_err(|fault| StartError::Grip(format!("{WHAT}: {fault}")))?;
     Ok(Some(Arc::new(verifier)))
-}
-
-fn key_bytes(what: &str, text: &str) -> Result<Option<Vec<u8>>, StartError> {
-    let fail = |error: String| StartError::Grip(format!("{what}: {error}"));
-    let key = match KeyText::parse(text).map_err(|fault| fail(fault.to_string()))? {
-        None => return Ok(None),
-        Some(KeyText::Bytes(key)) => key,
-        Some(KeyText::File(path)) => {
-            let content = std::fs::read(&path);
-            let content = content.map_err(|error| fail(format!("{path}: {error}")))?;
-            KeyText::of_file(&content)
-        }
-    };
-    Ok(Some(key))
-}
-
-fn routes(section: &Section) -> Result<Routes, StartError> {
-    let mut routes = Routes::default();
-    if let Some(path) = &section.routes_file {
-        let fail = |error: String| StartError::Grip(format!("grip.routes_file: {path}: {error}"));
-        let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-        let file = parse_routes(&text);
-        if let Some(fault) = file.faults.first() {
-            return Err(fail(fault.to_string()));
-        }
-        for route in file.routes.iter() {
-            let mut route = on_all(route.clone(), section);
-            route.response_timeout_ms = section.response_timeout_ms;
-            // What was taken once is taken again.
-            routes.add(route).map_err(|fault| fail(fault.to_string()))?;
-        }
-    }
-    for (index, wanted) in section.routes.iter().enumerate() {
-        let fail = |error: String| StartError::Grip(format!("grip.route[{index}]: {error}"));
-        let route = on_all(route(wanted).map_err(fail)?, section);
-        routes.add(route).map_err(|fault| fail(fault.to_string()))?;
-    }
-    Ok(routes)
-}
-
-/// A route with what holds for all.
-fn on_all(route: Route, section: &Section) -> Route {
-    Route {
-        auto_cross_origin: route.auto_cross_origin || section.cross_origin,
-        debug: route.debug || section.debug,
-        ..route
-    }
-}
-
-fn route(wanted: &GripRoute) -> Result<Route, String> {
-    let targets = wanted.origin.iter().map(|url| {
-        let mut target = Target::from_url(url)?;
-        target.over_http = wanted.over_http;
-        Ok::<_, BadOrigin>(target)
-    });
-    let targets: Result<Vec<_>, _> = targets.collect();
-    Ok(Route {
-        domain: Domain::Any,
-        path_prefix: wanted.path.clone(),
-        channel_prefix: wanted.channel_prefix.clone().unwrap_or_default(),
-        auto_cross_origin: wanted.cross_origin,
-        debug: wanted.debug,
-        connect_timeout_ms: wanted.connect_timeout_ms,
-        response_timeout_ms: wanted.response_timeout_ms,
-        targets: targets.map_err(|fault| fault.to_string())?,
-        ..Route::default()
-    })
 }

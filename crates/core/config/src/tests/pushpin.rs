@@ -97,16 +97,12 @@ fn our_own_file_and_flags_stand_above_it() {
 fn what_means_nothing_here_is_told() {
     for (text, expected) in [
         (
-            "[runner]\nhttps_ports=443",
-            "runner.https_ports has no effect: TLS ends",
-        ),
-        (
             "[handler]\npush_in_spec=ipc://x",
             "handler.push_in_spec has no effect: only addresses of TCP",
         ),
         (
-            "[handler]\npush_in_sub_connect=true\npush_in_sub_specs=tcp://a:1",
-            "push_in_sub_connect has no effect",
+            "[runner]\nallow_compression=true",
+            "runner.allow_compression has no effect",
         ),
         (
             "[handler]\npush_in_sub_specs=tcp://127.0.0.1:1,tcp://127.0.0.1:2",
@@ -134,6 +130,44 @@ fn what_means_nothing_here_is_told() {
             warnings.iter().any(|text| text.contains(expected)),
             "{expected}: {warnings:#?}"
         );
+    }
+}
+
+#[test]
+fn what_would_shut_people_out_is_refused_with_its_line() {
+    for (text, expected) in [
+        ("[runner]\n\nhttps_ports=443", "3:1: runner.https_ports"),
+        ("[runner]\nlocal_ports=/run/x", "2:1: runner.local_ports"),
+        (
+            "[handler]\npush_in_sub_connect=true",
+            "2:1: handler.push_in_sub_connect",
+        ),
+    ] {
+        let refused = Config::load(&with(text, "[grip]", &[])).err();
+        let refused: Vec<String> = refused.iter().flatten().map(ToString::to_string).collect();
+        let expected = format!("/etc/pushpin/pushpin.conf:{expected} is not supported: ");
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].starts_with(&expected), "{refused:?}");
+    }
+    // As the package ships them.
+    loaded(
+        "[runner]\nhttps_ports=\nlocal_ports=\n[handler]\npush_in_sub_connect=false",
+        "[grip]",
+    );
+}
+
+#[test]
+fn its_log_level_is_ours() {
+    for (text, expected) in [
+        ("0", "error"),
+        ("2", "info"),
+        ("proxy:1,handler:3", "debug"),
+    ] {
+        let text = format!("[runner]\nlog_level={text}");
+        let shown = loaded(&text, "[grip]").values(true);
+        let level = shown.iter().find(|shown| shown.path == "log.level");
+        let level = level.and_then(|shown| shown.value.as_deref());
+        assert_eq!(level, Some(format!("\"{expected}\"").as_str()), "{text}");
     }
 }
 

@@ -54,6 +54,29 @@ pub enum RouteFaultKind {
     Duplicate(#[from] DuplicateRoute),
 }
 
+impl RouteFaultKind {
+    /// Whether Pushpin passes over such a line too, so that whoever comes from it loses nothing by
+    /// going on without. Of any other line Pushpin makes a route that we cannot serve as it is.
+    #[must_use]
+    pub fn is_skipped(&self) -> bool {
+        match self {
+            Self::Line(_)
+            | Self::NoTarget
+            | Self::TooManyTargets
+            | Self::NoDomainOrId
+            | Self::Domain(_)
+            | Self::TargetFormat
+            | Self::TargetPort
+            | Self::Duplicate(DuplicateRoute::Condition) => true,
+            Self::BadValue(option, _) => matches!(*option, "proto" | "ssl" | "path_beg" | "header"),
+            Self::Duplicate(DuplicateRoute::Id(_))
+            | Self::Unsupported(..)
+            | Self::Unknown(_)
+            | Self::TargetZhttp(_) => false,
+        }
+    }
+}
+
 /// What is wrong with a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {kind}")]
@@ -69,8 +92,8 @@ pub struct RouteFault {
 pub struct RoutesFile {
     /// Usable routes.
     pub routes: Routes,
-    /// Why the other lines are not. Pushpin skips such lines; whoever starts a server with them
-    /// should refuse, whoever reloads should keep the old routes.
+    /// Why the other lines are not. Whoever starts a server may go on without those that
+    /// [`RouteFaultKind::is_skipped`] names, and says so; whoever reloads keeps the old routes.
     pub faults: Vec<RouteFault>,
 }
 
@@ -227,8 +250,12 @@ fn target(section: &Section) -> Result<Target, RouteFaultKind> {
             "sub" => target.subscriptions.push(value.clone()),
             "over_http" => target.over_http = true,
             "one_event" => target.one_event = true,
-            "client_cert" => target.client_cert = Some(value.clone()),
-            "client_key" => target.client_key = Some(value.clone()),
+            "client_cert" | "client_key" => {
+                return Err(Unsupported(
+                    name.clone(),
+                    "certificates of clients are not offered",
+                ));
+            }
             "ipc_file_mode" => {
                 return Err(Unsupported(
                     name.clone(),

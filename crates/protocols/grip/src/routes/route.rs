@@ -148,10 +148,6 @@ pub struct Target {
     pub over_http: bool,
     /// One event a request.
     pub one_event: bool,
-    /// Files of a client certificate and its key.
-    pub client_cert: Option<String>,
-    /// See `client_cert`.
-    pub client_key: Option<String>,
 }
 
 impl Target {
@@ -168,8 +164,6 @@ impl Target {
             subscriptions: Vec::new(),
             over_http: false,
             one_event: false,
-            client_cert: None,
-            client_key: None,
         }
     }
 

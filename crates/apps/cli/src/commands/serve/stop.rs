@@ -1,10 +1,11 @@
-//! Signals: the first one lets clients leave, the second one ends the process.
+//! Signals: the first one lets clients leave, the second one ends the process. SIGHUP reads again what
+//! can change while the server runs, and never ends anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals as Pending;
 use throng_server::Handle;
@@ -17,6 +18,31 @@ pub(super) struct Signals {
     /// Whether the next signal ends the process.
     at_once: Arc<AtomicBool>,
     pending: Pending,
+    hang_up: HangUp,
+}
+
+/// SIGHUP, which ends no process that has this: log rotation and unit files send it as they like.
+pub(super) struct HangUp(Arc<AtomicBool>);
+
+impl HangUp {
+    /// Catches it from now on.
+    ///
+    /// # Errors
+    /// [`Exit::Start`]
+    pub(super) fn catch() -> Result<Self> {
+        let came = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGHUP, came.clone()).map_err(fail)?;
+        Ok(Self(came))
+    }
+
+    /// Whether it came since it was last asked.
+    fn came(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+}
+
+fn fail(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Start, format!("cannot catch signals: {error}"))
 }
 
 impl Signals {
@@ -24,8 +50,7 @@ impl Signals {
     ///
     /// # Errors
     /// [`Exit::Start`]
-    pub(super) fn register() -> Result<Self> {
-        let fail = |error| Failure::new(Exit::Start, format!("cannot catch signals: {error}"));
+    pub(super) fn register(hang_up: HangUp) -> Result<Self> {
         let at_once = Arc::new(AtomicBool::new(false));
         for signal in TERM_SIGNALS {
             // Before the iterator, so that the signal that sets the flag is not the one that it
@@ -34,16 +59,23 @@ impl Signals {
             register_conditional_shutdown(*signal, code, at_once.clone()).map_err(fail)?;
         }
         let pending = Pending::new(TERM_SIGNALS).map_err(fail)?;
-        Ok(Self { at_once, pending })
+        Ok(Self {
+            at_once,
+            pending,
+            hang_up,
+        })
     }
 }
 
 /// How often a server without signals is looked at: should a shard fail, the process ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Serves until a signal, then until the clients have left.
-pub(super) fn run(mut signals: Signals, handle: Handle) -> Result {
+/// Serves until a signal, then until the clients have left. `reload` is called for each SIGHUP.
+pub(super) fn run(mut signals: Signals, handle: Handle, mut reload: impl FnMut(&Handle)) -> Result {
     while handle.is_running() && signals.pending.pending().next().is_none() {
+        if signals.hang_up.came() {
+            reload(&handle);
+        }
         std::thread::sleep(LOOK_EVERY);
     }
     signals.at_once.store(true, Ordering::SeqCst);
