@@ -39,7 +39,8 @@ pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Resul
     Config::load(&sources).map_err(|problems| refused(path, &problems))
 }
 
-/// As [`merged`], then reads the files that `[auth]` and `[grip]` name and tries every key and route.
+/// As [`merged`], then reads the files that `[auth]` and `[grip]` name and tries every key and
+/// route.
 ///
 /// # Errors
 /// [`Exit::Config`] with all problems.

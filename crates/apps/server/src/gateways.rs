@@ -74,8 +74,8 @@ impl GatewaysPlan {
     }
 }
 
-/// What is wrong with the files that `[grip]` names: first what a server may start without, then what
-/// it may not start with.
+/// What is wrong with the files that `[grip]` names: first what a server may start without, then
+/// what it may not start with.
 pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
     let read = config.grip.as_ref().map(grip::routes::read);
     read.map(|read| (read.skipped, read.refused))

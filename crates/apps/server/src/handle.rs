@@ -95,8 +95,8 @@ impl Handle {
         self.tell(Command::Drain(self.drain));
     }
 
-    /// Takes over what of a configuration can change while the server runs: GRIP's routes, with their
-    /// file as it is now. What came of it is logged.
+    /// Takes over what of a configuration can change while the server runs: GRIP's routes, with
+    /// their file as it is now. What came of it is logged.
     pub fn reload(&self, config: &Config) {
         if let (Some(reload), Some(section)) = (&self.reload, &config.grip) {
             reload.apply(section);

@@ -26,8 +26,8 @@ const KEEP_ALIVES_SHARED: usize = 64;
 /// no empty secret passes the checks of those that are configured.
 const EMPTY_KEY: &[u8] = &[0];
 
-/// Which requests go where. Replaced as a whole while the server runs; what was asked on a route goes
-/// on with that one.
+/// Which requests go where. Replaced as a whole while the server runs; what was asked on a route
+/// goes on with that one.
 #[derive(Clone, Debug, Default)]
 pub struct RouteBook {
     /// The routes.

@@ -22,6 +22,7 @@
 mod client;
 mod http;
 mod normal;
+mod options;
 mod origin;
 mod page;
 mod play;

@@ -26,6 +26,64 @@ items of different channels that come in one request may leave in another order.
 
 ";
 
+/// What no dialogue can show: what Pushpin does, what Throng does, and why.
+const FURTHER: &[[&str; 3]] = &[
+    [
+        "refuses a client's own WebSocket events on routes with `over_http`",
+        "on all routes whose requests are signed",
+        "on purpose: a backend that trusts the signature may read them on any path",
+    ],
+    [
+        "passes `Grip_Sig`, `X_Forwarded_For`, `Meta_User` and the like",
+        "drops them",
+        "on purpose: backends that read `_` as `-` take them for the proxy's",
+    ],
+    [
+        "passes fields that `Connection` names",
+        "drops them, but for what proxies say of the client",
+        "on purpose: RFC 9110 section 7.6.1",
+    ],
+    [
+        "answers `conncheck`, and knows of a `refresh` whether its connection is there",
+        "`conncheck` is `method-not-found`; an id that is none of ours is `item-not-found`, \
+         one that has gone is no error",
+        "Throng falls short: no shard knows the connections of the others",
+    ],
+    [
+        "sends statistics by ZeroMQ PUB (`stats_spec`)",
+        "`/metrics`, under Pushpin's names too",
+        "on purpose: one way out, which everybody's tools read",
+    ],
+    [
+        "keeps a connection of HTTP/1.0 that asks for it",
+        "ends it with the answer",
+        "same meaning: RFC 9112 section 9.3 leaves that to the server",
+    ],
+    [
+        "takes channel names of any length",
+        "up to 2,048 bytes",
+        "on purpose: a name costs memory",
+    ],
+    [
+        "takes Content-Length up to 2^64 - 1",
+        "up to 2^63 - 1, else 413",
+        "on purpose: many backends read it as a signed number",
+    ],
+    [
+        "waits for a client's body, and for a backend that reads nothing, as long as the \
+         connection lives",
+        "408 for a client that sends less than 1 KiB in `limits.head_timeout`, 504 for a \
+         backend that takes nothing for a minute; a client that takes nothing of an answer \
+         for five minutes is cut off",
+        "on purpose: each holds a place among `grip.requests_max`",
+    ],
+    [
+        "uses the good lines of a routes file that has bad ones",
+        "does so at the start; while it runs, a file with any fault changes nothing",
+        "on purpose: a file that is half written is nobody's wish",
+    ],
+];
+
 fn path() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).expect("tests/grip is two below");
@@ -126,6 +184,11 @@ fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
         )
         .expect("text");
     }
+    out.push_str("\n## What else differs\n\n| Pushpin | Throng | reason |\n|---|---|---|\n");
+    for row in FURTHER {
+        writeln!(out, "| {} |", row.map(cell).join(" | ")).expect("text");
+    }
+    out.push_str(&crate::options::tables());
     out
 }
 

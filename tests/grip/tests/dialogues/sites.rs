@@ -20,7 +20,7 @@ use crate::origin;
 /// Signs what origins get.
 const KEY: &str = "changeme";
 /// The configuration that the package comes with.
-const PACKAGED: &str = "/usr/share/pushpin/pushpin.conf.condure";
+pub(crate) const PACKAGED: &str = "/usr/share/pushpin/pushpin.conf.condure";
 const INSTALL: &str = "the package pushpin has it: run .ci/install, or apt-get install pushpin";
 /// A first question is asked anew after so long.
 const IMPATIENCE: Duration = Duration::from_millis(500);

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result {
     // First of all, because it would end a process that is about to serve.
     let hang_up = stop::HangUp::catch()?;
     let loaded = load::complete(args.config.config.as_deref(), args.flags())?;
-    let mut current = reload::Current::new(args, &loaded);
+    let mut current = reload::Current::new(args.config.config.clone(), args.flags(), &loaded);
     let config = loaded.config;
     logging::start(&config.log);
     let mut warnings = loaded.warnings;

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use throng_config::Loaded;
 use throng_server::Handle;
 
-use super::Args;
 use crate::load;
 
 /// Values by their paths, secrets among them: never shown.
@@ -26,10 +25,14 @@ fn values(loaded: &Loaded) -> Values {
 }
 
 impl Current {
-    pub(super) fn new(args: &Args, loaded: &Loaded) -> Self {
+    pub(super) fn new(
+        path: Option<PathBuf>,
+        flags: Vec<(String, String)>,
+        loaded: &Loaded,
+    ) -> Self {
         Self {
-            path: args.config.config.clone(),
-            flags: args.flags(),
+            path,
+            flags,
             values: values(loaded),
         }
     }

@@ -1,5 +1,5 @@
-//! Signals: the first one lets clients leave, the second one ends the process. SIGHUP reads again what
-//! can change while the server runs, and never ends anything.
+//! Signals: the first one lets clients leave, the second one ends the process. SIGHUP reads again
+//! what can change while the server runs, and never ends anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Routes that change while the server runs: by hand (SIGHUP), or because their file has changed.
 //!
-//! A thread of its own looks at the file, reads it when it has changed and stays as it is, and gives
-//! all shards the new routes. All or nothing: if anything is wrong with them the old ones stay, and
-//! the log says what. What is under way goes on with the route that it began with.
+//! A thread of its own looks at the file, reads it when it has changed and stays as it is, and
+//! gives all shards the new routes. All or nothing: if anything is wrong with them the old ones
+//! stay, and the log says what. What is under way goes on with the route that it began with.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -76,8 +76,8 @@ pub(super) fn channel(section: &Section) -> (Reload, Watch) {
 }
 
 impl Watch {
-    /// Starts it. `tell` gives a shard new routes: none if there is no such shard, false if it has no
-    /// room at the moment.
+    /// Starts it. `tell` gives a shard new routes: none if there is no such shard, false if it has
+    /// no room at the moment.
     pub(super) fn start(
         self,
         tell: impl Fn(&Arc<RouteBook>, usize) -> Option<bool> + Send + 'static,
