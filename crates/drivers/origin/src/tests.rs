@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use throng_grip::exchange::{OriginEvent, OriginFault, OriginRequest, Rest};
+use throng_grip::headers::Header;
 use throng_grip::routes::{Route, Target, TargetAddress};
 use throng_types::{ConnId, ShardId};
 
@@ -212,6 +213,7 @@ fn the_target_test_is_in_the_process() {
         route.targets.push(Target::new(TargetAddress::Test));
         route.path_prefix = prefix.to_owned();
         request.path = path.to_owned();
+        request.headers.push(Header::new("Host", "t"));
         request.body = vec![7; 1 << 20];
         run.answer(request)
     };
