@@ -29,12 +29,11 @@ impl Config {
     /// All problems at once, in the order of the file, then of the variables, then of the flags.
     pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
         let mut loader = Loader::new(sources);
-        if let Some(file) = &sources.pushpin {
-            let beneath = pushpin::read(file);
-            loader.warnings.extend(beneath.warnings);
-            loader.problems.extend(beneath.problems);
-            loader.beneath = beneath.values;
-        }
+        let beneath = sources.pushpin.as_ref().map(pushpin::read);
+        let beneath = beneath.unwrap_or_default();
+        loader.warnings.extend(beneath.warnings);
+        loader.problems.extend(beneath.problems);
+        loader.beneath = beneath.values;
         let mut config = Self::default();
         let file_is_sound = match loader.places.map(|places| places.parse()) {
             None => {
