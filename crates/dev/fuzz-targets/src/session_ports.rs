@@ -101,8 +101,16 @@ struct Shared {
     namespaces: Arc<Namespaces>,
     verifier: Arc<Verifier>,
     api_keys: Arc<ApiKeys>,
-    appwrite: AppwriteShared,
     grip: Arc<GripOptions>,
+}
+
+/// A shard's own, as it remembers the projects of its sessions.
+fn appwrite() -> AppwriteShared {
+    let project = AppwriteProject {
+        id: "*".into(),
+        platforms: Platforms::new(&["localhost"]),
+    };
+    AppwriteShared::new(vec![project], Arc::new(Nobody))
 }
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
@@ -124,15 +132,10 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         hmac_secret: Some(b"a secret of the targets' own".as_slice().into()),
         ..KeyConfig::default()
     };
-    let project = AppwriteProject {
-        id: "p".into(),
-        platforms: Platforms::new("p", &["localhost"]),
-    };
     Shared {
         namespaces: Arc::new(Namespaces::new(open, Vec::new())),
         verifier: Arc::new(Verifier::new(keys).expect("a good key")),
         api_keys: Arc::new(ApiKeys::new(["k"]).expect("a good key")),
-        appwrite: AppwriteShared::new(vec![project], Arc::new(Nobody)),
         grip: Arc::new(GripOptions {
             book: Arc::new(RouteBook {
                 routes: parse_routes("grip 127.0.0.1:80,over_http\n*,path_beg=/g test\n").routes,
@@ -207,10 +210,7 @@ fn gateways() -> Gateways {
         history_ms: 0,
         history_bytes_max: 0,
     };
-    let (appwrite, grip) = (
-        SHARED.appwrite.clone(),
-        GripShared::new(Arc::clone(&SHARED.grip)),
-    );
+    let (appwrite, grip) = (appwrite(), GripShared::new(Arc::clone(&SHARED.grip)));
     let appwrite = Appwrite::new(appwrite, options, Box::new(NoNews), 1 << 20);
     Gateways {
         plain: Some(Slot::new(Plain)),

@@ -18,6 +18,7 @@ pub struct Setup {
     shards: Option<u32>,
     nofile: Option<u32>,
     api_key: Option<String>,
+    variables: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -51,6 +52,13 @@ impl Setup {
         self
     }
 
+    /// With this variable in its environment.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Starts it, and waits until it serves.
     ///
     /// # Panics
@@ -70,6 +78,7 @@ impl Setup {
                 command.env_remove(name);
             }
         }
+        command.envs(self.variables.iter().cloned());
         command.arg("serve").arg("--config").arg(&file);
         command.args([
             "--listen",

@@ -23,7 +23,8 @@ use crate::context::Cx;
 use crate::order::Order;
 use crate::order::Wanted;
 use crate::pending::{Asking, More, Opening, Shown, User};
-use crate::shared::Credential;
+use crate::projects::NONE;
+use crate::shared::{AppwriteShared, Credential};
 
 /// One client: its WebSocket, and what is known of it.
 pub struct Connection {
@@ -46,7 +47,7 @@ impl Connection {
         let state = State {
             window: 0,
             messages: 0,
-            project: 0,
+            project: NONE,
             opened: false,
         };
         Self {
@@ -74,14 +75,22 @@ impl Connection {
         asking.is_some_and(|asking| !matches!(asking, Asking::Check(_)))
     }
 
-    pub(super) fn project_id<'c>(&self, cx: &Cx<'c>) -> &'c str {
+    pub(super) fn project_id(&self, cx: &Cx<'_>) -> Box<str> {
         cx.own.project_id(self.ws.state.project)
+    }
+
+    /// It is gone.
+    pub(super) fn let_go(&self, appwrite: &AppwriteShared) {
+        appwrite.give_project(self.ws.state.project);
     }
 
     // ---- opening ----
 
     /// Opens the session, or asks first who the client is.
-    pub(super) fn begin(&mut self, project: u16, opening: Opening, cx: &mut Cx<'_>) {
+    pub(super) fn begin(&mut self, opening: Opening, cx: &mut Cx<'_>) {
+        let Some(project) = cx.own.take_project(&opening.request.project) else {
+            return self.refuse_opening(&Fault::UnknownProject, cx);
+        };
         self.ws.state.project = project;
         let Some(shown) = opening.shown.clone() else {
             return self.open(None, opening, cx);
@@ -120,7 +129,7 @@ impl Connection {
         let waits = subscriptions.is_empty();
         cx.order(Order::Enter {
             conn: cx.id,
-            project: appwrite.project_id(self.ws.state.project).into(),
+            project: self.project_id(cx),
             roles: identity.roles.clone(),
             subscriptions,
             positions: opening.recover.is_some(),

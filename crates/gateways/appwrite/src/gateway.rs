@@ -79,7 +79,8 @@ impl Gateway for Appwrite {
         self.carry_out(order, shard);
     }
 
-    fn closed(&mut self, conn: ConnId, _: Connection, _: &mut impl Shard<Self>) {
+    fn closed(&mut self, conn: ConnId, session: Connection, _: &mut impl Shard<Self>) {
+        session.let_go(&self.shared);
         self.hub.leave(conn.index());
     }
 

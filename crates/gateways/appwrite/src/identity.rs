@@ -56,7 +56,7 @@ impl Connection {
         let appwrite = cx.own;
         let project = match shown.to_console {
             true => CONSOLE.into(),
-            false => self.project_id(cx).into(),
+            false => self.project_id(cx),
         };
         let more = self.more();
         more.token = more.token.wrapping_add(1);

@@ -21,6 +21,7 @@ mod identity;
 mod open;
 mod order;
 mod pending;
+mod projects;
 mod publish;
 mod recheck;
 mod roles;

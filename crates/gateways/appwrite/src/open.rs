@@ -49,21 +49,22 @@ pub(crate) fn open(
     handshake::encode_response(&accept, None, cx.out);
     let mut session = Connection::new(cx);
     match check(incoming, cx) {
-        Ok((project, opening)) => session.begin(project, opening, cx),
+        Ok(opening) => session.begin(opening, cx),
         Err(fault) => session.refuse_opening(&fault, cx),
     }
     Ok(Opened::Session(session))
 }
 
 /// The checks that need nobody's answer, in Appwrite's order.
-fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<(u16, Opening), Fault> {
+fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, Fault> {
     let appwrite = cx.own;
     let request = incoming.request;
     let mut asked = ConnectRequest::parse_with(request.query(), &appwrite.limits)?;
     if let Some(project) = header(request, "x-appwrite-project") {
         asked.project = project.to_owned();
     }
-    let (project, known) = appwrite.find(&asked.project).ok_or(Fault::UnknownProject)?;
+    let platforms = appwrite.platforms(&asked.project);
+    let platforms = platforms.ok_or(Fault::UnknownProject)?;
     let address = address_of(incoming, cx.shared);
     // This machine's own programs are not counted: a proxy's, for one, all have its address.
     if !address.is_loopback() && !appwrite.outside.admit(address, cx.now) {
@@ -72,7 +73,7 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<(u16, Opening), Fau
     // What is not UTF-8 is no origin of a platform, and no reason to do without one.
     let origin = request.headers().values("origin").next();
     let origin = origin.map(String::from_utf8_lossy);
-    known.platforms.check(&asked.project, origin.as_deref())?;
+    platforms.check(&asked.project, origin.as_deref(), request.header("host"))?;
     let shown = appwrite
         .identifies
         .then(|| shown_by(request, &asked))
@@ -80,12 +81,11 @@ fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<(u16, Opening), Fau
     let recover = query::pairs(request.query())
         .find(|(name, _)| name == RECOVER)
         .map(|(_, value)| position_of(&value));
-    let opening = Opening {
+    Ok(Opening {
         request: asked,
         shown,
         recover,
-    };
-    Ok((project, opening))
+    })
 }
 
 /// A header with something in it.

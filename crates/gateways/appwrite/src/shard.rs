@@ -110,9 +110,13 @@ impl<S: Shard<Appwrite>> Connections for Line<'_, S> {
         let is_full = self.shard.queued_bytes(conn) + bytes > self.queue_bytes_max;
         if is_full {
             // In the words of its protocol, behind what it still has to get.
-            self.shard.shared().counters.count(Counter::DroppedClose);
             let slow = CloseReason::Because(Disconnect::Slow);
-            return self.with(conn, |session, cx| session.close(&slow, cx));
+            return self.with(conn, |session, cx| {
+                if !session.is_closing() {
+                    cx.count(Counter::DroppedClose);
+                    session.close(&slow, cx);
+                }
+            });
         }
         self.shard.deliver(conn, head, tail);
     }

@@ -9,10 +9,12 @@ use throng_appwrite::{
 };
 use throng_types::{ConnId, Now, Position};
 
+use crate::projects::Projects;
+
 /// A project whose clients may connect.
 #[derive(Clone, Debug)]
 pub struct AppwriteProject {
-    /// Its id.
+    /// Its id; `*` stands for all that are not named.
     pub id: Box<str>,
     /// Which pages and apps may.
     pub platforms: Platforms,
@@ -22,7 +24,7 @@ pub struct AppwriteProject {
 /// same for all.
 #[derive(Clone)]
 pub struct AppwriteShared {
-    projects: Vec<AppwriteProject>,
+    projects: Projects,
     /// What one client may send.
     pub limits: Limits,
     /// How often it may; the rate of openings is [`Outside::admit`]'s to keep.
@@ -40,17 +42,18 @@ pub struct AppwriteShared {
 }
 
 impl AppwriteShared {
-    /// Options with these projects; the console is always one of them and needs no platform.
+    /// Options with these projects; the console is always one of them, for pages of this machine
+    /// and of the server's own host if nothing else is said.
     #[must_use]
     pub fn new(mut projects: Vec<AppwriteProject>, outside: Arc<dyn Outside>) -> Self {
         if projects.iter().all(|project| &*project.id != CONSOLE) {
             projects.push(AppwriteProject {
                 id: CONSOLE.into(),
-                platforms: Platforms::default(),
+                platforms: Platforms::new(&["localhost"]),
             });
         }
         Self {
-            projects,
+            projects: Projects::new(projects),
             limits: Limits::default(),
             rates: Rates::default(),
             style: RefusalStyle::default(),
@@ -61,19 +64,25 @@ impl AppwriteShared {
         }
     }
 
-    /// A project and its number, by which sessions remember it.
-    pub(crate) fn find(&self, id: &str) -> Option<(u16, &AppwriteProject)> {
-        let found = self
-            .projects
-            .iter()
-            .position(|project| &*project.id == id)?;
-        Some((u16::try_from(found).ok()?, self.projects.get(found)?))
+    /// The platforms of a project, if it is served.
+    pub(crate) fn platforms(&self, id: &str) -> Option<&Platforms> {
+        self.projects.platforms(id)
+    }
+
+    /// Lets a session remember a project by a number, which it gives back in the end. `None` if
+    /// the project is not served, or too many are remembered.
+    pub(crate) fn take_project(&self, id: &str) -> Option<u16> {
+        self.projects.take(id)
+    }
+
+    /// Takes a number back.
+    pub(crate) fn give_project(&self, number: u16) {
+        self.projects.give(number);
     }
 
     /// The id of the project with a number.
-    pub(crate) fn project_id(&self, number: u16) -> &str {
-        let project = self.projects.get(usize::from(number));
-        project.map_or("", |project| &project.id)
+    pub(crate) fn project_id(&self, number: u16) -> Box<str> {
+        self.projects.id(number)
     }
 }
 

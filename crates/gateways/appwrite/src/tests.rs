@@ -110,7 +110,7 @@ impl Shard {
         let (sender, asked) = channel();
         let project = AppwriteProject {
             id: "bench".into(),
-            platforms: throng_appwrite::Platforms::new("bench", &["localhost"]),
+            platforms: throng_appwrite::Platforms::new(&["localhost"]),
         };
         let mut appwrite = AppwriteShared::new(vec![project], Arc::new(World(sender)));
         appwrite.identifies = true;

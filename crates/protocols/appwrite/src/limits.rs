@@ -11,7 +11,8 @@ pub struct Limits {
     pub channels_max: usize,
     /// One channel's name, in bytes.
     pub channel_bytes_max: usize,
-    /// Subscriptions in one message, and slots in one URL.
+    /// Subscriptions in one message, and slots in one URL. SDKs from 25 on send all they have in
+    /// one message when they come back.
     pub subscriptions_max: usize,
     /// Queries of one subscription, counting those inside `and` and `or`.
     pub queries_max: usize,
@@ -28,7 +29,7 @@ impl Default for Limits {
             url_params_max: 1_000,
             channels_max: 256,
             channel_bytes_max: 512,
-            subscriptions_max: 256,
+            subscriptions_max: 1024,
             queries_max: 128,
             query_values_max: 128,
             query_depth_max: 8,

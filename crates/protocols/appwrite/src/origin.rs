@@ -1,11 +1,14 @@
 //! Which pages and apps may connect to a project.
 //!
-//! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may;
-//! the console asks nobody; a page's host must match one of the project's platforms, whatever its
-//! port; any other scheme must be on the list of schemes.
+//! Rules of Appwrite's `Origin` and `Hostname` validators: a native app sends no origin and may; a
+//! page's host must match one of the project's platforms, whatever its port, or be the host that
+//! the request itself went to (Appwrite's `_APP_DOMAIN`, for which every project is open); any
+//! other scheme must be on the list of schemes.
+//!
+//! The console is no exception here. Stock lets every page open it, with the cookie of whoever
+//! looks at the page; its own pages come from the host that they connect to.
 
 use crate::Fault;
-use crate::connect::CONSOLE;
 
 /// The hosts and schemes that a project allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,19 +18,17 @@ pub struct Platforms {
 }
 
 impl Platforms {
-    /// Takes host patterns (`localhost`, `*.example.com`, `*`) and the project's id, whose
-    /// `appwrite-callback-ID` scheme is allowed like those of Appwrite's native SDKs and Expo.
-    /// Without any pattern no page may connect.
+    /// Takes host patterns (`localhost`, `*.example.com`, `*`). Native SDKs and Expo are allowed,
+    /// and the `appwrite-callback-ID` scheme of the project. Without any pattern only pages of the
+    /// server's own host may connect.
     #[must_use]
-    pub fn new<S: AsRef<str>>(project: &str, hosts: &[S]) -> Self {
-        let mut schemes: Vec<String> = NATIVE_SCHEMES.iter().map(|&s| s.to_owned()).collect();
-        schemes.push(format!("appwrite-callback-{project}").to_ascii_lowercase());
+    pub fn new<S: AsRef<str>>(hosts: &[S]) -> Self {
         Self {
             hosts: hosts
                 .iter()
                 .map(|host| host.as_ref().to_ascii_lowercase())
                 .collect(),
-            schemes,
+            schemes: NATIVE_SCHEMES.iter().map(|&s| s.to_owned()).collect(),
         }
     }
 
@@ -36,23 +37,33 @@ impl Platforms {
         self.schemes.push(scheme.to_ascii_lowercase());
     }
 
-    /// Decides on an `Origin` header (none and empty mean a native app).
+    /// Decides on an `Origin` header (none and empty mean a native app), given the `Host` header.
     ///
     /// # Errors
     /// [`Fault::Origin`], [`Fault::OriginScheme`] or [`Fault::OriginEmpty`].
-    pub fn check(&self, project: &str, origin: Option<&str>) -> Result<(), Fault> {
+    pub fn check(
+        &self,
+        project: &str,
+        origin: Option<&str>,
+        own_host: Option<&str>,
+    ) -> Result<(), Fault> {
         let origin = origin.unwrap_or_default().trim();
-        if origin.is_empty() || project == CONSOLE {
+        if origin.is_empty() {
             return Ok(());
         }
         let (scheme, host) = split(origin);
         if let Some(platform) = web_platform(&scheme) {
-            if self.allows_host(&host) {
+            let is_own = own_host.is_some_and(|own| !host.is_empty() && host_of(own) == host);
+            if is_own || self.allows_host(&host) {
                 return Ok(());
             }
             return Err(Fault::Origin { host, platform });
         }
-        if !scheme.is_empty() && self.schemes.contains(&scheme) {
+        let is_callback = |scheme: &str| {
+            let id = scheme.strip_prefix("appwrite-callback-");
+            id.is_some_and(|id| id.eq_ignore_ascii_case(project))
+        };
+        if !scheme.is_empty() && (self.schemes.contains(&scheme) || is_callback(&scheme)) {
             return Ok(());
         }
         if let Some(platform) = native_platform(&scheme) {
@@ -104,13 +115,18 @@ fn split(origin: &str) -> (String, String) {
     let host_port = authority
         .rsplit_once('@')
         .map_or(authority, |(_, host)| host);
+    (scheme.to_ascii_lowercase(), host_of(host_port))
+}
+
+/// The host of `HOST:PORT` in lower case.
+fn host_of(host_port: &str) -> String {
     let host = match host_port.find(']') {
         Some(end) if host_port.starts_with('[') => &host_port[..=end],
         _ => host_port
             .split_once(':')
             .map_or(host_port, |(host, _)| host),
     };
-    (scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
+    host.to_ascii_lowercase()
 }
 
 /// What Appwrite calls the platform of a scheme whose host counts.
@@ -159,7 +175,11 @@ mod tests {
     use super::*;
 
     fn platforms() -> Platforms {
-        Platforms::new("bench", &["localhost", "*.example.com"])
+        Platforms::new(&["localhost", "*.example.com"])
+    }
+
+    fn check(platforms: &Platforms, origin: &str) -> Result<(), Fault> {
+        platforms.check("bench", Some(origin), Some("rt.own.test:8443"))
     }
 
     #[test]
@@ -177,14 +197,17 @@ mod tests {
             "appwrite-ios://com.example.app",
             "",
         ] {
-            assert_eq!(platforms().check("bench", Some(origin)), Ok(()), "{origin}");
+            assert_eq!(check(&platforms(), origin), Ok(()), "{origin}");
         }
-        assert_eq!(platforms().check("bench", None), Ok(()));
-        let everyone = Platforms::new("bench", &["*"]);
-        assert_eq!(everyone.check("bench", Some("https://any.where")), Ok(()));
+        assert_eq!(platforms().check("bench", None, None), Ok(()));
+        let everyone = Platforms::new(&["*"]);
+        assert_eq!(check(&everyone, "https://any.where"), Ok(()));
         let mut more = platforms();
         more.allow_scheme("myapp");
-        assert_eq!(more.check("bench", Some("myapp://x")), Ok(()));
+        assert_eq!(check(&more, "myapp://x"), Ok(()));
+        // Appwrite's own domain is open to every project, whatever the ports.
+        let nobody = Platforms::new::<&str>(&[]);
+        assert_eq!(check(&nobody, "https://RT.own.test"), Ok(()));
     }
 
     #[test]
@@ -218,29 +241,25 @@ mod tests {
             ),
             ("null", "Invalid Origin."),
         ] {
-            let fault = platforms().check("bench", Some(origin)).unwrap_err();
+            let fault = check(&platforms(), origin).unwrap_err();
             assert_eq!(fault.to_string(), text);
             assert_eq!(fault.code(), 1008);
         }
-        assert!(
-            Platforms::new::<&str>("bench", &[])
-                .check("bench", Some("http://localhost"))
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn the_console_asks_nobody() {
-        assert_eq!(
-            Platforms::default().check(CONSOLE, Some("https://any.where")),
-            Ok(())
-        );
+        let nobody = Platforms::new::<&str>(&[]);
+        for origin in [
+            "http://localhost",
+            "http://own.test",
+            "appwrite-callback-other://x",
+        ] {
+            assert!(check(&nobody, origin).is_err(), "{origin}");
+        }
+        assert!(nobody.check("bench", Some("http://"), Some("")).is_err());
     }
 
     proptest! {
         #[test]
         fn nothing_panics(origin in "[a-z:/.@\\[\\]0-9é*]{0,30}") {
-            let _ = platforms().check("bench", Some(&origin));
+            let _ = check(&platforms(), &origin);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Appwrite Realtime over the wire: its SDKs, its Redis, its limits. See `docs/TESTING.md`.
 
 mod account;
+mod compose;
 mod identity;
 mod outage;
 mod plain;

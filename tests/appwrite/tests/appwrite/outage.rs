@@ -1,5 +1,8 @@
 //! A Redis that is away, and one that refuses.
 
+use std::net::TcpListener;
+use std::process::Command;
+
 use throng_testkit::{Setup, until};
 
 use crate::plain::FILES;
@@ -83,13 +86,103 @@ fn a_redis_that_refuses_is_down_and_loud() {
 fn a_redis_with_users_lets_the_right_one_listen() {
     let user = "user throng on >secret resetchannels &realtime +@connection +subscribe +ping";
     let redis = RedisServer::with(&[user]);
-    let url = redis.url().replace("redis://", "redis://throng:secret@");
+    listens(
+        &redis.url().replace("redis://", "redis://throng:secret@"),
+        &redis,
+        &[],
+    );
+}
+
+#[test]
+fn a_socket_on_this_machine_and_sentinels_lead_to_redis() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("redis.sock");
+    let redis = RedisServer::with(&[&format!("unixsocket {}", socket.display())]);
+    let monitor = format!("sentinel monitor mymaster 127.0.0.1 {} 1", redis.port());
+    let sentinel = RedisServer::sentinel(&monitor);
+    for url in [
+        format!("unix://{}", socket.display()),
+        format!(
+            "redis+sentinel://127.0.0.1:1,127.0.0.1:{}/mymaster",
+            sentinel.port()
+        ),
+    ] {
+        listens(&url, &redis, &[]);
+    }
+}
+
+#[test]
+fn a_redis_with_tls_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, cert) = (
+        folder.path().join("key.pem"),
+        folder.path().join("cert.pem"),
+    );
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+    ]);
+    openssl
+        .args(["-nodes", "-days", "30", "-subj", "/CN=redis", "-keyout"])
+        .arg(&key);
+    openssl
+        .arg("-out")
+        .arg(&cert)
+        .args(["-addext", "subjectAltName=IP:127.0.0.1"]);
+    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    let made = openssl.output().expect("openssl, see .ci/packages");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let redis = RedisServer::with(&[
+        &format!("tls-port {port}"),
+        &format!("tls-cert-file {}", cert.display()),
+        &format!("tls-key-file {}", key.display()),
+        "tls-auth-clients no",
+    ]);
+    let url = format!("rediss://127.0.0.1:{port}");
+    // A certificate that nobody vouches for is none.
     let config = format!("[appwrite]\nredis = {url:?}\n[[appwrite.project]]\nid = \"bench\"");
     let server = Setup::new(&config).shards(1).start();
+    until("the refusal", || {
+        let lines = server.log();
+        let told = lines
+            .iter()
+            .any(|line| line["message"] == "no connection to Appwrite's Redis");
+        told.then_some(())
+    });
+    assert_eq!(server.metric("throng_appwrite_feed_up"), 0);
+    server.stop();
+    let cert = cert.display().to_string();
+    listens(&url, &redis, &[("SSL_CERT_FILE", &cert)]);
+}
+
+/// Starts a server on an address, and sees an event through.
+#[track_caller]
+fn listens(url: &str, redis: &RedisServer, variables: &[(&str, &str)]) {
+    let config = format!("[appwrite]\nredis = {url:?}\n[[appwrite.project]]\nid = \"bench\"");
+    let mut setup = Setup::new(&config).shards(1);
+    for (name, value) in variables {
+        setup = setup.variable(name, value);
+    }
+    let server = setup.start();
     redis.wait_for_subscriber();
     let mut socket = crate::socket::Socket::open(server.clients(), FILES, &[]);
     socket.frame();
     assert_eq!(redis.publish(&Event::file("A").message()), 1);
     assert_eq!(socket.event(), "A");
     server.stop();
+    until("nobody to listen", || {
+        (redis.publish(&Event::file("B").message()) == 0).then_some(())
+    });
 }

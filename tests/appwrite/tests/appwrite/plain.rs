@@ -298,6 +298,8 @@ fn a_slow_consumer_costs_only_itself() {
     };
     assert_eq!(code, 1013);
     assert!(heard < sent);
+    let dropped = r#"throng_dropped_total{policy="close"}"#;
+    assert_eq!(stage.server.metric(dropped), 1, "it is one client");
     // An event that fits into nobody's queue reaches nobody, and is counted.
     event.payload = json!({"$id": "B", "text": "x".repeat(70 << 10)});
     stage.publish(&event);
@@ -330,4 +332,74 @@ fn a_stop_tells_clients_to_come_back() {
     let (mut socket, _) = stage.open(FILES);
     stage.server.signal(throng_testkit::Signal::TERM);
     assert_eq!(socket.closed(), 1012);
+}
+
+#[test]
+fn any_project_and_any_host_of_ones_own() {
+    let more = "[[appwrite.project]]\nid = \"*\"\nplatforms = [\"*.apps.test\"]\n\
+                schemes = [\"myapp\"]\n";
+    let stage = Stage::new(more);
+    let from = |project: &str, origin: &str| {
+        let query = format!("project={project}&channels[]=files");
+        stage.open_with(&query, &[("Origin", origin)])
+    };
+    let mut sockets = Vec::new();
+    for (project, origin) in [
+        ("one", "https://a.apps.test"),
+        ("two", "myapp://x"),
+        ("two", "appwrite-callback-two://x"),
+        // The name that the connection itself went to.
+        ("two", "http://x:3000"),
+        ("bench", "http://localhost:3000"),
+        ("console", "http://localhost"),
+        ("console", "http://x"),
+    ] {
+        let (socket, frame) = from(project, origin);
+        assert_eq!(frame["type"], "connected", "{project} {origin} {frame}");
+        sockets.push((project, socket));
+    }
+    for (project, origin) in [
+        ("one", "http://localhost"),
+        ("two", "appwrite-callback-one://x"),
+        ("bench", "https://a.apps.test"),
+        ("console", "https://a.apps.test"),
+        ("console", "https://evil.test"),
+    ] {
+        let (mut socket, frame) = from(project, origin);
+        assert_eq!(frame["data"]["code"], 1008, "{project} {origin} {frame}");
+        assert_eq!(socket.closed(), 1008);
+    }
+    for project in ["one", "two", "bench", "console"] {
+        let mut event = Event::file(project);
+        event.project = project;
+        stage.publish(&event);
+    }
+    for (project, socket) in &mut sockets {
+        assert_eq!(socket.event(), *project);
+    }
+    // A user of such a project is asked for in that project.
+    stage.accounts.sign_in("eve", "eve");
+    let cookie = [("Cookie", "a_session_one=eve")];
+    let (_, first) = stage.open_with("project=one", &cookie);
+    assert_eq!(first["data"]["user"]["$id"], "eve");
+    stage.server.stop();
+}
+
+#[test]
+fn an_sdk_comes_back_with_all_it_has() {
+    let stage = Stage::new("");
+    let (mut socket, _) = stage.open("project=bench");
+    let items = (0..600).map(|n| json!({"subscriptionId": format!("s{n}"), "channels": ["files"]}));
+    let items: Vec<Value> = items.collect();
+    socket.say(&json!({"type": "subscribe", "data": items}).to_string());
+    let answer = socket.frame();
+    let subscribed = answer["data"]["subscriptions"].as_array().map(Vec::len);
+    assert_eq!(subscribed, Some(600), "{answer}");
+    stage.publish(&Event::file("A"));
+    let event = socket.frame();
+    assert_eq!(
+        event["data"]["subscriptions"].as_array().map(Vec::len),
+        Some(600)
+    );
+    stage.server.stop();
 }

@@ -14,6 +14,7 @@ pub(crate) struct RedisServer {
     folder: TempDir,
     /// More lines of its configuration.
     more: String,
+    is_sentinel: bool,
 }
 
 impl RedisServer {
@@ -25,6 +26,11 @@ impl RedisServer {
     /// The same with more lines of configuration.
     #[track_caller]
     pub(crate) fn with(more: &[&str]) -> Self {
+        Self::begin(more.join("\n"), false)
+    }
+
+    #[track_caller]
+    fn begin(more: String, is_sentinel: bool) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
@@ -32,10 +38,21 @@ impl RedisServer {
             port,
             process: None,
             folder: tempfile::tempdir().unwrap(),
-            more: more.join("\n"),
+            more,
+            is_sentinel,
         };
         server.come_back();
         server
+    }
+
+    /// A Sentinel, whose configuration says what it watches.
+    #[track_caller]
+    pub(crate) fn sentinel(monitor: &str) -> Self {
+        Self::begin(monitor.to_owned(), true)
+    }
+
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn url(&self) -> String {
@@ -56,9 +73,14 @@ impl RedisServer {
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--dir"]);
         command.arg(self.folder.path());
+        if self.is_sentinel {
+            command.arg("--sentinel");
+        }
         let process = Process::start(&mut command, "install redis-server, see .ci/packages");
         process.out("readiness", |lines| {
-            let ready = |line: &String| line.contains("Ready to accept connections");
+            let ready = |line: &String| {
+                line.contains("Ready to accept connections") || line.contains("Sentinel ID is")
+            };
             lines.iter().any(ready).then_some(())
         });
         self.process = Some(process);

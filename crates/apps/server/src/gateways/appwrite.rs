@@ -48,9 +48,13 @@ impl AppwritePlan {
             offered: OnceLock::new(),
             directory: OnceLock::new(),
         });
-        let projects = options.projects.iter().map(|project| AppwriteProject {
-            id: project.id.as_str().into(),
-            platforms: Platforms::new(&project.id, &project.platforms),
+        let projects = options.projects.iter().map(|project| {
+            let mut platforms = Platforms::new(&project.platforms);
+            for scheme in &project.schemes {
+                platforms.allow_scheme(scheme);
+            }
+            let id = project.id.as_str().into();
+            AppwriteProject { id, platforms }
         });
         let mut shared = AppwriteShared::new(projects.collect(), world.clone());
         let message_bytes_max = config.limits.message_bytes_max as usize;

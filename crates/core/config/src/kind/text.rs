@@ -217,13 +217,23 @@ impl TextKind for RedisUrl {
     const NAME: &'static str = "URL";
 
     fn wanted() -> String {
-        "a URL such as \"redis://127.0.0.1:6379/0\" or \"rediss://user:password@host:6379\""
+        "a URL such as \"redis://127.0.0.1:6379/0\", \"rediss://user:password@host:6379\", \
+         \"unix:///run/redis.sock\" or \"redis+sentinel://host:26379/mymaster\""
             .to_owned()
     }
 
     fn of(text: &str) -> Option<Secret> {
-        host_of(text.trim(), &["redis://", "rediss://"])?;
-        Some(Secret::from(text.trim()))
+        let text = text.trim();
+        let is_elsewhere = ["unix:///", "redis+unix:///", "redis+sentinel://"]
+            .iter()
+            .any(|scheme| {
+                text.strip_prefix(scheme)
+                    .is_some_and(|rest| !rest.is_empty())
+            });
+        if !is_elsewhere {
+            host_of(text, &["redis://", "rediss://"])?;
+        }
+        Some(Secret::from(text))
     }
 
     fn text(value: &Secret) -> String {

@@ -76,8 +76,9 @@ fn optional_sections_are_read_and_checked() {
          \"\"\n[[appwrite.project]]\nid = \"p\"\n[[appwrite.project]]\nid = \"p\"",
         &[
             "throng.toml:2:9: appwrite.redis: expected a URL such as \
-             \"redis://127.0.0.1:6379/0\" or \"rediss://user:password@host:6379\", found another \
-             text",
+             \"redis://127.0.0.1:6379/0\", \"rediss://user:password@host:6379\", \
+             \"unix:///run/redis.sock\" or \"redis+sentinel://host:26379/mymaster\", found \
+             another text",
             "throng.toml:3:1: appwrite.project[0] has no id: add id = \"…\"",
             "throng.toml:5:6: appwrite.project[1].id: expected a text that is not empty, found \
              \"\"",

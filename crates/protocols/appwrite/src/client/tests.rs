@@ -133,7 +133,7 @@ fn subscribe_refusals() {
     );
     let many = json!({"type": "subscribe", "data": [{"channels": vec!["a"; 300]}]});
     refused(&many.to_string(), 1003, "items: Too many channels.");
-    let many = json!({"type": "subscribe", "data": vec![json!({"channels": ["a"]}); 300]});
+    let many = json!({"type": "subscribe", "data": vec![json!({"channels": ["a"]}); 1100]});
     refused(&many.to_string(), 1003, "items: Too many subscriptions.");
     let long = json!({"type": "subscribe", "data": [{"channels": ["x".repeat(600)]}]});
     refused(
