@@ -34,7 +34,7 @@ pub use appwrite::Appwrite;
 pub use connection::Connection;
 pub use event_hub::EventHub;
 pub use order::{Connections, EventHubOptions, Order, Wanted};
+pub use projects::AppwriteProject;
 pub use shared::{
-    AppwriteProject, AppwriteShared, Credential, Found, Haste, Inbox, Lookup, News, Outside, Part,
-    Refused,
+    AppwriteShared, Credential, Found, Haste, Inbox, Lookup, News, Outside, Part, Refused,
 };

@@ -9,12 +9,19 @@ use std::collections::HashMap;
 
 use throng_appwrite::Platforms;
 
-use crate::shared::AppwriteProject;
-
 /// The id that stands for any.
 const ANY: &str = "*";
 /// The number of no project.
 pub(crate) const NONE: u16 = u16::MAX;
+
+/// A project whose clients may connect.
+#[derive(Clone, Debug)]
+pub struct AppwriteProject {
+    /// Its id; `*` stands for all that are not named.
+    pub id: Box<str>,
+    /// Which pages and apps may.
+    pub platforms: Platforms,
+}
 
 /// The configuration's projects, and others while somebody is connected to them.
 #[derive(Clone)]

@@ -9,16 +9,7 @@ use throng_appwrite::{
 };
 use throng_types::{ConnId, Now, Position};
 
-use crate::projects::Projects;
-
-/// A project whose clients may connect.
-#[derive(Clone, Debug)]
-pub struct AppwriteProject {
-    /// Its id; `*` stands for all that are not named.
-    pub id: Box<str>,
-    /// Which pages and apps may.
-    pub platforms: Platforms,
-}
+use crate::projects::{AppwriteProject, Projects};
 
 /// What is configured, and the way out of the shard. Each shard has its own; what is in it is the
 /// same for all.

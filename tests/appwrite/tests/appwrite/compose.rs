@@ -1,13 +1,13 @@
-//! The configuration of the container that Throng takes the place of: every variable that Appwrite's
-//! compose files give it is in docs/APPWRITE.md, with an option that exists or the reason why none
-//! is needed.
+//! The configuration of the container that Throng takes the place of: every variable that
+//! Appwrite's compose files give it is in docs/APPWRITE.md, with an option that exists or the
+//! reason why none is needed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The variables of `appwrite-realtime` in `docker-compose.yml` and in what the installer writes, in
-/// 1.4.0, 1.5.0, 1.6.0, 1.6.2, 1.7.0, 1.8.0, 1.8.1, 1.9.0, 1.9.5, 1.9.6 and in August 2026.
+/// The variables of `appwrite-realtime` in `docker-compose.yml` and in what the installer writes,
+/// in 1.4.0, 1.5.0, 1.6.0, 1.6.2, 1.7.0, 1.8.0, 1.8.1, 1.9.0, 1.9.5, 1.9.6 and in August 2026.
 const VARIABLES: [&str; 29] = [
     "_APP_DATABASE_SHARED_TABLES",
     "_APP_DB_ADAPTER",

@@ -59,8 +59,8 @@ section! {
         /// The project's id in Appwrite. `*` stands for every project that has no section of its
         /// own; whether it exists is then not asked.
         "id" id: String, Text, String::new(), Rule::ANY.example("\"my-project\"");
-        /// The host names of the web platforms whose pages may connect; `*` allows all. Pages of the
-        /// host that they connect to always may, and without a list they alone.
+        /// The host names of the web platforms whose pages may connect; `*` allows all. Pages of
+        /// the host that they connect to always may, and without a list they alone.
         "platforms" platforms: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
         /// Schemes of apps that may connect, such as `myapp` for an origin `myapp://…`. Those of
         /// Appwrite's native SDKs, of Expo and `appwrite-callback-ID` always may.
