@@ -129,7 +129,8 @@ fn the_fourth_bad_token_ends_a_connection() {
         .shards(1)
         .start();
     let mut wire = Wire::connect(server.clients());
-    let request = format!("GET /sse?channel=a&token={BAD_TOKEN} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let request =
+        format!("GET /sse?channel=a&token={BAD_TOKEN} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     wire.send(&request.repeat(1_304));
     for n in 1..=4 {
         let answer = wire.response("GET");
