@@ -66,7 +66,7 @@ fn later_places_win_and_secrets_stay_hidden() {
         &path,
         format!(
             "[listen]\napi = \"127.0.0.1:1\"\n[auth]\nhmac_secret = \"{secret}\"\n\
-             api_keys = [\"an API key\"]\n"
+             api_keys = [\"an API key\"]\n[channel]\nsubscribe = true\n"
         ),
     )
     .unwrap();
