@@ -60,7 +60,8 @@ fn answers_are_remembered_until_something_changes() {
     stage.open_as("ann", DOCUMENTS);
     assert_eq!(stage.accounts.take_asked(), everything);
     stage.accounts.label("ann", &["vip"]);
-    // One request for all five, and nobody waits for it.
+    // Far fewer requests than connections, and nobody waits for them. A shard that asks when
+    // another has its answer already asks again.
     stage.publish(&updated("ann", "labels", "user:ann", &["vip"]));
     stage.publish(&Event::document("V", "label:vip", "open"));
     for socket in &mut sockets {
@@ -69,7 +70,8 @@ fn answers_are_remembered_until_something_changes() {
     let asked = until("the question", || {
         Some(stage.accounts.take_asked()).filter(|asked| !asked.is_empty())
     });
-    assert_eq!(asked, ["/v1/account"]);
+    assert!(asked.iter().all(|path| path == "/v1/account"), "{asked:?}");
+    assert!(asked.len() < sockets.len(), "{asked:?}");
     stage.server.stop();
 }
 
