@@ -23,6 +23,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         let is_proxied = self.parts.proxied.get(usize::from(listener)) == Some(&true);
         if is_proxied && !self.parts.shared.forwarded.trusts(peer) {
             self.counters().count(Counter::RefusedUntrustedProxy);
+            tracing::debug!(target: "throng::refused", %peer, "no trusted proxy");
             return None;
         }
         let front_door = |http: Http| {
@@ -155,6 +156,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
 
     fn turn(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
         self.now = now;
+        self.write_notices(conns);
         self.tell_ended(conns, now);
         if self.drain.is_some() {
             self.step_drain(conns, now);

@@ -19,6 +19,7 @@ mod handle;
 mod list;
 mod listeners;
 mod macros;
+mod notices;
 mod observe;
 mod options;
 mod outbox;

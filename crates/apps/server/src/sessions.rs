@@ -62,6 +62,7 @@ impl<L: GatewayList> Sessions<'_, L> {
         effects: &mut Effects<'_>,
     ) {
         let before = standing::<L>(session);
+        self.shared.notices.begin(id, effects.now);
         let mut cx = Context {
             id,
             now: effects.now,

@@ -9,7 +9,8 @@ use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
 use throng_proxy::Block;
 use throng_session::{
-    Census, DateCell, Forwarded, Guards, Meter, NodeKey, Port, SessionLimits, Shared, WorkLimits,
+    Census, DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Port, SessionLimits, Shared,
+    WorkLimits,
 };
 use throng_sys::memory;
 use throng_types::{Overflow, Rng, ShardId};
@@ -148,6 +149,7 @@ impl Blueprint {
             guards: self.guards.clone(),
             api_keys: self.api_keys.clone(),
             node: self.node.clone(),
+            notices: Notices::new(crate::notices::wants_published()),
             forwarded: Forwarded::new(
                 self.proxies.clone(),
                 self.peers

@@ -244,6 +244,7 @@ impl<L: GatewayList> ShardApp<L> {
             hub.expire(now, EXPIRIES_PER_TURN, outlet)
         });
         self.give_memory_back(conns.len());
+        self.write_suppressed();
         self.with_list(conns, now, |list, host| list.tick(host));
         let interest = self.parts.hub.interest(self.parts.ticker.channel());
         let draining = self.parts.shared.draining;

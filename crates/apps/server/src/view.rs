@@ -83,6 +83,7 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         let (shared, own, orders) = (self.host.shared, &*self.own, &mut *self.orders);
         let mut is_own = false;
         let mut resume: Option<Resume> = None;
+        shared.notices.begin(conn, self.host.now);
         self.host.conns.with(conn, |session, effects| {
             let before = standing::<L>(session);
             let Some(inner) = L::session(session) else {

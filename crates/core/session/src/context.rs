@@ -62,6 +62,8 @@ impl<S, O> Context<'_, S, O> {
         let spent = self.shared.meter.spend(work, self.now);
         if let Err(over) = spent {
             self.count(over.counter());
+            let (_, why) = over.status();
+            self.shared.notices.refused("work", "", "", why);
         }
         spent
     }
@@ -109,6 +111,22 @@ impl<S, O> Context<'_, S, O> {
 
     /// Asks every shard.
     pub fn survey(&mut self, survey: Survey) {
+        match &survey {
+            Survey::Disconnect { user, client, .. } => {
+                let who = if user.is_empty() { client } else { user };
+                self.shared.notices.changed("disconnect", "", who);
+            }
+            Survey::Unsubscribe {
+                user,
+                client,
+                channel,
+            } => {
+                let who = if user.is_empty() { client } else { user };
+                let channel = channel.as_ref().map_or("", ChannelName::as_str);
+                self.shared.notices.changed("unsubscribe", channel, who);
+            }
+            Survey::Channels | Survey::Count => {}
+        }
         let reply_to = self.reply_to(0);
         self.orders.push(Order::Survey { reply_to, survey });
     }

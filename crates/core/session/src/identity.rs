@@ -60,6 +60,7 @@ pub fn authenticate(
             Ok(None)
         } else {
             shared.counters.count(Counter::AuthMissing);
+            shared.notices.refused("connect", "", "", "no token");
             Err(AuthError::NoToken)
         };
     };
@@ -85,6 +86,8 @@ pub fn check_token<R>(
     shared.meter.token_checked(algorithm, fault, now);
     if let Some(fault) = fault {
         shared.counters.count(failure(fault));
+        let why = fault.to_string();
+        shared.notices.refused("token", "", "", &why);
     }
     checked
 }

@@ -19,6 +19,7 @@ mod gateway;
 mod guard;
 pub mod http;
 mod identity;
+mod notice;
 mod opening;
 mod permit;
 mod publishing;
@@ -43,6 +44,7 @@ pub use http::{
     Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, respond, respond_json,
 };
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
+pub use notice::{Notice, NoticeKind, Notices};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{RESERVED, Verdict, may_publish, may_read_history, may_subscribe};
 pub use publishing::{Publications, PublishResult, draft};

@@ -91,12 +91,21 @@ impl<'a> Grounds<'a> {
     }
 }
 
-/// The verdict of what was found, if anything was.
-fn verdict(grounds: Option<Grounds<'_>>, is_open: impl FnOnce(&Grounds<'_>) -> bool) -> Verdict {
+/// The verdict of what was found, if anything was; a refusal is noted.
+fn verdict(
+    what: &'static str,
+    grounds: Option<Grounds<'_>>,
+    shared: &Shared,
+    is_open: impl FnOnce(&Grounds<'_>) -> bool,
+) -> Verdict {
     match grounds {
         None => Verdict::UnknownChannel,
         Some(grounds) if !grounds.is_closed && is_open(&grounds) => Verdict::Yes,
-        Some(_) => Verdict::No,
+        Some(grounds) => {
+            let (channel, why) = (grounds.channel.as_str(), "no permission");
+            shared.notices.refused(what, channel, grounds.user, why);
+            Verdict::No
+        }
     }
 }
 
@@ -109,7 +118,7 @@ pub fn may_subscribe(
     shared: &Shared,
 ) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
-    verdict(grounds, |grounds| {
+    verdict("subscribe", grounds, shared, |grounds| {
         let options = grounds.options;
         let by_options = || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
         proven || grounds.by_name().unwrap_or_else(by_options)
@@ -125,7 +134,7 @@ pub fn may_read_history(
     shared: &Shared,
 ) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
-    verdict(grounds, |grounds| {
+    verdict("history", grounds, shared, |grounds| {
         let options = grounds.options;
         let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
         grounds.by_name().unwrap_or_else(by_options)
@@ -136,10 +145,12 @@ pub fn may_read_history(
 #[must_use]
 pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.publish, channel, shared);
-    verdict(grounds, |grounds| match grounds.covered {
-        Some(covered) => covered,
-        None if grounds.has_user() => grounds.options.publish,
-        None => grounds.options.anonymous_publish,
+    verdict("publish", grounds, shared, |grounds| {
+        match grounds.covered {
+            Some(covered) => covered,
+            None if grounds.has_user() => grounds.options.publish,
+            None => grounds.options.anonymous_publish,
+        }
     })
 }
 

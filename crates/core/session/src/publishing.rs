@@ -30,6 +30,8 @@ impl Publications {
         let all = Self::new(drafts.len());
         for (token, draft) in drafts.into_iter().enumerate() {
             let reply_to = cx.reply_to(token as u32);
+            let channel = draft.channel.as_str();
+            cx.shared.notices.published("publish", channel);
             cx.hub(Command::Publish { reply_to, draft });
         }
         all

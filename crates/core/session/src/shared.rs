@@ -6,7 +6,7 @@ use throng_auth::{ApiKeys, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-use crate::{DateCell, Forwarded, Guards, Meter, NodeKey};
+use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -99,6 +99,8 @@ pub struct Shared {
     pub api_keys: Arc<ApiKeys>,
     /// Makes public ids.
     pub node: NodeKey,
+    /// What is to be logged.
+    pub notices: Notices,
     /// Proxies in front, and the clients behind them.
     pub forwarded: Forwarded,
     /// What clients have spent of their allowances.

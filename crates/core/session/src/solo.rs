@@ -14,8 +14,8 @@ use throng_types::{Actions, ConnId, Now};
 
 use crate::{
     Admission, Becomes, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard, Guards,
-    Http, Incoming, Meter, NoPages, NodeKey, Opened, Order, Port, Reject, Router, SessionLimits,
-    Shared, WorkLimits,
+    Http, Incoming, Meter, NoPages, NodeKey, Notices, Opened, Order, Port, Reject, Router,
+    SessionLimits, Shared, WorkLimits,
 };
 
 /// What a session is.
@@ -111,6 +111,7 @@ pub fn shared() -> Shared {
         }),
         api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
         node: NodeKey::new([7; 32]),
+        notices: Notices::default(),
         forwarded: Forwarded::default(),
         meter: Meter::new(WorkLimits::NONE, [1, 2]),
         counters: Arc::new(Counters::new()),

@@ -177,6 +177,8 @@ impl<T> WebSocket<T> {
     pub fn check_trust<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
         if cx.shared.meter.has_lost_trust() && !self.closing {
             cx.count(Overspent::Tokens.counter());
+            let (_, why) = Overspent::Tokens.status();
+            cx.shared.notices.refused("work", "", "", why);
             self.overspent(Overspent::Tokens, cx);
         }
     }

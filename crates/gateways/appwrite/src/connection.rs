@@ -163,6 +163,8 @@ impl Connection {
         }
         let appwrite = cx.own;
         cx.count(refused(fault));
+        let (label, user) = (fault.label(), self.user_id());
+        cx.shared.notices.refused("appwrite", "", user, label);
         let mut aftermath = Aftermath::Stay;
         ws_text(cx.out, |out| {
             aftermath = fault.refuse(phase, appwrite.style, out);

@@ -259,6 +259,13 @@ impl<S, K: Kernel> Conns<S, K> {
         Ok(())
     }
 
+    /// The address of a connection's peer, if the kernel still knows it.
+    pub fn peer(&self, conn: ConnId) -> Option<std::net::SocketAddr> {
+        let slot = self.slots.get(conn.index())?;
+        let id = ConnId::new(self.shard, conn.index(), slot.generation);
+        (id == conn).then(|| self.kernel.peer(&slot.socket))?
+    }
+
     pub(crate) const fn limits(&self) -> &ConnLimits {
         &self.limits
     }

@@ -170,6 +170,11 @@ pub trait Kernel: Sized {
     /// If the connection has failed.
     fn shutdown_write(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
+    /// The peer's address, if the kernel still knows it.
+    fn peer(&self, _socket: &Self::Socket) -> Option<SocketAddr> {
+        None
+    }
+
     /// Closes a connection. What was sent is still delivered.
     fn close(&mut self, socket: Self::Socket) {
         drop(socket);

@@ -147,6 +147,15 @@ pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(net::getsockname(fd)?)?)
 }
 
+/// The address of a connection's peer.
+///
+/// # Errors
+/// Those of getpeername(2): `NotConnected` when the connection has been reset.
+pub fn peer_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    let peer = net::getpeername(fd)?.ok_or(Errno::NOTCONN)?;
+    Ok(SocketAddr::try_from(peer)?)
+}
+
 /// Ends the stream towards the peer; reading goes on.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ mod handshake;
 mod http;
 mod limits;
 mod live;
+mod logged;
 mod nginx;
 mod observe;
 mod pages;

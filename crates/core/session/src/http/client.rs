@@ -48,7 +48,9 @@ impl Http {
                 }));
                 None
             }
-            Err(_) => {
+            Err(fault) => {
+                let notices = &cx.shared.notices;
+                notices.refused("connect", "", "", fault.reason());
                 // There is nobody to answer: who speaks here is no proxy.
                 cx.count(Counter::BadRequests);
                 cx.end(End::Now);

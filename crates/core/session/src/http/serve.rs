@@ -58,6 +58,8 @@ impl Http {
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
         let start = cx.out.len();
+        let client = self.client_of(request, cx.shared);
+        cx.shared.notices.comes_from(client);
         let opened = match self.admission {
             Admission::Welcome => {
                 self.answer_paid(self.incoming(request, body, cx), claim, router, cx)
@@ -122,6 +124,8 @@ impl Http {
         request: &Request<'_>,
         cx: &mut Context<'_>,
     ) -> Opened<S> {
+        let notices = &cx.shared.notices;
+        notices.refused("request", request.path(), "", sentence);
         let wait_s = if status == 429 { "2" } else { "5" };
         let mut headers = vec![("Retry-After", wait_s)];
         allow_origin(self.reader(request, cx), &mut headers);
@@ -158,6 +162,8 @@ fn answer<R: Router>(
         let has_lost_trust = cx.shared.meter.has_lost_trust();
         if has_lost_trust {
             cx.count(Overspent::Tokens.counter());
+            let (_, why) = Overspent::Tokens.status();
+            cx.shared.notices.refused("work", "", "", why);
         }
         let keep_alive = incoming.request.keep_alive() && !has_lost_trust;
         reject_with(reject, is_for_pages, incoming, keep_alive, cx);
@@ -241,6 +247,10 @@ fn check_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Reject
         return Ok(());
     }
     cx.count(Counter::AuthApiKey);
+    let path = incoming.request.path();
+    cx.shared
+        .notices
+        .refused("request", path, "", "no good API key");
     let sentence = "an API key is needed: send it as the header `X-API-Key`";
     Err(Reject::new(401, sentence))
 }

@@ -162,6 +162,10 @@ impl Kernel for Linux {
         socket::send_vectored(socket.as_fd(), slices)
     }
 
+    fn peer(&self, socket: &OwnedFd) -> Option<SocketAddr> {
+        socket::peer_addr(socket.as_fd()).ok()
+    }
+
     fn shutdown_write(&mut self, socket: &OwnedFd) -> io::Result<()> {
         socket::shutdown_write(socket.as_fd())
     }

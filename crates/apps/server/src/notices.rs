@@ -1,0 +1,67 @@
+//! Writes to the log what sessions have noted: refusals and calls that changed something.
+//!
+//! Refusals and changes are told at `info`, under the targets `throng::refused` and
+//! `throng::audit`; publications of the server API at `debug`.
+
+use throng_engine::{Conns, Kernel};
+use throng_session::NoticeKind;
+use tracing::Level;
+
+use crate::list::GatewayList;
+use crate::shard::ShardApp;
+
+/// Whether publications are logged.
+pub(crate) fn wants_published() -> bool {
+    tracing::enabled!(target: "throng::audit", Level::DEBUG)
+}
+
+impl<L: GatewayList> ShardApp<L> {
+    /// Writes what was noted in this turn.
+    pub(crate) fn write_notices<K: Kernel>(&self, conns: &Conns<L::Session, K>) {
+        let shared = &self.parts.shared;
+        if shared.notices.is_empty() {
+            return;
+        }
+        for notice in shared.notices.take() {
+            let address = notice.address;
+            let address = address.or_else(|| shared.forwarded.client_of(notice.conn));
+            let address = address.or_else(|| Some(conns.peer(notice.conn)?.ip().to_canonical()));
+            let address = address.map_or_else(String::new, |address| address.to_string());
+            let (user, what) = (&*notice.user, notice.what);
+            let (object, why) = (&*notice.object, &*notice.why);
+            match notice.kind {
+                NoticeKind::Refused => {
+                    tracing::info!(
+                        target: "throng::refused",
+                        address, user, what, object, why,
+                        "refused"
+                    );
+                }
+                NoticeKind::Changed => {
+                    tracing::info!(
+                        target: "throng::audit",
+                        address, what, object, user,
+                        "API call"
+                    );
+                }
+                NoticeKind::Published => {
+                    tracing::debug!(target: "throng::audit", address, what, object, "API call");
+                }
+            }
+        }
+    }
+
+    /// Says how much was not written, once a second.
+    pub(crate) fn write_suppressed(&self) {
+        let suppressed = self.parts.shared.notices.take_suppressed();
+        if suppressed > 0 {
+            let shard = self.parts.shard.0;
+            tracing::info!(
+                target: "throng::refused",
+                shard,
+                suppressed,
+                "more refusals than are logged"
+            );
+        }
+    }
+}

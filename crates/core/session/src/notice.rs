@@ -1,0 +1,221 @@
+//! What an operator may want to read in the log: refusals, and calls that changed something.
+//!
+//! Sessions note it, and the server writes it. Owns what waits to be written, and the count of what
+//! a flood left out. Never: writes; keeps a token, a key, or a query, which may hold one.
+//!
+//! Rule for "full": refusals beyond [`PER_S_MAX`] a second are counted and not kept; so is anything
+//! beyond [`WAITING_MAX`].
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+
+use throng_types::{ConnId, Now};
+
+/// Refusals that are kept in a second, and at once.
+const PER_S_MAX: u64 = 20;
+/// Notices that wait to be written.
+const WAITING_MAX: usize = 256;
+/// Bytes of each text of a notice; clients may choose them.
+const TEXT_BYTES_MAX: usize = 200;
+
+/// Why a notice is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeKind {
+    /// A client did not get what it asked for.
+    Refused,
+    /// A call of the server API changed something.
+    Changed,
+    /// A call of the server API published something.
+    Published,
+}
+
+/// Who, what, why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Why it is there.
+    pub kind: NoticeKind,
+    /// The connection.
+    pub conn: ConnId,
+    /// The client's address, as far as the session knew it.
+    pub address: Option<IpAddr>,
+    /// The user, empty if nobody knows.
+    pub user: Box<str>,
+    /// What was asked for: `subscribe`, `publish`, `request`.
+    pub what: &'static str,
+    /// Of what: a channel, a path without its query.
+    pub object: Box<str>,
+    /// Why not; empty for what was done.
+    pub why: Box<str>,
+}
+
+/// One per shard, owned by its thread.
+#[derive(Default)]
+pub struct Notices {
+    /// Bound: [`WAITING_MAX`].
+    waiting: RefCell<Vec<Notice>>,
+    suppressed: Cell<u64>,
+    /// The second that is being counted, and the refusals that were kept in it.
+    window: Cell<(u64, u64)>,
+    conn: Cell<Option<(ConnId, Now)>>,
+    address: Cell<Option<IpAddr>>,
+    wants_published: bool,
+}
+
+impl Notices {
+    /// Nothing is noted yet. Publications of the server API are noted only if they are wanted.
+    #[must_use]
+    pub fn new(wants_published: bool) -> Self {
+        Self {
+            wants_published,
+            ..Self::default()
+        }
+    }
+
+    /// What is noted from now on is about this connection.
+    pub fn begin(&self, conn: ConnId, now: Now) {
+        self.conn.set(Some((conn, now)));
+        self.address.set(None);
+    }
+
+    /// Its client has this address.
+    pub fn comes_from(&self, address: IpAddr) {
+        self.address.set(Some(address));
+    }
+
+    /// A client did not get what it asked for.
+    pub fn refused(&self, what: &'static str, object: &str, user: &str, why: &str) {
+        self.note(NoticeKind::Refused, what, [object, user, why]);
+    }
+
+    /// A call of the server API changed something.
+    pub fn changed(&self, what: &'static str, object: &str, user: &str) {
+        self.note(NoticeKind::Changed, what, [object, user, ""]);
+    }
+
+    /// A call of the server API published something.
+    pub fn published(&self, what: &'static str, channel: &str) {
+        if self.wants_published {
+            self.note(NoticeKind::Published, what, [channel, "", ""]);
+        }
+    }
+
+    fn note(&self, kind: NoticeKind, what: &'static str, texts: [&str; 3]) {
+        let Some((conn, now)) = self.conn.get() else {
+            return;
+        };
+        if kind == NoticeKind::Refused && !self.has_room(now) || self.is_full() {
+            return self.suppressed.set(self.suppressed.get() + 1);
+        }
+        let [object, user, why] =
+            texts.map(|text| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].into());
+        self.waiting.borrow_mut().push(Notice {
+            kind,
+            conn,
+            address: self.address.get(),
+            user,
+            what,
+            object,
+            why,
+        });
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.borrow().len() >= WAITING_MAX
+    }
+
+    /// Counts a refusal; false if there were enough in this second.
+    fn has_room(&self, now: Now) -> bool {
+        let second = now.mono.0 / 1000;
+        let (window, kept) = self.window.get();
+        let kept = if window == second { kept } else { 0 };
+        self.window.set((second, (kept + 1).min(PER_S_MAX)));
+        kept < PER_S_MAX
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.borrow().is_empty()
+    }
+
+    /// What waits, in order.
+    #[must_use]
+    pub fn take(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.waiting.borrow_mut())
+    }
+
+    /// How many were not kept since the last time.
+    #[must_use]
+    pub fn take_suppressed(&self) -> u64 {
+        self.suppressed.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::{Millis, ShardId};
+
+    use super::*;
+
+    fn at(ms: u64) -> Now {
+        Now {
+            mono: Millis(ms),
+            unix_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_sampled_and_counted() {
+        let notices = Notices::default();
+        let conn = ConnId::new(ShardId(0), 7, 1);
+        for (ms, kept) in [(0, 20), (999, 0), (1_000, 20), (60_000, 20)] {
+            notices.begin(conn, at(ms));
+            for _ in 0..1_000 {
+                notices.refused("subscribe", "news", "jo", "no permission");
+            }
+            let taken = notices.take();
+            assert_eq!(taken.len(), kept, "{ms}");
+            assert_eq!(notices.take_suppressed(), 1_000 - kept as u64, "{ms}");
+            // What changed something is told all the same.
+            notices.changed("disconnect", "", "jo");
+            assert_eq!(notices.take().len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_notice_says_who_what_and_why() {
+        let notices = Notices::default();
+        let conn = ConnId::new(ShardId(0), 7, 1);
+        // Nobody is served: there is nobody to tell of.
+        notices.refused("subscribe", "news", "jo", "no permission");
+        assert!(notices.is_empty());
+        notices.begin(conn, at(0));
+        notices.comes_from([192, 0, 2, 1].into());
+        notices.refused("subscribe", &"é".repeat(1_000), "jo", "no permission");
+        let [notice] = notices.take().try_into().unwrap();
+        assert_eq!(notice.object.len(), TEXT_BYTES_MAX);
+        assert_eq!(notice.address, Some([192, 0, 2, 1].into()));
+        assert_eq!(
+            (notice.conn, notice.what, &*notice.user),
+            (conn, "subscribe", "jo")
+        );
+        // The next connection is another one.
+        notices.begin(conn, at(0));
+        notices.refused("publish", "news", "", "no permission");
+        assert_eq!(notices.take()[0].address, None);
+    }
+
+    #[test]
+    fn publications_are_noted_where_they_are_wanted() {
+        for wants_published in [false, true] {
+            let notices = Notices::new(wants_published);
+            notices.begin(ConnId::new(ShardId(0), 7, 1), at(0));
+            notices.published("publish", "news");
+            assert_eq!(!notices.is_empty(), wants_published);
+            for _ in 0..10_000 {
+                notices.changed("disconnect", "", "jo");
+            }
+            assert_eq!(notices.take().len(), WAITING_MAX);
+        }
+    }
+}
