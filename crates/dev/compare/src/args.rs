@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// throng-all, pushpin
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// What shards cost each other: Throng alone, with so many shards each
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["grip", "only"])]
+    pub(crate) shards: Vec<usize>,
     /// Take these measurements alone
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_enum)]
     measure: Vec<Scenario>,
@@ -58,7 +61,9 @@ impl Args {
     }
 
     pub(crate) fn suite(&self) -> Suite {
-        if self.grip {
+        if !self.shards.is_empty() {
+            Suite::Shards
+        } else if self.grip {
             Suite::Grip
         } else {
             Suite::Channels

@@ -5,6 +5,7 @@
 mod tree;
 
 use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -119,6 +120,30 @@ impl Server {
             .into_iter()
             .map(tree::cpu_us)
             .sum()
+    }
+
+    /// What it has cost so far, of Throng alone: CPU time in µs, context switches, messages between
+    /// shards, shards woken, write calls.
+    pub(crate) fn costs(&self) -> Result<[f64; 5]> {
+        let mut stream = TcpStream::connect(self.addresses.publish)?;
+        let request = "GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let count = |name: &str| -> Result<f64> {
+            let line = answer.lines().find_map(|line| line.strip_prefix(name));
+            let value = line.with_context(|| format!("the server does not count {name}"))?;
+            Ok(value.trim().parse()?)
+        };
+        let switches = tree::processes(self.child.id())?.into_iter();
+        let switches: u64 = switches.map(tree::switches).sum();
+        Ok([
+            self.cpu_us()?,
+            switches as f64,
+            count("throng_mail_total ")?,
+            count("throng_wakes_total ")?,
+            count("throng_writes_total ")?,
+        ])
     }
 
     /// Memory of all its processes, in bytes: each shared page is counted once.

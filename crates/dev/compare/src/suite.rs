@@ -11,13 +11,15 @@ pub(crate) enum Suite {
     Channels,
     /// Proxies that hold what a backend tells them to hold, by event streams.
     Grip,
+    /// Throng with different numbers of shards.
+    Shards,
 }
 
 impl Suite {
     /// How its servers are spoken to.
     pub(crate) fn dialect(self) -> Dialect {
         match self {
-            Self::Channels => Dialect::WebSocket,
+            Self::Channels | Self::Shards => Dialect::WebSocket,
             Self::Grip => Dialect::Grip,
         }
     }
@@ -32,7 +34,14 @@ impl Suite {
                 Scenario::FanOut,
                 Scenario::FanOutLarge,
                 Scenario::Wide,
+                Scenario::Pipelined,
                 Scenario::Rooms,
+            ],
+            Self::Shards => &[
+                Scenario::CostsOne,
+                Scenario::CostsSkew,
+                Scenario::CostsRooms,
+                Scenario::CostsFanOut,
             ],
             Self::Grip => &[
                 Scenario::Idle,
@@ -50,13 +59,14 @@ impl Suite {
         match self {
             Self::Channels => "Throng and its peers, side by side",
             Self::Grip => "Throng and Pushpin, side by side",
+            Self::Shards => "What shards cost each other",
         }
     }
 
     /// What its connections are.
     pub(crate) fn connections(self) -> &'static str {
         match self {
-            Self::Channels => "WebSockets",
+            Self::Channels | Self::Shards => "WebSockets",
             Self::Grip => "event streams",
         }
     }
@@ -65,6 +75,11 @@ impl Suite {
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Channels => "",
+            Self::Shards => {
+                " Counted for each delivery: context switches of the server, messages between its \
+                 shards, shards that slept and were woken, and write calls. Unlike time they say \
+                 something about machines with more cores."
+            }
             Self::Grip => {
                 " Every stream is asked of a backend, which has it held by GRIP headers, with a \
                  keep-alive of 55 s; the backend \

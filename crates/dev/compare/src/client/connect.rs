@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::PUBLISHERS_MAX;
+use super::flow::{Load, Pace};
 use super::publisher::Publisher;
 use super::reactor::Client;
 use super::subscriber::Subscriber;
@@ -62,14 +63,16 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the publishing connections anew: servers close those that idled.
-    pub(crate) fn open_publishers(&mut self) -> Result<()> {
+    /// Opens the publishing connections of a load anew: servers close those that idled.
+    pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         self.publishers.clear();
-        while self.publishers.len() < PUBLISHERS_MAX {
+        let pipelines = matches!(load.pace, Pace::Pipelined(_));
+        let wanted = if pipelines { 1 } else { PUBLISHERS_MAX };
+        while self.publishers.len() < wanted {
             let (registry, token) = (self.poll.registry(), self.next_publisher());
             let address = self.addresses.publish;
-            let publisher = Publisher::start(self.dialect, address, registry, token)?;
+            let publisher = Publisher::start(self.dialect, address, registry, token, pipelines)?;
             self.publishers.push(publisher);
         }
         while !self.publishers.iter().all(Publisher::is_idle) {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use throng_types::ChannelName;
 
 use super::PUBLISHERS_MAX;
 use super::payload::Stamp;
@@ -20,9 +21,20 @@ pub(crate) enum Pace {
     /// Each leaves as soon as fewer than so many before it have yet to be read by all of their
     /// subscribers.
     InFlight(usize),
+    /// The same, all of them on one connection that waits for no answer.
+    Pipelined(usize),
     /// So many each second, whatever became of those before: latency counts from the moment that
     /// each was due.
     PerSecond(u32),
+}
+
+/// What channels are called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Names {
+    /// As it comes: their homes are spread over the shards.
+    Any,
+    /// So that Throng keeps all of them on its first shard, of up to 16 if that is a power of two.
+    OneHome,
 }
 
 /// What is published.
@@ -33,6 +45,7 @@ pub(crate) struct Load {
     /// On each channel.
     pub(crate) subscribers: usize,
     pub(crate) pace: Pace,
+    pub(crate) names: Names,
     /// For how long.
     pub(crate) window: Duration,
 }
@@ -41,6 +54,8 @@ pub(crate) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) deliveries: u64,
+    /// From the first publication to the last delivery.
+    pub(crate) took: Duration,
     pub(crate) latency_p50_us: u64,
     pub(crate) latency_p99_us: u64,
 }
@@ -48,8 +63,10 @@ pub(crate) struct Flow {
 impl Client {
     /// Subscribes as `load` says; nobody may be connected before.
     pub(crate) fn subscribe(&mut self, load: &Load) -> Result<()> {
+        self.names = names(load);
+        let names = self.names.clone();
         self.connect(load.channels * load.subscribers, |n| {
-            channel(n % load.channels)
+            names[n % load.channels].clone()
         })
     }
 
@@ -85,10 +102,10 @@ impl Client {
                 plan.expected()
             );
         }
-        self.finish(&plan)
+        self.finish(&plan, start.elapsed())
     }
 
-    fn finish(&self, plan: &Plan) -> Result<Flow> {
+    fn finish(&self, plan: &Plan, took: Duration) -> Result<Flow> {
         let tally = &self.tally;
         ensure!(
             tally.deliveries == plan.expected() && tally.strays == 0,
@@ -99,6 +116,7 @@ impl Client {
         );
         Ok(Flow {
             deliveries: tally.deliveries,
+            took,
             latency_p50_us: tally.latency_us.value_at_quantile(0.5),
             latency_p99_us: tally.latency_us.value_at_quantile(0.99),
         })
@@ -108,21 +126,23 @@ impl Client {
     fn publish_due(&mut self, plan: &mut Plan) -> Result<()> {
         let mut from = 0;
         while let Some(due_ns) = plan.due(self.tally.deliveries, self.now_ns()) {
-            let idle = self.publishers[from..].iter().position(Publisher::is_idle);
-            let Some(place) = idle.map(|place| from + place) else {
-                return Ok(());
+            let free = self.publishers[from..]
+                .iter()
+                .position(Publisher::may_publish);
+            let Some(place) = free.map(|place| from + place) else {
+                break;
             };
             let stamp = Stamp {
                 run: plan.run,
                 due_ns,
             };
-            let channel = channel(plan.next_channel());
+            let channel = &self.names[plan.next_channel()];
             let registry = self.poll.registry();
-            self.publishers[place].publish(&channel, &stamp.encode(), registry)?;
+            self.publishers[place].publish(channel, &stamp.encode(), registry)?;
             plan.published();
-            from = place + 1;
+            from = place + usize::from(!matches!(plan.pace, Pace::Pipelined(_)));
         }
-        Ok(())
+        self.publishers.iter_mut().try_for_each(Publisher::send)
     }
 
     fn all_idle(&self) -> bool {
@@ -130,9 +150,18 @@ impl Client {
     }
 }
 
-/// The name of a channel.
-fn channel(n: usize) -> String {
-    format!("c{n}")
+/// The names of a load's channels.
+fn names(load: &Load) -> Vec<String> {
+    const SHARDS_MAX: u64 = 16;
+    let all = (0..).map(|n| format!("c{n}"));
+    let fits = |name: &String| match load.names {
+        Names::Any => true,
+        Names::OneHome => {
+            let name = ChannelName::new(name);
+            name.is_ok_and(|name| (name.stable_hash() >> 32).is_multiple_of(SHARDS_MAX))
+        }
+    };
+    all.filter(fits).take(load.channels).collect()
 }
 
 /// What was published, and what is due next.
@@ -168,7 +197,7 @@ impl Plan {
     /// Whether all was published.
     fn is_over(&self, window_over: bool) -> bool {
         match self.pace {
-            Pace::InFlight(_) => window_over,
+            Pace::InFlight(_) | Pace::Pipelined(_) => window_over,
             Pace::PerSecond(_) => self.end_ns <= self.next_due_ns,
         }
     }
@@ -181,7 +210,7 @@ impl Plan {
     /// When the next publication was or is due, if that is now or was before.
     fn due(&self, deliveries: u64, now_ns: u64) -> Option<u64> {
         match self.pace {
-            Pace::InFlight(most) => {
+            Pace::InFlight(most) | Pace::Pipelined(most) => {
                 let missing = self.expected().saturating_sub(deliveries);
                 let in_flight = missing.div_ceil(self.subscribers);
                 (in_flight < most as u64).then_some(now_ns)
@@ -211,6 +240,7 @@ mod tests {
             channels: 2,
             subscribers: 10,
             pace,
+            names: Names::Any,
             window: Duration::from_secs(1),
         };
         Plan::new(&load, 1, 1_000)

@@ -16,7 +16,7 @@ mod tally;
 mod timer;
 
 pub(crate) use dialect::Dialect;
-pub(crate) use flow::{Flow, Load, Pace};
+pub(crate) use flow::{Flow, Load, Names, Pace};
 pub(crate) use payload::PAYLOAD_BYTES;
 pub(crate) use reactor::Client;
 

@@ -1,8 +1,9 @@
-//! An HTTP connection that publishes, one request after the other.
+//! An HTTP connection that publishes, one request after the other, or pipelined.
 //!
-//! Owns: its socket and the answer that it waits for. Never: sends before the answer to the
-//! request before has come, so as many publications are on their way as there are publishers.
-//! Where the server ends the connection with each answer, the next publication opens another.
+//! Owns: its socket and the answers that it waits for. Never: sends before the answer to the
+//! request before has come, unless it pipelines; so as many publications are on their way as there
+//! are publishers. Where the server ends the connection with each answer, the next publication
+//! opens another.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -23,7 +24,13 @@ pub(super) struct Publisher {
     address: SocketAddr,
     token: Token,
     stream: TcpStream,
+    /// Whether requests are sent without waiting for answers.
+    pipelines: bool,
+    /// What is to be sent, and how much of it has left.
     request: Vec<u8>,
+    sent: usize,
+    /// Requests without an answer.
+    unanswered: u32,
     answer: Answer,
     state: State,
 }
@@ -32,8 +39,7 @@ pub(super) struct Publisher {
 enum State {
     /// What is to be sent waits in `request`; at first that is nothing.
     Connecting,
-    Idle,
-    Waiting,
+    Open,
     /// The server is done with the connection: the next publication needs another.
     Spent,
 }
@@ -44,51 +50,67 @@ impl Publisher {
         address: SocketAddr,
         registry: &Registry,
         token: Token,
+        pipelines: bool,
     ) -> Result<Self> {
         Ok(Self {
             dialect,
             address,
             token,
             stream: connect(address, registry, token)?,
+            pipelines,
             request: Vec::new(),
+            sent: 0,
+            unanswered: 0,
             answer: Answer::default(),
             state: State::Connecting,
         })
     }
 
-    /// Whether it can take a publication.
+    /// Whether it waits for nothing.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle | State::Spent)
+        self.state != State::Connecting && self.unanswered == 0
     }
 
-    /// Sends one publication. To be called when it is idle.
+    /// Whether it can take a publication.
+    pub(super) fn may_publish(&self) -> bool {
+        self.is_idle() || self.pipelines && self.state == State::Open
+    }
+
+    /// Takes one publication, which leaves with [`Publisher::send`]. To be called when it may
+    /// publish.
     pub(super) fn publish(
         &mut self,
         channel: &str,
         payload: &[u8],
         registry: &Registry,
     ) -> Result<()> {
-        debug_assert!(self.is_idle());
-        self.request.clear();
+        debug_assert!(self.may_publish());
         let host = self.address.to_string();
         self.dialect
             .encode_publication(channel, payload, &host, &mut self.request);
+        self.unanswered += 1;
         if self.state == State::Spent {
             self.stream = connect(self.address, registry, self.token)?;
             self.state = State::Connecting;
-            return Ok(());
         }
-        self.send()
+        Ok(())
     }
 
-    fn send(&mut self) -> Result<()> {
-        let sent = self.stream.write(&self.request).context("cannot publish")?;
-        // Nothing else waits in the socket, and it holds far more than this.
-        ensure!(
-            sent == self.request.len(),
-            "the kernel took a publication in parts"
-        );
-        self.state = State::Waiting;
+    /// Sends what was published, as far as the kernel takes it; the rest follows once there is
+    /// room.
+    pub(super) fn send(&mut self) -> Result<()> {
+        while self.state == State::Open && self.sent < self.request.len() {
+            match self.stream.write(&self.request[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("cannot publish"),
+            }
+        }
+        if self.sent == self.request.len() {
+            self.request.clear();
+            self.sent = 0;
+        }
         Ok(())
     }
 
@@ -101,12 +123,9 @@ impl Publisher {
             if self.stream.peer_addr().is_err() {
                 return Ok(());
             }
-            if self.request.is_empty() {
-                self.state = State::Idle;
-            } else {
-                self.send()?;
-            }
+            self.state = State::Open;
         }
+        self.send()?;
         if self.state == State::Spent {
             return Ok(());
         }
@@ -123,20 +142,22 @@ impl Publisher {
                 Err(error) => return Err(error).context("a publishing connection broke"),
             }
         }
-        if self.answer.whole == 0 {
-            ensure!(!ended, "the server closed a publishing connection");
-            return Ok(());
-        }
-        let mut answer = std::mem::take(&mut self.answer);
+        let whole = std::mem::take(&mut self.answer.whole);
         ensure!(
-            self.state == State::Waiting && answer.is_alone(),
+            whole <= self.unanswered,
             "the server answered more than it was asked"
         );
-        self.state = if answer.keeps_connection && !ended {
-            State::Idle
-        } else {
-            State::Spent
-        };
+        self.unanswered -= whole;
+        if whole > 0 && (!self.answer.keeps_connection || ended) {
+            ensure!(
+                self.unanswered == 0 && self.answer.is_whole(),
+                "the server closed a publishing connection before it had answered everything"
+            );
+            self.answer = Answer::default();
+            self.state = State::Spent;
+            return Ok(());
+        }
+        ensure!(!ended, "the server closed a publishing connection");
         Ok(())
     }
 }
@@ -193,9 +214,9 @@ impl Answer {
         }
     }
 
-    /// Whether one response came, and nothing behind it.
-    fn is_alone(&mut self) -> bool {
-        self.whole == 1 && self.reader.end() == Ok(false)
+    /// Whether nothing came behind the last response.
+    fn is_whole(&mut self) -> bool {
+        self.reader.end() == Ok(false)
     }
 }
 
@@ -225,12 +246,12 @@ mod tests {
                 assert_eq!(read.whole, 0, "{cut}");
                 read.feed(tail).unwrap();
                 assert_eq!(read.keeps_connection, keeps_connection, "{cut}");
-                assert!(read.is_alone(), "{cut}");
+                assert!(read.whole == 1 && read.is_whole(), "{cut}");
             }
             let mut more = Answer::default();
             more.feed(answer).unwrap();
             more.feed(b"HTTP").unwrap();
-            assert!(!more.is_alone());
+            assert!(more.whole == 1 && !more.is_whole());
         }
     }
 

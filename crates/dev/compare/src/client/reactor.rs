@@ -35,6 +35,8 @@ pub(crate) struct Client {
     /// How many of them are subscribed.
     pub(super) open: usize,
     pub(super) publishers: Vec<Publisher>,
+    /// The channels that were subscribed to.
+    pub(super) names: Vec<String>,
     pub(super) tally: Tally,
     pub(super) timer: Timer,
     started: Instant,
@@ -54,6 +56,7 @@ impl Client {
             subscribers: Vec::new(),
             open: 0,
             publishers: Vec::new(),
+            names: Vec::new(),
             tally: Tally::new(),
             timer,
             started: Instant::now(),

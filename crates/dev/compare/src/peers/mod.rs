@@ -60,6 +60,7 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
             (socketify::KEY, socketify::prepare),
         ],
         Suite::Grip => &[(pushpin::KEY, pushpin::prepare)],
+        Suite::Shards => &[],
     };
     let keys = [throng::KEY_ONE, throng::KEY_ALL].into_iter();
     let keys: Vec<_> = keys.chain(others.iter().map(|(key, _)| *key)).collect();
@@ -71,7 +72,7 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         );
     }
     let origin = match args.suite() {
-        Suite::Channels => None,
+        Suite::Channels | Suite::Shards => None,
         Suite::Grip => Some(Origin::start()?),
     };
     let mut peers = throng::prepare(args, origin.as_ref())?;

@@ -29,10 +29,16 @@ struct Throng {
 /// With one shard, and with one for each core where there are several.
 pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dyn Peer>>> {
     let cores = throng_sys::cpu::count();
-    let wanted: Vec<_> = [(KEY_ONE, 1), (KEY_ALL, cores)]
-        .into_iter()
-        .filter(|(key, shards)| args.wants(key) && (*key == KEY_ONE || 1 < *shards))
-        .collect();
+    let wanted: Vec<_> = if args.shards.is_empty() {
+        [(KEY_ONE, 1), (KEY_ALL, cores)]
+            .into_iter()
+            .filter(|(key, shards)| args.wants(key) && (*key == KEY_ONE || 1 < *shards))
+            .collect()
+    } else {
+        { args.shards.iter() }
+            .map(|&shards| (KEY_ALL, shards))
+            .collect()
+    };
     if wanted.is_empty() {
         return Ok(Vec::new());
     }

@@ -22,16 +22,39 @@ pub(crate) enum Metric {
     LargeOne,
     LargeFour,
     Wide,
+    Pipelined,
+    PipelinedRate,
+    PipelinedP99Ms,
     Rooms,
     RoomsP50Ms,
     RoomsP99Ms,
     LinksPunctual,
     LinksCpu,
+    OneCpu,
+    OneSwitches,
+    OneMail,
+    OneWakes,
+    OneWrites,
+    SkewCpu,
+    SkewSwitches,
+    SkewMail,
+    SkewWakes,
+    SkewWrites,
+    RoomsCpu,
+    RoomsSwitches,
+    RoomsMail,
+    RoomsWakes,
+    RoomsWrites,
+    FanOutCpu,
+    FanOutSwitches,
+    FanOutMail,
+    FanOutWakes,
+    FanOutWrites,
 }
 
 impl Metric {
     /// In the order of the table.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 38] = [
         Self::IdleBytes,
         Self::IdleOwnBytes,
         Self::StartBytes,
@@ -42,16 +65,40 @@ impl Metric {
         Self::LargeOne,
         Self::LargeFour,
         Self::Wide,
+        Self::Pipelined,
+        Self::PipelinedRate,
+        Self::PipelinedP99Ms,
         Self::Rooms,
         Self::RoomsP50Ms,
         Self::RoomsP99Ms,
         Self::LinksPunctual,
         Self::LinksCpu,
+        Self::OneCpu,
+        Self::OneSwitches,
+        Self::OneMail,
+        Self::OneWakes,
+        Self::OneWrites,
+        Self::SkewCpu,
+        Self::SkewSwitches,
+        Self::SkewMail,
+        Self::SkewWakes,
+        Self::SkewWrites,
+        Self::RoomsCpu,
+        Self::RoomsSwitches,
+        Self::RoomsMail,
+        Self::RoomsWakes,
+        Self::RoomsWrites,
+        Self::FanOutCpu,
+        Self::FanOutSwitches,
+        Self::FanOutMail,
+        Self::FanOutWakes,
+        Self::FanOutWrites,
     ];
 
     pub(super) fn heading(self, suite: Suite, scale: &Scale) -> String {
         let (few, many) = (grouped(scale.idle_few), grouped(scale.idle_many));
         let (small, large) = (grouped(scale.fan_out_small), grouped(scale.fan_out_large));
+        let costs = |what: String| format!("{what}: CPU µs a delivery");
         let deliveries = |what: String| format!("deliveries per CPU-second, {what}");
         match self {
             Self::IdleBytes => {
@@ -70,6 +117,13 @@ impl Metric {
                 grouped(scale.wide_channels),
                 grouped(scale.wide_rate_per_s as usize)
             )),
+            Self::Pipelined => deliveries(format!(
+                "{} channels × 1, {} in flight, pipelined",
+                grouped(scale.wide_channels),
+                scale.pipelined
+            )),
+            Self::PipelinedRate => String::from("deliveries per second there"),
+            Self::PipelinedP99Ms => String::from("p99 there"),
             Self::Rooms => deliveries(format!(
                 "{} channels × {} at {}/s",
                 grouped(scale.room_channels),
@@ -84,6 +138,31 @@ impl Metric {
                 scale.link_timeout.as_secs()
             ),
             Self::LinksCpu => String::from("CPUs busy with that"),
+            Self::OneCpu => costs(format!(
+                "{} channels × 1, {} in flight",
+                grouped(scale.wide_channels),
+                scale.pipelined
+            )),
+            Self::SkewCpu => costs(String::from("the same, all at home on one shard")),
+            Self::RoomsCpu => costs(format!(
+                "{} channels × {}, {} in flight",
+                grouped(scale.room_channels),
+                grouped(scale.room_subscribers),
+                scale.pipelined / 8
+            )),
+            Self::FanOutCpu => costs(format!("1 channel × {small}, 4 in flight")),
+            Self::OneSwitches | Self::SkewSwitches | Self::RoomsSwitches | Self::FanOutSwitches => {
+                String::from("switches")
+            }
+            Self::OneMail | Self::SkewMail | Self::RoomsMail | Self::FanOutMail => {
+                String::from("messages")
+            }
+            Self::OneWakes | Self::SkewWakes | Self::RoomsWakes | Self::FanOutWakes => {
+                String::from("wake-ups")
+            }
+            Self::OneWrites | Self::SkewWrites | Self::RoomsWrites | Self::FanOutWrites => {
+                String::from("writes")
+            }
         }
     }
 
@@ -93,15 +172,36 @@ impl Metric {
             Self::IdleBytes | Self::IdleOwnBytes => grouped(value.max(0.0).round() as usize),
             Self::StartBytes | Self::LeftBytes => format!("{:.1}", value / 1e6),
             Self::AcceptUs => format!("{value:.1}"),
-            Self::RoomsP50Ms | Self::RoomsP99Ms => format!("{value:.1} ms"),
+            Self::PipelinedP99Ms | Self::RoomsP50Ms | Self::RoomsP99Ms => format!("{value:.1} ms"),
             // Whoever is not among them may have missed something: not to be rounded up.
             Self::LinksPunctual => format!("{:.1} %", (value * 1000.0).floor() / 10.0),
             Self::LinksCpu => format!("{value:.2}"),
+            Self::OneCpu | Self::SkewCpu | Self::RoomsCpu | Self::FanOutCpu => {
+                format!("{value:.1}")
+            }
+            Self::OneSwitches
+            | Self::SkewSwitches
+            | Self::RoomsSwitches
+            | Self::FanOutSwitches
+            | Self::OneMail
+            | Self::SkewMail
+            | Self::RoomsMail
+            | Self::FanOutMail
+            | Self::OneWakes
+            | Self::SkewWakes
+            | Self::RoomsWakes
+            | Self::FanOutWakes
+            | Self::OneWrites
+            | Self::SkewWrites
+            | Self::RoomsWrites
+            | Self::FanOutWrites => format!("{value:.3}"),
             Self::SmallOne
             | Self::SmallFour
             | Self::LargeOne
             | Self::LargeFour
             | Self::Wide
+            | Self::Pipelined
+            | Self::PipelinedRate
             | Self::Rooms => grouped((value / 1000.0).round() as usize * 1000),
         }
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{AFTERMATH, Scale};
+use super::scale::{AFTERMATH, Scale};
 use crate::client::Client;
 use crate::results::{Metric, Samples};
 use crate::server::Server;

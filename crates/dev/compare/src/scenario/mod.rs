@@ -9,7 +9,11 @@
 //!   before (1 in flight), or the fourth before (4 in flight). `fan-out-large` has more
 //!   subscribers.
 //! - `wide`: many channels with one subscriber each, at a rate.
+//! - `pipelined`: the same channels, so many publications in flight on one connection that waits
+//!   for no answer.
 //! - `rooms`: some channels with some subscribers each, at a rate, with latency.
+//! - `costs-…`: what shards cost each other under such loads: messages, wake-ups, context switches
+//!   and write calls of each delivery.
 //! - `links`: streams of which each has a link of its own, to be followed within a timeout.
 //!
 //! CPU time is that of all of the server's processes, in the kernel and outside. On loopback
@@ -20,8 +24,6 @@ mod links;
 mod scale;
 mod traffic;
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 pub(crate) use scale::Scale;
@@ -29,9 +31,6 @@ pub(crate) use scale::Scale;
 use crate::origin::Origin;
 use crate::results::Samples;
 use crate::server::Server;
-
-/// What a server does this soon after the last byte, such as collecting garbage, counts as well.
-const AFTERMATH: Duration = Duration::from_millis(500);
 
 /// One measurement; their order is that of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -48,10 +47,20 @@ pub(crate) enum Scenario {
     FanOutLarge,
     /// Deliveries on many channels
     Wide,
+    /// The same as fast as it goes, pipelined on one connection
+    Pipelined,
     /// Deliveries and latency on some channels with some subscribers
     Rooms,
     /// Streams that follow links of their own
     Links,
+    /// What a shard costs others: a channel each, pipelined
+    CostsOne,
+    /// The same if all channels have one home
+    CostsSkew,
+    /// Some channels with some subscribers each, as fast as it goes
+    CostsRooms,
+    /// One channel with all subscribers, 4 in flight
+    CostsFanOut,
 }
 
 impl Scenario {
@@ -69,8 +78,13 @@ impl Scenario {
             Self::FanOut => traffic::fan_out_small(server, scale),
             Self::FanOutLarge => traffic::fan_out_large(server, scale),
             Self::Wide => traffic::wide(server, scale),
+            Self::Pipelined => traffic::pipelined(server, scale),
             Self::Rooms => traffic::rooms(server, scale),
             Self::Links => links::links(server, scale, origin),
+            Self::CostsOne => traffic::costs_one_to_one(server, scale),
+            Self::CostsSkew => traffic::costs_one_home(server, scale),
+            Self::CostsRooms => traffic::costs_rooms(server, scale),
+            Self::CostsFanOut => traffic::costs_fan_out(server, scale),
         }
     }
 }

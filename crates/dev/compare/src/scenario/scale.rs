@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+/// What a server does this soon after the last byte, such as collecting garbage, counts as well.
+pub(super) const AFTERMATH: Duration = Duration::from_millis(500);
+
 /// The numbers of a run; the table's headings have them too.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Scale {
@@ -19,6 +22,8 @@ pub(crate) struct Scale {
     pub(crate) wide_channels: usize,
     /// Publications a second over all of them.
     pub(crate) wide_rate_per_s: u32,
+    /// Publications in flight over the same channels, on one connection.
+    pub(crate) pipelined: usize,
     /// Channels with some subscribers each.
     pub(crate) room_channels: usize,
     /// Subscribers of each.
@@ -44,6 +49,7 @@ impl Scale {
         fan_out_large: 10_000,
         wide_channels: 5_000,
         wide_rate_per_s: 1_000,
+        pipelined: 128,
         room_channels: 100,
         room_subscribers: 100,
         room_rate_per_s: 200,
@@ -61,6 +67,7 @@ impl Scale {
         fan_out_large: 2_000,
         wide_channels: 1_000,
         wide_rate_per_s: 500,
+        pipelined: 128,
         room_channels: 20,
         room_subscribers: 50,
         room_rate_per_s: 100,

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::{AFTERMATH, Scale};
-use crate::client::{Client, Flow, Load, Pace};
+use super::scale::{AFTERMATH, Scale};
+use crate::client::{Client, Flow, Load, Names, Pace};
 use crate::results::{Metric, Samples};
 use crate::server::Server;
 
@@ -30,6 +30,7 @@ fn fan_out(
         channels: 1,
         subscribers,
         pace: Pace::InFlight(1),
+        names: Names::Any,
         window: scale.window,
     };
     let mut client = ready(server, scale, &load)?;
@@ -51,11 +52,33 @@ pub(super) fn wide(server: &Server, scale: &Scale) -> Result<Samples> {
         channels: scale.wide_channels,
         subscribers: 1,
         pace: Pace::PerSecond(scale.wide_rate_per_s),
+        names: Names::Any,
         window: scale.window,
     };
     let mut client = ready(server, scale, &load)?;
     let (flow, used_us) = publish(server, &mut client, &load)?;
     Ok(vec![(Metric::Wide, per_cpu_second(&flow, used_us))])
+}
+
+/// The same as fast as it goes: publications on one connection that waits for no answer.
+pub(super) fn pipelined(server: &Server, scale: &Scale) -> Result<Samples> {
+    let load = Load {
+        channels: scale.wide_channels,
+        subscribers: 1,
+        pace: Pace::Pipelined(scale.pipelined),
+        names: Names::Any,
+        window: scale.window,
+    };
+    let mut client = ready(server, scale, &load)?;
+    let (flow, used_us) = publish(server, &mut client, &load)?;
+    Ok(vec![
+        (Metric::Pipelined, per_cpu_second(&flow, used_us)),
+        (
+            Metric::PipelinedRate,
+            flow.deliveries as f64 / flow.took.as_secs_f64(),
+        ),
+        (Metric::PipelinedP99Ms, flow.latency_p99_us as f64 / 1e3),
+    ])
 }
 
 /// Some channels with some subscribers each.
@@ -64,6 +87,7 @@ pub(super) fn rooms(server: &Server, scale: &Scale) -> Result<Samples> {
         channels: scale.room_channels,
         subscribers: scale.room_subscribers,
         pace: Pace::PerSecond(scale.room_rate_per_s),
+        names: Names::Any,
         window: scale.window,
     };
     let mut client = ready(server, scale, &load)?;
@@ -91,7 +115,7 @@ fn ready(server: &Server, scale: &Scale, load: &Load) -> Result<Client> {
 
 /// What the load became, and the server's CPU time for it in µs.
 fn publish(server: &Server, client: &mut Client, load: &Load) -> Result<(Flow, f64)> {
-    client.open_publishers()?;
+    client.open_publishers(load)?;
     let before_us = server.cpu_us()?;
     let flow = client.publish(load)?;
     client.rest(AFTERMATH)?;
@@ -100,4 +124,98 @@ fn publish(server: &Server, client: &mut Client, load: &Load) -> Result<(Flow, f
 
 fn per_cpu_second(flow: &Flow, used_us: f64) -> f64 {
     flow.deliveries as f64 / used_us * 1e6
+}
+
+// ---- what shards cost each other: counts that do not depend on how busy a machine is ----
+
+/// The counts of one load, as columns.
+type Columns = [Metric; 5];
+
+/// A channel for each subscriber.
+pub(super) fn costs_one_to_one(server: &Server, scale: &Scale) -> Result<Samples> {
+    const COLUMNS: Columns = [
+        Metric::OneCpu,
+        Metric::OneSwitches,
+        Metric::OneMail,
+        Metric::OneWakes,
+        Metric::OneWrites,
+    ];
+    let load = Load {
+        channels: scale.wide_channels,
+        subscribers: 1,
+        pace: Pace::Pipelined(scale.pipelined),
+        names: Names::Any,
+        window: scale.window,
+    };
+    costs(server, scale, &load, COLUMNS)
+}
+
+/// The same with channels whose home is the first shard, for any number of shards up to 16.
+pub(super) fn costs_one_home(server: &Server, scale: &Scale) -> Result<Samples> {
+    const COLUMNS: Columns = [
+        Metric::SkewCpu,
+        Metric::SkewSwitches,
+        Metric::SkewMail,
+        Metric::SkewWakes,
+        Metric::SkewWrites,
+    ];
+    let load = Load {
+        channels: scale.wide_channels,
+        subscribers: 1,
+        pace: Pace::Pipelined(scale.pipelined),
+        names: Names::OneHome,
+        window: scale.window,
+    };
+    costs(server, scale, &load, COLUMNS)
+}
+
+/// Channels with some subscribers each.
+pub(super) fn costs_rooms(server: &Server, scale: &Scale) -> Result<Samples> {
+    const COLUMNS: Columns = [
+        Metric::RoomsCpu,
+        Metric::RoomsSwitches,
+        Metric::RoomsMail,
+        Metric::RoomsWakes,
+        Metric::RoomsWrites,
+    ];
+    let load = Load {
+        channels: scale.room_channels,
+        subscribers: scale.room_subscribers,
+        pace: Pace::Pipelined(scale.pipelined / 8),
+        names: Names::Any,
+        window: scale.window,
+    };
+    costs(server, scale, &load, COLUMNS)
+}
+
+/// One channel with all of them.
+pub(super) fn costs_fan_out(server: &Server, scale: &Scale) -> Result<Samples> {
+    const COLUMNS: Columns = [
+        Metric::FanOutCpu,
+        Metric::FanOutSwitches,
+        Metric::FanOutMail,
+        Metric::FanOutWakes,
+        Metric::FanOutWrites,
+    ];
+    let load = Load {
+        channels: 1,
+        subscribers: scale.fan_out_small,
+        pace: Pace::InFlight(4),
+        names: Names::Any,
+        window: scale.window,
+    };
+    costs(server, scale, &load, COLUMNS)
+}
+
+fn costs(server: &Server, scale: &Scale, load: &Load, columns: Columns) -> Result<Samples> {
+    let mut client = ready(server, scale, load)?;
+    client.open_publishers(load)?;
+    let before = server.costs()?;
+    let flow = client.publish(load)?;
+    client.rest(AFTERMATH)?;
+    let after = server.costs()?;
+    let each = columns.into_iter().zip(before.into_iter().zip(after));
+    Ok(each
+        .map(|(metric, (before, after))| (metric, (after - before) / flow.deliveries as f64))
+        .collect())
 }

@@ -70,6 +70,27 @@ fn scheduled_ns(pid: u32) -> io::Result<Option<u64>> {
     Ok(sum.filter(|sum| 0 < *sum))
 }
 
+/// How often threads of a process were switched away from the processor, of their own will or not
+/// (proc_pid_status(5)).
+pub(super) fn switches(pid: u32) -> u64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return 0;
+    };
+    let status = threads.filter_map(|thread| {
+        let path = thread.ok()?.path().join("status");
+        fs::read_to_string(path).ok()
+    });
+    let of = |status: String| -> u64 {
+        let lines = status
+            .lines()
+            .filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
+        lines
+            .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
+            .sum()
+    };
+    status.map(of).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +119,6 @@ mod tests {
         let own = std::process::id();
         assert!(processes(own).unwrap().contains(&own));
         assert!(0.0 < cpu_us(own).unwrap());
+        assert!(0 < switches(own));
     }
 }
