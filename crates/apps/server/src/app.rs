@@ -168,7 +168,11 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         }
         more |= self.with_list(conns, now, |list, host| list.turn(VISITS_PER_TURN, host));
         self.carry_out(conns, now);
-        more |= self.with_hub(conns, |hub, outlet| {
+        more
+    }
+
+    fn deliver(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
+        let more = self.with_hub(conns, |hub, outlet| {
             hub.fan_out(VISITS_PER_TURN, now, outlet)
         });
         more || !self.orders.is_empty() || !self.ended.is_empty()

@@ -24,6 +24,9 @@ impl Observer {
         let counters = app.counters();
         let before = std::mem::replace(&mut self.turns, turns);
         counters.add(Counter::Turns, turns.turns - before.turns);
+        counters.add(Counter::Sleeps, turns.sleeps - before.sleeps);
+        counters.add(Counter::Mail, turns.mail - before.mail);
+        counters.add(Counter::Wakes, turns.wakes - before.wakes);
         counters.record(Histogram::TurnDuration, turns.last_turn_us);
         counters.add(
             Counter::ConnectionsAccepted,

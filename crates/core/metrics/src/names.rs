@@ -247,6 +247,9 @@ metrics! {
         "writes_total" "Write calls on client connections." { Writes }
         "pings_total" "Pings and other signs of life sent to clients." { Pings }
         "turns_total" "Turns of the shards' loops." { Turns }
+        "sleeps_total" "Times that a shard had nothing to do and slept." { Sleeps }
+        "mail_total" "Messages that shards sent each other." { Mail }
+        "wakes_total" "Times that a shard woke another that slept." { Wakes }
     }
 }
 

@@ -76,6 +76,12 @@ pub trait App<K: Kernel = Linux>: Sized {
     /// Once per turn, after input and before output; true if more work waits.
     fn turn(&mut self, conns: &mut Conns<Self::Session, K>, now: Now) -> bool;
 
+    /// Once per turn, after [`App::turn`], when its mail is on its way already: what takes long and
+    /// others need not wait for. True if more waits.
+    fn deliver(&mut self, _conns: &mut Conns<Self::Session, K>, _now: Now) -> bool {
+        false
+    }
+
     /// When [`App::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis> {
         None

@@ -4,6 +4,8 @@
 //! one reader. Rule for "full": the writer keeps its mail and offers it again next
 //! turn; its app decides what to refuse meanwhile. From outside the shards comes a
 //! bounded channel; there "full" is an error to the caller.
+//!
+//! A shard posts what a turn gave it at once, and wakes a reader only if it sleeps.
 
 mod wake;
 
@@ -12,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 pub(crate) use wake::{Waker, post};
 
-use crate::Kernel;
+use crate::{Kernel, MailReceiver};
 
 /// Messages from outside that may wait for a shard. Queue: `mailbox from outside`.
 const OUTSIDE: usize = 4096;
@@ -24,9 +26,44 @@ pub(crate) type Outgoing<M, K> = (<K as Kernel>::Sender<M>, Arc<Waker<<K as Kern
 pub(crate) struct Mailboxes<M, K: Kernel> {
     pub(crate) to: Vec<Option<Outgoing<M, K>>>,
     pub(crate) from: Vec<Option<K::Receiver<M>>>,
-    pub(crate) outside: Receiver<M>,
+    outside: Receiver<M>,
+    /// Taken out of `outside` by a look whether anything is there.
+    first: Option<M>,
     /// What others wake this shard with.
-    pub(crate) waker: Arc<Waker<K::Wake>>,
+    waker: Arc<Waker<K::Wake>>,
+}
+
+impl<M, K: Kernel> Mailboxes<M, K> {
+    /// The next mail from outside the shards.
+    pub(crate) fn pop_outside(&mut self) -> Option<M> {
+        { self.first.take() }.or_else(|| self.outside.try_recv().ok())
+    }
+
+    /// Says that the shard sleeps from now on, unless somebody wants something of it: then it is
+    /// awake, and this is false. While it does not want mail of other shards (`takes_mail`), that
+    /// mail does not keep it awake.
+    pub(crate) fn fall_asleep(&mut self, takes_mail: bool) -> bool {
+        self.waker.fall_asleep();
+        if self.first.is_none() {
+            self.first = self.outside.try_recv().ok();
+        }
+        let is_wanted =
+            self.waker.was_rung() || self.first.is_some() || takes_mail && self.has_mail();
+        if is_wanted {
+            self.waker.awake();
+        }
+        !is_wanted
+    }
+
+    /// Whether mail of other shards is there.
+    pub(crate) fn has_mail(&self) -> bool {
+        { self.from.iter().flatten() }.any(|from| !from.is_empty())
+    }
+
+    /// Says that the shard is awake.
+    pub(crate) fn awake(&self) {
+        self.waker.awake();
+    }
 }
 
 /// The way into a shard from outside the shards.
@@ -38,11 +75,16 @@ pub struct MailboxSender<M> {
 /// A [`Waker`] of any kernel.
 trait WakeShard: Send + Sync {
     fn wake(&self);
+    fn ring(&self);
 }
 
 impl<W: crate::Wake> WakeShard for Waker<W> {
     fn wake(&self) {
-        self.wake();
+        Self::wake(self);
+    }
+
+    fn ring(&self) {
+        Self::ring(self);
     }
 }
 
@@ -69,7 +111,7 @@ impl<M> MailboxSender<M> {
 
     /// Wakes the shard, so that it looks around.
     pub fn ring(&self) {
-        self.waker.wake();
+        self.waker.ring();
     }
 }
 
@@ -93,6 +135,7 @@ pub(crate) fn connect<M: Send + 'static, K: Kernel>(
                 to: (0..shards).map(|_| None).collect(),
                 from: (0..shards).map(|_| None).collect(),
                 outside,
+                first: None,
                 waker: waker.clone(),
             }
         })

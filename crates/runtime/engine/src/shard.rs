@@ -1,8 +1,8 @@
 //! The shard's loop: one thread, one reactor, one turn after the other.
 //!
 //! A turn waits for readiness, reads the clock once, feeds sessions, takes mail, lets
-//! the app run its hub, and writes each dirty connection once. Every part of it is
-//! bounded, so that no crowd of one kind starves another.
+//! the app run its hub, posts what that gave for other shards, delivers, and writes each dirty
+//! connection once. Every part of it is bounded, so that no crowd of one kind starves another.
 
 mod arrivals;
 
@@ -36,6 +36,12 @@ pub struct LoopStats {
     pub read_bytes: u64,
     /// Times that accepting had to pause.
     pub accept_pauses: u64,
+    /// Messages sent to other shards.
+    pub mail: u64,
+    /// Shards that slept and were woken for it.
+    pub wakes: u64,
+    /// Times that the loop had nothing to do and slept.
+    pub sleeps: u64,
     /// How long the last turn took, without the wait before it, in microseconds. The one figure
     /// that falls.
     pub last_turn_us: u64,
@@ -72,6 +78,8 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     unread: Vec<u32>,
     /// The last turn left work for the next.
     more: bool,
+    /// Others were told that this shard sleeps.
+    asleep: bool,
     /// A ring to another shard is full, or the app does not want mail: look again soon.
     mail_waits: bool,
     /// Mail from other shards was not taken in this turn.
@@ -99,6 +107,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             spares: Vec::new(),
             unread: Vec::new(),
             more: true,
+            asleep: false,
             mail_waits: false,
             mail_left: false,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -166,6 +175,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let timeout = self.wait_max();
         let mut ready = std::mem::take(&mut self.ready);
         self.conns.kernel.wait(timeout, &mut ready)?;
+        if std::mem::take(&mut self.asleep) {
+            self.mail.awake();
+        }
         let begun_us = self.conns.kernel.mono_us();
         let now = Now {
             mono: Millis(begun_us / 1000),
@@ -174,7 +186,19 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.more = self.work(&ready, now);
         self.ready = ready;
         self.stats.last_turn_us = self.conns.kernel.mono_us().saturating_sub(begun_us);
+        if !self.more {
+            self.fall_asleep();
+        }
         Ok(())
+    }
+
+    /// Tells others that the next wait is a sleep; or finds that there is no time for one.
+    fn fall_asleep(&mut self) {
+        self.asleep = self.mail.fall_asleep(self.app.wants_mail());
+        self.more = !self.asleep;
+        // Nobody wakes it again for mail that the app did not want and that came meanwhile.
+        self.mail_waits |= self.asleep && self.mail.has_mail();
+        self.stats.sleeps += u64::from(self.asleep);
     }
 
     /// Handles what is ready; true if work is left for the next turn.
@@ -207,6 +231,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         }
         more |= self.accept(now);
         more |= self.app.turn(&mut self.conns, now);
+        // Before the deliveries, which take long: others can work meanwhile.
+        self.post_mail();
+        more |= self.app.deliver(&mut self.conns, now);
         self.stop_listening();
         self.open_outgoing();
         let also = self.conns.flush();
@@ -282,12 +309,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     }
 
     fn take_mail(&mut self, now: Now) -> bool {
-        self.mail.waker.reset();
         self.mail_left = false;
         // Nobody wakes this shard again for what was there: it must look after the rest itself.
         let mut more = true;
         for _ in 0..MAIL_PER_TURN {
-            let Ok(mail) = self.mail.outside.try_recv() else {
+            let Some(mail) = self.mail.pop_outside() else {
                 more = false;
                 break;
             };
@@ -323,8 +349,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 continue;
             }
             let posted = mailbox::post(ring, || app.take_mail(to));
-            if posted.any {
-                waker.wake();
+            if posted.count > 0 {
+                self.stats.mail += posted.count;
+                self.stats.wakes += u64::from(waker.wake());
             }
             full |= posted.full;
         }

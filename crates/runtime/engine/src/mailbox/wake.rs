@@ -1,9 +1,10 @@
 //! The protocol of two threads: how mail is posted, and how its reader is woken.
 //!
-//! Owns the flag that says whether a reader was woken already. Never: keeps mail.
+//! Owns the flag that says whether a reader sleeps. Never: keeps mail.
 //!
-//! The writer pushes, then wakes. The reader resets its waker, then reads, then sleeps. What must
-//! hold, whatever the threads do in between:
+//! The writer pushes, then wakes, which costs a system call only if the reader sleeps. The reader
+//! says that it sleeps, looks into its mailboxes once more, and only then does. What must hold,
+//! whatever the threads do in between:
 //! - mail that was pushed is read without anybody else's help: no reader sleeps on it;
 //! - mail that found no room makes its writer look again: no writer sleeps on it.
 //!
@@ -29,40 +30,61 @@ impl Flag for AtomicBool {
 /// Wakes a shard from its sleep, once however often it is asked.
 pub(crate) struct Waker<W, F = AtomicBool> {
     wake: W,
-    /// It was woken since it last read its mail.
-    woken: F,
+    /// Its reader sleeps, or is about to.
+    asleep: F,
+    /// The reader was asked to look around, mail or no mail.
+    rung: F,
 }
 
 impl<W: Wake> Waker<W> {
     pub(crate) const fn new(wake: W) -> Self {
         Self {
             wake,
-            woken: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            rung: AtomicBool::new(false),
         }
     }
 }
 
 impl<W: Wake, F: Flag> Waker<W, F> {
-    /// To be called after mail was pushed.
-    pub(crate) fn wake(&self) {
-        if !self.woken.replace(true) {
+    /// To be called after mail was pushed; true if the reader slept and had to be woken.
+    pub(crate) fn wake(&self) -> bool {
+        let slept = self.asleep.replace(false);
+        if slept {
             self.wake.wake();
         }
+        slept
     }
 
-    /// To be called before the mailboxes are read: whoever pushes after it wakes again, and what
-    /// was pushed before a wake that it takes back is visible to the reads that follow (both are
-    /// swaps of one flag, so they are ordered).
-    pub(crate) fn reset(&self) {
-        self.woken.replace(false);
+    /// Makes the reader look around, even if no mail was pushed.
+    pub(crate) fn ring(&self) {
+        self.rung.replace(true);
+        self.wake();
+    }
+
+    /// Says that the reader sleeps from now on. The mailboxes must be looked into after it: whoever
+    /// pushes later finds the flag and wakes, and what was pushed before a wake that came too early
+    /// is visible to that look (both are swaps of one flag, so they are ordered).
+    pub(crate) fn fall_asleep(&self) {
+        self.asleep.replace(true);
+    }
+
+    /// Says that the reader is awake, so that nobody need wake it.
+    pub(crate) fn awake(&self) {
+        self.asleep.replace(false);
+    }
+
+    /// Whether the reader was asked to look around since it was last asked this.
+    pub(crate) fn was_rung(&self) -> bool {
+        self.rung.replace(false)
     }
 }
 
 /// What came of posting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Posted {
-    /// Something was pushed: wake the reader.
-    pub(crate) any: bool,
+    /// Messages pushed: if there are any, wake the reader.
+    pub(crate) count: u64,
     /// There was no room left, so mail may wait: look again soon.
     pub(crate) full: bool,
 }
@@ -85,7 +107,7 @@ pub(crate) fn post<M>(
         // There is room: this thread is the only writer.
         let pushed = sender.push(mail);
         debug_assert!(pushed.is_ok(), "room was checked");
-        posted.any = true;
+        posted.count += 1;
     }
 }
 

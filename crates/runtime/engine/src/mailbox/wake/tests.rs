@@ -46,7 +46,8 @@ impl Wake for Event {
 fn waker(event: &Event) -> Arc<Waker<Event, LoomBool>> {
     Arc::new(Waker {
         wake: event.clone(),
-        woken: LoomBool::new(false),
+        asleep: LoomBool::new(false),
+        rung: LoomBool::new(false),
     })
 }
 
@@ -104,7 +105,7 @@ fn write(mut writer: Writer, messages: usize, waker: &Waker<Event, LoomBool>) {
     let mut left = (0..messages).peekable();
     while left.peek().is_some() {
         let posted = post(&mut writer, || left.next());
-        if posted.any {
+        if posted.count > 0 {
             waker.wake();
         }
         // It would sleep here, and nobody would wake it for its own mail.
@@ -113,23 +114,33 @@ fn write(mut writer: Writer, messages: usize, waker: &Waker<Event, LoomBool>) {
     }
 }
 
-/// Reads as a shard does, until so many messages have come from each writer.
+/// Reads as a shard does, until so many messages have come from each writer: says that it sleeps,
+/// looks, and sleeps only if nothing was there.
 fn read(readers: &mut [Reader], messages: usize, waker: &Waker<Event, LoomBool>, event: &Event) {
     let mut taken = vec![0; readers.len()];
     while taken.iter().any(|&taken| taken < messages) {
-        event.wait();
-        waker.reset();
+        waker.fall_asleep();
+        let mut is_idle = true;
         for (reader, taken) in readers.iter_mut().zip(&mut taken) {
             while let Some(mail) = reader.pop() {
                 assert_eq!(mail, *taken, "in order");
                 *taken += 1;
+                is_idle = false;
             }
         }
+        if is_idle {
+            event.wait();
+        }
+        waker.awake();
     }
 }
 
 fn check(messages: usize, room: usize) {
-    loom::model(move || {
+    let mut model = loom::model::Builder::new();
+    // Every order for two messages; for more those with at most three forced switches, because
+    // there are too many.
+    model.preemption_bound = (messages > 2).then_some(3);
+    model.check(move || {
         let event = Event::new();
         let waker = waker(&event);
         let (writer, reader) = ring(room);
@@ -172,5 +183,28 @@ fn two_writers_wake_one_reader() {
             });
         }
         read(&mut readers, 1, &waker, &event);
+    });
+}
+
+#[test]
+fn who_is_asked_to_look_around_does() {
+    loom::model(|| {
+        let event = Event::new();
+        let waker = waker(&event);
+        // Something that is in no mailbox.
+        let news = Arc::new(AtomicUsize::new(0));
+        let (others, written) = (waker.clone(), news.clone());
+        let thread = thread::spawn(move || {
+            written.store(1, Ordering::Relaxed);
+            others.ring();
+        });
+        while news.load(Ordering::Relaxed) == 0 {
+            waker.fall_asleep();
+            if !waker.was_rung() {
+                event.wait();
+            }
+            waker.awake();
+        }
+        thread.join().unwrap();
     });
 }
