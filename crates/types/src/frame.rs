@@ -1,5 +1,6 @@
 //! Bytes encoded once and queued on many connections of one shard.
 
+use std::cell::OnceCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -29,5 +30,86 @@ impl Deref for Frame {
 
     fn deref(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// Deliveries in their wire form, one after the other. Frames are made of them only when somebody
+/// has to keep one: whoever can write at once needs the bytes alone.
+#[derive(Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    made: OnceCell<Vec<Frame>>,
+}
+
+impl Frames {
+    /// Appends one more, as `write` appends it to a buffer.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.made.take();
+        write(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them, one after the other.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Each by itself.
+    #[must_use]
+    pub fn each(&self) -> &[Frame] {
+        self.made.get_or_init(|| {
+            let starts = std::iter::once(0).chain(self.ends.iter().copied());
+            let pieces = starts.zip(&self.ends);
+            pieces
+                .map(|(start, &end)| Frame::new(&self.bytes[start..end]))
+                .collect()
+        })
+    }
+
+    /// Forgets them, and keeps at most so many bytes of memory for the next ones.
+    pub fn clear(&mut self, kept_bytes: usize) {
+        self.made.take();
+        self.bytes.clear();
+        self.bytes.shrink_to(kept_bytes);
+        self.ends.clear();
+        self.ends.shrink_to(kept_bytes / size_of::<usize>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_made_once_and_anew_after_a_change() {
+        let mut frames = Frames::default();
+        for piece in [&b"one"[..], b"", b"three"] {
+            frames.push(|out| out.extend_from_slice(piece));
+        }
+        let texts = |frames: &Frames| -> Vec<Vec<u8>> {
+            frames.each().iter().map(|frame| frame.to_vec()).collect()
+        };
+        assert_eq!(texts(&frames), [&b"one"[..], b"", b"three"]);
+        assert!(frames.each()[0].same(&frames.each()[0]));
+        assert_eq!((frames.bytes(), frames.len()), (&b"onethree"[..], 3));
+        frames.push(|out| out.push(b'!'));
+        assert_eq!(texts(&frames).len(), 4);
+        frames.clear(0);
+        assert!(frames.is_empty() && frames.bytes().is_empty() && frames.each().is_empty());
     }
 }

@@ -25,7 +25,7 @@ pub mod units;
 pub use self::time::{Millis, Now};
 pub use actions::{Actions, End};
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
-pub use frame::Frame;
+pub use frame::{Frame, Frames};
 pub use id::{ConnId, ShardId};
 pub use overflow::Overflow;
 pub use position::{Epoch, Position};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use throng_engine::{Conns, Delivery, Kernel};
+use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, Shared};
-use throng_types::{ConnId, Frame, Publication};
+use throng_types::{ConnId, Frame, Frames, Publication};
 
 use crate::list::GatewayList;
 use crate::sessions::Sessions;
@@ -32,13 +32,19 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
         match (batch.format.kind(), batch.encoded) {
             (FormKind::Shared, Some(encoded)) => {
-                self.send(index, batch, &encoded.frames, &encoded.joined);
+                self.send(
+                    index,
+                    batch,
+                    Pieces::Lazy(&encoded.frames),
+                    encoded.frames.bytes(),
+                );
             }
             (FormKind::Noted, Some(encoded)) if encoded.has_gaps => {
-                self.deliver_mixed(index, batch, &encoded.frames);
+                self.deliver_mixed(index, batch, encoded.frames.each());
             }
             (FormKind::Noted, Some(encoded)) => {
-                self.send_noted(index, batch, &encoded.frames, &encoded.joined);
+                let frames = &encoded.frames;
+                self.send_noted(index, batch, Pieces::Lazy(frames), frames.bytes());
             }
             (FormKind::Personal, _) => self.deliver_personal(index, batch),
             (FormKind::Shown, _) => {
@@ -70,7 +76,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
     }
 
     /// Queues or writes frames.
-    fn send(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame], joined: &Frame) {
+    fn send(&mut self, index: u32, batch: &Batch<'_>, frames: Pieces<'_>, joined: &[u8]) {
         let counters = &self.shared.counters;
         counters.add(Counter::Deliveries, frames.len() as u64);
         counters.add(Counter::DeliveryBytes, joined.len() as u64);
@@ -85,7 +91,7 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
     }
 
     /// The same, and tells the session.
-    fn send_noted(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame], joined: &Frame) {
+    fn send_noted(&mut self, index: u32, batch: &Batch<'_>, frames: Pieces<'_>, joined: &[u8]) {
         let before = self.conns.stats().deliveries;
         self.send(index, batch, frames, joined);
         let taken = self.conns.stats().deliveries - before;
@@ -113,7 +119,8 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
                 gather: true,
                 ..*batch
             };
-            self.send_noted(index, &one, std::slice::from_ref(frame), frame);
+            let frames = Pieces::Made(std::slice::from_ref(frame));
+            self.send_noted(index, &one, frames, frame);
         }
     }
 
@@ -146,18 +153,19 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
         let Some(id) = self.conns.id(index) else {
             return;
         };
-        let (mut frames, mut all) = (Vec::new(), Vec::new());
+        let mut frames = Frames::default();
         self.conns.with(id, |session, _| {
+            let mut one = Vec::new();
             for publication in batch.publications {
-                let start = all.len();
-                L::encode_personal(session, publication, &mut all);
-                if all.len() > start {
-                    frames.push(Frame::new(&all[start..]));
+                one.clear();
+                L::encode_personal(session, publication, &mut one);
+                if !one.is_empty() {
+                    frames.push(|out| out.extend_from_slice(&one));
                 }
             }
         });
         if !frames.is_empty() {
-            self.send(index, batch, &frames, &Frame::new(&all));
+            self.send(index, batch, Pieces::Lazy(&frames), frames.bytes());
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use throng_broker::{Draft, Published, Refusal};
-use throng_engine::{Delivery, Kernel};
+use throng_engine::{Delivery, Kernel, Pieces};
 use throng_hub::Hub;
 use throng_metrics::Counter;
 use throng_session::{Context, Flow, Gateway, Http, Order, Own, Resume, Shard, Shared};
@@ -148,7 +148,7 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         counters.add(Counter::DeliveryBytes, (head.len() + tail.len()) as u64);
         let frames = [Frame::new(head), tail.clone()];
         let delivery = Delivery {
-            frames: &frames,
+            frames: Pieces::Made(&frames),
             // Never looked at: the pieces are gathered.
             joined: tail,
             key: 0,

@@ -67,12 +67,12 @@ impl MemoryBroker {
         now: Now,
         hub: &mut impl Receiver,
     ) -> Result<Published, (Refusal, Draft)> {
-        if !self.home.knows_namespace(&draft.channel) {
+        let Some(retention) = self.home.retention_of(&draft.channel) else {
             return Err((Refusal::UnknownChannel, draft));
-        }
+        };
         let bytes = draft.cost_bytes();
-        let mut interested = bits(self.home.interest(&draft.channel));
-        let have_room = interested.all(|shard| {
+        let interest = self.home.interest(&draft.channel);
+        let have_room = bits(interest).all(|shard| {
             if shard == self.shard {
                 hub.has_room(&draft.channel, bytes)
             } else {
@@ -82,7 +82,7 @@ impl MemoryBroker {
         if !have_room {
             return Err((Refusal::Busy, draft));
         }
-        let accepted = self.home.publish(draft, now);
+        let accepted = self.home.accept(draft, retention, interest, now);
         let mut shards = 0;
         if let Some(publication) = accepted.publication {
             for shard in bits(accepted.interest) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_broker::{Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Refusal, Subscribed};
-use throng_types::{ChannelName, ConnId, Frame, Position, Publication};
+use throng_types::{ChannelName, ConnId, Frames, Position, Publication};
 
 /// What a hub is made of.
 #[derive(Clone)]
@@ -175,12 +175,10 @@ pub enum Answer {
 }
 
 /// Publications in one wire form.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Encoded {
     /// One frame for each publication.
-    pub frames: Vec<Frame>,
-    /// All of them, one after the other; the same frame when there is only one.
-    pub joined: Frame,
+    pub frames: Frames,
     /// Some of the frames are empty: whoever gets them looks at those publications itself.
     pub has_gaps: bool,
 }

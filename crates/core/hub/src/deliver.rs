@@ -34,6 +34,7 @@ impl Local {
             let channel = fanout.channel;
             let is_over = fanout.is_over();
             let key = if is_over {
+                self.spare(fanout);
                 NO_FANOUT
             } else {
                 self.fanouts.insert(fanout)

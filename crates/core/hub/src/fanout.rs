@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::Overflow;
-use throng_types::{Frame, Publication};
+use throng_types::Publication;
 
 use crate::channel::Member;
 use crate::{Encoded, Format, Sink};
@@ -35,6 +35,9 @@ use crate::{Encoded, Format, Sink};
 const VISIT_MAX: u64 = 256;
 /// Bytes of data that one visit carries, unless a single publication has more.
 const VISIT_BYTES_MAX: usize = 256 << 10;
+/// Bytes and items for which a fan-out that is over keeps room, for the next one.
+const KEPT_BYTES: usize = 1024;
+const KEPT: usize = 8;
 
 /// A member that joined during a fan-out.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +64,7 @@ fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
 }
 
 /// One channel's publications that some member still has to get.
+#[derive(Default)]
 pub(crate) struct Fanout {
     pub(crate) channel: u32,
     pub(crate) overflow: Overflow,
@@ -84,9 +88,20 @@ pub(crate) struct Load {
     span: Range<u64>,
     pub(crate) publications: Vec<Arc<Publication>>,
     encoded: Vec<(Format, Encoded)>,
+    /// Room for wire forms.
+    spare: Option<Encoded>,
 }
 
 impl Load {
+    fn clear(&mut self) {
+        for (_, mut encoded) in self.encoded.drain(..) {
+            encoded.frames.clear(KEPT_BYTES);
+            self.spare = Some(encoded);
+        }
+        self.publications.clear();
+        self.span = 0..0;
+    }
+
     /// The load in a shared wire form; nothing for personal ones.
     pub(crate) fn encoded(&mut self, format: Format, sink: &mut impl Sink) -> Option<usize> {
         if !format.is_encoded() {
@@ -94,8 +109,9 @@ impl Load {
         }
         let known = self.encoded.iter().position(|(known, _)| *known == format);
         Some(known.unwrap_or_else(|| {
-            self.encoded
-                .push((format, encode(format, &self.publications, sink)));
+            let mut encoded = self.spare.take().unwrap_or_default();
+            encode(format, &self.publications, &mut encoded, sink);
+            self.encoded.push((format, encoded));
             self.encoded.len() - 1
         }))
     }
@@ -107,22 +123,25 @@ impl Load {
 }
 
 impl Fanout {
-    /// A fan-out over so many members, none of which lacks anything yet.
-    pub(crate) fn new(channel: u32, overflow: Overflow, members: u32) -> Self {
-        let mut ahead = VecDeque::new();
-        extend(&mut ahead, members, 0);
-        Self {
-            channel,
-            overflow,
-            joining: Vec::new(),
-            behind: VecDeque::new(),
-            ahead,
-            visited: 0,
-            publications: VecDeque::new(),
-            bytes: 0,
-            first: 0,
-            load: Load::default(),
+    /// Begins anew, over so many members, none of which lacks anything yet.
+    pub(crate) fn begin(&mut self, channel: u32, overflow: Overflow, members: u32) {
+        debug_assert!(self.is_over() && self.ahead.is_empty() && self.behind.is_empty());
+        (self.channel, self.overflow) = (channel, overflow);
+        (self.visited, self.bytes, self.first) = (0, 0, 0);
+        extend(&mut self.ahead, members, 0);
+    }
+
+    /// Ends it, and keeps some room for the next one.
+    pub(crate) fn end(&mut self) {
+        self.load.clear();
+        self.load.publications.shrink_to(KEPT);
+        self.publications.clear();
+        self.publications.shrink_to(KEPT);
+        for runs in [&mut self.behind, &mut self.ahead] {
+            runs.clear();
+            runs.shrink_to(KEPT);
         }
+        self.joining = Vec::new();
     }
 
     /// Publications that some member lacks.
@@ -167,8 +186,7 @@ impl Fanout {
         let same = self.load.span.start == mark
             && (self.load.span.end == end || self.load_is_full(mark, end));
         if !same {
-            self.load.encoded.clear();
-            self.load.publications.clear();
+            self.load.clear();
             let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
             let mut bytes = 0;
             for publication in self.publications.range(from.min(self.publications.len())..) {
@@ -252,9 +270,9 @@ impl Fanout {
     }
 
     /// Publications with tags that some member lacks.
-    pub(crate) fn tagged(self) -> impl Iterator<Item = Arc<Publication>> {
-        let all = self.publications.into_iter();
-        all.filter(|publication| publication.tags.is_some())
+    pub(crate) fn tagged(&self) -> impl Iterator<Item = Arc<Publication>> {
+        let tagged = { self.publications.iter() }.filter(|known| known.tags.is_some());
+        tagged.cloned()
     }
 
     /// Forgets what nobody lacks any more; gives those with tags to `carried`.
@@ -286,23 +304,18 @@ impl Fanout {
 }
 
 /// Publications in one wire form, each once.
-fn encode(format: Format, publications: &[Arc<Publication>], sink: &mut impl Sink) -> Encoded {
-    let mut bytes = Vec::new();
-    let mut frames = Vec::with_capacity(publications.len());
-    let mut start = 0;
+fn encode(
+    format: Format,
+    publications: &[Arc<Publication>],
+    encoded: &mut Encoded,
+    sink: &mut impl Sink,
+) {
+    encoded.has_gaps = false;
     for publication in publications {
-        sink.encode(format, publication, &mut bytes);
-        frames.push(Frame::new(&bytes[start..]));
-        start = bytes.len();
-    }
-    let joined = match &frames[..] {
-        [only] => only.clone(),
-        _ => Frame::new(&bytes),
-    };
-    let has_gaps = frames.iter().any(|frame| frame.is_empty());
-    Encoded {
-        frames,
-        joined,
-        has_gaps,
+        let before = encoded.frames.bytes().len();
+        encoded
+            .frames
+            .push(|out| sink.encode(format, publication, out));
+        encoded.has_gaps |= encoded.frames.bytes().len() == before;
     }
 }

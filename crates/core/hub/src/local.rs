@@ -31,6 +31,9 @@ pub(crate) const WAITING_MAX: usize = 65_536;
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// One channel may have one part in so many.
 const CHANNEL_PART: usize = 4;
+/// Fan-outs that are over and kept for the next ones: a turn of publications to a channel each
+/// needs as many as it has visits.
+const SPARE: usize = 256;
 
 /// A shard's channels with subscribers, and what is on its way to them.
 pub(crate) struct Local {
@@ -39,7 +42,13 @@ pub(crate) struct Local {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
     pub(crate) deferred: Deferred,
-    pub(crate) fanouts: Slots<Fanout>,
+    pub(crate) fanouts: Slots<Box<Fanout>>,
+    /// Bound: [`SPARE`].
+    #[expect(
+        clippy::vec_box,
+        reason = "they come and go as boxes, and are large to move"
+    )]
+    spare: Vec<Box<Fanout>>,
     /// Bound: one entry per fan-out.
     pub(crate) turn_order: VecDeque<u32>,
     /// Publications that some member lacks, in all fan-outs.
@@ -61,6 +70,7 @@ impl Local {
             waiting: Requests::default(),
             deferred: Deferred::default(),
             fanouts: Slots::default(),
+            spare: Vec::new(),
             turn_order: VecDeque::new(),
             publications: 0,
             bytes: 0,
@@ -83,7 +93,9 @@ impl Local {
     /// Whether one more publication of that size may wait in a channel. One of any size may if no
     /// other does.
     pub(crate) fn has_room_in(&self, channel: &ChannelName, bytes: usize) -> bool {
-        if self.publications == 0 {
+        let is_little = self.publications < WAITING_MAX / CHANNEL_PART
+            && self.bytes + bytes <= WAITING_BYTES_MAX / CHANNEL_PART;
+        if is_little || self.publications == 0 {
             return true;
         }
         let channel = self.channels.get(channel);
@@ -112,7 +124,8 @@ impl Local {
         if channel.fanout == NO_FANOUT {
             let options = self.options.namespaces.find(&publication.channel);
             let overflow = options.map(|options| options.overflow).unwrap_or_default();
-            let fanout = Fanout::new(key, overflow, channel.members.len());
+            let mut fanout = self.spare.pop().unwrap_or_default();
+            fanout.begin(key, overflow, channel.members.len());
             channel.fanout = self.fanouts.insert(fanout);
             self.turn_order.push_back(channel.fanout);
         }
@@ -120,6 +133,14 @@ impl Local {
             self.publications += 1;
             self.bytes += publication.cost_bytes();
             fanout.push(publication);
+        }
+    }
+
+    /// Keeps a fan-out that is over for the next one.
+    pub(crate) fn spare(&mut self, mut fanout: Box<Fanout>) {
+        if self.spare.len() < SPARE {
+            fanout.end();
+            self.spare.push(fanout);
         }
     }
 
@@ -144,6 +165,7 @@ impl Local {
             self.bytes -= fanout.bytes();
             self.carried.extend(fanout.tagged());
             self.turn_order.retain(|&waiting| waiting != at);
+            self.spare(fanout);
         }
         if let Some((name, channel)) = self.channels.remove(key)
             && channel.live

@@ -107,12 +107,12 @@ impl Sink for Heard {
         assert_eq!(batch.encoded.is_none(), index >= PERSONAL_FROM);
         if let Some(encoded) = batch.encoded {
             let bytes = |it: &Arc<Publication>| it.payload.bytes.to_vec();
-            let frames: Vec<Vec<u8>> = encoded.frames.iter().map(|it| it.to_vec()).collect();
+            let frames: Vec<Vec<u8>> = encoded.frames.each().iter().map(|it| it.to_vec()).collect();
             assert_eq!(
                 frames,
                 batch.publications.iter().map(bytes).collect::<Vec<_>>()
             );
-            assert_eq!(encoded.joined.to_vec(), frames.concat());
+            assert_eq!(encoded.frames.bytes().to_vec(), frames.concat());
         }
         self.deliveries.push((index, offsets, batch.gather));
     }

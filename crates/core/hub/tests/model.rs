@@ -126,10 +126,11 @@ impl Sink for Recorder {
             assert_eq!(encoded.frames.len(), batch.publications.len());
             let whole: Vec<u8> = encoded
                 .frames
+                .each()
                 .iter()
                 .flat_map(|frame| frame.to_vec())
                 .collect();
-            assert_eq!(whole, encoded.joined.to_vec());
+            assert_eq!(whole, encoded.frames.bytes().to_vec());
         }
         for publication in batch.publications {
             assert!(seen.texts.insert(number(publication)), "no duplicate");

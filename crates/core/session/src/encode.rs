@@ -1,23 +1,16 @@
 //! Small pieces of wire forms that several gateways write.
 
 use throng_http1::{CHUNK_END, encode_chunk_head};
-use throng_ws::{Masking, Opcode, encode_header};
+use throng_ws::{Opcode, encode_message_with};
 
 /// Appends a text frame whose payload is written by `write`.
 pub fn ws_text(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    ws_frame(Opcode::Text, out, write);
+    encode_message_with(Opcode::Text, out, write);
 }
 
 /// Appends a binary frame whose payload is written by `write`.
 pub fn ws_binary(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    ws_frame(Opcode::Binary, out, write);
-}
-
-fn ws_frame(opcode: Opcode, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut payload = Vec::new();
-    write(&mut payload);
-    encode_header(Masking::Server, opcode, payload.len(), out);
-    out.extend_from_slice(&payload);
+    encode_message_with(Opcode::Binary, out, write);
 }
 
 /// Appends one event whose data, a single line, is written by `write`.

@@ -43,6 +43,27 @@ pub fn encode_header(masking: Masking, opcode: Opcode, payload_bytes: usize, out
     put_header(masking, opcode.bits(), payload_bytes, out);
 }
 
+/// Appends a message of a server in one frame, whose payload is what `write` appends. Text must be
+/// UTF-8.
+pub fn encode_message_with(opcode: Opcode, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    // Most messages are of a length that this header fits; others are moved.
+    const GUESS: usize = 4;
+    let start = out.len();
+    out.extend_from_slice(&[0; GUESS]);
+    write(out);
+    let payload_bytes = out.len() - start - GUESS;
+    let (header, bytes) = header(Masking::Server, opcode.bits(), payload_bytes);
+    match bytes {
+        ..GUESS => {
+            out.copy_within(start + GUESS.., start + bytes);
+            out.truncate(start + bytes + payload_bytes);
+        }
+        GUESS => {}
+        _ => drop(out.splice(start..start, std::iter::repeat_n(0, bytes - GUESS))),
+    }
+    out[start..start + bytes].copy_from_slice(&header[..bytes]);
+}
+
 /// Appends a ping. Only the first 125 bytes of `payload` travel (section 5.5).
 pub fn encode_ping(masking: Masking, payload: &[u8], out: &mut Vec<u8>) {
     encode_control(masking, Control::Ping, payload, out);
@@ -99,6 +120,16 @@ fn encode_frame(masking: Masking, opcode_bits: u8, payload: &[u8], out: &mut Vec
 
 /// Assembles the header on the stack and appends it at once.
 fn put_header(masking: Masking, opcode_bits: u8, payload_bytes: usize, out: &mut Vec<u8>) {
+    let (header, bytes) = header(masking, opcode_bits, payload_bytes);
+    out.extend_from_slice(&header[..bytes]);
+}
+
+/// A header, and how many of the bytes are it.
+fn header(
+    masking: Masking,
+    opcode_bits: u8,
+    payload_bytes: usize,
+) -> ([u8; HEADER_BYTES_MAX], usize) {
     let (mask_bit, key) = match masking {
         Masking::Server => (0, [0; 4]),
         Masking::Client(key) => (0x80, key),
@@ -119,7 +150,7 @@ fn put_header(masking: Masking, opcode_bits: u8, payload_bytes: usize, out: &mut
         10
     };
     header[length_end..length_end + 4].copy_from_slice(&key);
-    out.extend_from_slice(&header[..header_bytes]);
+    (header, header_bytes)
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ mod mask;
 pub use close::{CloseFrame, close_code_valid};
 pub use decode::{Decoder, Event, Limits};
 pub use encode::{
-    Masking, encode_close, encode_close_answer, encode_header, encode_message, encode_ping,
-    encode_pong, header_bytes,
+    Masking, encode_close, encode_close_answer, encode_header, encode_message, encode_message_with,
+    encode_ping, encode_pong, header_bytes,
 };
 pub use fault::Fault;
 pub use frame::{CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Opcode, Role};

@@ -60,7 +60,7 @@ impl App for Fanout {
         }
         let frame = Frame::new(&[b'x'; 100]);
         let delivery = Delivery {
-            frames: std::slice::from_ref(&frame),
+            frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
             joined: &frame,
             key: 1,
             overflow: Overflow::Close,

@@ -22,7 +22,7 @@ mod watch;
 
 use std::io;
 
-use throng_types::{ConnId, Frame, Now, ShardId, Slots};
+use throng_types::{ConnId, Frame, Frames, Now, ShardId, Slots};
 
 pub use stats::ConnStats;
 
@@ -111,13 +111,48 @@ impl Default for ConnLimits {
     }
 }
 
+/// The frames of a delivery.
+#[derive(Clone, Copy)]
+pub enum Pieces<'a> {
+    /// They are there.
+    Made(&'a [Frame]),
+    /// They are made if they must be kept.
+    Lazy(&'a Frames),
+}
+
+impl<'a> Pieces<'a> {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        match self {
+            Self::Made(frames) => frames.len(),
+            Self::Lazy(frames) => frames.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Each by itself, in order.
+    #[must_use]
+    pub fn each(self) -> &'a [Frame] {
+        match self {
+            Self::Made(frames) => frames,
+            Self::Lazy(frames) => frames.each(),
+        }
+    }
+}
+
 /// Frames for one connection: each by itself, and all of them in one piece.
 #[derive(Clone, Copy)]
 pub struct Delivery<'a> {
     /// The frames, in order.
-    pub frames: &'a [Frame],
-    /// The same bytes; the same frame when there is only one.
-    pub joined: &'a Frame,
+    pub frames: Pieces<'a>,
+    /// The same bytes, one after the other.
+    pub joined: &'a [u8],
     /// Frames with one key replace each other under [`Overflow::LatestOnly`].
     pub key: u32,
     /// What to do when the queue is full.

@@ -24,7 +24,7 @@ pub use builder::{
     Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, ShardParts, builders, builders_on,
     shards,
 };
-pub use conns::{ConnLimits, ConnStats, Conns, Delivery};
+pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};
 pub use mailbox::MailboxSender;
 pub use shard::{LoopStats, Running};

@@ -125,17 +125,14 @@ impl Home {
             .map_or(0, |stream| stream.interest)
     }
 
-    /// Whether a channel's namespace is configured.
-    pub(super) fn knows_namespace(&self, channel: &ChannelName) -> bool {
-        self.options.namespaces.find(channel).is_some()
+    /// What is kept of a channel; nothing if its namespace is not configured.
+    pub(super) fn retention_of(&self, channel: &ChannelName) -> Option<Retention> {
+        let options = self.options.namespaces.find(channel)?;
+        Some(options.retention)
     }
 
     fn retention(&self, channel: &ChannelName) -> Retention {
-        self.options
-            .namespaces
-            .find(channel)
-            .map(|options| options.retention)
-            .unwrap_or_default()
+        self.retention_of(channel).unwrap_or_default()
     }
 
     /// Notes that shard `from` has subscribers and says where the stream stands.
@@ -211,8 +208,15 @@ impl Home {
         self.forgotten = self.forgotten.wrapping_add(1);
     }
 
-    /// Gives a draft its position, keeps it, and says which shards must deliver it.
-    pub(super) fn publish(&mut self, draft: Draft, now: Now) -> Accepted {
+    /// Gives a draft its position, keeps it, and says which shards must deliver it. The channel's
+    /// retention and interest are the caller's, who has looked them up.
+    pub(super) fn accept(
+        &mut self,
+        draft: Draft,
+        retention: Retention,
+        interest: u64,
+        now: Now,
+    ) -> Accepted {
         let key = { draft.idempotency_key.as_deref() }.map(|key| key_of(&draft.channel, key));
         if let Some(position) = key.as_deref().and_then(|key| self.keys.find(key)) {
             return Accepted {
@@ -221,11 +225,11 @@ impl Home {
                 interest: 0,
             };
         }
-        let accepted = if self.retention(&draft.channel).keeps() && !draft.skip_history {
-            self.publish_kept(draft, now)
+        let accepted = if retention.keeps() && !draft.skip_history {
+            self.publish_kept(draft, retention, now)
         } else {
             Accepted {
-                interest: self.interest(&draft.channel),
+                interest,
                 publication: Some(publication(draft, None, now)),
                 position: None,
             }
@@ -236,8 +240,7 @@ impl Home {
         accepted
     }
 
-    fn publish_kept(&mut self, draft: Draft, now: Now) -> Accepted {
-        let retention = self.retention(&draft.channel);
+    fn publish_kept(&mut self, draft: Draft, retention: Retention, now: Now) -> Accepted {
         let stream_bytes = STREAM_BYTES + draft.channel.as_str().len();
         let bytes = draft.cost_bytes() + stream_bytes;
         let has_room = self.make_room(&draft.channel, bytes, retention, now.mono);

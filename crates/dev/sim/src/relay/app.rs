@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use throng_engine::{Accepted, App, Closed, Conns, Delivery, Effects, End, Kernel, Overflow};
+use throng_engine::{
+    Accepted, App, Closed, Conns, Delivery, Effects, End, Kernel, Overflow, Pieces,
+};
 use throng_types::{ConnId, Frame, Millis, Now};
 
 /// A connection that says nothing for so long is told `idle`, in milliseconds.
@@ -133,10 +135,9 @@ impl<K: Kernel> App<K> for Relay {
         if let Some(line) = self.lines.pop_front() {
             let (head, tail) = line.split_at(line.len() / 2);
             let frames = [Frame::new(head), Frame::new(tail)];
-            let joined = Frame::new(&line);
             let delivery = Delivery {
-                frames: &frames,
-                joined: &joined,
+                frames: Pieces::Made(&frames),
+                joined: &line,
                 key: 1,
                 overflow: Overflow::Close,
                 gather: self.gather,

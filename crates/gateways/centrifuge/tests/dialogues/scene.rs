@@ -57,7 +57,7 @@ impl Sink for Outlet {
 
     fn deliver(&mut self, _: u32, batch: &Batch<'_>) {
         let frames = batch.encoded.expect("a shared form");
-        self.deliveries.extend_from_slice(&frames.joined);
+        self.deliveries.extend_from_slice(frames.frames.bytes());
     }
 }
 

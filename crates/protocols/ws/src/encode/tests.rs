@@ -85,3 +85,15 @@ fn control_frames_never_exceed_their_bound() {
     let expected = [b"\x88\x7c\x03\xe9", "é".repeat(61).as_bytes()].concat();
     check(close(&letters), &expected);
 }
+
+#[test]
+fn a_message_that_is_written_in_place_is_the_same() {
+    for bytes in [0, 1, 125, 126, 4_000, 65_535, 65_536, 70_000] {
+        let data: Vec<u8> = (0..bytes).map(|n| n as u8).collect();
+        let mut expected = b"before".to_vec();
+        encode_message(Masking::Server, Opcode::Binary, &data, &mut expected);
+        let mut out = b"before".to_vec();
+        encode_message_with(Opcode::Binary, &mut out, |out| out.extend_from_slice(&data));
+        assert!(out == expected, "{bytes}");
+    }
+}

@@ -38,23 +38,20 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             return;
         }
-        self.queue_frames(index, delivery.frames, delivery);
+        self.queue_frames(index, delivery.frames.each(), delivery);
     }
 
     /// Queues what the kernel did not take of a delivery, from the frame that was cut.
     fn queue_rest(&mut self, index: u32, delivery: &Delivery<'_>, mut sent: usize) {
         let was_refused = sent == 0;
+        let frames = delivery.frames.each();
         let mut whole = 0;
-        while let Some(frame) = delivery
-            .frames
-            .get(whole)
-            .filter(|frame| frame.len() <= sent)
-        {
+        while let Some(frame) = frames.get(whole).filter(|frame| frame.len() <= sent) {
             sent -= frame.len();
             whole += 1;
         }
         self.stats.deliveries += whole as u64;
-        let mut rest = &delivery.frames[whole..];
+        let mut rest = &frames[whole..];
         let queue = self.queue_mut(index);
         if let Some((cut, after)) = rest.split_first().filter(|_| sent > 0) {
             queue.push_begun(cut, sent);

@@ -66,7 +66,7 @@ fn ten_thousand_connections_leave_nothing_behind() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let frame = Frame::new(b"delivery");
     let delivery = Delivery {
-        frames: std::slice::from_ref(&frame),
+        frames: Pieces::Made(std::slice::from_ref(&frame)),
         joined: &frame,
         key: 1,
         overflow: Overflow::Close,
@@ -198,7 +198,7 @@ fn a_slot_used_again_inherits_nothing() {
 fn deliver(conns: &mut Conns<u32>, id: ConnId, text: &[u8]) {
     let frame = Frame::new(text);
     let delivery = Delivery {
-        frames: std::slice::from_ref(&frame),
+        frames: Pieces::Made(std::slice::from_ref(&frame)),
         joined: &frame,
         key: 1,
         overflow: Overflow::Close,

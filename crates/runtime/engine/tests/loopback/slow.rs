@@ -119,7 +119,7 @@ fn frames_gather_behind_replies_in_order() {
             conns.deliver(
                 id.index(),
                 &throng_engine::Delivery {
-                    frames: std::slice::from_ref(&frame),
+                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
                     joined: &frame,
                     key: number as u32,
                     overflow: Overflow::Close,

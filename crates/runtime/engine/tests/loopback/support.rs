@@ -319,7 +319,7 @@ impl Rig {
             for bytes in frames {
                 let frame = Frame::new(&bytes);
                 let delivery = Delivery {
-                    frames: std::slice::from_ref(&frame),
+                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
                     joined: &frame,
                     key: 1,
                     overflow,
@@ -337,7 +337,7 @@ impl Rig {
             while conns.queued_bytes(id) == 0 {
                 let frame = Frame::new(&numbered(count, bytes));
                 let delivery = Delivery {
-                    frames: std::slice::from_ref(&frame),
+                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
                     joined: &frame,
                     key: 1,
                     overflow: Overflow::Close,

@@ -9,6 +9,16 @@ use crate::{ChannelOptions, ReplyLimit};
 
 const SHARD: ShardId = ShardId(0);
 
+impl Home {
+    fn publish(&mut self, draft: Draft, now: Now) -> Accepted {
+        let (retention, interest) = (
+            self.retention(&draft.channel),
+            self.interest(&draft.channel),
+        );
+        self.accept(draft, retention, interest, now)
+    }
+}
+
 fn at(ms: u64) -> Now {
     Now {
         mono: Millis(ms),
