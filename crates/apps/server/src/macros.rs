@@ -173,6 +173,7 @@ macro_rules! gateways {
                         })?;
                         return Ok(match opened {
                             Opened::Answered { keep_alive } => Opened::Answered { keep_alive },
+                            Opened::Later(later) => Opened::Later(later),
                             Opened::Session(session) => {
                                 Opened::Session($Session::$Variant(session))
                             }

@@ -86,6 +86,7 @@ impl<L: GatewayList> Sessions<'_, L> {
             };
             let becomes = match event {
                 Event::Bytes(input) => http.bytes(input, &mut door, cx),
+                Event::Answer { token, answer } => http.answer(token, &answer, &mut door, cx),
                 Event::Timeout => {
                     http.timeout(cx);
                     None

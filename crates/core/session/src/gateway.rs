@@ -18,28 +18,9 @@ use throng_hub::Answer;
 use throng_metrics::Gauge;
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId, Unsubscribe};
 
-pub use throng_hub::FormKind;
-
-use crate::http::{Incoming, Reject, Resume};
+use crate::http::{Incoming, Later, Reject, Resume};
 use crate::route::{Claim, Port};
-use crate::{CloseReason, Context, Identity, Shard, Shared, SurveyReply, Transport};
-
-/// A wire form of deliveries, declared once by its gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// Its place among the gateway's forms.
-    pub number: u8,
-    /// Whether its deliveries are shared bytes, personal, or need the session's eye.
-    pub kind: FormKind,
-}
-
-impl Form {
-    /// A form; `number` counts from zero within the gateway.
-    #[must_use]
-    pub const fn new(number: u8, kind: FormKind) -> Self {
-        Self { number, kind }
-    }
-}
+use crate::{CloseReason, Context, Form, Identity, Shard, Shared, SurveyReply, Transport};
 
 /// What happens to a session.
 pub enum Event<'a> {
@@ -91,6 +72,8 @@ pub enum Opened<C> {
         /// Whether it does.
         keep_alive: bool,
     },
+    /// It was carried out, and its answer comes later; the connection goes on taking requests.
+    Later(Later),
     /// The connection is the gateway's from now on.
     Session(C),
 }

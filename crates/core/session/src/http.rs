@@ -3,12 +3,15 @@
 //! Owns bytes only while a request is not whole. A whole request in one read is handled from
 //! the reader's buffer.
 //!
-//! Rule for "full": a head or body above its limit is refused by status.
+//! Rule for "full": a head or body above its limit is refused by status; for requests that wait for
+//! their answers see [`pipeline`].
 
 mod body;
 mod client;
 mod exchange;
+mod later;
 mod page;
+mod pipeline;
 mod request;
 mod response;
 mod serve;
@@ -21,6 +24,7 @@ use throng_metrics::Counter;
 use throng_types::End;
 
 pub use exchange::{Exchange, Resume};
+pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, answer_text, respond, respond_json};
 pub use serve::send_page;
@@ -29,7 +33,8 @@ pub use subscribe::{Params, allow_origin, check_draining, permitted_channels, wr
 use crate::route::{Claim, Port};
 use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
 use body::{Coming, whole_body};
-use response::{keep_head, refuse};
+use pipeline::Pipeline;
+use response::keep_head;
 
 /// The gateways as the front door sees them.
 pub trait Router {
@@ -81,6 +86,7 @@ pub struct Http {
     /// Whether it has served a request: the first one's time runs since it was accepted.
     has_served: bool,
     pending: Option<Box<Pending>>,
+    pipeline: Option<Box<Pipeline>>,
 }
 
 impl Http {
@@ -95,6 +101,7 @@ impl Http {
             allowance: None,
             has_served: false,
             pending: None,
+            pipeline: None,
         }
     }
 
@@ -162,6 +169,15 @@ impl Http {
         if self.awaits_proxy {
             return self.proxy_header(input, router, cx);
         }
+        if let Some(pipeline) = &mut self.pipeline {
+            if pipeline.ends && !pipeline.is_empty() {
+                return None;
+            }
+            if pipeline.is_blocked() {
+                pipeline.put_behind(input);
+                return None;
+            }
+        }
         let Some(pending) = self.pending.as_mut() else {
             return self.requests(input, 0, router, cx);
         };
@@ -209,6 +225,9 @@ impl Http {
             searched = 0;
             let rest = &input[head_bytes..];
             let claim = self.claim(&request, router, cx);
+            if self.is_waiting() && !self.may_pipeline(&request, claim.as_ref(), cx) {
+                return self.wait_with(input, cx);
+            }
             let limits = self.limits(claim.as_ref().map(|(_, claim)| claim), cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
                 let fault = throng_http1::BadRequest::BodyTooLarge;
@@ -237,11 +256,12 @@ impl Http {
                 }
             };
             input = &rest[body_bytes..];
-            match self.serve(&request, claim, (&body, false), router, cx) {
-                Opened::Answered { keep_alive } => self.answered(keep_alive, cx),
-                Opened::Session(session) => return Some((session, input.to_vec())),
+            let start = cx.out.len();
+            let opened = self.serve(&request, claim, (&body, false), router, cx);
+            if let Some(session) = self.opened(opened, (start, head_bytes + body_bytes), cx) {
+                return Some((session, input.to_vec()));
             }
-            if cx.has_ended() {
+            if self.takes_nothing(cx) {
                 return None;
             }
         }
@@ -260,7 +280,7 @@ impl Http {
         match self.serve(request, claim, (&[], true), router, cx) {
             Opened::Session(session) => Some((session, rest.to_vec())),
             // A refusal; nobody knows where the next request begins.
-            Opened::Answered { .. } => {
+            Opened::Answered { .. } | Opened::Later(_) => {
                 cx.end(End::Flush);
                 None
             }
@@ -299,19 +319,18 @@ impl Http {
             return None;
         };
         let claim = self.claim(&request, router, cx);
-        match self.serve(&request, claim, (&body, false), router, cx) {
-            Opened::Session(session) => Some((session, rest.to_vec())),
-            Opened::Answered { keep_alive } => {
-                self.answered(keep_alive, cx);
-                if cx.has_ended() {
-                    None
-                } else {
-                    self.requests(rest, 0, router, cx)
-                }
-            }
+        let start = cx.out.len();
+        let opened = self.serve(&request, claim, (&body, false), router, cx);
+        if let Some(session) = self.opened(opened, (start, head.len() + body.len()), cx) {
+            return Some((session, rest.to_vec()));
         }
+        if self.takes_nothing(cx) {
+            return None;
+        }
+        self.requests(rest, 0, router, cx)
     }
 
+    /// Everything that came is answered.
     fn answered(&mut self, keep_alive: bool, cx: &mut Context<'_>) {
         self.has_served = true;
         if keep_alive {
@@ -321,8 +340,9 @@ impl Http {
         }
     }
 
-    /// Refuses a request; `raw` is what has come of it.
-    fn bad_request(&self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
+    /// Refuses a request, behind the answers to those before it, and ends the connection: nobody
+    /// knows where the next request begins. `raw` is what has come of it.
+    fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
         let any_body = Limits {
@@ -336,10 +356,11 @@ impl Http {
         if self.port == Port::Api {
             headers.extend(SAFE);
         }
-        refuse(status, sentence, &headers, cx);
+        answer_text(status, sentence, &headers, false, cx);
         if is_head(raw) {
             keep_head(start, cx.out);
         }
+        self.written((start, false), cx);
     }
 
     /// The deadline has come.
@@ -347,14 +368,18 @@ impl Http {
         if let Some(pending) = self.pending.take() {
             let fault = (408, "the request did not arrive in time");
             self.bad_request(fault, &pending.raw, cx);
-        } else {
+        } else if !self.is_waiting() {
             cx.end(End::Flush);
         }
     }
 
     /// The server ends it. There is nothing to say outside an answer.
-    pub fn close(&self, _: &CloseReason, cx: &mut Context<'_>) {
-        cx.end(End::Flush);
+    pub fn close(&mut self, _: &CloseReason, cx: &mut Context<'_>) {
+        match &mut self.pipeline {
+            // Answers come within this turn or the next few; they are not cut off.
+            Some(pipeline) if !pipeline.is_empty() => pipeline.ends = true,
+            _ => cx.end(End::Flush),
+        }
     }
 }
 

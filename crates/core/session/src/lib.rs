@@ -14,6 +14,7 @@ mod close;
 mod context;
 mod date;
 pub mod encode;
+mod form;
 mod forwarded;
 mod gateway;
 mod guard;
@@ -37,8 +38,9 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use date::DateCell;
+pub use form::Form;
 pub use forwarded::{Census, Forwarded};
-pub use gateway::{Class, Event, Flow, Form, FormKind, Gateway, Opened, Sender};
+pub use gateway::{Class, Event, Flow, Gateway, Opened, Sender};
 pub use guard::{Guard, Guards};
 pub use http::{
     Becomes, Exchange, Http, Incoming, Reject, Resume, Router, answer_text, respond, respond_json,
@@ -53,5 +55,6 @@ pub use shard::{Own, Shard};
 pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{NodeCount, Survey, SurveyReply};
+pub use throng_hub::FormKind;
 pub use websocket::{Beat, Heard, WebSocket, first_beat, message_limits};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

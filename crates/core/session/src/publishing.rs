@@ -28,26 +28,53 @@ impl Publications {
     /// Orders publications of the hub.
     pub fn order<S, O>(drafts: Vec<Draft>, cx: &mut Context<'_, S, O>) -> Self {
         let all = Self::new(drafts.len());
-        for (token, draft) in drafts.into_iter().enumerate() {
-            let reply_to = cx.reply_to(token as u32);
-            let channel = draft.channel.as_str();
-            cx.shared.notices.published("publish", channel);
-            cx.hub(Command::Publish { reply_to, draft });
+        for (token, draft) in (0..).zip(drafts) {
+            publish(token, draft, cx);
         }
         all
     }
 
-    /// Takes an answer. Gives all of them once they are in.
-    pub fn answer(&mut self, token: u32, answer: &Answer) -> Option<Vec<PublishResult>> {
-        let Answer::Published { result } = answer else {
-            return None;
-        };
-        let place = self.results.get_mut(token as usize)?;
-        if place.replace(*result).is_none() {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// Takes an answer.
+    pub fn take(&mut self, token: u32, answer: &Answer) {
+        if let Answer::Published { result } = answer
+            && let Some(place) = self.results.get_mut(token as usize)
+            && place.replace(*result).is_none()
+        {
             self.waiting -= 1;
         }
+    }
+
+    /// All of them, once they are in.
+    #[must_use]
+    pub fn all(&self) -> Option<Vec<PublishResult>> {
         (self.waiting == 0).then(|| self.results.iter().flatten().copied().collect())
     }
+
+    /// Takes an answer. Gives all of them once they are in.
+    pub fn answer(&mut self, token: u32, answer: &Answer) -> Option<Vec<PublishResult>> {
+        self.take(token, answer);
+        self.all()
+    }
+}
+
+/// Orders a publication for a call of the server API.
+pub(crate) fn publish<S, O>(token: u32, draft: Draft, cx: &mut Context<'_, S, O>) {
+    let reply_to = cx.reply_to(token);
+    let channel = draft.channel.as_str();
+    cx.shared.notices.published("publish", channel);
+    cx.hub(Command::Publish { reply_to, draft });
 }
 
 /// A draft of data alone.

@@ -46,6 +46,9 @@ pub struct Claim {
     pub preflight: bool,
     /// Whether [`crate::Gateway::open`] may be called while the body is still coming.
     pub streams_body: bool,
+    /// Whether it may be carried out while requests before it have no answer yet. Such a claim is
+    /// answered at once or with [`crate::Opened::Later`], and opens no session.
+    pub pipelines: bool,
     /// Bytes of a body that is awaited whole; `None` for the port's limit.
     pub body_bytes_max: Option<usize>,
 }
@@ -61,6 +64,7 @@ impl Claim {
             checks_origin: true,
             preflight: methods.contains("OPTIONS"),
             streams_body: false,
+            pipelines: false,
             body_bytes_max: None,
         }
     }

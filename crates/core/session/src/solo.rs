@@ -230,8 +230,15 @@ impl<G: Gateway> Solo<G> {
             };
             let becomes: Becomes<G::Session> = match event {
                 Event::Bytes(input) => http.bytes(input, &mut router, &mut cx),
+                Event::Answer { token, answer } => {
+                    http.answer(token, &answer, &mut router, &mut cx)
+                }
                 Event::Timeout => {
                     http.timeout(&mut cx);
+                    None
+                }
+                Event::Close(why) => {
+                    http.close(why, &mut cx);
                     None
                 }
                 _ => None,

@@ -25,6 +25,7 @@ use throng_gateway_grip::{
 use throng_gateway_plain::Plain;
 use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_grip::routes::parse_routes;
+use throng_hub::{Answer, Command};
 use throng_server::gateways::{GatewayOrder, Gateways, Session};
 use throng_server::{GatewayList, Holds, Sessions, Slot};
 use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as Desk, solo};
@@ -59,6 +60,12 @@ pub(crate) const SEEDS: &[&[u8]] = &[
     b"\x010\x09\x01GET /healthz HTTP/1.1\r\nHost: h\r\n\r\nPOST /api/channels HTTP/1.1\r\nHost: \
       h\r\nX-API-Key: k\r\nContent-Length: 16\r\n\r\n{\"pattern\":\"a*\"}GET /healthz \
       HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\x01@\x31\x05POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
+      1\r\n\r\n1POST /pub?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nX-API-Key: \
+      k\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\nPOST /api/publish \
+      HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: 26\r\n\r\n\
+      {\"channel\":\"a\",\"data\":\"3\"}POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: \
+      k\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n",
     b"\x01@\x02\x05POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nAuthorization: apikey \
       k\r\nContent-Length: 2\r\n\r\nhi",
     b"\x01\x05\x05\x05POST /v1/realtime/events HTTP/1.1\r\nHost: h\r\nX-API-Key: \
@@ -271,6 +278,18 @@ fn told(orders: Vec<Order<GatewayOrder>>) -> String {
     out
 }
 
+/// The token of the next publication that was ordered.
+fn next_publication(orders: &[Order<GatewayOrder>], seen: &mut usize) -> Option<u32> {
+    let token = |order: &Order<GatewayOrder>| match order {
+        Order::Hub(Command::Publish { reply_to, .. }) => Some(reply_to.token),
+        _ => None,
+    };
+    let mut new = orders.iter().enumerate().skip(*seen);
+    let (at, token) = new.find_map(|(at, order)| Some((at, token(order)?)))?;
+    *seen = at + 1;
+    Some(token)
+}
+
 /// None if the session wants to be read no further, which a chunk that has arrived cannot heed.
 fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     let (shared, mut list) = (shared(), gateways());
@@ -283,21 +302,35 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
         orders: &mut orders,
     };
     sessions.count(&session);
-    let (mut rest, mut ended) = (wire, false);
+    let (mut rest, mut ended, mut is_paused) = (wire, false, false);
+    let mut answered = 0;
     for &bytes in chunk_bytes.iter().cycle() {
         let (chunk, further) = rest.split_at(bytes.min(rest.len()));
         rest = further;
-        let mut effects = Effects::new(&mut out, NOW);
-        let mut sessions = Sessions {
-            list: &mut list,
-            shared: &shared,
-            orders: &mut orders,
-        };
-        let event = &mut chunk.to_vec();
-        sessions.event(id, &mut session, Event::Bytes(event), &mut effects);
-        let actions = effects.actions;
-        ended = actions.end.is_some();
-        if actions.pause == Some(true) {
+        let mut bytes = chunk.to_vec();
+        let mut event = Event::Bytes(&mut bytes);
+        loop {
+            let mut effects = Effects::new(&mut out, NOW);
+            let mut sessions = Sessions {
+                list: &mut list,
+                shared: &shared,
+                orders: &mut orders,
+            };
+            sessions.event(id, &mut session, event, &mut effects);
+            let actions = effects.actions;
+            ended |= actions.end.is_some();
+            is_paused = actions.pause.unwrap_or(is_paused);
+            // The front door's publications are answered as they come; nobody else's are.
+            if Gateways::as_http(&mut session).is_none() {
+                break;
+            }
+            let Some(token) = next_publication(&orders, &mut answered) else {
+                break;
+            };
+            let answer = Answer::Published { result: Ok(None) };
+            event = Event::Answer { token, answer };
+        }
+        if is_paused {
             return None;
         }
         if rest.is_empty() || ended {

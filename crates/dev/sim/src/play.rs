@@ -167,11 +167,16 @@ impl Play {
         let publisher = &mut self.publishers[at];
         let mut around = around!(self);
         if let Some(conn) = publisher.conn() {
-            self.net.arrive(conn, usize::MAX);
+            self.net.arrive(conn, self.net.pick(&[1, 100, 100_000]));
         } else {
             publisher.connect(&mut around);
         }
-        publisher.read(&mut around);
+        if self.net.percent(self.setup.cut_percent) {
+            return publisher.leave(&mut around);
+        }
+        if self.net.percent(60) {
+            publisher.read(&mut around);
+        }
         publisher.act(&mut around);
     }
 

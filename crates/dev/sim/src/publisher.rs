@@ -58,7 +58,7 @@ impl Publisher {
     pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
         let port = if self.is_grip { PORT_GRIP } else { PORT_API };
         *self = Self {
-            conn: Some(around.net.connect(port, 30_000)),
+            conn: Some(around.net.connect(port, around.setup.kernel_bytes)),
             ..Self::new(self.is_grip)
         };
     }
@@ -67,6 +67,9 @@ impl Publisher {
         if let Some(conn) = self.conn.take() {
             around.net.client_leaves(conn, false);
         }
+        // What was not answered may have been carried out, or not.
+        self.open.clear();
+        self.input.clear();
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -97,10 +100,15 @@ impl Publisher {
         self.call(Asked::Channels, "channels", &json!({}), around);
     }
 
+    /// Sends a request, or many without waiting.
     pub(crate) fn act(&mut self, around: &mut Around<'_>) {
-        if self.open.len() >= 3 {
-            return;
+        let most = around.setup.pipelined.saturating_sub(self.open.len());
+        for _ in 0..around.net.pick(&[1, most]).min(most) {
+            self.ask(around);
         }
+    }
+
+    fn ask(&mut self, around: &mut Around<'_>) {
         let net = around.net;
         if self.is_grip {
             return self.publish_items(around);
@@ -183,8 +191,9 @@ impl Publisher {
             return false;
         };
         let Some(bytes) = around.net.client_recv(conn, usize::MAX) else {
-            // A drain whose time is over ends connections as they are.
-            let excused = around.setup.drain_at.is_some();
+            // A drain whose time is over ends connections as they are, and so does a leap of the
+            // clock those of publishers who are slow to read.
+            let excused = around.setup.drain_at.is_some() || around.setup.leap_percent > 0;
             assert!(self.input.is_empty() || excused, "a response was cut off");
             around.net.client_leaves(conn, false);
             *self = Self::new(self.is_grip);

@@ -69,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) shards: usize,
     pub(crate) clients: usize,
     pub(crate) publishers: usize,
+    /// Requests that a publisher has open at most.
+    pub(crate) pipelined: usize,
     /// Bytes of deliveries that may wait for one connection.
     pub(crate) queue_bytes_max: usize,
     /// Above so many waiting bytes nothing is read from a connection.
@@ -93,11 +95,15 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn draw(net: &Net, steps: usize) -> Self {
+        let queue_bytes_max = net.pick(&[1500, 4000, 20_000, 200_000]);
+        // Whoever reads no answers is cut off once twice the queue waits.
+        let pipelined_max = (queue_bytes_max / 1000).clamp(3, 60);
         Self {
             shards: net.between(1, 4),
             clients: net.between(3, 10),
             publishers: net.between(1, 2),
-            queue_bytes_max: net.pick(&[1500, 4000, 20_000, 200_000]),
+            pipelined: net.pick(&[3, pipelined_max]),
+            queue_bytes_max,
             unread_above_bytes: net.pick(&[300, 5000, 256 << 10]),
             kernel_bytes: net.pick(&[50, 300, 2000, 30_000]),
             cut_percent: net.pick(&[0, 1, 4, 12]),

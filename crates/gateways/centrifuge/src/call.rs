@@ -13,8 +13,8 @@ use throng_centrifuge::api::{
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    Event, Exchange, Flow, NodeCount, Publications, PublishResult as Outcome, Survey, SurveyReply,
-    respond_json,
+    Context, Event, Exchange, Flow, NodeCount, Publications, PublishResult as Outcome, Survey,
+    SurveyReply, respond_json,
 };
 use throng_types::{ChannelName, End, Epoch, Position};
 
@@ -271,6 +271,47 @@ fn start(task: Task, cx: &mut Cx<'_>) -> Awaited {
             awaited
         }
     }
+}
+
+/// A style of answer: to a broadcast, a list.
+const BROADCAST: u8 = 1;
+/// A style of answer: errors show in the HTTP status too.
+const ERRORS_IN_STATUS: u8 = 2;
+
+/// How publications of a request of its own are answered.
+pub(crate) const fn style(errors_in_status: bool, is_broadcast: bool) -> u8 {
+    let errors = if errors_in_status {
+        ERRORS_IN_STATUS
+    } else {
+        0
+    };
+    errors | if is_broadcast { BROADCAST } else { 0 }
+}
+
+/// Answers publications of a request of its own.
+pub(crate) fn write_published(
+    outcomes: &[Outcome],
+    style: u8,
+    keep_alive: bool,
+    cx: &mut Context<'_>,
+) {
+    let results: Vec<_> = outcomes.iter().copied().map(published).collect();
+    let result = match results.first() {
+        Some(&only) if style & BROADCAST == 0 => only.map(ApiResult::Publish),
+        _ => Ok(ApiResult::Broadcast(&results)),
+    };
+    let (mut status, mut body) = (200, Vec::new());
+    if let Err(error) = result {
+        cx.count(Counter::error(error.code()));
+    }
+    match result {
+        Err(error) if style & ERRORS_IN_STATUS != 0 => {
+            status = error.http_status();
+            encode_bare_error(error, &mut body);
+        }
+        _ => encode_response(result.as_ref().map_err(|error| *error), &mut body),
+    }
+    respond_json(status, &body, keep_alive, cx);
 }
 
 fn published(outcome: Outcome) -> Result<PublishResult, ApiError> {

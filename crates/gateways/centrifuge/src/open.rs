@@ -29,7 +29,10 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
         (Port::Client, "/connection/uni_websocket") => Claim::endpoint(UNI_WS, "GET"),
         (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, OPTIONS"),
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
-        (Port::Api, _) => form(incoming).map(|_| Claim::endpoint(API, "POST"))?,
+        (Port::Api, _) => Claim {
+            pipelines: form(incoming)?.is_publishing(),
+            ..Claim::endpoint(API, "POST")
+        },
         _ => return None,
     })
 }

@@ -8,10 +8,12 @@ use throng_centrifuge::api::{
     ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, parse, parse_batch,
     parse_legacy,
 };
+use throng_metrics::Counter;
+use throng_session::http::Later;
 use throng_session::{Exchange, Incoming, Opened, Survey, draft, respond_json};
 use throng_types::{ChannelName, Disconnect};
 
-use crate::call::{Awaited, Call, Task, Together};
+use crate::call::{Awaited, Call, Task, Together, style, write_published};
 use crate::context::Cx;
 use crate::results::position_of;
 use crate::session::Session;
@@ -41,13 +43,18 @@ impl Form {
             method => Method::from_name(method.strip_prefix('/')?).map(Self::One),
         }
     }
+
+    /// Whether it publishes and does nothing else.
+    pub(crate) fn is_publishing(self) -> bool {
+        matches!(self, Self::One(Method::Publish | Method::Broadcast))
+    }
 }
 
 /// Carries out the calls of a request.
 pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> Opened<Session> {
     let request = incoming.request;
     let keep_alive = request.keep_alive();
-    let (together, calls) = match read(form, incoming) {
+    let (together, mut calls) = match read(form, incoming) {
         Ok(read) => read,
         Err(fault) => {
             let message = format!("bad request: {fault}").replace(['"', '\\'], "'");
@@ -57,6 +64,21 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
             return Opened::Answered { keep_alive };
         }
     };
+    if let Together::One { errors_in_status } = together
+        && let Some((_, Ok(Task::Publish(drafts, is_broadcast)))) =
+            calls.pop_front_if(|(_, task)| matches!(task, Ok(Task::Publish(..))))
+    {
+        cx.shared
+            .counters
+            .add(Counter::PublicationsApi, drafts.len() as u64);
+        let style = style(errors_in_status, is_broadcast);
+        return Opened::Later(Later::publish(
+            drafts,
+            incoming,
+            (write_published, style),
+            cx,
+        ));
+    }
     let mut call = Call::new(Exchange::new(incoming), together, calls);
     if call.advance(cx) {
         return Opened::Answered { keep_alive };
@@ -148,12 +170,14 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
                 return Err(ApiError::BadRequest);
             }
             takes(broadcast.channels.len())?;
-            let drafts = broadcast.channels.iter().map(|channel| {
+            let payloads = std::iter::repeat_n(payload, broadcast.channels.len());
+            let drafts = broadcast.channels.iter().zip(payloads);
+            let drafts = drafts.map(|(channel, payload)| {
                 Ok(Draft {
                     tags: broadcast.tags.map(Into::into),
                     skip_history: broadcast.skip_history,
                     idempotency_key: key_of(&broadcast.idempotency_key),
-                    ..draft(channel_of(channel)?, payload.clone())
+                    ..draft(channel_of(channel)?, payload)
                 })
             });
             Task::Publish(drafts.collect::<Result<_, ApiError>>()?, true)

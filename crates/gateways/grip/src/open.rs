@@ -69,6 +69,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
                 checks_origin: false,
                 preflight: false,
                 streams_body: !request.wants_upgrade("websocket") && request.method != "CONNECT",
+                pipelines: false,
                 body_bytes_max: Some(grip.options.body_bytes_max),
             })
         }
@@ -98,6 +99,7 @@ pub(crate) fn open(
     match claim.endpoint {
         PUBLISH => Ok(match publish(incoming, cx) {
             Opened::Answered { keep_alive } => Opened::Answered { keep_alive },
+            Opened::Later(later) => Opened::Later(later),
             Opened::Session(publishing) => Opened::Session(Session::Publishing(publishing)),
         }),
         METRICS => {

@@ -37,14 +37,13 @@ impl Gateway for Plain {
         incoming: &Incoming<'_, '_>,
         cx: &mut Cx<'_>,
     ) -> Result<Opened<Session>, Reject> {
-        open::open(claim, incoming, cx).map(Opened::Session)
+        open::open(claim, incoming, cx)
     }
 
     fn event(session: &mut Session, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match session {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
-            Session::Publishing(publishing) => return publishing.event(event, cx),
         }
         Flow::Stay
     }
@@ -53,11 +52,10 @@ impl Gateway for Plain {
         let (transport, identity) = match session {
             Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
             Session::Stream(stream) => (stream.transport(), stream.identity()),
-            Session::Publishing(_) => (Transport::Http, None),
         };
         Class {
             transport,
-            is_client: !matches!(session, Session::Publishing(_)),
+            is_client: true,
             identity,
         }
     }

@@ -1,14 +1,14 @@
 //! The paths of plain clients, and what a request at each becomes.
 
 use throng_session::http::{Params, check_draining, permitted_channels, write_stream_head};
-use throng_session::{Claim, Incoming, Port, Reject};
+use throng_session::{Claim, Incoming, Opened, Port, Reject};
 use throng_types::{ChannelName, Epoch, Position};
 use throng_ws::handshake;
 
 use crate::context::Cx;
 use crate::cursor::Cursor;
 use crate::framing::Framing;
-use crate::publish::Publishing;
+use crate::publish::publish;
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::stream::Lines;
@@ -24,7 +24,10 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
         (Port::Client, "/ws") => Claim::endpoint(WS, "GET"),
         (Port::Client, "/stream") => Claim::endpoint(LINES, SUBSCRIBE),
         (Port::Client | Port::Api, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
-        (Port::Api, "/pub") => Claim::endpoint(PUBLISH, "POST"),
+        (Port::Api, "/pub") => Claim {
+            pipelines: true,
+            ..Claim::endpoint(PUBLISH, "POST")
+        },
         _ => return None,
     })
 }
@@ -33,16 +36,14 @@ pub(crate) fn open(
     claim: &Claim,
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,
-) -> Result<Session, Reject> {
-    match claim.endpoint {
-        WS => websocket(incoming, cx).map(Session::Socket),
-        PUBLISH => {
-            let publishing = Publishing::start(incoming, cx)?;
-            Ok(Session::Publishing(Box::new(publishing)))
-        }
-        SSE => stream(incoming, Framing::Sse, cx).map(Session::Stream),
-        _ => stream(incoming, Framing::Lines, cx).map(Session::Stream),
-    }
+) -> Result<Opened<Session>, Reject> {
+    let session = match claim.endpoint {
+        PUBLISH => return publish(incoming, cx).map(Opened::Later),
+        WS => Session::Socket(websocket(incoming, cx)?),
+        SSE => Session::Stream(stream(incoming, Framing::Sse, cx)?),
+        _ => Session::Stream(stream(incoming, Framing::Lines, cx)?),
+    };
+    Ok(Opened::Session(session))
 }
 
 fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {

@@ -3,80 +3,50 @@
 use throng_broker::Refusal;
 use throng_centrifuge::payload_of;
 use throng_metrics::Counter;
-use throng_session::http::SAFE;
-use throng_session::{
-    Event, Exchange, Flow, Incoming, Publications, PublishResult, Reject, answer_text, draft,
-    respond_json,
-};
-use throng_types::{ChannelName, End};
+use throng_session::http::{Later, SAFE};
+use throng_session::{Context, Incoming, PublishResult, Reject, answer_text, draft, respond_json};
+use throng_types::ChannelName;
 
 use crate::context::Cx;
 
 /// Channels that one request may publish to.
 const CHANNELS_MAX: usize = 10_000;
 
-/// A request whose publications are on their way.
-pub struct Publishing {
-    exchange: Exchange,
-    publications: Publications,
-}
-
-impl Publishing {
-    pub(crate) fn start(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Self, Reject> {
-        let mut channels = Vec::new();
-        for pair in incoming.parameters() {
-            let (name, value) = pair?;
-            if name == "channel" {
-                let channel = ChannelName::new(&value);
-                channels.push(channel.map_err(|error| Reject::new(400, error.to_string()))?);
-            }
-        }
-        if channels.is_empty() {
-            return Err(Reject::new(400, "no channel given: add ?channel=NAME"));
-        }
-        if channels.len() > CHANNELS_MAX {
-            let sentence = format!("more than {CHANNELS_MAX} channels in one request");
-            return Err(Reject::new(400, sentence));
-        }
-        let payload = payload_of(incoming.body.to_vec());
-        let drafts = channels.into_iter();
-        let drafts = drafts.map(|channel| draft(channel, payload.clone()));
-        let drafts: Vec<_> = drafts.collect();
-        let counters = &cx.shared.counters;
-        counters.add(Counter::PublicationsApi, drafts.len() as u64);
-        cx.set_deadline(None);
-        Ok(Self {
-            exchange: Exchange::new(incoming),
-            publications: Publications::order(drafts, cx),
-        })
-    }
-
-    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
-        match event {
-            Event::Bytes(input) => {
-                self.exchange.keep_behind_api_call(input, cx);
-                Flow::Stay
-            }
-            Event::Answer { token, answer } => {
-                let Some(results) = self.publications.answer(token, &answer) else {
-                    return Flow::Stay;
-                };
-                write_answer(&results, self.exchange.keep_alive, cx);
-                self.exchange.done(cx)
-            }
-            Event::Timeout => {
-                cx.end(End::Flush);
-                Flow::Stay
-            }
-            // The answer comes within this turn or the next few; it is not cut off.
-            _ => Flow::Stay,
+/// Publishes; the answer comes later.
+pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Later, Reject> {
+    let mut channels = Vec::new();
+    for pair in incoming.parameters() {
+        let (name, value) = pair?;
+        if name == "channel" {
+            let channel = ChannelName::new(&value);
+            channels.push(channel.map_err(|error| Reject::new(400, error.to_string()))?);
         }
     }
+    if channels.is_empty() {
+        return Err(Reject::new(400, "no channel given: add ?channel=NAME"));
+    }
+    if channels.len() > CHANNELS_MAX {
+        let sentence = format!("more than {CHANNELS_MAX} channels in one request");
+        return Err(Reject::new(400, sentence));
+    }
+    let payload = payload_of(incoming.body.to_vec());
+    // The last one gets the payload itself, and mostly there is but one.
+    let payloads = std::iter::repeat_n(payload, channels.len());
+    let drafts = channels.into_iter().zip(payloads);
+    let drafts: Vec<_> = drafts
+        .map(|(channel, payload)| draft(channel, payload))
+        .collect();
+    let counters = &cx.shared.counters;
+    counters.add(Counter::PublicationsApi, drafts.len() as u64);
+    Ok(Later::publish(drafts, incoming, (write_answer, 0), cx))
 }
 
 /// `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. If any was
 /// refused the status says so, and the body says which were taken.
-fn write_answer(results: &[PublishResult], keep_alive: bool, cx: &mut Cx<'_>) {
+fn write_answer(results: &[PublishResult], _: u8, keep_alive: bool, cx: &mut Context<'_>) {
+    if let [Ok(None)] = results {
+        return respond_json(200, b"{}\n", keep_alive, cx);
+    }
     let worst = results.iter().find_map(|result| result.err());
     if let (Some(refusal), [_]) = (worst, results) {
         let (status, sentence) = status_of(refusal);

@@ -1,6 +1,5 @@
 //! What a connection of a plain client is.
 
-use crate::publish::Publishing;
 use crate::socket::Socket;
 use crate::stream::Lines;
 
@@ -10,6 +9,4 @@ pub enum Session {
     Socket(Socket),
     /// `/sse` and `/stream`.
     Stream(Lines),
-    /// `/pub`, until every publication was answered.
-    Publishing(Box<Publishing>),
 }

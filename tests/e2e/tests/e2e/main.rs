@@ -14,6 +14,7 @@ mod logged;
 mod nginx;
 mod observe;
 mod pages;
+mod pipelined;
 mod proxies;
 mod slow;
 mod story;

@@ -25,6 +25,8 @@ pub struct Incoming<'r, 'b> {
     pub body: &'r [u8],
     /// More of the body follows; only for a claim that streams it.
     pub is_open: bool,
+    /// The token of the first order whose answer [`super::Later`] awaits.
+    pub first_token: u32,
 }
 
 /// A status and a sentence for a request that is not carried out.

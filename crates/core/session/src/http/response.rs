@@ -1,7 +1,6 @@
 //! Whole answers.
 
 use throng_http1::encode_response;
-use throng_types::End;
 
 use crate::Context;
 
@@ -40,18 +39,6 @@ pub fn respond_json<S, O>(status: u16, body: &[u8], keep_alive: bool, cx: &mut C
     let [a, b, c, d] = SAFE;
     let headers = [("Content-Type", "application/json"), a, b, c, d];
     respond(status, &headers, body, keep_alive, cx);
-}
-
-/// Answers with a status and a sentence, and ends the connection: after a fault nobody
-/// knows where the next request begins.
-pub(crate) fn refuse<S, O>(
-    status: u16,
-    sentence: &str,
-    headers: &[(&str, &str)],
-    cx: &mut Context<'_, S, O>,
-) {
-    answer_text(status, sentence, headers, false, cx);
-    cx.end(End::Flush);
 }
 
 /// Answers with a status and a sentence.

@@ -7,7 +7,7 @@ use throng_metrics::Counter;
 use super::page::{check_page, reader};
 use super::response::{keep_head, safe};
 use super::subscribe::{allow_origin, preflight};
-use super::{Http, Incoming, Reject, Router, SAFE, answer_text, refuse, respond};
+use super::{Http, Incoming, Reject, Router, SAFE, answer_text, respond};
 use crate::route::{CLIENT_ENDPOINTS, Claim, Own, Port, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Work};
 
@@ -46,6 +46,7 @@ impl Http {
             request,
             body,
             is_open,
+            first_token: { self.pipeline.as_ref() }.map_or(0, |pipeline| pipeline.next_token()),
         }
     }
 
@@ -129,7 +130,7 @@ impl Http {
         let wait_s = if status == 429 { "2" } else { "5" };
         let mut headers = vec![("Retry-After", wait_s)];
         allow_origin(self.reader(request, cx), &mut headers);
-        refuse(status, sentence, &headers, cx);
+        answer_text(status, sentence, &headers, false, cx);
         Opened::Answered { keep_alive: false }
     }
 

@@ -1,0 +1,20 @@
+//! A wire form of deliveries: what a gateway says of it, and nothing of what it looks like.
+
+use throng_hub::FormKind;
+
+/// A wire form of deliveries, declared once by its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Its place among the gateway's forms.
+    pub number: u8,
+    /// Whether its deliveries are shared bytes, personal, or need the session's eye.
+    pub kind: FormKind,
+}
+
+impl Form {
+    /// A form; `number` counts from zero within the gateway.
+    #[must_use]
+    pub const fn new(number: u8, kind: FormKind) -> Self {
+        Self { number, kind }
+    }
+}

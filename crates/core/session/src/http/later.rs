@@ -1,0 +1,130 @@
+//! Requests while others before them wait for their answers.
+//!
+//! Owns nothing: what waits is in the connection's [`Pipeline`].
+
+use throng_broker::Draft;
+use throng_http1::Request;
+use throng_hub::Answer;
+
+use super::pipeline::{Later, Pipeline, WriteAnswer};
+use super::request::Incoming;
+use super::{Becomes, Http, Router};
+use crate::publishing::publish;
+use crate::route::Claim;
+use crate::{Context, Opened};
+
+impl Later {
+    /// Orders publications of the hub, one at least. Once all of them are answered, `write` makes
+    /// the answer; it is given `style` back.
+    pub fn publish<S, O>(
+        drafts: Vec<Draft>,
+        incoming: &Incoming<'_, '_>,
+        (write, style): (WriteAnswer, u8),
+        cx: &mut Context<'_, S, O>,
+    ) -> Self {
+        debug_assert!(!drafts.is_empty(), "nobody would answer");
+        let later = Self::new(drafts.len(), incoming, (write, style));
+        for (token, draft) in (0..).zip(drafts) {
+            publish(incoming.first_token.wrapping_add(token), draft, cx);
+        }
+        later
+    }
+}
+
+impl Http {
+    /// Notes what a request led to. `start` is where its answer begins, if it is written; `bytes`
+    /// is how long it was.
+    pub(super) fn opened<S>(
+        &mut self,
+        opened: Opened<S>,
+        (start, bytes): (usize, usize),
+        cx: &mut Context<'_>,
+    ) -> Option<S> {
+        match opened {
+            Opened::Session(session) => {
+                debug_assert!(!self.is_waiting(), "it waits for those before it");
+                return Some(session);
+            }
+            Opened::Answered { keep_alive } => self.written((start, keep_alive), cx),
+            Opened::Later(later) => {
+                self.has_served = true;
+                // The client has done its part.
+                cx.set_deadline(None);
+                self.pipeline.get_or_insert_default().push(later, bytes);
+            }
+        }
+        None
+    }
+
+    /// An answer was written from `start` on; it leaves behind those that are not known yet.
+    pub(super) fn written(&mut self, (start, keep_alive): (usize, bool), cx: &mut Context<'_>) {
+        match self.pipeline.as_mut().filter(|known| !known.is_empty()) {
+            None => self.answered(keep_alive, cx),
+            Some(pipeline) => {
+                cx.set_deadline(None);
+                let answer = cx.out.split_off(start.min(cx.out.len()));
+                pipeline.push_written(answer, keep_alive);
+            }
+        }
+    }
+
+    /// Whether what comes now is of no interest any more.
+    pub(super) fn takes_nothing(&self, cx: &Context<'_>) -> bool {
+        let ends = |pipeline: &Pipeline| pipeline.ends && !pipeline.is_empty();
+        cx.has_ended() || self.pipeline.as_deref().is_some_and(ends)
+    }
+
+    /// Whether a request before has no answer yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        { self.pipeline.as_ref() }.is_some_and(|pipeline| !pipeline.is_empty())
+    }
+
+    /// Whether a request may be carried out while others before it have no answer.
+    pub(super) fn may_pipeline(
+        &self,
+        request: &Request<'_>,
+        claim: Option<&(u8, Claim)>,
+        cx: &Context<'_>,
+    ) -> bool {
+        let limits = &cx.shared.limits;
+        let bytes_max = 2 * (limits.head_bytes_max + limits.publish_bytes_max);
+        claim.is_some_and(|(_, claim)| claim.pipelines) && !request.expects_continue() && {
+            self.pipeline.as_ref()
+        }
+        .is_some_and(|pipeline| pipeline.has_room(bytes_max))
+    }
+
+    /// Leaves input where it is until every request before it is answered.
+    pub(super) fn wait_with<S>(&mut self, input: &[u8], cx: &mut Context<'_>) -> Becomes<S> {
+        self.pipeline.get_or_insert_default().put_behind(input);
+        cx.pause(true);
+        None
+    }
+
+    /// The hub answers a publication. What waited for it may leave, and what was left behind is
+    /// taken once nothing waits.
+    pub fn answer<R: Router>(
+        &mut self,
+        token: u32,
+        answer: &Answer,
+        router: &mut R,
+        cx: &mut Context<'_>,
+    ) -> Becomes<R::Session> {
+        let pipeline = self.pipeline.as_mut().filter(|known| !known.is_empty())?;
+        pipeline.answer(token, answer, cx);
+        if !pipeline.is_empty() {
+            return None;
+        }
+        let (ends, behind) = (pipeline.ends, pipeline.take_behind());
+        self.answered(!ends, cx);
+        if self.pending.is_some() && !ends {
+            // The next request has begun to come.
+            cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms);
+        }
+        if behind.is_empty() || cx.has_ended() {
+            return None;
+        }
+        cx.pause(false);
+        self.requests(&behind, 0, router, cx)
+    }
+}

@@ -1,0 +1,196 @@
+//! Requests whose answers come later, while the connection goes on reading.
+//!
+//! A publication is carried out as it comes, and its answer may depend on another shard. Whoever
+//! sends many requests without waiting must not be made to wait for each, so the front door reads
+//! on. Answers leave in the order of their requests. A request of any other kind waits until those
+//! before it are answered.
+//!
+//! Owns: answers that are not known yet or wait for an earlier one, and input behind a request that
+//! waits. Never: parses, or carries out a request.
+//!
+//! Rule for "full": so many requests, or the bytes of two of the longest, may be without an answer.
+//! What one read gave behind them is kept, and nothing more is read until all are answered. Queue:
+//! `pipelined requests`.
+//!
+//! Invariants
+//! - Tokens rise from entry to entry; an entry has as many as it has publications.
+//! - The first entry is not answered yet: else it would have left.
+//! - Nothing is `behind` unless an entry waits, and reading is paused while something is.
+
+use std::collections::VecDeque;
+
+use throng_hub::Answer;
+
+use super::Incoming;
+use crate::{Context, Publications, PublishResult};
+
+/// Requests of one connection that may be without an answer. Queue: `pipelined requests`.
+const WAITING_MAX: usize = 1024;
+/// Entries for which an empty pipeline keeps room.
+const KEPT: usize = 16;
+
+/// Writes the answer to a request from what became of its publications.
+pub type WriteAnswer =
+    fn(results: &[PublishResult], style: u8, keep_alive: bool, cx: &mut Context<'_>);
+
+/// A request that was carried out and whose answer comes later.
+pub struct Later {
+    /// The token of its first publication.
+    first: u32,
+    /// How long the request was; or the answer, if that is there already.
+    bytes: usize,
+    state: State,
+    style: u8,
+    keep_alive: bool,
+    write: WriteAnswer,
+}
+
+enum State {
+    /// The one publication, the usual case.
+    One(Option<PublishResult>),
+    Many(Publications),
+    /// The answer as it stands; `write` is of no use.
+    Written(Vec<u8>),
+}
+
+impl Later {
+    /// An answer to the publishing request `incoming`, which awaits those of `count` publications.
+    pub(super) fn new(
+        count: usize,
+        incoming: &Incoming<'_, '_>,
+        (write, style): (WriteAnswer, u8),
+    ) -> Self {
+        let state = match count {
+            1 => State::One(None),
+            count => State::Many(Publications::new(count)),
+        };
+        Self {
+            first: incoming.first_token,
+            bytes: 0,
+            state,
+            style,
+            keep_alive: incoming.request.keep_alive(),
+            write,
+        }
+    }
+
+    fn count(&self) -> u32 {
+        match &self.state {
+            State::One(_) => 1,
+            State::Many(publications) => publications.len() as u32,
+            State::Written(_) => 0,
+        }
+    }
+
+    fn take(&mut self, token: u32, answer: &Answer) {
+        match (&mut self.state, answer) {
+            (State::One(place), Answer::Published { result }) => *place = Some(*result),
+            (State::Many(publications), answer) => {
+                publications.take(token.wrapping_sub(self.first), answer);
+            }
+            _ => {}
+        }
+    }
+
+    /// Appends the answer if it is known.
+    fn write(&self, cx: &mut Context<'_>) -> bool {
+        match &self.state {
+            State::One(None) => return false,
+            State::One(Some(result)) => (self.write)(&[*result], self.style, self.keep_alive, cx),
+            State::Many(publications) => match publications.all() {
+                Some(results) => (self.write)(&results, self.style, self.keep_alive, cx),
+                None => return false,
+            },
+            State::Written(bytes) => cx.out.extend_from_slice(bytes),
+        }
+        true
+    }
+}
+
+/// The answers of one connection. Boxed, and there only once a request has waited.
+#[derive(Default)]
+pub(super) struct Pipeline {
+    /// Bound: [`WAITING_MAX`].
+    waiting: VecDeque<Later>,
+    /// The sum of theirs.
+    bytes: usize,
+    next_token: u32,
+    /// Bound: a head that is not whole, and what one read gives.
+    behind: Vec<u8>,
+    /// Nothing that comes is taken: the connection ends once all is answered.
+    pub(super) ends: bool,
+}
+
+impl Pipeline {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The token of the next request's first publication.
+    pub(super) const fn next_token(&self) -> u32 {
+        self.next_token
+    }
+
+    /// Whether one more request has room; `bytes_max` bounds what all of them may have.
+    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
+        self.waiting.len() < WAITING_MAX && self.bytes < bytes_max
+    }
+
+    /// Adds a request of so many bytes.
+    pub(super) fn push(&mut self, mut later: Later, bytes: usize) {
+        later.bytes = bytes;
+        self.bytes += bytes;
+        self.next_token = later.first.wrapping_add(later.count());
+        self.ends |= !later.keep_alive;
+        self.waiting.push_back(later);
+    }
+
+    /// Adds an answer that is known and has to wait for those before it.
+    pub(super) fn push_written(&mut self, answer: Vec<u8>, keep_alive: bool) {
+        let bytes = answer.len();
+        let later = Later {
+            first: self.next_token,
+            bytes: 0,
+            state: State::Written(answer),
+            style: 0,
+            keep_alive,
+            write: |_, _, _, _| {},
+        };
+        self.push(later, bytes);
+    }
+
+    /// Keeps input that cannot be taken yet.
+    pub(super) fn put_behind(&mut self, input: &[u8]) {
+        self.behind.extend_from_slice(input);
+    }
+
+    /// Whether input waits.
+    pub(super) const fn is_blocked(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// What could not be taken.
+    pub(super) fn take_behind(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.behind)
+    }
+
+    /// Takes the answer to a publication and appends what may leave.
+    pub(super) fn answer(&mut self, token: u32, answer: &Answer, cx: &mut Context<'_>) {
+        let Some(head) = self.waiting.front().map(|head| head.first) else {
+            return;
+        };
+        let distance = |first: u32| first.wrapping_sub(head);
+        let is_not_after = |later: &Later| distance(later.first) <= distance(token);
+        let after = self.waiting.partition_point(is_not_after);
+        let Some(later) = after.checked_sub(1).and_then(|at| self.waiting.get_mut(at)) else {
+            return;
+        };
+        later.take(token, answer);
+        while let Some(head) = self.waiting.pop_front_if(|head| head.write(cx)) {
+            self.bytes -= head.bytes;
+        }
+        if self.waiting.is_empty() {
+            self.waiting.shrink_to(KEPT);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Publishing requests that do not wait for each other: what is ordered when, and what leaves when.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use throng_broker::Refusal;
+use throng_gateway_plain::Plain;
+use throng_hub::{Answer, Command};
+use throng_session::solo::{self, Solo};
+use throng_session::{CloseReason, Event, Order, Port, PublishResult};
+use throng_types::{ConnId, End, Epoch, Position, ShardId};
+
+fn publisher() -> Solo<Plain> {
+    let id = ConnId::new(ShardId(0), 1, 1);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::new(()))
+}
+
+fn post(target: &str, more: &str) -> String {
+    format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n{more}\r\n1")
+}
+
+/// What was ordered since this was last asked: channels and tokens.
+fn ordered(publisher: &mut Solo<Plain>) -> Vec<(String, u32)> {
+    let orders = std::mem::take(&mut publisher.orders);
+    let of = |order| match order {
+        Order::Hub(Command::Publish { reply_to, draft }) => {
+            (draft.channel.as_str().to_owned(), reply_to.token)
+        }
+        other => panic!("{other:?}"),
+    };
+    orders.into_iter().map(of).collect()
+}
+
+fn answer(publisher: &mut Solo<Plain>, token: u32, result: PublishResult) {
+    let answer = Answer::Published { result };
+    publisher.event(Event::Answer { token, answer });
+}
+
+fn at(offset: u64) -> PublishResult {
+    let epoch = Epoch(1);
+    Ok(Some(Position { epoch, offset }))
+}
+
+/// The statuses and bodies that were written since this was last asked.
+fn written(publisher: &mut Solo<Plain>) -> Vec<String> {
+    let out = String::from_utf8(std::mem::take(&mut publisher.out)).unwrap();
+    let answers = out.split("HTTP/1.1 ").skip(1).map(|answer| {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        format!("{} {}", &head[..3], body.trim_end())
+    });
+    answers.collect()
+}
+
+#[test]
+fn requests_are_carried_out_as_they_come_and_answered_in_their_order() {
+    let mut publisher = publisher();
+    let requests = [
+        post("/pub?channel=a", ""),
+        post("/pub?channel=b&channel=c", ""),
+        post("/pub?channel=d", ""),
+    ];
+    publisher.feed(requests.concat().as_bytes());
+    let names = ["a", "b", "c", "d"].map(str::to_owned);
+    assert_eq!(
+        ordered(&mut publisher),
+        Vec::from_iter(names.into_iter().zip(0..))
+    );
+    answer(&mut publisher, 3, at(4));
+    answer(&mut publisher, 2, Err(Refusal::Busy));
+    assert!(
+        written(&mut publisher).is_empty(),
+        "the first is not answered"
+    );
+    answer(&mut publisher, 0, Ok(None));
+    assert_eq!(written(&mut publisher), ["200 {}"]);
+    answer(&mut publisher, 1, at(1));
+    let answers = written(&mut publisher);
+    assert_eq!(answers.len(), 2);
+    assert!(answers[0].starts_with("503 [{\"offset\":1,"), "{answers:?}");
+    assert!(answers[1].starts_with("200 {\"offset\":4,"), "{answers:?}");
+    // And again: tokens go on, nothing is left of those before.
+    publisher.feed(post("/pub?channel=e", "").as_bytes());
+    assert_eq!(ordered(&mut publisher), [("e".to_owned(), 4)]);
+    answer(&mut publisher, 4, Ok(None));
+    assert_eq!(written(&mut publisher), ["200 {}"]);
+}
+
+#[test]
+fn a_request_of_another_kind_waits_for_those_before_it() {
+    let mut publisher = publisher();
+    let requests = [
+        post("/pub?channel=a", ""),
+        // Refused at once, but behind the first.
+        post("/pub", ""),
+        "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n".to_owned(),
+        post("/pub?channel=b", ""),
+    ];
+    publisher.feed(requests.concat().as_bytes());
+    assert_eq!(ordered(&mut publisher).len(), 1);
+    assert_eq!(publisher.actions.pause, Some(true), "nothing more is read");
+    assert!(written(&mut publisher).is_empty());
+    answer(&mut publisher, 0, Ok(None));
+    let answers = written(&mut publisher);
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert!(answers[1].starts_with("400 no channel"), "{answers:?}");
+    assert_eq!(answers[2], "200 ok");
+    assert_eq!(publisher.actions.pause, Some(false));
+    assert_eq!(ordered(&mut publisher), [("b".to_owned(), 1)]);
+    answer(&mut publisher, 1, Ok(None));
+    assert_eq!(written(&mut publisher), ["200 {}"]);
+}
+
+#[test]
+fn whoever_asks_for_the_end_or_breaks_a_rule_has_what_came_before_answered() {
+    // (what comes, publications, answers in all)
+    let close = post("/pub?channel=b", "Connection: close\r\n");
+    let garbage = "SMTP\r\n\r\n".to_owned();
+    for (second, publications, last) in [(close, 2, "200"), (garbage, 1, "400")] {
+        let mut publisher = publisher();
+        let requests = [
+            post("/pub?channel=a", ""),
+            second,
+            post("/pub?channel=c", ""),
+        ];
+        publisher.feed(requests.concat().as_bytes());
+        publisher.feed(post("/pub?channel=d", "").as_bytes());
+        assert_eq!(ordered(&mut publisher).len(), publications);
+        assert_eq!(publisher.actions.end, None);
+        for token in 0..publications as u32 {
+            answer(&mut publisher, token, Ok(None));
+        }
+        let answers = written(&mut publisher);
+        assert_eq!(answers.len(), 2, "{answers:?}");
+        assert!(answers[1].starts_with(last), "{answers:?}");
+        assert_eq!(publisher.actions.end, Some(End::Flush));
+        assert!(ordered(&mut publisher).is_empty());
+    }
+}
+
+#[test]
+fn a_server_that_stops_answers_first() {
+    let mut publisher = publisher();
+    publisher.feed(post("/pub?channel=a", "").as_bytes());
+    publisher.event(Event::Close(&CloseReason::Drain { reconnect_ms: 0 }));
+    assert_eq!(publisher.actions.end, None);
+    publisher.feed(post("/pub?channel=b", "").as_bytes());
+    assert_eq!(ordered(&mut publisher).len(), 1);
+    answer(&mut publisher, 0, Ok(None));
+    assert_eq!(written(&mut publisher), ["200 {}"]);
+    assert_eq!(publisher.actions.end, Some(End::Flush));
+}
+
+#[test]
+fn no_more_than_a_bound_are_without_an_answer() {
+    let mut publisher = publisher();
+    let many: String = (0..1500)
+        .map(|n| post(&format!("/pub?channel=c{n}"), ""))
+        .collect();
+    let mut rest = many.as_bytes();
+    // As reads bring them, in the middle of anything.
+    while !rest.is_empty() && publisher.actions.pause.is_none() {
+        let (now, later) = rest.split_at(rest.len().min(7001));
+        publisher.feed(now);
+        rest = later;
+    }
+    assert_eq!(ordered(&mut publisher).len(), 1024);
+    assert_eq!(publisher.actions.pause, Some(true));
+    for token in 0..1024 {
+        answer(&mut publisher, token, Ok(None));
+    }
+    assert_eq!(written(&mut publisher).len(), 1024);
+    publisher.feed(rest);
+    let tokens: Vec<u32> = { ordered(&mut publisher) }
+        .into_iter()
+        .map(|(_, token)| token)
+        .collect();
+    assert_eq!(tokens, Vec::from_iter(1024..1500));
+}
+
+#[test]
+fn a_body_in_pieces_does_not_wait() {
+    let both = post("/pub?channel=a", "") + &post("/pub?channel=b", "");
+    for cut in 0..both.len() {
+        let mut publisher = publisher();
+        publisher.feed(&both.as_bytes()[..cut]);
+        publisher.feed(&both.as_bytes()[cut..]);
+        let names = ["a", "b"].map(str::to_owned);
+        assert_eq!(
+            ordered(&mut publisher),
+            Vec::from_iter(names.into_iter().zip(0..)),
+            "{cut}"
+        );
+        answer(&mut publisher, 1, at(2));
+        answer(&mut publisher, 0, at(1));
+        assert_eq!(written(&mut publisher).len(), 2, "{cut}");
+    }
+}
+
+#[test]
+fn a_fault_within_a_body_is_told_behind_the_answers_before_it() {
+    let head = "POST /pub?channel=b HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for is_late in [false, true] {
+        let mut publisher = publisher();
+        publisher.feed((post("/pub?channel=a", "") + head).as_bytes());
+        match is_late {
+            false => publisher.feed(b"zz\r\n"),
+            true => publisher.event(Event::Timeout),
+        }
+        assert!(publisher.out.is_empty(), "the first is not answered");
+        assert_eq!(publisher.actions.end, None);
+        publisher.feed(post("/pub?channel=c", "").as_bytes());
+        assert_eq!(ordered(&mut publisher), [("a".to_owned(), 0)]);
+        answer(&mut publisher, 0, Ok(None));
+        let answers = written(&mut publisher);
+        assert_eq!(answers.len(), 2, "{answers:?}");
+        assert_eq!(answers[0], "200 {}");
+        let status = if is_late { "408" } else { "400" };
+        assert!(answers[1].starts_with(status), "{answers:?}");
+        assert_eq!(publisher.actions.end, Some(End::Flush));
+    }
+}
+
+#[test]
+fn who_waits_for_answers_is_not_late() {
+    let mut publisher = publisher();
+    publisher.feed(post("/pub?channel=a", "").as_bytes());
+    assert_eq!(publisher.actions.deadline, Some(None));
+    publisher.event(Event::Timeout);
+    assert_eq!(publisher.actions.end, None);
+    // Half a head has a deadline, whether or not something is awaited; a whole one takes it away.
+    let next = post("/pub?channel=b", "");
+    publisher.feed(&next.as_bytes()[..9]);
+    assert!(matches!(publisher.actions.deadline, Some(Some(_))));
+    publisher.feed(&next.as_bytes()[9..]);
+    assert_eq!(publisher.actions.deadline, Some(None));
+    answer(&mut publisher, 0, Ok(None));
+    answer(&mut publisher, 1, Ok(None));
+    assert!(matches!(publisher.actions.deadline, Some(Some(_))));
+}
+
+#[test]
+fn long_requests_without_an_answer_are_few() {
+    let mut publisher = publisher();
+    let bytes = publisher.shared.limits.publish_bytes_max;
+    let body = "x".repeat(bytes);
+    let long = |channel: u32| {
+        let head = format!("POST /pub?channel={channel} HTTP/1.1\r\nHost: t\r\n");
+        format!("{head}Content-Length: {bytes}\r\n\r\n{body}")
+    };
+    // Two of the longest, with heads as long as they may be, are more than two of these.
+    let requests: String = (0..6).map(long).collect();
+    publisher.feed(requests.as_bytes());
+    assert_eq!(ordered(&mut publisher).len(), 3);
+    assert_eq!(publisher.actions.pause, Some(true));
+    for token in 0..3 {
+        answer(&mut publisher, token, Ok(None));
+    }
+    assert_eq!(ordered(&mut publisher).len(), 3);
+    // What was answered does not count any more.
+    answer(&mut publisher, 3, Ok(None));
+    publisher.feed(long(6).as_bytes());
+    assert_eq!(ordered(&mut publisher), [("6".to_owned(), 6)]);
+}
