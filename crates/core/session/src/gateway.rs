@@ -38,7 +38,7 @@ pub enum Event<'a> {
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
     /// A publication that the session has to look at itself, because its form is
-    /// [`FormKind::Shown`], or [`FormKind::Noted`] without shared bytes.
+    /// [`crate::FormKind::Shown`], or [`crate::FormKind::Noted`] without shared bytes.
     Publication(&'a Arc<Publication>),
     /// The queue was full and is empty again; so many deliveries were dropped meanwhile.
     Drained {
@@ -155,7 +155,7 @@ pub trait Gateway: Sized + 'static {
     fn class(session: &Self::Session) -> Class<'_>;
 
     /// Appends a publication in a shared wire form, by the form's number. Appends nothing for what
-    /// sessions of a [`FormKind::Noted`] form must look at.
+    /// sessions of a [`crate::FormKind::Noted`] form must look at.
     fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
         let _ = (own, form, publication, out);
     }
@@ -169,8 +169,8 @@ pub trait Gateway: Sized + 'static {
         let _ = (session, publication, out);
     }
 
-    /// Shared bytes of a [`FormKind::Noted`] form went out to a session, or a publication that it
-    /// was shown made it write. `is_taken` is false if the queue did not take all of them.
+    /// Shared bytes of a [`crate::FormKind::Noted`] form went out to a session, or a publication
+    /// that it was shown made it write. `is_taken` is false if the queue did not take all of them.
     fn delivered(
         own: &Self::Shared,
         session: &Self::Session,

@@ -4,7 +4,7 @@
 //! the reader's buffer.
 //!
 //! Rule for "full": a head or body above its limit is refused by status; for requests that wait for
-//! their answers see [`pipeline`].
+//! their answers see `pipeline`.
 
 mod body;
 mod client;
