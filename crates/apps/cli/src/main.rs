@@ -13,6 +13,8 @@ mod failure;
 mod http;
 mod keys;
 mod load;
+mod values;
+mod version;
 
 use std::process::ExitCode;
 

@@ -2,9 +2,9 @@
 
 use clap_complete::Shell;
 
+use crate::console;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::{args, console};
 
 /// Print a script that completes throng's arguments in your shell
 ///
@@ -16,10 +16,10 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn run(args: &Args) -> Result {
+/// Prints the script for the command line that `command` describes.
+pub(crate) fn run(args: &Args, command: &mut clap::Command) -> Result {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut args::command(), "throng", &mut script);
+    clap_complete::generate(args.shell, command, "throng", &mut script);
     console::print(script)?;
     Ok(Exit::Good)
 }

@@ -3,10 +3,10 @@
 use clap::ValueEnum;
 use throng_doctor::{Options, Plan, Role};
 
-use crate::args;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::values;
 
 /// Find out how many connections this machine can hold, which limit binds first, and how to lift it
 ///
@@ -15,14 +15,14 @@ use crate::failure::Result;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many connections are wanted: 50000, 50k, 1M. Without it: how far would the memory reach?
-    #[arg(long, value_name = "N", value_parser = args::count)]
+    #[arg(long, value_name = "N", value_parser = values::count)]
     connections: Option<u64>,
     /// Which end of the connections lives here
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
     /// How many processes share the connections; with --role both these are the clients, and the
     /// server is one
-    #[arg(long, value_name = "N", value_parser = args::count, default_value = "1")]
+    #[arg(long, value_name = "N", value_parser = values::count, default_value = "1")]
     processes: u64,
     /// Judge the limits of this process instead of your shell's, such as a running server
     #[arg(long)]

@@ -11,10 +11,11 @@ pub(crate) mod serve;
 pub(crate) mod subscribe;
 pub(crate) mod token;
 
-use crate::args::{Command, VERSION};
+use crate::args::{self, Command};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::version::VERSION;
 
 /// Does what was asked.
 ///
@@ -34,7 +35,7 @@ pub(crate) fn run(command: Command) -> Result {
             console::print(format!("throng {VERSION}\n"))?;
             Ok(Exit::Good)
         }
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(shell) => completions::run(&shell, &mut args::command()),
         Command::Reference(args) => reference::run(&args),
     }
 }

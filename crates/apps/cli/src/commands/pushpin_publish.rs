@@ -285,7 +285,8 @@ mod tests {
                 "hello",
             ],
             concat!(
-                r#"{"channel":"ch","formats":{"http-response":{"body":"hello","code":404,"headers":[["A","b"],["C","d"]]},"#,
+                r#"{"channel":"ch","formats":{"http-response":{"body":"hello","#,
+                r#""code":404,"headers":[["A","b"],["C","d"]]},"#,
                 r#""http-stream":{"content":"hello"},"ws-message":{"content":"hello"}},"id":"2","#,
                 r#""meta":{"k":"v","sender":"me"},"no-seq":true,"prev-id":"1"}"#,
             ),

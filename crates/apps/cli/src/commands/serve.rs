@@ -12,12 +12,12 @@ use throng_config::{Config, LogFormat};
 use throng_doctor::{Machine, Plan, Report, Role, assess};
 use throng_server::Capacity;
 
-use crate::args::VERSION;
 use crate::commands::config::warn;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::load::{self, ConfigFlag};
+use crate::version::VERSION;
 
 /// Start the server
 ///

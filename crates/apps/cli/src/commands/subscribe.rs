@@ -1,54 +1,12 @@
 //! `throng subscribe`: every publication on a line, over reconnects.
 
+mod args;
 mod backoff;
 mod follow;
 
-use throng_types::ChannelName;
-
-use crate::commands::publish;
 use crate::failure::Result;
-use crate::http::Endpoint;
 
-/// Print what is published into channels, one publication on a line
-///
-/// A publication with line breaks takes several lines; --json keeps each on one.
-/// When the connection breaks it is made again, and where the channels keep history nothing is
-/// missed. Ctrl-C ends it.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// The channels
-    #[arg(required = true, value_name = "CHANNEL", value_parser = publish::channel)]
-    channels: Vec<ChannelName>,
-    /// Where the server's port for clients is
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "THRONG_SERVER_URL",
-        default_value = "http://127.0.0.1:8000"
-    )]
-    server: Endpoint,
-    /// Use this WebSocket instead, such as ws://127.0.0.1:8000/ws; it does not resume
-    #[arg(long, value_name = "URL", value_parser = websocket, conflicts_with = "json")]
-    url: Option<Endpoint>,
-    /// A token (`throng token create` makes one)
-    #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// Print a JSON object for each publication, with channel, data and position
-    #[arg(long)]
-    json: bool,
-    /// End after this many publications
-    #[arg(long, value_name = "N", value_parser = crate::args::count)]
-    count: Option<u64>,
-}
-
-/// Reads the URL of a WebSocket; without a path it is `/ws`.
-fn websocket(url: &str) -> std::result::Result<Endpoint, String> {
-    let Some(rest) = url.strip_prefix("ws://") else {
-        return Err("expected an address such as ws://127.0.0.1:8000/ws".to_owned());
-    };
-    let endpoint: Endpoint = format!("http://{rest}").parse()?;
-    Ok(endpoint.or_path("/ws"))
-}
+pub(crate) use args::Args;
 
 /// Prints until the count is reached, the server says no, or nobody reads.
 pub(crate) fn run(args: Args) -> Result {

@@ -1,6 +1,7 @@
 //! `throng token`: make tokens for clients, and find out why one is not accepted.
 
 mod check;
+mod clock;
 mod create;
 
 use clap::Subcommand;
@@ -26,11 +27,4 @@ pub(crate) fn run(args: Args) -> Result {
         Action::Create(args) => create::run(&args),
         Action::Check(args) => check::run(&args),
     }
-}
-
-/// Seconds since 1970.
-fn now_unix_s() -> u64 {
-    let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
-    // A clock before 1970 makes tokens that have expired, which is what its owner would expect.
-    since.map_or(0, |since| since.as_secs())
 }

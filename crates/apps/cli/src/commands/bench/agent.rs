@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use throng_bench_fleet::{AGENT_PORT, AgentOptions, AgentTls, serve_agent};
 
+use super::signals::stop_flag;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -67,7 +68,7 @@ pub(super) fn run(args: Args) -> Result {
             format!("cannot listen on {}: {error}", args.listen),
         )
     })?;
-    let stop = super::stop_flag()?;
+    let stop = stop_flag()?;
     let address = listener.local_addr().unwrap_or(args.listen);
     let how = if tls.is_some() { " with TLS" } else { "" };
     console::note(&format!("agent listens on {address}{how}"));

@@ -8,6 +8,7 @@ use throng_bench_plan::schedule::Growth;
 use throng_bench_plan::{Choose, Dialect, Publish, Scenario, Target, Transport, Until, Via};
 use throng_types::units;
 
+use super::faults::bad_scenario;
 use crate::failure::{Failure, Result};
 
 /// What a connection speaks.
@@ -239,7 +240,7 @@ pub(super) fn checked(scenario: Scenario) -> Result<Scenario> {
     if problems.is_empty() {
         Ok(scenario)
     } else {
-        Err(super::bad_scenario("this run makes no sense", problems))
+        Err(bad_scenario("this run makes no sense", problems))
     }
 }
 

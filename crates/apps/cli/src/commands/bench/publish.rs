@@ -3,7 +3,8 @@
 use throng_bench_plan::{Dialect, Kind, Scenario, Target, Transport};
 use throng_types::units;
 
-use super::Common;
+use super::common::Common;
+use super::execute::execute;
 use super::load::{Opening, PublishArgs, Speak, checked, transport};
 use crate::failure::{Failure, Result};
 
@@ -112,5 +113,5 @@ pub(super) fn run(args: Args) -> Result {
     scenario.seed = args.seed;
     scenario.publish = Some(args.publishing.publish(&args.url));
     let scenario = checked(scenario)?;
-    super::execute(scenario, &args.common, args.subscribe.is_some(), Vec::new())
+    execute(scenario, &args.common, args.subscribe.is_some(), Vec::new())
 }

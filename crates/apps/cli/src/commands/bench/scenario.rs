@@ -6,7 +6,9 @@ use throng_bench_plan::import::{Imported, TsungOptions, read_tsung};
 use throng_bench_plan::{Scenario, Target, read_toml};
 use throng_types::units;
 
-use super::Common;
+use super::common::Common;
+use super::execute::execute;
+use super::faults::bad_scenario;
 use crate::console;
 use crate::failure::{Failure, Result};
 
@@ -45,12 +47,11 @@ pub(super) fn run(args: Args) -> Result {
             scale: args.scale.unwrap_or(1.0),
             duration_us: args.duration,
         };
-        read_tsung(&text, &options).map_err(|problem| {
-            super::bad_scenario(&args.file.display().to_string(), vec![problem])
-        })?
+        read_tsung(&text, &options)
+            .map_err(|problem| bad_scenario(&args.file.display().to_string(), vec![problem]))?
     } else {
         let scenario = read_toml(&text)
-            .map_err(|problems| super::bad_scenario(&args.file.display().to_string(), problems))?;
+            .map_err(|problems| bad_scenario(&args.file.display().to_string(), problems))?;
         Imported {
             scenario: bent(scenario, &args),
             notes: Vec::new(),
@@ -59,7 +60,7 @@ pub(super) fn run(args: Args) -> Result {
     for note in &notes {
         console::note(&format!("note: {note}"));
     }
-    super::execute(scenario, &args.common, true, notes)
+    execute(scenario, &args.common, true, notes)
 }
 
 fn is_xml(path: &Path, text: &str) -> bool {

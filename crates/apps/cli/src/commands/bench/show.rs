@@ -3,12 +3,11 @@
 
 use std::io::IsTerminal as _;
 
-use throng_bench_fleet::RunOptions;
 use throng_bench_plan::{Scenario, StatsdExport};
 use throng_bench_report::live::{Lines, Page, RunningStats, Screen, Statsd};
 use throng_bench_report::{Observer, Snapshot};
 
-use super::Common;
+use super::common::Common;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -24,7 +23,7 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn new(scenario: &Scenario, common: &Common, _: &RunOptions) -> Result<Self> {
+    pub(super) fn new(scenario: &Scenario, common: &Common) -> Result<Self> {
         let page = common.web.map(listen).transpose()?;
         let export = match &common.statsd {
             Some(to) => Some(export(to)?),

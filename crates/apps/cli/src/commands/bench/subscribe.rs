@@ -4,7 +4,8 @@ use throng_bench_plan::ports::parse_sources;
 use throng_bench_plan::{Kind, Scenario, Target};
 use throng_types::units;
 
-use super::Common;
+use super::common::Common;
+use super::execute::execute;
 use super::load::{Opening, PublishArgs, Speak, checked, header, transport};
 use crate::failure::{Failure, Result};
 
@@ -148,5 +149,5 @@ pub(super) fn run(args: Args) -> Result {
         ));
     }
     let scenario = checked(scenario)?;
-    super::execute(scenario, &args.common, true, Vec::new())
+    execute(scenario, &args.common, true, Vec::new())
 }

@@ -2,7 +2,8 @@
 
 use throng_bench_plan::import::{Imported, read_tcpkali};
 
-use super::Common;
+use super::common::Common;
+use super::execute::execute;
 use crate::console;
 use crate::failure::{Failure, Result};
 
@@ -24,5 +25,5 @@ pub(super) fn run(args: Args) -> Result {
     for note in &notes {
         console::note(&format!("note: {note}"));
     }
-    super::execute(scenario, &args.common, true, notes)
+    execute(scenario, &args.common, true, notes)
 }

@@ -8,8 +8,8 @@ use throng_config::Config;
 use throng_doctor::{Report, summary_line};
 
 use crate::access::access;
-use crate::args::VERSION;
 use crate::console::Paint;
+use crate::version::VERSION;
 
 /// What there is to tell.
 pub(super) struct Facts<'a> {

@@ -10,7 +10,7 @@ use throng_client::{BadAnswer, Notice, Subscription, SubscriptionEvent, Transpor
 use throng_types::ChannelName;
 use throng_ws::handshake::{self, ResponseFault};
 
-use super::Args;
+use super::args::Args;
 use super::backoff::Backoff;
 use crate::commands::publish::said;
 use crate::console;

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use throng_auth::{Claims, KeyConfig, KeyError, TokenFault, Verifier};
 
-use super::now_unix_s;
+use super::clock::now_unix_s;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::load::{self, ConfigFlag};

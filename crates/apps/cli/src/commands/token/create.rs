@@ -8,13 +8,13 @@ use throng_auth::{Algorithm, AllowClaim, ChannelPattern, KeyError, NewToken, Sig
 use throng_config::signing_secret_fault;
 use throng_types::ChannelName;
 
-use super::now_unix_s;
-use crate::args::duration_s;
+use super::clock::now_unix_s;
 use crate::commands::publish;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::load::{self, ConfigFlag};
+use crate::values::duration_s;
 
 /// Print a token for a client
 ///
