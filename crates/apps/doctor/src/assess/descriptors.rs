@@ -1,6 +1,6 @@
 //! Descriptors: `nofile`, `nr_open`, `file-max`, `max_user_watches`.
 
-use super::{Context, Finding, Limit, round_up};
+use super::limit::{Context, Finding, Limit, round_up};
 use crate::plan::Role;
 use crate::report::{Check, Fix, Kind, Scope};
 use throng_types::units::grouped;

@@ -1,6 +1,6 @@
 //! Memory: the machine's, and that of the control group.
 
-use super::{Context, Finding, Limit};
+use super::limit::{Context, Finding, Limit};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::report::{Check, Fix, Kind, Status};

@@ -8,6 +8,7 @@
 //! - Only a check that warns or fails carries a fix: what is unknown may be well.
 
 mod descriptors;
+mod limit;
 mod memory;
 mod network;
 mod queues;
@@ -15,7 +16,9 @@ mod traffic;
 
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{Check, Fix, Kind, Report, Status};
+use crate::report::{Kind, Report, Status};
+
+use limit::Context;
 
 /// Judges a machine. Touches nothing.
 ///
@@ -56,79 +59,6 @@ pub fn assess(machine: &Machine, plan: &Plan) -> Report {
         binds_first: first.map(|check| check.id),
         checks,
     }
-}
-
-/// What every check looks at.
-struct Context<'a> {
-    machine: &'a Machine,
-    plan: &'a Plan,
-    /// Connections to judge against.
-    goal: u64,
-}
-
-impl Context<'_> {
-    /// The status of a limit that lets `allows` connections live.
-    fn status(&self, allows: Option<u64>) -> Status {
-        match allows {
-            None => Status::Unknown,
-            Some(allows) if self.goal <= allows => Status::Ok,
-            Some(_) if self.plan.connections.is_some() => Status::Fail,
-            Some(_) => Status::Warn,
-        }
-    }
-
-    /// Ends of connections on this machine at the goal.
-    fn ends(&self) -> u64 {
-        self.goal.saturating_mul(self.plan.role.ends())
-    }
-
-    fn processes(&self) -> u64 {
-        self.plan.processes.max(1)
-    }
-}
-
-/// What a check is, apart from how it came out.
-struct Limit {
-    id: &'static str,
-    title: &'static str,
-    kind: Kind,
-    cost: &'static str,
-}
-
-/// How a check came out.
-struct Finding {
-    current: Option<String>,
-    needed: Option<String>,
-    allows: Option<u64>,
-    status: Status,
-    why: String,
-    fix: Vec<Fix>,
-}
-
-impl Limit {
-    fn found(self, finding: Finding) -> Check {
-        Check {
-            id: self.id,
-            title: self.title,
-            kind: self.kind,
-            current: finding.current,
-            needed: finding.needed,
-            allows_connections: finding.allows,
-            status: finding.status,
-            why: finding.why,
-            cost: self.cost,
-            fix: finding.fix,
-        }
-    }
-}
-
-/// A limit as people set it: the next power of two, and never less than the usual default.
-fn round_up(needed: u64) -> u64 {
-    const USUAL: u64 = 65_536;
-    needed
-        .max(USUAL)
-        .checked_next_power_of_two()
-        .unwrap_or(needed)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the network stack counts: source ports and tracked connections.
 
-use super::{Context, Finding, Limit, round_up};
+use super::limit::{Context, Finding, Limit, round_up};
 use crate::machine::Conntrack;
 use crate::report::{Check, Fix, Kind, Scope, Status};
 use throng_types::units::grouped;

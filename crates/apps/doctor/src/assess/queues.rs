@@ -1,7 +1,6 @@
 //! Queues of what arrives: handshakes, packets for a core, packets of a network device.
 
-use super::traffic::{MANY, short};
-use super::{Context, Finding, Limit};
+use super::limit::{Context, Finding, Limit, MANY, short};
 use crate::machine::Link;
 use crate::plan::Role;
 use crate::report::{Check, Fix, Kind, Scope, Status};

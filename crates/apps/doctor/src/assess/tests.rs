@@ -6,6 +6,7 @@ use super::*;
 use crate::fixture::{CONTAINER, STOCK, TUNED, tree};
 use crate::machine::{Conntrack, GroupMemory};
 use crate::plan::Role;
+use crate::report::Fix;
 use crate::text::{render_text, summary_line};
 
 fn machine(layers: &[&[(&str, &str)]]) -> Machine {

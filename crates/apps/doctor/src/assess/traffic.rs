@@ -1,12 +1,9 @@
 //! What binds once connections move: buffers, orphans, hash chains.
 
-use super::{Context, Finding, Limit, round_up};
+use super::limit::{Context, Finding, Limit, MANY, round_up, short};
 use crate::report::{Check, Fix, Kind, Scope, Status};
 use crate::text::bytes;
 use throng_types::units::grouped;
-
-/// From here on a reconnect storm is large enough to want the longer backlog.
-pub(super) const MANY: u64 = 100_000;
 
 /// Longest hash chain that still fits a few cache lines per packet.
 const CHAIN_MAX: u64 = 8;
@@ -31,11 +28,6 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<Check>) {
     ));
     checks.push(orphans(context));
     checks.push(ehash(context));
-}
-
-/// A warning, never a failure: idle connections hold no buffers.
-pub(super) const fn short(is_short: bool) -> Status {
-    if is_short { Status::Warn } else { Status::Ok }
 }
 
 /// A broadcast waits in the buffers of everyone who has not read it yet, so all connections count

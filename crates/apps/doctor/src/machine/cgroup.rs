@@ -1,6 +1,6 @@
 //! Memory limits of control groups, versions 1 and 2.
 
-use super::Tree;
+use super::tree::Tree;
 
 /// The memory limit of one control group.
 #[derive(Clone, Debug, PartialEq, Eq)]

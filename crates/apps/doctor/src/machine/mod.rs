@@ -5,10 +5,13 @@
 
 mod cgroup;
 mod net;
+mod tree;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use throng_sys::limits::Nofile;
+
+use tree::{Tree, list_len, ranges};
 
 pub use cgroup::GroupMemory;
 pub use net::Link;
@@ -97,9 +100,7 @@ impl Machine {
     /// As [`Machine::read`], with the limits and control groups of another process.
     #[must_use]
     pub fn read_for(root: &Path, pid: Option<u32>) -> Self {
-        let tree = Tree {
-            root: root.to_owned(),
-        };
+        let tree = Tree::new(root);
         let process = pid.map_or_else(|| String::from("self"), |pid| pid.to_string());
         let memory = throng_sys::memory::system_below(root);
         let port_range = tree.port_range();
@@ -146,48 +147,8 @@ impl Machine {
     }
 }
 
-/// A root below which paths are looked up.
-struct Tree {
-    root: PathBuf,
-}
-
+/// Facts that take more than one number to tell.
 impl Tree {
-    fn path(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
-    }
-
-    fn text(&self, path: &str) -> Option<String> {
-        std::fs::read_to_string(self.path(path)).ok()
-    }
-
-    fn number(&self, path: &str) -> Option<u64> {
-        self.text(path)?.trim().parse().ok()
-    }
-
-    /// The first `N` numbers of a file.
-    fn numbers<const N: usize>(&self, path: &str) -> Option<[u64; N]> {
-        let text = self.text(path)?;
-        let mut words = text.split_ascii_whitespace();
-        let mut numbers = [0; N];
-        for number in &mut numbers {
-            *number = words.next()?.parse().ok()?;
-        }
-        Some(numbers)
-    }
-
-    /// Names in a directory, sorted; empty when it is missing.
-    fn names(&self, path: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path(path)) else {
-            return Vec::new();
-        };
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        names.sort_unstable();
-        names
-    }
-
     fn is_container(&self) -> bool {
         [
             "/.dockerenv",
@@ -256,20 +217,6 @@ impl Tree {
             .ok()?;
         Some(entries.unsigned_abs())
     }
-}
-
-/// The ranges of a list such as `0-3,8`; what is malformed is skipped.
-fn ranges(list: &str) -> impl Iterator<Item = (u64, u64)> {
-    list.trim().split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (first <= last && last < u64::MAX).then_some((first, last))
-    })
-}
-
-/// How many numbers a list such as `0-3,8` names.
-fn list_len(list: &str) -> u64 {
-    ranges(list).fold(0, |sum, (first, last)| sum.saturating_add(last - first + 1))
 }
 
 #[cfg(test)]

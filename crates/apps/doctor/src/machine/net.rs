@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use super::{Tree, ranges};
+use super::tree::{Tree, ranges};
 
 /// A network device with hardware behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
