@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs a scenario on three agents, each in a network namespace of its own, against a server in a fourth; kills one
-# agent on the way, and checks what the results say. Needs root, ip(8) and jq(1); leaves nothing behind.
+# Runs a scenario on three agents, each in a network namespace of its own, against a server in a
+# fourth; kills one agent on the way, and checks what the results say. Needs root, ip(8) and jq(1);
+# leaves nothing behind.
 #
 #   crates/apps/bench/scripts/agents-in-namespaces.sh path/to/throng [folder]
 set -eu
@@ -22,7 +23,8 @@ cleanup() {
 }
 trap cleanup EXIT INT TERM
 
-# One bridge; the server is 10.213.0.10, the agents are .11 to .13, the controller is this namespace at .1.
+# One bridge; the server is 10.213.0.10, the agents are .11 to .13, the controller is this namespace
+# at .1.
 ip link add "$name" type bridge
 ip addr add 10.213.0.1/24 dev "$name"
 ip link set "$name" up
@@ -80,7 +82,8 @@ rate = "60/s"
 TOML
 
 run() { # run FOLDER: may end with 12 where this machine is slow, which is not what is checked here.
-    "$throng" bench run "$out/scenario.toml" --plain --out "$1" --agents 10.213.0.11,10.213.0.12,10.213.0.13 \
+    "$throng" bench run "$out/scenario.toml" --plain --out "$1" \
+        --agents 10.213.0.11,10.213.0.12,10.213.0.13 \
         --agents-token secret 2>"$1.log" || [ $? = 12 ] || { cat "$1.log" >&2; exit 1; }
 }
 expect() { # expect FOLDER FILTER: the filter must hold of its results.

@@ -8,7 +8,8 @@
 //! metric     = delivery percentile (p50 … p99.99), min, mean, max, connect_pNN, lag_pNN,
 //!              or a count or share by name (see `Metric::names`)
 //! comparator = < | <= | > | >= | == | !=
-//! value      = a number with a unit: us ms s for times, % for shares, k M for counts, KiB for sizes
+//! value      = a number with a unit: us ms s for times, % for shares, k M for counts, KiB for
+//!              sizes
 //! ```
 //!
 //! A check without data fails: a run that measured nothing has promised nothing.

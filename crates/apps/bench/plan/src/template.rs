@@ -19,152 +19,20 @@
 //! `{"channel":"{channel}","data":"{payload}"}` is what it looks like. Where a literal `{n}` is
 //! meant, write `{{n}`.
 
+mod error;
+mod hole;
 mod parse;
-
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use throng_types::Rng;
 
+use hole::{Part, Source};
 use parse::parse_hole;
 
-/// What a template may speak about in the place where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A channel name: `n`, `rand`.
-    Channel,
-    /// Something one connection sends when it opens (URL, header, first frame): also `channel`,
-    /// `worker`.
-    Connection,
-    /// A publish request: everything.
-    Publish,
-}
-
-impl Place {
-    const fn knows(self, name: Name) -> bool {
-        match name {
-            Name::N | Name::Rand => true,
-            // A channel's name must be the same whoever renders it.
-            Name::Channel | Name::Worker => !matches!(self, Self::Channel),
-            Name::Payload => matches!(self, Self::Publish),
-        }
-    }
-
-    fn names(self) -> impl Iterator<Item = Name> {
-        Name::ALL.into_iter().filter(move |&name| self.knows(name))
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Channel => "a channel name",
-            Self::Connection => "what a connection sends when it opens",
-            Self::Publish => "a publish request",
-        })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
-    N,
-    Rand,
-    Channel,
-    Payload,
-    Worker,
-}
-
-impl Name {
-    const ALL: [Self; 5] = [
-        Self::N,
-        Self::Rand,
-        Self::Channel,
-        Self::Payload,
-        Self::Worker,
-    ];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::N => "n",
-            Self::Rand => "rand",
-            Self::Channel => "channel",
-            Self::Payload => "payload",
-            Self::Worker => "worker",
-        }
-    }
-}
-
-/// Why a text is not a template. `at` counts bytes from the start of the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemplateError {
-    /// Where the hole begins.
-    pub at: usize,
-    /// What is wrong with it.
-    pub kind: TemplateErrorKind,
-}
-
-/// What is wrong with a hole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TemplateErrorKind {
-    /// No `}` follows.
-    NotClosed,
-    /// No hole has this name.
-    Unknown {
-        /// The name as written.
-        name: String,
-        /// The nearest name that exists, and how holes of this place are called.
-        help: String,
-    },
-    /// The hole exists, but means nothing in this place.
-    OutOfPlace {
-        /// The name as written.
-        name: String,
-        /// Where the template stands.
-        place: Place,
-    },
-    /// After the name stands something that the hole does not take.
-    BadArgument {
-        /// The hole as written.
-        hole: String,
-        /// What it takes.
-        takes: &'static str,
-    },
-    /// `%0` or `/0`.
-    ByZero,
-    /// `{rand:9-1}`.
-    EmptyRange,
-}
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at byte {}: ", self.at)?;
-        match &self.kind {
-            TemplateErrorKind::NotClosed => f.write_str(
-                "`{` opens a hole that no `}` closes (a literal \
-                 `{` before a letter is written `{{`)",
-            ),
-            TemplateErrorKind::Unknown { name, help } => write!(
-                f,
-                "`{{{name}}}` is unknown; \
-                {help}"
-            ),
-            TemplateErrorKind::OutOfPlace { name, place } => {
-                write!(f, "`{{{name}}}` has no meaning in {place}")
-            }
-            TemplateErrorKind::BadArgument { hole, takes } => {
-                write!(f, "`{{{hole}}}`: {takes}")
-            }
-            TemplateErrorKind::ByZero => f.write_str("a division by zero"),
-            TemplateErrorKind::EmptyRange => {
-                f.write_str("the range is empty: its first number is above its last")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TemplateError {}
+pub use error::{TemplateError, TemplateErrorKind};
+pub use hole::Place;
 
 /// What one rendering is about.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,41 +51,6 @@ pub struct Values<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Box<[Part]>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Literal(Box<str>),
-    Number(Source, Box<[Step]>),
-    Rand { low: u64, high: u64 },
-    Channel { url: bool },
-    Payload { base64: bool },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    N,
-    Worker,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Modulo(u64),
-    Divide(u64),
-    Add(u64),
-    Multiply(u64),
-}
-
-impl Step {
-    const fn apply(self, value: u64) -> u64 {
-        match self {
-            // The parser refuses zero.
-            Self::Modulo(by) => value % by,
-            Self::Divide(by) => value / by,
-            Self::Add(by) => value.wrapping_add(by),
-            Self::Multiply(by) => value.wrapping_mul(by),
-        }
-    }
 }
 
 impl Template {

@@ -5,10 +5,12 @@
 //!
 //! Invariant: no text of a run reaches the page unescaped.
 
+mod escape;
 mod tables;
 
 use std::fmt::{self, Write as _};
 
+use escape::Escaped;
 use tables::{
     write_agents, write_deliveries, write_environment, write_funnel, write_latencies,
     write_reasons, write_steps,
@@ -62,25 +64,6 @@ fn page(title: &str, body: &str, charts: &[Chart]) -> String {
 </body>\n</html>\n",
         Escaped(title)
     )
-}
-
-/// Text that cannot become markup.
-struct Escaped<T>(T);
-
-impl<T: fmt::Display> fmt::Display for Escaped<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.to_string().chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                _ => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 fn write_report(results: &Results, out: &mut String) -> fmt::Result {

@@ -8,6 +8,7 @@
 mod charts;
 mod compare;
 pub mod export;
+mod files;
 mod html;
 pub mod live;
 mod results;
@@ -15,10 +16,11 @@ mod snapshot;
 mod text;
 
 pub use compare::{Comparison, Reading, Row, compare};
+pub use files::{ResultFile, files};
 pub use html::{comparison_page, report_page};
 pub use results::{
-    AgentSummary, CheckResult, LimitSetting, Machine, Manifest, ResultFile, Results, ResultsError,
-    SCHEMA, ServerTotals, StepResult, Totals, files,
+    AgentSummary, CheckResult, LimitSetting, Machine, Manifest, Results, ResultsError, SCHEMA,
+    ServerTotals, StepResult, Totals,
 };
 pub use snapshot::{Observer, Phase, Snapshot};
 pub use text::summary;

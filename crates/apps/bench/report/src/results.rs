@@ -1,11 +1,10 @@
-//! The schema of results, and the files of a results folder.
+//! The schema of results.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::html::report_page;
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, LogWriter, Sample, Verdict};
+use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, Facts, Figure, Kind, Metric, Outcome};
 
@@ -310,42 +309,4 @@ impl Facts for Results {
             Figure::ServerCpu => self.server.as_ref()?.cpu_mean,
         }
     }
-}
-
-/// A file of a results folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultFile {
-    /// Its name in the folder.
-    pub name: &'static str,
-    /// What is in it.
-    pub bytes: Vec<u8>,
-}
-
-/// All files of a results folder.
-pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
-    let json = |value: serde_json::Result<Vec<u8>>| {
-        value.map_err(|error| ResultsError::Malformed(error.to_string()))
-    };
-    let mut csv = String::from(Sample::CSV_HEADER);
-    csv.push('\n');
-    for sample in &results.series {
-        sample.write_csv(&mut csv);
-    }
-    let mut without_series = results.clone();
-    without_series.series = Vec::new();
-    let file = |name, bytes| ResultFile { name, bytes };
-    Ok(vec![
-        file(
-            "manifest.json",
-            json(serde_json::to_vec_pretty(&results.manifest))?,
-        ),
-        file(
-            "results.json",
-            json(serde_json::to_vec_pretty(&without_series))?,
-        ),
-        file("series.json", json(serde_json::to_vec(&results.series))?),
-        file("series.csv", csv.into_bytes()),
-        file("latency.hlog", log.as_bytes().to_vec()),
-        file("report.html", report_page(results).into_bytes()),
-    ])
 }

@@ -21,7 +21,6 @@ use crate::publish::{Pace, Publishers};
 use crate::script::Script;
 use crate::session::{Session, Stage};
 use throng_bench_measure::{Running, Tally};
-use throng_bench_plan::schedule::Pacer;
 use throng_types::Rng;
 
 /// From the controller.
@@ -91,9 +90,6 @@ pub(crate) struct Worker<'s> {
     publishers: Option<Publishers<'s>>,
     arrivals: Option<Arrivals<'s>>,
     number: usize,
-    openers: usize,
-    /// The next spare of the port plan that is this worker's.
-    next_spare: u64,
     reports: Sender<Report>,
     wakes: Arc<Wakes>,
     metronome: Thread,
@@ -109,28 +105,13 @@ impl<'s> Worker<'s> {
         let mut core = Core::new(script, parts.clock, parts.number);
         core.tally.running = parts.running.then(Running::default);
         let opens = parts.number < parts.openers;
-        let arrivals = opens.then(|| {
-            let scenario = &script.scenario;
-            let mut arrivals = Arrivals {
-                pacer: Pacer::new(&scenario.arrivals, scenario.spread, scenario.seed),
-                begin_us: parts.begin_us,
-                k: 0,
-                rank: u64::from(script.part.index)
-                    + u64::from(script.part.of) * parts.number as u64,
-                of: u64::from(script.part.of) * parts.openers as u64,
-                clients: scenario.clients,
-                next: None,
-            };
-            arrivals.advance();
-            arrivals
-        });
+        let arrivals =
+            opens.then(|| Arrivals::new(script, parts.number, parts.openers, parts.begin_us));
         Self {
             core,
             publishers: if opens { None } else { Publishers::new(script) },
             arrivals,
             number: parts.number,
-            openers: parts.openers,
-            next_spare: script.clients() + parts.number as u64,
             reports: parts.reports,
             wakes: parts.wakes,
             metronome: parts.metronome,
@@ -204,7 +185,7 @@ impl<'s> Worker<'s> {
         let arrivals_done = self
             .arrivals
             .as_ref()
-            .is_none_or(|arrivals| arrivals.next.is_none());
+            .is_none_or(|arrivals| arrivals.next_us().is_none());
         let mut tally = self.core.tally.so_far();
         tally.behind = behind;
         if self.core.stays {
@@ -225,11 +206,7 @@ impl<'s> Worker<'s> {
     }
 
     fn next_us(&self) -> u64 {
-        let arrival = self
-            .arrivals
-            .as_ref()
-            .and_then(|arrivals| arrivals.next)
-            .map(|(_, due_us)| due_us);
+        let arrival = self.arrivals.as_ref().and_then(Arrivals::next_us);
         let say = self.core.says.peek().map(|entry| entry.0.0);
         let read = self.core.reads.peek().map(|entry| entry.0.0);
         let publish = self.publishers.as_ref().map(Publishers::next_us);
@@ -318,8 +295,7 @@ impl App for Worker<'_> {
                     self.core.forget_away();
                 }
                 if let Some(arrivals) = &mut self.arrivals {
-                    arrivals.k = arrivals.clients;
-                    arrivals.next = None;
+                    arrivals.end();
                 }
             }
             Order::Storm { share, backoff_us } => self.storm(share, backoff_us, conns),
@@ -335,9 +311,12 @@ impl App for Worker<'_> {
         if self.finished {
             return false;
         }
-        let mut more = self.open_due(conns);
-        more |= self.say_due(conns);
-        more |= self.read_due(conns);
+        let mut more = false;
+        if let Some(arrivals) = &mut self.arrivals {
+            more |= arrivals.open_due(&mut self.core, conns);
+        }
+        more |= due::say(&mut self.core, conns);
+        more |= due::read(&mut self.core, conns);
         if let Some(publishers) = &mut self.publishers {
             more |= publishers.turn(&mut self.core, conns);
         }

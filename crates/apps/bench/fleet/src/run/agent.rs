@@ -12,9 +12,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::drive::StepOrders;
+use super::local::{Course, carry_out, check_here};
+use super::machine;
+use super::options::RunOptions;
+use super::server::Watch;
 use super::tls::AgentTls;
 use super::wire::{Arrived, Outgoing, nonce, split};
-use super::{Course, RunOptions, StepOrders, Watch, carry_out, check_here, machine};
 use crate::agents::{Action, AgentSide, Assignment, Progress, Step, ToAgent};
 use throng_bench_report::Snapshot;
 use throng_bench_worker::{Clock, Part, PrepareError, Script};

@@ -3,14 +3,16 @@
 //! Owns: the rows, the merged histograms, the log, the verdict. It takes intervals from wherever
 //! they come, this machine's workers or other machines.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{RunOptions, machine};
+use super::finished::Finished;
+use super::machine;
+use super::options::RunOptions;
 use throng_bench_measure::Tally;
 use throng_bench_measure::{
     DeliveryCounts, GeneratorHealth, GeneratorLimits, Latency, LogWriter, Sample, ServerSample,
 };
-use throng_bench_plan::check::Exit;
 use throng_bench_plan::{Kind, Redactor, Scenario};
 use throng_bench_report::{
     AgentSummary, Machine, Manifest, Results, SCHEMA, ServerTotals, StepResult, Totals,
@@ -53,46 +55,6 @@ pub(crate) struct Collector {
     pub(crate) agents: Vec<AgentSummary>,
     pub(crate) machines: Vec<Machine>,
     server_name: Option<String>,
-}
-
-/// A run that has come to its end.
-#[derive(Clone, Debug)]
-pub struct Finished {
-    /// What was found.
-    pub results: Results,
-    /// All latencies, interval by interval.
-    log: std::sync::Arc<LogWriter>,
-    /// Whether it was ended before its time.
-    pub interrupted: bool,
-}
-
-impl Finished {
-    /// The histograms of all intervals, as the log that HdrHistogram's own tools read.
-    #[must_use]
-    pub fn log(&self) -> &LogWriter {
-        &self.log
-    }
-
-    /// How the process should end.
-    #[must_use]
-    pub fn exit(&self) -> Exit {
-        if self.interrupted {
-            return Exit::Interrupted;
-        }
-        let counters = &self.results.totals.counters;
-        let nothing = counters.attempted > 0 && counters.upgraded == 0;
-        let unheard = counters.published > 0 && counters.publish_failed >= counters.published;
-        if nothing || unheard {
-            return Exit::Error;
-        }
-        let outcomes: Vec<_> = self
-            .results
-            .checks
-            .iter()
-            .map(|check| check.outcome)
-            .collect();
-        Exit::of_run(&outcomes, self.results.verdict.is_valid())
-    }
 }
 
 fn unix_ms() -> u64 {
@@ -336,7 +298,7 @@ impl Collector {
         results.judge();
         Finished {
             results,
-            log: std::sync::Arc::new(self.log),
+            log: Arc::new(self.log),
             interrupted,
         }
     }

@@ -6,7 +6,6 @@
 //! Publishing begins when every connection of the ramp is usable or has failed, so that what each
 //! publication is due is known.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -357,9 +356,4 @@ impl Drive<'_> {
             self.quiet();
         }
     }
-}
-
-/// A flag that somebody else may set.
-pub(crate) fn flag() -> Arc<AtomicBool> {
-    Arc::new(AtomicBool::new(false))
 }

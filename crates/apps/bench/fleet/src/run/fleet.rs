@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use super::RunOptions;
 use super::agent::AGENT_PORT;
-use super::collect::{Collector, Finished};
+use super::collect::Collector;
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
+use super::finished::Finished;
+use super::options::RunOptions;
 use super::search::Search;
 use super::server::ServerWatch;
 use super::tls::{ControllerTls, Secured};

@@ -3,6 +3,8 @@
 //! No external entity is ever loaded and no entity of a DTD is expanded. Depth and number of
 //! elements are bounded.
 
+use std::str::FromStr;
+
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
@@ -44,6 +46,25 @@ impl Element {
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         self.attribute(name)
             .ok_or_else(|| self.problem(format!("<{}> needs the attribute `{name}`", self.name)))
+    }
+
+    /// An attribute as a number; none if it is not there.
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+        self.attribute(name)
+            .map(|text| {
+                text.trim().parse().map_err(|_| {
+                    self.problem(format!(
+                        "`{name}=\"{text}\"` of <{}> is not a number that fits",
+                        self.name
+                    ))
+                })
+            })
+            .transpose()
+    }
+
+    /// The problem of an element that nothing here takes.
+    pub(super) fn unsupported(&self) -> Problem {
+        self.problem(format!("<{}> is not supported", self.name))
     }
 
     /// Refuses attributes that are not among these.

@@ -118,13 +118,14 @@ proptest! {
     #[test]
     fn due_times_rise_and_agree_with_counts(
         phases in proptest::collection::vec(
-                (0_u64..5 * S, 0.0..500.0, 0.0..500.0, proptest::option::of(0_u64..300)), 0..5
-            )
+            (0_u64..5 * S, 0.0..500.0, 0.0..500.0, proptest::option::of(0_u64..300)),
+            0..5,
+        )
     ) {
-        let phases = phases.into_iter();
-            let schedule = Schedule::new(phases.map(|(duration_us, start_per_s, end_per_s, events_max)| {
+        let phases = phases.into_iter().map(|(duration_us, start_per_s, end_per_s, events_max)| {
             Phase { duration_us, start_per_s, end_per_s, events_max }
-        }).collect());
+        });
+        let schedule = Schedule::new(phases.collect());
         let times: Vec<_> = Pacer::new(&schedule, Spread::Even, 0).collect();
         prop_assert_eq!(times.len() as u64, schedule.count());
         prop_assert!(times.is_sorted());

@@ -2,7 +2,8 @@
 
 use throng_types::nearest;
 
-use super::{Name, Part, Place, Source, Step, TemplateErrorKind};
+use super::error::TemplateErrorKind;
+use super::hole::{Name, Part, Place, Source, Step};
 
 pub(super) fn parse_hole(hole: &str, place: Place) -> Result<Part, TemplateErrorKind> {
     let end = hole

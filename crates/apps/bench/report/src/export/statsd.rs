@@ -7,7 +7,7 @@
 //! | `traffic.data`, `.rcvd`, `.sent` | counter | bytes |
 //! | `traffic.msgs.rcvd`, `.sent` | counter | messages |
 //! | `traffic.bitrate`, `.in`, `.out` | gauge | bits per second |
-//! | `latency.connect.*`, `latency.message.*` | gauge | `min`, `mean`, `max`, `50` to `99_9`, in ms |
+//! | `latency.connect.*`, `.message.*` | gauge | `min`, `mean`, `max`, `50` to `99_9`, in ms |
 //!
 //! `connections.failed` and `connections.lost` (counters) are ours.
 

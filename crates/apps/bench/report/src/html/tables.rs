@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::Escaped;
+use super::escape::Escaped;
 use crate::Results;
 use throng_bench_measure::LatencySummary;
 use throng_types::units::grouped;

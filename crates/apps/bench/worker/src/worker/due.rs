@@ -13,7 +13,8 @@ use throng_engine::{Accepted, Conns};
 use throng_sys::errno::{EADDRINUSE, EADDRNOTAVAIL};
 use throng_types::ConnId;
 
-use super::Worker;
+use crate::core::Core;
+use crate::script::Script;
 use crate::session::{Left, Session, Subscriber};
 
 /// Connections that one turn opens.
@@ -23,19 +24,53 @@ const SPARES_TRIED: usize = 16;
 
 /// The connections that are still to be opened.
 pub(super) struct Arrivals<'s> {
-    pub(super) pacer: Pacer<'s>,
-    pub(super) begin_us: u64,
+    pacer: Pacer<'s>,
+    begin_us: u64,
     /// The number of the pacer's next event.
-    pub(super) k: u64,
+    k: u64,
     /// Take those whose number modulo `of` is `rank`.
-    pub(super) rank: u64,
-    pub(super) of: u64,
-    pub(super) clients: u64,
-    pub(super) next: Option<(u64, u64)>,
+    rank: u64,
+    of: u64,
+    clients: u64,
+    /// The next one of ours: its number and when it is due, in µs.
+    next: Option<(u64, u64)>,
+    /// The next spare of the port plan that is ours, and how many workers share the spares.
+    next_spare: u64,
+    openers: u64,
 }
 
-impl Arrivals<'_> {
-    pub(super) fn advance(&mut self) {
+impl<'s> Arrivals<'s> {
+    /// The share of worker `number` of those that open connections.
+    pub(super) fn new(script: &'s Script, number: usize, openers: usize, begin_us: u64) -> Self {
+        let (scenario, part) = (&script.scenario, &script.part);
+        let (number, openers) = (number as u64, openers as u64);
+        let mut arrivals = Self {
+            pacer: Pacer::new(&scenario.arrivals, scenario.spread, scenario.seed),
+            begin_us,
+            k: 0,
+            rank: u64::from(part.index) + u64::from(part.of) * number,
+            of: u64::from(part.of) * openers,
+            clients: scenario.clients,
+            next: None,
+            next_spare: script.clients() + number,
+            openers,
+        };
+        arrivals.advance();
+        arrivals
+    }
+
+    /// When the next connection is due, in µs; none if all were opened.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        self.next.map(|(_, due_us)| due_us)
+    }
+
+    /// Opens no more of them.
+    pub(super) const fn end(&mut self) {
+        self.k = self.clients;
+        self.next = None;
+    }
+
+    fn advance(&mut self) {
         self.next = None;
         while self.k < self.clients {
             let Some(at_us) = self.pacer.next() else {
@@ -49,26 +84,21 @@ impl Arrivals<'_> {
             }
         }
     }
-}
 
-impl Worker<'_> {
-    /// Opens what is due. True if more is.
-    pub(super) fn open_due(&mut self, conns: &mut Conns<Session>) -> bool {
+    /// Opens what is due: connections that come back, and new ones. True if more is.
+    pub(super) fn open_due(&mut self, core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
         for _ in 0..OPENED_PER_TURN {
-            let now_us = self.core.clock.now_us();
-            if let Some((due_us, n, left)) = self.core.take_return(now_us) {
-                self.open(n, due_us, &left, conns);
+            let now_us = core.clock.now_us();
+            if let Some((due_us, n, left)) = core.take_return(now_us) {
+                self.open(n, due_us, &left, core, conns);
                 continue;
             }
-            let Some(arrivals) = &mut self.arrivals else {
-                return false;
-            };
-            match arrivals.next {
+            match self.next {
                 Some((n, due_us)) if due_us <= now_us => {
-                    arrivals.advance();
-                    self.core.tally.due_events += 1;
-                    self.core.tally.lag.record_between(due_us, now_us);
-                    self.open(n as u32, due_us, &Left::default(), conns);
+                    self.advance();
+                    core.tally.due_events += 1;
+                    core.tally.lag.record_between(due_us, now_us);
+                    self.open(n as u32, due_us, &Left::default(), core, conns);
                 }
                 _ => return false,
             }
@@ -76,18 +106,25 @@ impl Worker<'_> {
         true
     }
 
-    fn open(&mut self, n: u32, due_us: u64, left: &Left, conns: &mut Conns<Session>) {
-        let script = self.core.script;
+    fn open(
+        &mut self,
+        n: u32,
+        due_us: u64,
+        left: &Left,
+        core: &mut Core<'_>,
+        conns: &mut Conns<Session>,
+    ) {
+        let script = core.script;
         let own = u64::from(n) / u64::from(script.part.of);
         let mut tuple = script.ports.as_ref().and_then(|plan| plan.tuple(own));
-        let target = match (script.goals.get(self.core.goal_of(n)), &script.goals[..]) {
+        let target = match (script.goals.get(core.goal_of(n)), &script.goals[..]) {
             (Some(goal), _) | (None, [goal, ..]) => goal.address,
             (None, []) => return,
         };
-        self.core.tally.counters.attempted += 1;
-        self.core.tally.pending += 1;
+        core.tally.counters.attempted += 1;
+        core.tally.pending += 1;
         let timeout_ms = script.scenario.connect_timeout_us.div_ceil(1000);
-        let deadline = self.core.clock.to_millis(self.core.clock.now_us()) + timeout_ms;
+        let deadline = core.clock.to_millis(core.clock.now_us()) + timeout_ms;
         for _ in 0..SPARES_TRIED {
             let source: Option<SocketAddr> = tuple.map(|tuple| tuple.source);
             let accepted = Accepted {
@@ -102,70 +139,73 @@ impl Worker<'_> {
             let errno = error.raw_os_error().unwrap_or(0);
             let taken = matches!(errno, EADDRINUSE | EADDRNOTAVAIL);
             // A spare must go to the same target: its path is what was planned for this connection.
-            tuple = if taken { self.spare(target) } else { None };
+            tuple = if taken {
+                self.spare(core, target)
+            } else {
+                None
+            };
             if tuple.is_none() {
-                self.core.tally.failed(ConnectFailure::from_errno(errno));
+                core.tally.failed(ConnectFailure::from_errno(errno));
                 return;
             }
         }
-        self.core.tally.failed(ConnectFailure::AddressInUse);
+        core.tally.failed(ConnectFailure::AddressInUse);
     }
 
     /// A planned port that no connection has, towards this target.
-    fn spare(&mut self, target: SocketAddr) -> Option<Tuple> {
-        let plan = self.core.script.ports.as_ref()?;
+    fn spare(&mut self, core: &Core<'_>, target: SocketAddr) -> Option<Tuple> {
+        let plan = core.script.ports.as_ref()?;
         loop {
             let k = self.next_spare;
             if k >= plan.capacity() {
                 return None;
             }
-            self.next_spare += self.openers as u64;
+            self.next_spare += self.openers;
             let tuple = plan.tuple(k)?;
-            if self.core.script.goals.get(tuple.target_index)?.address == target {
+            if core.script.goals.get(tuple.target_index)?.address == target {
                 return Some(tuple);
             }
         }
     }
+}
 
-    /// Says what is due. True if more is.
-    pub(super) fn say_due(&mut self, conns: &mut Conns<Session>) -> bool {
-        for _ in 0..OPENED_PER_TURN {
-            let now_us = self.core.clock.now_us();
-            let Some(&Reverse((due_us, bits))) = self.core.says.peek() else {
-                return false;
-            };
-            if due_us > now_us {
-                return false;
-            }
-            self.core.says.pop();
-            let id = ConnId::from_bits(bits);
-            let core = &mut self.core;
-            let mut goes_on = false;
-            conns.with(id, |session, fx| {
-                if let Session::Subscriber(subscriber) = session {
-                    goes_on = core.say(subscriber, due_us, fx);
-                }
-            });
-            if let (true, Some(say)) = (goes_on, &self.core.script.scenario.say) {
-                let next_us = due_us + say.every_us;
-                self.core.says.push(Reverse((next_us, bits)));
-            }
+/// Says what is due. True if more is.
+pub(super) fn say(core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+    for _ in 0..OPENED_PER_TURN {
+        let now_us = core.clock.now_us();
+        let Some(&Reverse((due_us, bits))) = core.says.peek() else {
+            return false;
+        };
+        if due_us > now_us {
+            return false;
         }
-        true
+        core.says.pop();
+        let id = ConnId::from_bits(bits);
+        let mut goes_on = false;
+        conns.with(id, |session, fx| {
+            if let Session::Subscriber(subscriber) = session {
+                goes_on = core.say(subscriber, due_us, fx);
+            }
+        });
+        if let (true, Some(say)) = (goes_on, &core.script.scenario.say) {
+            let next_us = due_us + say.every_us;
+            core.says.push(Reverse((next_us, bits)));
+        }
     }
+    true
+}
 
-    /// Lets slow readers that have waited long enough read on. True if more may.
-    pub(super) fn read_due(&mut self, conns: &mut Conns<Session>) -> bool {
-        for _ in 0..OPENED_PER_TURN {
-            let now_us = self.core.clock.now_us();
-            match self.core.reads.peek() {
-                Some(&Reverse((due_us, bits))) if due_us <= now_us => {
-                    self.core.reads.pop();
-                    conns.with(ConnId::from_bits(bits), |_, fx| fx.pause(false));
-                }
-                _ => return false,
+/// Lets slow readers that have waited long enough read on. True if more may.
+pub(super) fn read(core: &mut Core<'_>, conns: &mut Conns<Session>) -> bool {
+    for _ in 0..OPENED_PER_TURN {
+        let now_us = core.clock.now_us();
+        match core.reads.peek() {
+            Some(&Reverse((due_us, bits))) if due_us <= now_us => {
+                core.reads.pop();
+                conns.with(ConnId::from_bits(bits), |_, fx| fx.pause(false));
             }
+            _ => return false,
         }
-        true
     }
+    true
 }

@@ -2,7 +2,7 @@
 //! die.
 
 use super::*;
-use crate::agents::{Action, AgentSide, decode, encode};
+use crate::agents::{Action, AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
 use throng_bench_measure::Sums;
 use throng_bench_measure::{Latency, Sample};
 use throng_bench_plan::{Dialect, Kind, Target, Transport};

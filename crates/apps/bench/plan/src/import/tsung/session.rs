@@ -2,7 +2,6 @@
 //! repeats.
 
 use super::super::xml::Element;
-use super::{number, unsupported};
 use crate::Problem;
 
 /// What a session does.
@@ -67,7 +66,7 @@ impl Session {
                 "thinktime" => self.think(think_us(action)?, 1, action)?,
                 "for" => self.repeat(action)?,
                 "transaction" => self.actions(&action.children)?,
-                _ => return Err(unsupported(action)),
+                _ => return Err(action.unsupported()),
             }
         }
         Ok(())
@@ -139,13 +138,14 @@ impl Session {
     fn repeat(&mut self, repeat: &Element) -> Result<(), Problem> {
         repeat.only_attributes(&["var", "from", "to", "incr"])?;
         let bound = |name: &str| -> Result<u64, Problem> {
-            number(repeat, name)?
+            repeat
+                .number(name)?
                 .ok_or_else(|| repeat.problem(format!("<for> needs the attribute `{name}`")))
         };
         let (from, to, step) = (
             bound("from")?,
             bound("to")?,
-            number::<u64>(repeat, "incr")?.unwrap_or(1),
+            repeat.number::<u64>("incr")?.unwrap_or(1),
         );
         if step == 0 {
             return Err(repeat.problem("a <for> with incr=\"0\" never ends"));
@@ -167,7 +167,7 @@ impl Session {
                     }
                     message = Some(message_of(websocket)?);
                 }
-                _ => return Err(unsupported(action)),
+                _ => return Err(action.unsupported()),
             }
         }
         if let Some((text, binary)) = message {
@@ -198,7 +198,7 @@ fn websocket_of(request: &Element) -> Result<&Element, Problem> {
     match (children.next(), children.next()) {
         (Some(websocket), None) if websocket.name == "websocket" => {
             if let Some(child) = websocket.children.first() {
-                return Err(unsupported(child));
+                return Err(child.unsupported());
             }
             let substitutes = request.attribute("subst") == Some("true");
             let text = websocket.attribute("path").unwrap_or_default();
@@ -211,7 +211,7 @@ fn websocket_of(request: &Element) -> Result<&Element, Problem> {
             let odd = second
                 .filter(|_| first.name == "websocket")
                 .unwrap_or(first);
-            Err(unsupported(odd))
+            Err(odd.unsupported())
         }
         (None, _) => Err(request.problem("an empty <request>")),
     }
@@ -244,7 +244,8 @@ fn think_us(think: &Element) -> Result<u64, Problem> {
     {
         return Err(think.problem("a random thinktime is not supported"));
     }
-    let seconds = number::<f64>(think, "value")?
+    let seconds = think
+        .number::<f64>("value")?
         .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
         .ok_or_else(|| think.problem("<thinktime> needs the attribute `value`, in seconds"))?;
     Ok((seconds * 1e6) as u64)

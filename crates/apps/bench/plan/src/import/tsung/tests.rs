@@ -1,6 +1,8 @@
 //! The file of the million-connection run, and what is refused.
 
 use super::*;
+use crate::schedule::Spread;
+use crate::{Kind, Target, Transport};
 
 const BENCH: &str = include_str!("../../../fixtures/tsung-bench.xml");
 

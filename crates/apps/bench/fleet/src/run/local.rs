@@ -1,0 +1,165 @@
+//! A run on this machine: its threads, its course, its figures.
+//!
+//! Owns: how many threads there are, and whether this machine can hold the connections.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::collect::{Collector, Footprint, own_memory};
+use super::drive::{Drive, StepOrders};
+use super::finished::Finished;
+use super::options::RunOptions;
+use super::server::ServerWatch;
+use throng_bench_plan::Scenario;
+use throng_bench_report::{Observer, Phase, Snapshot};
+use throng_bench_worker::{Clock, Part, PrepareError, Script, Start, Workers};
+
+/// How many connections one thread opens and keeps before another one helps it.
+const CLIENTS_PER_THREAD: u64 = 20_000;
+/// From the start of the workers to the first connection.
+const BEGIN_IN_US: u64 = 100_000;
+/// Descriptors that the process needs besides its connections.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Runs a scenario on this machine.
+///
+/// # Errors
+/// Why it cannot run here; nothing was opened then. What fails while it runs is in the results.
+pub fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Finished, PrepareError> {
+    run_observed(scenario, options, &mut |_: &Snapshot<'_>| {})
+}
+
+/// Runs a scenario on this machine, and tells somebody about it each second.
+///
+/// # Errors
+/// As [`run_scenario`].
+pub fn run_observed(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<Finished, PrepareError> {
+    let clock = Clock::start();
+    let script = Arc::new(Script::new(scenario, Part::WHOLE)?);
+    let course = Course {
+        clock,
+        begin_us: None,
+        settles: true,
+        drop_all: &AtomicBool::new(false),
+        orders: None,
+    };
+    carry_out(&script, options, &course, observer)
+}
+
+/// When a run begins, and what else depends on who else takes part.
+pub(super) struct Course<'a> {
+    pub(super) clock: Clock,
+    /// The run's zero, in µs; where nobody else waits for it, as soon as everything is ready.
+    pub(super) begin_us: Option<u64>,
+    /// Whether phases wait for connections; otherwise they follow the clock alone.
+    pub(super) settles: bool,
+    /// Set when all connections are to be dropped.
+    pub(super) drop_all: &'a AtomicBool,
+    /// Where somebody else searches for a rate.
+    pub(super) orders: Option<&'a StepOrders>,
+}
+
+/// Refuses what this machine cannot hold.
+pub(super) fn check_here(script: &Script, options: &RunOptions) -> Result<(), PrepareError> {
+    let clients = if options.subscribers {
+        script.clients()
+    } else {
+        0
+    };
+    check_descriptors(clients + publishers(&script.scenario))
+}
+
+/// Runs a scenario's part on this machine, as `course` says.
+pub(super) fn carry_out(
+    script: &Arc<Script>,
+    options: &RunOptions,
+    course: &Course<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Finished, PrepareError> {
+    let scenario = &script.scenario;
+    check_here(script, options)?;
+    let targets: Vec<_> = script.addresses().collect();
+    let mut watch = ServerWatch::new(&options.watch, options.metrics.clone(), &targets);
+    let mut collector = Collector::new(scenario, options, watch.name());
+    let clock = course.clock;
+    // Finding the server's processes may have taken a while.
+    let begin_us = course
+        .begin_us
+        .unwrap_or_else(|| clock.now_us() + BEGIN_IN_US);
+    let start = Start {
+        clock,
+        begin_us,
+        openers: if options.subscribers {
+            threads(options.threads, script.clients())
+        } else {
+            0
+        },
+        running: options.running,
+    };
+    let mut local = Workers::start(script, &start)?;
+    collector.before = Footprint {
+        generator_bytes: own_memory(),
+        server: watch.sample(),
+        alive: 0,
+    };
+    let interrupted = Drive {
+        scenario,
+        local: &mut local,
+        collector: &mut collector,
+        watch: &mut watch,
+        clock,
+        begin_us,
+        stop: &options.stop,
+        drop_all: course.drop_all,
+        observer,
+        settles: course.settles,
+        orders: course.orders,
+        next_row_us: begin_us + 1_000_000,
+        next_ask_us: 0,
+        phase: Phase::Ramp,
+        draining: false,
+    }
+    .run();
+    let last = local.finish();
+    collector.take(last);
+    let at_ms = clock.now_us().saturating_sub(begin_us) / 1000;
+    let seen = (watch.sample(), own_memory());
+    collector.tell_row(Phase::Drain, at_ms, seen, observer);
+    Ok(collector.finish(interrupted))
+}
+
+fn publishers(scenario: &Scenario) -> u64 {
+    scenario
+        .publish
+        .as_ref()
+        .map_or(0, |publish| u64::from(publish.publishers))
+}
+
+fn threads(asked: Option<usize>, clients: u64) -> usize {
+    let wanted = clients.div_ceil(CLIENTS_PER_THREAD) as usize;
+    let most = asked.unwrap_or_else(|| wanted.min(throng_sys::cpu::count()));
+    most.clamp(1, 64)
+}
+
+/// Raises the soft limit of descriptors as far as it may, and refuses what does not fit.
+fn check_descriptors(connections: u64) -> Result<(), PrepareError> {
+    let needed = connections + OTHER_DESCRIPTORS;
+    let mut limit = throng_sys::limits::nofile().soft;
+    if limit < needed {
+        limit = throng_sys::limits::raise_nofile().map_or(limit, |raised| raised.soft);
+    }
+    if limit < needed {
+        return Err(PrepareError::Limit {
+            limit: "nofile",
+            sentence: format!(
+                "this process may open {limit} descriptors and the run needs {needed}; raise the \
+                 hard limit (ulimit -Hn, LimitNOFILE)"
+            ),
+        });
+    }
+    Ok(())
+}
