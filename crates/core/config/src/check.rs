@@ -8,8 +8,8 @@ use throng_types::units::{duration_text, size_text};
 use crate::config::{Config, is_loopback};
 use crate::layout::element;
 use crate::options::ChannelOptions;
-use crate::problem::{Origin, Problem};
-use crate::sources::Origins;
+use crate::origin::{Origin, Origins};
+use crate::problem::Problem;
 
 const NAMESPACE_BYTES_MAX: usize = 64;
 

@@ -9,10 +9,9 @@ use crate::kind::{Fault, Given, Kind, Rule, Text};
 use crate::options::{
     Appwrite, Auth, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Websocket,
 };
-use crate::problem::Origin;
+use crate::origin::{Origin, Origins};
 use crate::secret::{Secret, is_placeholder};
 use crate::section::{OptionSpec, Section};
-use crate::sources::Origins;
 
 /// Every option's value, checked.
 #[derive(Clone, Debug, Default, PartialEq)]

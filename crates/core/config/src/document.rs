@@ -5,7 +5,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::problem::{Origin, Problem};
+use crate::origin::Origin;
+use crate::problem::Problem;
 use crate::sources::ConfigFile;
 
 /// A file's text with the means to say where in it something stands.

@@ -19,6 +19,7 @@ mod kind;
 mod layout;
 mod load;
 mod options;
+mod origin;
 mod problem;
 mod pushpin;
 mod secret;
@@ -35,8 +36,9 @@ pub use options::{
     Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
     Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Websocket,
 };
-pub use problem::{Origin, Problem};
+pub use origin::{Origin, Origins};
+pub use problem::Problem;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
-pub use sources::{ConfigFile, Loaded, Origins, Sources};
+pub use sources::{ConfigFile, Loaded, Sources};

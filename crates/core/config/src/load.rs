@@ -8,19 +8,18 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use throng_types::nearest;
-
 use crate::check::check;
 use crate::config::{Config, Namespace};
 use crate::document::{Places, entry};
 use crate::kind::{Fault, Given};
 use crate::layout::{Shape, element, settable, specs_of, top_sections};
 use crate::options::{Appwrite, Grip};
-use crate::problem::{Origin, Problem};
+use crate::origin::{Origin, Origins};
+use crate::problem::Problem;
 use crate::pushpin;
 use crate::section::{OptionSpec, Section};
-use crate::sources::{Loaded, Origins, Sources};
-use crate::suggest::{unknown_option, unknown_top};
+use crate::sources::{Loaded, Sources};
+use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
 
 impl Config {
     /// Reads, merges and checks.
@@ -342,31 +341,20 @@ impl<'a> Loader<'a> {
                 || name == "THRONG_CONFIG"
                 || name.starts_with("THRONG_PORT")
                 || name.starts_with("THRONG_SERVICE_");
-            if foreign || known.contains(name) {
-                continue;
+            if !foreign && !known.contains(name) {
+                self.warnings.push(unknown_variable(name, &known));
             }
-            let hint = nearest(name, known.iter().map(String::as_str))
-                .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-            self.warnings
-                .push(format!("env {name} is no option and has no effect{hint}"));
         }
     }
 
     fn unknown_flags(&mut self) {
         let known: Vec<String> = settable().iter().map(OptionSpec::path).collect();
         for (path, _) in &self.sources.flags {
-            if known.contains(path) {
-                continue;
+            if !known.contains(path) {
+                let origin = Origin::Flag(format!("--set {path}"));
+                self.problems
+                    .push(Problem::new(origin, unknown_path(path, &known)));
             }
-            let hint = nearest(path, known.iter().map(String::as_str)).map_or_else(
-                || "`throng config show` lists the options".to_owned(),
-                |meant| format!("did you mean {meant:?}?"),
-            );
-            let origin = Origin::Flag(format!("--set {path}"));
-            self.problems.push(Problem::new(
-                origin,
-                format!("unknown option {path:?}: {hint}"),
-            ));
         }
     }
 

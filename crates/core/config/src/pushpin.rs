@@ -10,7 +10,8 @@ use throng_grip::pushpin_conf::PushpinConf;
 
 use crate::kind::TextKind as _;
 use crate::kind::{Endpoint, ForwardedFor};
-use crate::problem::{Origin, Problem};
+use crate::origin::Origin;
+use crate::problem::Problem;
 use crate::sources::ConfigFile;
 
 /// A value for one of our options.

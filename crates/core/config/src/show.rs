@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::layout::{Shape, sections};
-use crate::problem::Origin;
+use crate::origin::Origin;
 use crate::secret::MASK;
 use crate::section::{OptionSpec, Section};
 use crate::sources::Loaded;

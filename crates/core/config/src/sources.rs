@@ -1,9 +1,7 @@
 //! What goes into the loader and what comes out.
 
-use std::collections::BTreeMap;
-
 use crate::config::Config;
-use crate::problem::Origin;
+use crate::origin::Origins;
 
 /// A configuration file that the caller has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,23 +26,6 @@ pub struct Sources {
     /// Flags as option paths with values: `("listen.api", "127.0.0.1:9001")`. Of several values for
     /// one option the last wins; an option that is a list takes them all.
     pub flags: Vec<(String, String)>,
-}
-
-/// Where each value came from, by path: `listen.api`, `namespace[0].history_size`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origins(pub(crate) BTreeMap<String, Origin>);
-
-impl Origins {
-    /// [`Origin::Default`] for what nobody set.
-    #[must_use]
-    pub fn get(&self, path: &str) -> &Origin {
-        self.0.get(path).unwrap_or(&Origin::Default)
-    }
-
-    /// Everything that somebody set, by path.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
-        self.0.iter().map(|(path, origin)| (path.as_str(), origin))
-    }
 }
 
 /// A configuration that passed every check.

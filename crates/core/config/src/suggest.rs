@@ -37,6 +37,22 @@ pub(crate) fn unknown_top(key: &str, is_section: bool) -> String {
     format!("{start}: the sections are {}", names.join(", "))
 }
 
+/// The warning about a variable that looks like one of ours.
+pub(crate) fn unknown_variable(name: &str, known: &[String]) -> String {
+    let hint = nearest(name, known.iter().map(String::as_str))
+        .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    format!("env {name} is no option and has no effect{hint}")
+}
+
+/// The message for a path of a flag that names no option.
+pub(crate) fn unknown_path(path: &str, known: &[String]) -> String {
+    let hint = nearest(path, known.iter().map(String::as_str)).map_or_else(
+        || "`throng config show` lists the options".to_owned(),
+        |meant| format!("did you mean {meant:?}?"),
+    );
+    format!("unknown option {path:?}: {hint}")
+}
+
 fn heading_of(name: &str, known: &[(&str, Shape)]) -> String {
     let found = known.iter().find(|(other, _)| *other == name);
     found.map_or_else(|| format!("[{name}]"), |(name, shape)| shape.heading(name))

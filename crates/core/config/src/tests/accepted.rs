@@ -513,12 +513,12 @@ proptest! {
     fn any_heap_of_pieces_is_survived(
         pieces in proptest::collection::vec(
             prop_oneof![
-                Just("["), Just("]"), Just("[["), Just("]]"), Just("\n"), Just(" \
-                                        = "), Just("\""), Just("."), Just("#"),
-                Just("listen"), Just("namespace"), Just("grip"), Just("route"), Just("name"), Just("client"),
-                Just("history_size"), Just("{"), Just("}"), Just(","), Just("1"), Just("-"), Just("é"), Just("\r\n"),
-                Just("\"\"\""), Just("0x"), Just("1979-05-27"), Just("[[namespace]]\nname = \
-                                        \"x\"\n"), Just("true"),
+                Just("["), Just("]"), Just("[["), Just("]]"), Just("\n"), Just(" = "), Just("\""),
+                Just("."), Just("#"), Just("listen"), Just("namespace"), Just("grip"),
+                Just("route"), Just("name"), Just("client"), Just("history_size"), Just("{"),
+                Just("}"), Just(","), Just("1"), Just("-"), Just("é"), Just("\r\n"),
+                Just("\"\"\""), Just("0x"), Just("1979-05-27"),
+                Just("[[namespace]]\nname = \"x\"\n"), Just("true"),
             ],
             0..40,
         )
