@@ -2,85 +2,34 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_types::ConnId;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Sender, channel, error::TrySendError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::credit::Credit;
 use crate::exchange::{Errand, Exchange, run};
 use crate::pool::{Pool, PoolLimits};
+use crate::shared::{Deliver, OriginOptions, Shared};
+use crate::tls::Connectors;
 use crate::uplink::Uplink;
 
-/// Bytes of an answer that an origin may be ahead of the client.
-const WINDOW_BYTES: i64 = 64 << 10;
 /// Pieces of what follows a request that the origin has not taken. Whoever sends stops at 64 KiB
 /// and what one turn reads, so that even pieces of one byte fit; one that does not stop has its
 /// exchange fail. Queue: `uplink`.
 pub(crate) const UPLINK_PIECES_MAX: usize = 1 << 17;
-/// Between two tries to hand an event to a shard whose mailbox is full, in milliseconds.
-const DELIVER_AGAIN_MS: u64 = 1;
-
-/// Hands an event to whoever asked: the connection, and the number that its request carried.
-/// Gives it back if there is no room at the moment.
-pub type Deliver = Arc<dyn Fn(ConnId, u32, OriginEvent) -> Result<(), OriginEvent> + Send + Sync>;
-
-/// Bounds.
-#[derive(Clone, Copy, Debug)]
-pub struct OriginOptions {
-    /// Threads.
-    pub threads: usize,
-    /// Requests that wait or run at once, over all origins.
-    pub requests_max: usize,
-    /// Connections that were upgraded, or are to be; they do not count as requests.
-    pub tunnels_max: usize,
-    /// Bytes of an answer's head.
-    pub head_bytes_max: usize,
-    /// How long an origin may take nothing of a request that is being sent to it, in milliseconds.
-    pub stall_timeout_ms: u64,
-    /// Connections kept for later, for each origin.
-    pub idle_max: usize,
-    /// The same for all origins together.
-    pub idle_all_max: usize,
-    /// How long one is kept, in milliseconds.
-    pub idle_timeout_ms: u64,
-}
-
-impl Default for OriginOptions {
-    fn default() -> Self {
-        Self {
-            threads: 1,
-            requests_max: 20_000,
-            tunnels_max: 100_000,
-            head_bytes_max: 64 << 10,
-            stall_timeout_ms: 60_000,
-            idle_max: 256,
-            idle_all_max: 1024,
-            idle_timeout_ms: 15_000,
-        }
-    }
-}
+/// Between two looks at kept connections.
+const REAP_EVERY: Duration = Duration::from_secs(5);
 
 /// The running client. Dropping it ends all exchanges without a word.
 pub struct Origin {
     runtime: Option<Runtime>,
     shared: Arc<Shared>,
 }
-
-pub(crate) struct Shared {
-    pub(crate) options: OriginOptions,
-    pub(crate) pool: Pool,
-    pub(crate) tls: crate::tls::Connectors,
-    deliver: Deliver,
-    room: Arc<Semaphore>,
-    tunnel_room: Arc<Semaphore>,
-}
-
-/// Between two looks at kept connections.
-const REAP_EVERY: Duration = Duration::from_secs(5);
 
 impl Origin {
     /// Starts the threads.
@@ -102,7 +51,7 @@ impl Origin {
                 all_max: options.idle_all_max,
                 timeout: Duration::from_millis(options.idle_timeout_ms),
             }),
-            tls: crate::tls::Connectors::default(),
+            tls: Connectors::default(),
             deliver,
             room: Arc::new(Semaphore::new(options.requests_max)),
             tunnel_room: Arc::new(Semaphore::new(options.tunnels_max)),
@@ -151,33 +100,6 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// Bytes that an origin may still send. It may go below zero, because what one read brings is
-/// passed on whole.
-pub(crate) struct Credit {
-    left: AtomicI64,
-    more: Notify,
-    /// More followed the request than there is room for.
-    pub(crate) overflowed: AtomicBool,
-}
-
-impl Credit {
-    fn grant(&self, bytes: usize) {
-        self.left.fetch_add(bytes as i64, Ordering::AcqRel);
-        self.more.notify_one();
-    }
-
-    pub(crate) fn spend(&self, bytes: usize) {
-        self.left.fetch_sub(bytes as i64, Ordering::AcqRel);
-    }
-
-    /// Waits until there is some. One task waits, and a grant that comes before it is remembered.
-    pub(crate) async fn some(&self) {
-        while self.left.load(Ordering::Acquire) <= 0 {
-            self.more.notified().await;
-        }
-    }
-}
-
 /// The hand on a request that was taken.
 pub struct Ticket {
     credit: Arc<Credit>,
@@ -221,11 +143,7 @@ impl Client {
         request: OriginRequest,
     ) -> Result<Ticket, OriginFailure> {
         let permit = self.permit(request.rest)?;
-        let credit = Arc::new(Credit {
-            left: AtomicI64::new(WINDOW_BYTES),
-            more: Notify::new(),
-            overflowed: AtomicBool::new(false),
-        });
+        let credit = Arc::new(Credit::default());
         let (cancel, cancelled) = oneshot::channel();
         let (uplink, from) = match request.rest {
             Rest::Nothing => (None, None),
@@ -253,9 +171,7 @@ impl Client {
             _cancel: cancel,
         })
     }
-}
 
-impl Client {
     /// Takes a request whose answer is of no interest; it goes on whatever happens to whoever
     /// asked.
     ///
@@ -296,14 +212,4 @@ async fn guarded(
         () = run(exchange) => {}
     }
     drop(permit);
-}
-
-impl Shared {
-    /// Hands an event over, waiting for room.
-    pub(crate) async fn deliver(&self, conn: ConnId, token: u32, mut event: OriginEvent) {
-        while let Err(back) = (self.deliver)(conn, token, event) {
-            event = back;
-            tokio::time::sleep(Duration::from_millis(DELIVER_AGAIN_MS)).await;
-        }
-    }
 }

@@ -10,7 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::pool::{Key, Quiet};
+use crate::place::Key;
+use crate::pool::Quiet;
 use crate::tls::Connectors;
 
 /// After so long without a byte, the kernel asks whether the origin is still there.

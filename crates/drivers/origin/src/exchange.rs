@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_grip::routes::TargetAddress;
 use throng_types::ConnId;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use crate::client::{Credit, Shared};
 use crate::connect::Stream;
-use crate::pool::Key;
+use crate::credit::Credit;
+use crate::place::Key;
+use crate::shared::Shared;
 use crate::uplink::Uplink;
 use crate::wire::{Answer, decode, encode, limits};
 
@@ -291,35 +292,6 @@ impl Errand {
                 }
             });
         }
-    }
-}
-
-impl Shared {
-    /// Writes bytes, of which the other side has to take some within a bounded while.
-    pub(crate) async fn take_all(
-        &self,
-        to: &mut (impl AsyncWrite + Unpin),
-        mut bytes: &[u8],
-    ) -> io::Result<()> {
-        let within = Duration::from_millis(self.options.stall_timeout_ms);
-        let late = |_| {
-            let text = format!(
-                "it took nothing of the request for {} ms",
-                within.as_millis()
-            );
-            io::Error::new(io::ErrorKind::TimedOut, text)
-        };
-        while !bytes.is_empty() {
-            let written = tokio::time::timeout(within, to.write(bytes)).await;
-            let count = written.map_err(late)??;
-            if count == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = bytes.get(count..).unwrap_or_default();
-        }
-        tokio::time::timeout(within, to.flush())
-            .await
-            .map_err(late)?
     }
 }
 

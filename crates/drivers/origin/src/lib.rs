@@ -21,9 +21,12 @@
 
 mod client;
 mod connect;
+mod credit;
 mod exchange;
+mod place;
 mod pool;
 mod relay;
+mod shared;
 mod test_target;
 #[cfg(test)]
 mod tests;
@@ -31,4 +34,5 @@ mod tls;
 mod uplink;
 mod wire;
 
-pub use client::{Client, Deliver, Origin, OriginOptions, Ticket};
+pub use client::{Client, Origin, Ticket};
+pub use shared::{Deliver, OriginOptions};

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::connect::Stream;
 use crate::exchange::{Begun, Exchange, READ_BYTES};
-use crate::pool::Key;
+use crate::place::Key;
 use crate::wire::limits;
 
 impl Exchange {

@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use crate::pool::Key;
+use crate::place::Key;
 
 /// Made when the first route needs them: reading the machine's certificates takes a while.
 #[derive(Default)]

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_grip::exchange::OriginEvent;
-use throng_http1::{CHUNK_END, LAST_CHUNK, encode_chunk_head};
+use throng_http1::LAST_CHUNK;
 use throng_types::ConnId;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 
-use crate::client::{Credit, Shared};
+use crate::credit::Credit;
+use crate::shared::Shared;
+use crate::wire::put_chunk;
 
 /// The receiving end of what follows one request.
 pub(crate) struct Uplink {
@@ -74,14 +76,5 @@ impl Uplink {
             true => shared.take_all(to, LAST_CHUNK).await,
             false => to.flush().await,
         }
-    }
-}
-
-/// Appends bytes as a chunk; an empty one would end the body, so nothing is appended for none.
-pub(crate) fn put_chunk(bytes: &[u8], out: &mut Vec<u8>) {
-    if !bytes.is_empty() {
-        encode_chunk_head(bytes.len() as u64, out);
-        out.extend_from_slice(bytes);
-        out.extend_from_slice(CHUNK_END);
     }
 }

@@ -3,9 +3,9 @@
 use throng_grip::exchange::{OriginHead, OriginRequest, Rest};
 use throng_grip::headers::{Header, write_field as field};
 use throng_grip::routes::Target;
-use throng_http1::{BadResponse, Limits, ResponseBody, parse_response};
-
-use crate::uplink::put_chunk;
+use throng_http1::{
+    BadResponse, CHUNK_END, Limits, ResponseBody, encode_chunk_head, parse_response,
+};
 
 /// Field lines of an answer; the parser's own bound.
 const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
@@ -48,6 +48,15 @@ pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>
         put_chunk(&request.body, out);
     } else {
         out.extend_from_slice(&request.body);
+    }
+}
+
+/// Appends bytes as a chunk; an empty one would end the body, so nothing is appended for none.
+pub(crate) fn put_chunk(bytes: &[u8], out: &mut Vec<u8>) {
+    if !bytes.is_empty() {
+        encode_chunk_head(bytes.len() as u64, out);
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(CHUNK_END);
     }
 }
 
