@@ -153,7 +153,7 @@ impl OverHttp {
             return;
         }
         cx.count(Counter::MessagesIn);
-        if !self.stuck.is_empty() || data.len() > self.conversation.room_bytes() {
+        if !self.stuck.is_empty() || !self.conversation.has_room(data.len()) {
             self.stuck.push_back((kind, data));
             cx.pause(true);
             return;
@@ -168,7 +168,7 @@ impl OverHttp {
             return;
         }
         while let Some((_, data)) = self.stuck.front()
-            && data.len() <= self.conversation.room_bytes()
+            && self.conversation.has_room(data.len())
             && let Some((kind, data)) = self.stuck.pop_front()
         {
             let _ = self.conversation.on_message(kind, data, commands);

@@ -59,9 +59,10 @@ pub enum Verdict {
 pub struct Sequence<T> {
     limits: SequenceLimits,
     last_id: Option<Arc<str>>,
-    /// In the order of arrival.
+    /// In the order of arrival. Bound: [`SequenceLimits::waiting_max`].
     waiting: VecDeque<Waiting<T>>,
     seen: BTreeSet<Arc<str>>,
+    /// Bound: [`SequenceLimits::ids_max`].
     seen_order: VecDeque<(Millis, Arc<str>)>,
 }
 

@@ -47,7 +47,7 @@ pub enum Phase {
     Closing,
     /// The backend has let go; the client stays, and what it sends is discarded.
     Detached,
-    /// Over.
+    /// Nothing more is said to either side.
     Done,
 }
 
@@ -71,7 +71,7 @@ pub enum Command {
     Request {
         /// Beside those of the handshake.
         headers: Vec<Header>,
-        /// Events.
+        /// Events in the coding of WebSocket over HTTP.
         body: Vec<u8>,
     },
     /// Answer the client's handshake with 101 and these fields.
@@ -154,7 +154,7 @@ pub fn claims_events(client: &[HeaderRef<'_>]) -> bool {
 }
 
 /// The client's messages are full: it must not be read until
-/// [`Conversation::room_bytes`](super::Conversation::room_bytes) says so.
+/// [`Conversation::has_room`](super::Conversation::has_room) says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the backend is behind: the client's messages are full")]
 pub struct Full;

@@ -116,7 +116,10 @@ fn control_messages() {
         keep(WsKind::Text, b"x", 55, false),
     );
     control(
-        r#"{"type": "keep-alive", "content-bin": "AA==", "message-type": "ping", "timeout": 7, "mode": "interval"}"#,
+        concat!(
+            r#"{"type": "keep-alive", "content-bin": "AA==", "message-type": "ping","#,
+            r#" "timeout": 7, "mode": "interval"}"#,
+        ),
         keep(WsKind::Ping, b"\0", 7, true),
     );
     control(
@@ -284,7 +287,7 @@ fn messages_are_gathered_while_a_request_is_in_flight() {
     play.expect(&["Pong "]);
     play.conversation.refresh(&mut play.out);
     play.expect(&["POST "]);
-    assert_eq!(play.conversation.room_bytes(), 200_000);
+    assert!(play.conversation.has_room(200_000) && !play.conversation.has_room(200_001));
 }
 
 #[test]
@@ -448,6 +451,26 @@ fn one_event_targets_and_full_buffers() {
 }
 
 #[test]
+fn messages_without_bytes_are_bounded_too() {
+    let mut play = Play::opened();
+    play.text("a");
+    play.expect(&["POST TEXT 1|a"]);
+    // While the answer is awaited, a client sends six bytes for each of these.
+    let mut taken = 0;
+    while play.conversation.has_room(0) {
+        play.text("");
+        taken += 1;
+    }
+    assert_eq!(taken, 4095);
+    let full = play
+        .conversation
+        .on_message(WsKind::Ping, Vec::new(), &mut play.out);
+    assert_eq!(full, Err(Full));
+    play.answer(&[], "");
+    assert!(play.conversation.has_room(0));
+}
+
+#[test]
 fn detaching_keeps_the_client() {
     // 0x13 is 19, the length of the control message.
     let mut play = Play::opened();
@@ -545,9 +568,21 @@ fn events_of_a_client_are_seen_under_every_name() {
 
 proptest! {
     #[test]
-    fn events_read_back(contents in proptest::collection::vec((0_usize..7, proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40))), 0..12)) {
-        const KINDS: [EventKind; 7] = [EventKind::Open, EventKind::Text, EventKind::Binary, EventKind::Ping, EventKind::Pong, EventKind::Close, EventKind::Disconnect];
-        let events: Vec<_> = contents.iter().map(|(kind, content)| Event { kind: KINDS[*kind], content: content.as_deref() }).collect();
+    fn events_read_back(
+        contents in proptest::collection::vec(
+            (
+                0_usize..7,
+                proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)),
+            ),
+            0..12,
+        )
+    ) {
+        use EventKind::{Binary, Close, Disconnect, Open, Ping, Pong, Text};
+        const KINDS: [EventKind; 7] = [Open, Text, Binary, Ping, Pong, Close, Disconnect];
+        let events: Vec<_> = contents
+            .iter()
+            .map(|(kind, content)| Event { kind: KINDS[*kind], content: content.as_deref() })
+            .collect();
         let mut wire = Vec::new();
         for event in &events {
             encode_event(*event, &mut wire);
@@ -558,7 +593,9 @@ proptest! {
     /// Whatever happens, what the client says reaches the backend once and in order, as long as
     /// the backend accepts what it is offered, and at most one request is in flight.
     #[test]
-    fn nothing_is_said_twice(steps in proptest::collection::vec((0_u8..4, "[a-z]{0,3}", 0_usize..8), 1..60)) {
+    fn nothing_is_said_twice(
+        steps in proptest::collection::vec((0_u8..4, "[a-z]{0,3}", 0_usize..8), 1..60)
+    ) {
         let mut play = Play::opened();
         let (mut said, mut heard) = (String::new(), String::new());
         let mut in_flight: Option<Vec<u8>> = None;
@@ -571,7 +608,11 @@ proptest! {
                 }
                 2 if in_flight.is_some() => {
                     let body = in_flight.take().unwrap();
-                    let offered: String = decode_events(&body).unwrap().iter().map(|event| String::from_utf8_lossy(event.bytes())).collect();
+                    let offered: String = decode_events(&body)
+                        .unwrap()
+                        .iter()
+                        .map(|event| String::from_utf8_lossy(event.bytes()))
+                        .collect();
                     prop_assert!(offered.len() >= replayed);
                     let accept = accept.min(offered.len());
                     heard += &offered[..accept];

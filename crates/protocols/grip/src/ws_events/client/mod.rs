@@ -23,7 +23,7 @@ use super::reply::ReplyFault;
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
 use crate::item::WsKind;
-use uplink::{Extent, Uplink};
+use uplink::{Extent, PENDING_MESSAGES_MAX, Uplink};
 
 /// What the client reads when its handshake found no backend.
 const NO_BACKEND: &[u8] = b"The backend did not accept this connection.\n";
@@ -135,11 +135,14 @@ impl Conversation {
         }
     }
 
-    /// How many bytes of messages there is room for; with none, stop reading the client.
+    /// Whether there is room for a message of so many bytes; without, stop reading the client.
     #[must_use]
-    pub fn room_bytes(&self) -> usize {
-        let bytes_max = self.limits.pending_bytes_max;
-        bytes_max.saturating_sub(self.uplink.bytes())
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let left = self
+            .limits
+            .pending_bytes_max
+            .checked_sub(self.uplink.bytes());
+        self.uplink.messages() < PENDING_MESSAGES_MAX && left.is_some_and(|left| bytes <= left)
     }
 
     /// When [`Conversation::on_timeout`] has something to do.
@@ -164,7 +167,7 @@ impl Conversation {
             // Detached or closing: nobody is there for it.
             return Ok(());
         }
-        if content.len() > self.room_bytes() {
+        if !self.has_room(content.len()) {
             return Err(Full);
         }
         let kind = match kind {

@@ -15,9 +15,13 @@ pub(super) struct Extent {
     pub(super) bytes: usize,
 }
 
+/// Messages that the backend has not taken: what bounds those that have no bytes. Queue: `uplink`.
+pub(super) const PENDING_MESSAGES_MAX: usize = 4096;
+
 /// What the client has said and the backend has not taken yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Uplink {
+    /// Bound: [`PENDING_MESSAGES_MAX`], and `pending_bytes_max` of the limits.
     queue: VecDeque<(EventKind, Vec<u8>)>,
     bytes: usize,
     /// The backend was shown this much and has left it lying.
@@ -27,6 +31,10 @@ pub(super) struct Uplink {
 impl Uplink {
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    pub(super) fn messages(&self) -> usize {
+        self.queue.len()
     }
 
     /// What a backend that has left something lying finds at the front again.
