@@ -189,7 +189,10 @@ fn guests(index: &mut Index, connections: u32) -> Vec<FeedMessage> {
             .subscribe(connection, &[subscription])
             .expect("a known key");
     }
-    let message = r#"{"project":"console","roles":["any"],"data":{"events":["e"],"channels":["files"],"timestamp":"t","payload":{}}}"#;
+    let message = concat!(
+        r#"{"project":"console","roles":["any"],"data":{"events":["e"],"#,
+        r#""channels":["files"],"timestamp":"t","payload":{}}}"#,
+    );
     vec![FeedMessage::parse(message.as_bytes(), 1 << 20).expect("a message")]
 }
 
@@ -234,9 +237,10 @@ fn receivers(first: u32, connections: u32) -> impl Iterator<Item = u32> {
 }
 
 fn event(roles: Vec<String>, channels: Vec<String>, payload: &str) -> FeedMessage {
-    let message = format!(
-        r#"{{"project":"bench","roles":{roles:?},"data":{{"events":["e"],"channels":{channels:?},"timestamp":"t","payload":{payload}}}}}"#
+    let data = format!(
+        r#"{{"events":["e"],"channels":{channels:?},"timestamp":"t","payload":{payload}}}"#
     );
+    let message = format!(r#"{{"project":"bench","roles":{roles:?},"data":{data}}}"#);
     FeedMessage::parse(message.as_bytes(), 1 << 20).expect("a message")
 }
 

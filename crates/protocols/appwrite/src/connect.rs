@@ -92,8 +92,8 @@ impl ConnectRequest {
     /// Empty means that the client will send `subscribe` messages.
     ///
     /// # Errors
-    /// [`Fault::UrlQuery`] and [`Fault::Internal`] for queries that cannot be used, [`Fault::UrlQuery`]
-    /// beyond a limit.
+    /// [`Fault::UrlQuery`] and [`Fault::Internal`] for queries that cannot be used,
+    /// [`Fault::UrlQuery`] beyond a limit.
     pub fn subscriptions(
         &self,
         user_id: &str,

@@ -242,7 +242,10 @@ mod tests {
 
     use super::*;
 
-    const ACCOUNT: &str = r#"{"$id":"U","name":"Ann","status":true,"labels":["vip"],"emailVerification":true,"phoneVerification":false,"prefs":{}}"#;
+    const ACCOUNT: &str = concat!(
+        r#"{"$id":"U","name":"Ann","status":true,"labels":["vip"],"#,
+        r#""emailVerification":true,"phoneVerification":false,"prefs":{}}"#,
+    );
 
     #[track_caller]
     fn check(account: &str, memberships: &[&'static str], roles: &[&str]) {
@@ -377,7 +380,8 @@ mod tests {
         fn nothing_panics(text in ".{0,60}") {
             let list = MembershipList { body: text.as_bytes(), is_own: true };
             let _ = Identity::from_account(text.as_bytes(), &[list]);
-            let headers = SessionHeaders { cookie: Some(&text), session: None, fallback: Some(&text) };
+            let text = Some(text.as_str());
+            let headers = SessionHeaders { cookie: text, session: None, fallback: text };
             let _ = headers.find("bench", false);
         }
     }

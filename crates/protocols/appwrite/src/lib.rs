@@ -6,9 +6,9 @@
 //!
 //! A connection goes like this: [`ConnectRequest::parse`], [`Platforms::check`], an [`Identity`]
 //! asked from Appwrite, [`ConnectRequest::subscriptions`], [`Index::insert`] and
-//! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event goes
-//! [`FeedMessage::parse`], [`Index::matches`], [`EncodedEvent::new`] once, and a splice for each
-//! receiver. What goes wrong is a [`Fault`], which knows the frame and the close.
+//! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event
+//! goes [`FeedMessage::parse`], [`Index::matches`], [`EncodedEvent::new`] once, and a splice for
+//! each receiver. What goes wrong is a [`Fault`], which knows the frame and the close.
 //!
 //! ```
 //! use throng_appwrite::*;
@@ -24,7 +24,8 @@
 //!     index.subscribe(7, &[Subscription { id: &id, channels, filter }])?;
 //! }
 //!
-//! let message = br#"{"project":"console","roles":["any"],"data":{"events":["e"],"channels":["files"],"payload":{}}}"#;
+//! let message = br#"{"project":"console","roles":["any"],
+//!     "data":{"events":["e"],"channels":["files"],"payload":{}}}"#;
 //! let event = FeedMessage::parse(message, 1 << 20).expect("a message of the feed");
 //! let encoded = EncodedEvent::new(&event, Layout::IdsFirst);
 //! let (mut matches, mut ids, mut frame) = (Matches::default(), Vec::new(), Vec::new());
@@ -33,10 +34,11 @@
 //!     index.write_ids(&matches, receiver, &mut ids);
 //!     encoded.splice(&ids, &mut frame);
 //! }
-//! assert_eq!(
-//!     frame,
-//!     br#"{"type":"event","data":{"subscriptions":["6553f10000000000002a"],"events":["e"],"channels":["files"],"payload":{}}}"#
+//! let expected = concat!(
+//!     r#"{"type":"event","data":{"subscriptions":["6553f10000000000002a"],"#,
+//!     r#""events":["e"],"channels":["files"],"payload":{}}}"#,
 //! );
+//! assert_eq!(frame, expected.as_bytes());
 //! # Ok::<(), Fault>(())
 //! ```
 

@@ -171,7 +171,10 @@ mod tests {
         };
         check(
             |out| connected.encode(out),
-            r#"{"type":"connected","data":{"channels":["files"],"subscriptions":["6511f2a30b1c2abcdef0"],"user":{"$id":"U"}}}"#,
+            concat!(
+                r#"{"type":"connected","data":{"channels":["files"],"#,
+                r#""subscriptions":["6511f2a30b1c2abcdef0"],"user":{"$id":"U"}}}"#,
+            ),
         );
         let connected = Connected::<&str> {
             channels: &[],
@@ -198,11 +201,20 @@ mod tests {
         };
         check(
             |out| Response::Subscribe(&[item, item]).encode(out),
-            r#"{"type":"response","data":{"to":"subscribe","success":true,"subscriptions":[{"subscriptionId":"x","channels":["a","b"],"queries":["{}"]},{"subscriptionId":"x","channels":["a","b"],"queries":["{}"]}]}}"#,
+            concat!(
+                r#"{"type":"response","data":{"to":"subscribe","success":true,"#,
+                r#""subscriptions":[{"subscriptionId":"x","channels":["a","b"],"#,
+                r#""queries":["{}"]},{"subscriptionId":"x","channels":["a","b"],"#,
+                r#""queries":["{}"]}]}}"#,
+            ),
         );
         check(
             |out| Response::Unsubscribe(&[("x", true), ("y", false)]).encode(out),
-            r#"{"type":"response","data":{"to":"unsubscribe","success":true,"subscriptions":[{"subscriptionId":"x","removed":true},{"subscriptionId":"y","removed":false}]}}"#,
+            concat!(
+                r#"{"type":"response","data":{"to":"unsubscribe","success":true,"#,
+                r#""subscriptions":[{"subscriptionId":"x","removed":true},"#,
+                r#"{"subscriptionId":"y","removed":false}]}}"#,
+            ),
         );
         check(
             |out| Response::Presence { presence: "{}" }.encode(out),

@@ -11,7 +11,10 @@ use throng_appwrite::{
     Subscription, channel, subscription_id,
 };
 
-const ACCOUNT: &str = r#"{"$id":"U","name":"Ann","status":true,"labels":[],"emailVerification":true,"phoneVerification":false,"prefs":{}}"#;
+const ACCOUNT: &str = concat!(
+    r#"{"$id":"U","name":"Ann","status":true,"labels":[],"emailVerification":true,"#,
+    r#""phoneVerification":false,"prefs":{}}"#,
+);
 const MICROS: u64 = 1_700_000_000_000_000;
 
 /// One connection, key 0, of one shard.
@@ -144,20 +147,32 @@ impl Server {
 
 /// The feed's message and the `event` frame that stock makes of it, but for the ids.
 fn file_event() -> (String, &'static str) {
-    let data = r#""events":["buckets.B.files.F.create"],"channels":["files","buckets.B.files","buckets.B.files.F"],"timestamp":"2026-08-21T12:42:57.123+00:00","payload":{"$id":"F"}"#;
+    let data = concat!(
+        r#""events":["buckets.B.files.F.create"],"channels":["files","buckets.B.files","#,
+        r#""buckets.B.files.F"],"timestamp":"2026-08-21T12:42:57.123+00:00","#,
+        r#""payload":{"$id":"F"}"#,
+    );
     let head =
         r#"{"project":"bench","roles":["any"],"permissionsChanged":false,"userId":null,"data":{"#;
     (format!("{head}{data}}}}}"), data)
 }
 
 fn document_event(role: &str, status: &str) -> String {
-    format!(
-        r#"{{"project":"bench","roles":["{role}"],"permissionsChanged":false,"userId":"U","data":{{"events":["databases.D.collections.C.documents.X.update"],"channels":["documents","databases.D.collections.C.documents","databases.D.collections.C.documents.X"],"timestamp":"2026-08-21T12:42:57.123+00:00","payload":{{"$id":"X","status":"{status}"}}}}}}"#
-    )
+    const COLLECTION: &str = "databases.D.collections.C.documents";
+    let head = format!(r#""project":"bench","roles":["{role}"]"#);
+    let channels = format!(r#"["documents","{COLLECTION}","{COLLECTION}.X"]"#);
+    let facts = format!(r#""events":["{COLLECTION}.X.update"],"channels":{channels}"#);
+    let when = r#""timestamp":"2026-08-21T12:42:57.123+00:00""#;
+    let data = format!(r#"{{{facts},{when},"payload":{{"$id":"X","status":"{status}"}}}}"#);
+    format!(r#"{{{head},"permissionsChanged":false,"userId":"U","data":{data}}}"#)
 }
 
 fn account_event() -> &'static str {
-    r#"{"project":"bench","roles":["user:U"],"permissionsChanged":false,"userId":"U","data":{"events":["users.U.update.name"],"channels":["account","account.U"],"timestamp":"2026-08-21T12:42:57.123+00:00","payload":{"$id":"U"}}}"#
+    concat!(
+        r#"{"project":"bench","roles":["user:U"],"permissionsChanged":false,"userId":"U","#,
+        r#""data":{"events":["users.U.update.name"],"channels":["account","account.U"],"#,
+        r#""timestamp":"2026-08-21T12:42:57.123+00:00","payload":{"$id":"U"}}}"#,
+    )
 }
 
 /// The ids in a frame.
@@ -187,7 +202,11 @@ const SDKS: [Sdk; 5] = [
         version: "9.0.2, 13.0.2, 18.2.0, and 21.5.0 through Client",
         query: "project=bench&channels%5B%5D=files&channels%5B%5D=account&\
                 channels%5B%5D=databases.D.collections.C.documents",
-        connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":["6553f100000000000000"],"user":null}}"#,
+        connected: concat!(
+            r#"{"type":"connected","data":{"channels":["files","account","#,
+            r#""databases.D.collections.C.documents"],"#,
+            r#""subscriptions":["6553f100000000000000"],"user":null}}"#,
+        ),
         sends: &[AUTHENTICATION],
         files: ONE,
         documents: ONE,
@@ -197,7 +216,11 @@ const SDKS: [Sdk; 5] = [
         version: "21.5.0 through Realtime",
         query: "project=bench&channels[]=files&channels[]=account&\
                 channels[]=databases.D.collections.C.documents",
-        connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":["6553f100000000000000"],"user":null}}"#,
+        connected: concat!(
+            r#"{"type":"connected","data":{"channels":["files","account","#,
+            r#""databases.D.collections.C.documents"],"#,
+            r#""subscriptions":["6553f100000000000000"],"user":null}}"#,
+        ),
         sends: &[AUTHENTICATION],
         files: ONE,
         documents: ONE,
@@ -206,11 +229,17 @@ const SDKS: [Sdk; 5] = [
     Sdk {
         version: "24.2.0 through Realtime",
         query: "project=bench&channels[]=files&channels[]=account&\
-                channels[]=databases.D.collections.C.documents&\
-                files[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-                account[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-                databases.D.collections.C.documents[2][]=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C%22values%22%3A%5B%22open%22%5D%7D",
-        connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":{"1":"6553f100000000000000","2":"6553f100000000000001"},"user":null}}"#,
+             channels[]=databases.D.collections.C.documents&\
+             files[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+             account[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+             databases.D.collections.C.documents[2][]=%7B%22method%22%3A%22equal%22%2C\
+             %22attribute%22%3A%22status%22%2C%22values%22%3A%5B%22open%22%5D%7D",
+        connected: concat!(
+            r#"{"type":"connected","data":{"channels":["files","account","#,
+            r#""databases.D.collections.C.documents"],"#,
+            r#""subscriptions":{"1":"6553f100000000000000","2":"6553f100000000000001"},"#,
+            r#""user":null}}"#,
+        ),
         sends: &[AUTHENTICATION],
         files: ONE,
         documents: TWO,
@@ -219,11 +248,17 @@ const SDKS: [Sdk; 5] = [
     Sdk {
         version: "24.2.0 through Client",
         query: "project=bench&channels[]=files&channels[]=account&\
-                channels[]=databases.D.collections.C.documents&\
-                files[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-                account[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-                databases.D.collections.C.documents[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D",
-        connected: r#"{"type":"connected","data":{"channels":["files","account","databases.D.collections.C.documents"],"subscriptions":["6553f100000000000000","6553f100000000000001"],"user":null}}"#,
+             channels[]=databases.D.collections.C.documents&\
+             files[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+             account[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
+             databases.D.collections.C.documents[1][]=%7B%22method%22%3A%22select%22%2C\
+             %22values%22%3A%5B%22*%22%5D%7D",
+        connected: concat!(
+            r#"{"type":"connected","data":{"channels":["files","account","#,
+            r#""databases.D.collections.C.documents"],"#,
+            r#""subscriptions":["6553f100000000000000","6553f100000000000001"],"#,
+            r#""user":null}}"#,
+        ),
         sends: &[AUTHENTICATION],
         files: ONE,
         documents: TWO,
@@ -235,7 +270,14 @@ const SDKS: [Sdk; 5] = [
         connected: r#"{"type":"connected","data":{"channels":[],"subscriptions":[],"user":null}}"#,
         sends: &[
             AUTHENTICATION,
-            r#"{"type":"subscribe","data":[{"subscriptionId":"6b00727a00234ff9e574","channels":["files","account"],"queries":[]},{"subscriptionId":"6b00727a002350ffb54c","channels":["databases.D.collections.C.documents"],"queries":["{\"method\":\"equal\",\"attribute\":\"status\",\"values\":[\"open\"]}"]}]}"#,
+            concat!(
+                r#"{"type":"subscribe","data":[{"subscriptionId":"6b00727a00234ff9e574","#,
+                r#""channels":["files","account"],"queries":[]},"#,
+                r#"{"subscriptionId":"6b00727a002350ffb54c","#,
+                r#""channels":["databases.D.collections.C.documents"],"#,
+                r#""queries":["{\"method\":\"equal\",\"attribute\":\"status\","#,
+                r#"\"values\":[\"open\"]}"]}]}"#,
+            ),
         ],
         files: "6b00727a00234ff9e574",
         documents: "6b00727a002350ffb54c",
@@ -326,7 +368,8 @@ fn a_cookie_makes_the_connection_a_users_from_the_start() {
     assert_eq!(
         connected,
         format!(
-            r#"{{"type":"connected","data":{{"channels":["account","account.U"],"subscriptions":["{ONE}"],"user":{ACCOUNT}}}}}"#
+            "{{\"type\":\"connected\",\"data\":{{\"channels\":[\"account\",\"account.U\"],\
+             \"subscriptions\":[\"{ONE}\"],\"user\":{ACCOUNT}}}}}"
         )
     );
     assert_eq!(
@@ -338,10 +381,18 @@ fn a_cookie_makes_the_connection_a_users_from_the_start() {
 #[test]
 fn from_25_0_subscriptions_come_and_go_on_one_connection() {
     let (mut server, _) = Server::open("project=bench", Identity::guest());
-    let subscribe = r#"{"type":"subscribe","data":[{"subscriptionId":"a","channels":["files","account.other"],"queries":[]},{"channels":["files"]}]}"#;
+    let subscribe = concat!(
+        r#"{"type":"subscribe","data":[{"subscriptionId":"a","channels":["files","#,
+        r#""account.other"],"queries":[]},{"channels":["files"]}]}"#,
+    );
     assert_eq!(
         server.receive(subscribe).0,
-        r#"{"type":"response","data":{"to":"subscribe","success":true,"subscriptions":[{"subscriptionId":"a","channels":["files"],"queries":[]},{"subscriptionId":"6553f100000000000065","channels":["files"],"queries":[]}]}}"#
+        concat!(
+            r#"{"type":"response","data":{"to":"subscribe","success":true,"#,
+            r#""subscriptions":[{"subscriptionId":"a","channels":["files"],"queries":[]},"#,
+            r#"{"subscriptionId":"6553f100000000000065","channels":["files"],"#,
+            r#""queries":[]}]}}"#,
+        )
     );
     let (message, _) = file_event();
     let both = ["a".to_owned(), "6553f100000000000065".to_owned()];
@@ -350,7 +401,11 @@ fn from_25_0_subscriptions_come_and_go_on_one_connection() {
         r#"{"type":"unsubscribe","data":[{"subscriptionId":"a"},{"subscriptionId":"nope"}]}"#;
     assert_eq!(
         server.receive(unsubscribe).0,
-        r#"{"type":"response","data":{"to":"unsubscribe","success":true,"subscriptions":[{"subscriptionId":"a","removed":true},{"subscriptionId":"nope","removed":false}]}}"#
+        concat!(
+            r#"{"type":"response","data":{"to":"unsubscribe","success":true,"#,
+            r#""subscriptions":[{"subscriptionId":"a","removed":true},"#,
+            r#"{"subscriptionId":"nope","removed":false}]}}"#,
+        )
     );
     assert_eq!(ids(server.event(&message)), Some(both[1..].to_vec()));
     let (refusal, then) = server.receive(r#"{"type":"subscribe","data":[{"channels":"files"}]}"#);

@@ -1,6 +1,7 @@
 //! The two forms of the bidirectional protocol.
 
-use crate::command::{Command, Malformed};
+use crate::command::Command;
+use crate::malformed::Malformed;
 use crate::words::{Push, Reply};
 use crate::{protobuf, push, reply};
 

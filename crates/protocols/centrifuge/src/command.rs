@@ -12,33 +12,12 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::ErrorCode;
 use crate::data::Data;
 use crate::json::{or_default, present, text};
+use crate::malformed::{Malformed, not_a_command, utf8};
+use crate::request::{Connect, History, Subscribe};
 use crate::strict;
-use crate::{Connect, ErrorCode, History, Subscribe};
-
-/// How a frame broke the protocol. The connection is closed with code 3501.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    /// The frame holds no command at all.
-    #[error("frame without a command")]
-    Empty,
-    /// JSON is UTF-8 (RFC 8259 section 8.1).
-    #[error("command is not UTF-8")]
-    NotUtf8,
-    /// Not JSON, or a field of the wrong type.
-    #[error("command is not what the protocol says, at byte {at}")]
-    NotACommand {
-        /// Bytes from the start of the command.
-        at: usize,
-    },
-    /// Not the Protobuf encoding of a command, or a field of the wrong type.
-    #[error("command is not what the protocol says")]
-    NotProtobuf,
-    /// An id and nothing to do.
-    #[error("command without a request")]
-    NoRequest,
-}
 
 /// One command of a frame.
 #[derive(Debug)]
@@ -172,14 +151,6 @@ fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
     let envelope: Envelope<'_> =
         strict::from_str(utf8(line)?).map_err(|error| not_a_command(&error))?;
     envelope.into_command()
-}
-
-pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(bytes).map_err(|_| Malformed::NotUtf8)
-}
-
-pub(crate) fn not_a_command(error: &serde_json::Error) -> Malformed {
-    Malformed::NotACommand { at: error.column() }
 }
 
 /// A command before its parts were weighed against each other.

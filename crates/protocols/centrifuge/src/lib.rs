@@ -18,6 +18,7 @@ mod codec;
 mod command;
 mod data;
 mod json;
+mod malformed;
 mod protobuf;
 mod push;
 mod reply;
@@ -27,9 +28,10 @@ mod words;
 
 pub use code::ErrorCode;
 pub use codec::{Codec, Commands};
-pub use command::{Command, Malformed, Request};
+pub use command::{Command, Request};
 pub use data::Data;
 pub use json::{append_json, append_payload, append_text, payload_of};
+pub use malformed::Malformed;
 pub use push::{
     encode_connect_push, encode_disconnect_push, encode_message_push, encode_publication_push,
     encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,

@@ -9,9 +9,9 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::command::{Malformed, not_a_command, utf8};
 use crate::data::Data;
 use crate::json::{Text, is_there, or_default, text};
+use crate::malformed::{Malformed, not_a_command, utf8};
 use crate::strict;
 
 /// Who the client is and what it brings along.

@@ -174,7 +174,10 @@ mod tests {
                 ids: vec!["a".into(), "b".into()]
             })
         );
-        let publish = r#"{"method": "publish", "args": {"items": [{"channel": "a", "http-stream": {"content": "x"}}]}}"#;
+        let publish = concat!(
+            r#"{"method": "publish", "args": {"items": [{"channel": "a","#,
+            r#" "http-stream": {"content": "x"}}]}}"#,
+        );
         assert!(
             matches!(parse(publish), Some(CommandKind::Publish(Ok(items))) if items.len() == 1)
         );

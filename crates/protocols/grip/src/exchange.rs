@@ -29,7 +29,7 @@ pub struct OriginRequest {
 /// What follows a request that is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing.
+    /// The request is whole.
     #[default]
     Nothing,
     /// More of the body, which has so many bytes in all, if that is known.

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use crate::value::{DocFault, Fields, Value};
+
 /// A field as a head's parser hands it out: the name as written, the value without white
 /// space around it.
 pub type HeaderRef<'h> = (&'h str, &'h [u8]);
@@ -276,6 +278,33 @@ fn comma(text: &[u8]) -> usize {
         }
     }
     text.len()
+}
+
+/// `headers`: an object, or a list of pairs. None if absent.
+pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocFault> {
+    let wrong = |fields: &Fields| fields.wrong_type("headers");
+    match fields.take("headers") {
+        None => Ok(Vec::new()),
+        Some(Value::Object(entries)) => entries
+            .into_iter()
+            .map(|(name, value)| Some(Header::new(name, value.into_text()?)))
+            .collect::<Option<_>>()
+            .ok_or_else(|| wrong(fields)),
+        Some(Value::List(pairs)) => pairs
+            .into_iter()
+            .map(pair)
+            .collect::<Option<_>>()
+            .ok_or_else(|| wrong(fields)),
+        Some(_) => Err(wrong(fields)),
+    }
+}
+
+fn pair(value: Value) -> Option<Header> {
+    let Value::List(pair) = value else {
+        return None;
+    };
+    let [name, value] = <[Value; 2]>::try_from(pair).ok()?;
+    Some(Header::new(name.into_text()?, value.into_text()?))
 }
 
 #[cfg(test)]

@@ -280,7 +280,7 @@ impl Value {
             Self::Text(text) => Some(text),
             Self::Bytes(bytes) => Some(match String::from_utf8(bytes) {
                 Ok(text) => text,
-                Err(error) => crate::headers::text(error.as_bytes()),
+                Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
             }),
             _ => None,
         }

@@ -30,7 +30,7 @@ pub enum Role {
 pub enum Opcode {
     /// UTF-8.
     Text,
-    /// Anything.
+    /// Any bytes.
     Binary,
 }
 

@@ -60,9 +60,12 @@ fn authentication_as_every_sdk_sends_it() {
 
 #[test]
 fn subscribe_as_25_0_sends_it() {
-    let message = parse(
-        r#"{"type":"subscribe","data":[{"subscriptionId":"66f1c0ffee0123456789","channels":["files","account"],"queries":[]},{"subscriptionId":"b","channels":["files"],"queries":["{\"method\":\"equal\",\"attribute\":\"a\",\"values\":[1]}"]}]}"#,
-    );
+    let message = parse(concat!(
+        r#"{"type":"subscribe","data":[{"subscriptionId":"66f1c0ffee0123456789","#,
+        r#""channels":["files","account"],"queries":[]},{"subscriptionId":"b","#,
+        r#""channels":["files"],"queries":["{\"method\":\"equal\","#,
+        r#"\"attribute\":\"a\",\"values\":[1]}"]}]}"#,
+    ));
     let Ok(ClientMessage::Subscribe(items)) = message else {
         panic!("{message:?}");
     };
@@ -166,9 +169,10 @@ fn unsubscribe_is_all_or_nothing() {
 
 #[test]
 fn presence_as_25_2_sends_it() {
-    let message = parse(
-        r#"{"type":"presence","data":{"status":"online","presenceId":"p1","permissions":["read(\"any\")"],"metadata":{"x":1}}}"#,
-    );
+    let message = parse(concat!(
+        r#"{"type":"presence","data":{"status":"online","presenceId":"p1","#,
+        r#""permissions":["read(\"any\")"],"metadata":{"x":1}}}"#,
+    ));
     let Ok(ClientMessage::Presence(presence)) = message else {
         panic!("{message:?}");
     };
@@ -226,7 +230,11 @@ fn every_prefix_of_a_message_is_refused_or_parsed() {
 
 proptest! {
     #[test]
-    fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in "ping|authentication|subscribe|unsubscribe|presence", data in "[\\[\\]{}:,\"a-z0-9]{0,40}") {
+    fn nothing_panics(
+        bytes in proptest::collection::vec(any::<u8>(), 0..80),
+        kind in "ping|authentication|subscribe|unsubscribe|presence",
+        data in "[\\[\\]{}:,\"a-z0-9]{0,40}",
+    ) {
         let _ = ClientMessage::parse(&bytes, &Limits::default());
         let _ = parse(&format!(r#"{{"type":"{kind}","data":{data}}}"#));
     }

@@ -66,7 +66,8 @@ fn before_22_1_channels_alone() {
 #[test]
 fn from_22_1_slots() {
     const STAR: &str = "%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D";
-    const OPEN: &str = "%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C%22values%22%3A%5B%22open%22%5D%7D";
+    const OPEN: &str = "%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C\
+                        %22values%22%3A%5B%22open%22%5D%7D";
     let open = r#"["{\"method\":\"equal\",\"attribute\":\"status\",\"values\":[\"open\"]}"]"#;
     check(
         &format!("project=bench&channels[]=files&files[1][]={STAR}"),

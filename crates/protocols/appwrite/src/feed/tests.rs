@@ -12,7 +12,13 @@ fn parse(message: &str) -> Result<FeedMessage, FeedError> {
 }
 
 /// The message of 1.9 as PHP writes it.
-const FILE: &str = r#"{"project":"bench","roles":["any","user:U"],"permissionsChanged":false,"userId":null,"data":{"events":["buckets.B.files.F.create","buckets.*.files.*.create"],"channels":["files","buckets.B.files","buckets.B.files.F"],"timestamp":"2026-08-21T12:42:57.123+00:00","payload":{"$id":"F","name":"\u00e9\/x","size":12,"$permissions":[]}}}"#;
+const FILE: &str = concat!(
+    r#"{"project":"bench","roles":["any","user:U"],"permissionsChanged":false,"#,
+    r#""userId":null,"data":{"events":["buckets.B.files.F.create","#,
+    r#""buckets.*.files.*.create"],"channels":["files","buckets.B.files","#,
+    r#""buckets.B.files.F"],"timestamp":"2026-08-21T12:42:57.123+00:00","#,
+    r#""payload":{"$id":"F","name":"\u00e9\/x","size":12,"$permissions":[]}}}"#,
+);
 
 /// The feed's thread reads a message once and every shard looks at it.
 #[test]
@@ -35,9 +41,12 @@ fn todays_message() {
 
 #[test]
 fn the_message_of_2021() {
-    let event = parse(
-        r#"{"project":"bench","roles":["*","role:member","user:U"],"permissionsChanged":false,"userId":"","data":{"event":"storage.files.create","channels":["files"],"timestamp":1632000000,"payload":{"$id":"F"}}}"#,
-    )
+    let event = parse(concat!(
+        r#"{"project":"bench","roles":["*","role:member","user:U"],"#,
+        r#""permissionsChanged":false,"userId":"","#,
+        r#""data":{"event":"storage.files.create","channels":["files"],"#,
+        r#""timestamp":1632000000,"payload":{"$id":"F"}}}"#,
+    ))
     .unwrap();
     assert_eq!(
         event.roles,
@@ -49,7 +58,11 @@ fn the_message_of_2021() {
     EncodedEvent::new(&event, Layout::IdsLast).splice(&ids, &mut frame);
     assert_eq!(
         String::from_utf8(frame).unwrap(),
-        r#"{"type":"event","data":{"event":"storage.files.create","channels":["files"],"timestamp":1632000000,"payload":{"$id":"F"},"subscriptions":["s"]}}"#
+        concat!(
+            r#"{"type":"event","data":{"event":"storage.files.create","#,
+            r#""channels":["files"],"timestamp":1632000000,"payload":{"$id":"F"},"#,
+            r#""subscriptions":["s"]}}"#,
+        )
     );
 }
 
@@ -137,7 +150,9 @@ proptest! {
         names in proptest::collection::vec(any::<String>(), 0..4),
         ids in proptest::collection::vec(any::<String>(), 0..4),
     ) {
-        let data = json!({"events": names, "channels": channels, "timestamp": "t", "payload": payload});
+        let data = json!({
+            "events": names, "channels": channels, "timestamp": "t", "payload": payload
+        });
         let message = json!({"project": "p", "roles": ["any"], "data": data});
         let event = parse(&message.to_string()).unwrap();
         let mut expect = data;

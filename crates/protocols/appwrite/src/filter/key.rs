@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Condition, Filter, Operator};
+use super::Filter;
+use super::condition::{Condition, Operator};
 
 /// More values than this are tried rather than found.
 const VALUES_MAX: usize = 16;

@@ -190,13 +190,17 @@ mod tests {
     proptest! {
         #[test]
         fn ids_survive_packing(
-            names in proptest::collection::vec(prop_oneof!["[0-9a-f]{20}", "[a-zé\"]{0,30}"], 0..12),
+            names in proptest::collection::vec(
+                prop_oneof!["[0-9a-f]{20}", "[a-zé\"]{0,30}"],
+                0..12,
+            ),
             picks in proptest::collection::btree_set(0..12_u16, 0..6),
         ) {
             let ids = Ids::from_names(&names);
             prop_assert_eq!(&ids.to_names(), &names);
             prop_assert_eq!(ids.len(), names.len());
-            let picks: Vec<u16> = picks.into_iter().filter(|p| usize::from(*p) < names.len()).collect();
+            let picks = picks.into_iter().filter(|p| usize::from(*p) < names.len());
+            let picks: Vec<u16> = picks.collect();
             let mut out = b"[".to_vec();
             ids.write(&picks, &mut out);
             out.push(b']');

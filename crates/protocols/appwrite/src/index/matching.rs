@@ -7,14 +7,14 @@
 //! An event visits a shape at most once and notes there what it found, and judges a filter at most
 //! once; both notes are taken back at the end, so no walk over the index is ever needed.
 
+use super::Index;
+use super::hashing::Hashing;
 use super::intern::{Filters, Names};
-use super::project::Project;
-use super::{Hashing, Index};
+use super::project::{Project, UNSEEN};
+use super::scratch::Scratch;
 use crate::FeedMessage;
 use crate::filter::payload_keys;
 
-/// A shape that the event at hand has not visited.
-pub(super) const UNSEEN: u32 = u32::MAX;
 /// A shape without a matching subscription.
 const NOTHING: u32 = u32::MAX - 1;
 
@@ -76,33 +76,6 @@ impl Matches {
         self.visits = 0;
         self.sets.clear();
         self.ordinals.clear();
-    }
-}
-
-/// What one event needs, kept for the next.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    channels: Vec<u32>,
-    keys: Vec<u32>,
-    roles: Vec<u32>,
-    shapes: Vec<u32>,
-    role_sets: Vec<u32>,
-    key: String,
-}
-
-impl Scratch {
-    pub(super) fn heap_bytes(&self) -> usize {
-        let lists = [
-            &self.channels,
-            &self.keys,
-            &self.roles,
-            &self.shapes,
-            &self.role_sets,
-        ];
-        lists
-            .map(|list| list.capacity() * size_of::<u32>())
-            .iter()
-            .sum()
     }
 }
 

@@ -34,6 +34,7 @@ mod matching;
 mod posting;
 mod project;
 mod release;
+mod scratch;
 mod slab;
 mod table;
 mod types;
@@ -45,6 +46,7 @@ use hashing::Hashing;
 use ids::Ids;
 use intern::Filters;
 use project::{Entry, Project};
+use scratch::Scratch;
 use slab::Slab;
 use table::{Row, Table};
 
@@ -64,7 +66,7 @@ pub struct Index {
     projects: Slab<Project>,
     by_name: HashTable<u32>,
     filters: Filters,
-    scratch: matching::Scratch,
+    scratch: Scratch,
 }
 
 impl Index {
@@ -77,7 +79,7 @@ impl Index {
             projects: Slab::default(),
             by_name: HashTable::new(),
             filters: Filters::default(),
-            scratch: matching::Scratch::default(),
+            scratch: Scratch::default(),
         }
     }
 

@@ -7,6 +7,9 @@ use super::posting::Posting;
 use super::slab::Slab;
 use super::{Hashing, IndexStats};
 
+/// A shape that the event at hand has not visited.
+pub(super) const UNSEEN: u32 = u32::MAX;
+
 /// A channel in a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -51,7 +54,7 @@ pub(super) struct Shape {
     /// The keys to be visited for on the other channels, whose entries all have keys.
     pub(super) keys: Box<[Place]>,
     pub(super) profiles: Posting,
-    /// What the event at hand found here: see `matching`.
+    /// What the event at hand found here, or [`UNSEEN`].
     pub(super) verdict: u32,
 }
 
@@ -192,7 +195,7 @@ impl Project {
             channels: Box::default(),
             keys: Box::default(),
             profiles: Posting::Empty,
-            verdict: super::matching::UNSEEN,
+            verdict: UNSEEN,
         });
         let (mut channels, mut keys) = (Vec::new(), Vec::new());
         for of_channel in entries.chunk_by(|a, b| a.channel == b.channel) {

@@ -121,8 +121,7 @@ fn replace_place(places: &mut [Place], moved: Place) {
 
 #[cfg(test)]
 mod invariants {
-    use super::super::matching::UNSEEN;
-    use super::super::project::Shape;
+    use super::super::project::{Shape, UNSEEN};
     use super::*;
 
     impl Project {

@@ -463,7 +463,9 @@ fn step() -> impl Strategy<Value = Step> {
             any::<bool>(), roles(), proptest::bool::weighted(0.3),
             proptest::collection::vec(0..CHANNELS.len(), 1..4),
             proptest::option::of(0..3_u8), any::<bool>(),
-        ).prop_map(|(project, roles, any, channels, a, b)| Step::Event { project, roles, any, channels, a, b }),
+        ).prop_map(|(project, roles, any, channels, a, b)| {
+            Step::Event { project, roles, any, channels, a, b }
+        }),
     ]
 }
 

@@ -23,13 +23,13 @@ pub struct NodeInfo<'a> {
     pub name: &'a str,
     /// The server's version.
     pub version: &'a str,
-    /// Connections.
+    /// Connections of clients.
     pub num_clients: u32,
     /// Different users.
     pub num_users: u32,
     /// Channels with subscribers.
     pub num_channels: u32,
-    /// Subscriptions.
+    /// Subscriptions of all clients together.
     pub num_subs: u32,
     /// Seconds since the node started.
     pub uptime_s: u32,

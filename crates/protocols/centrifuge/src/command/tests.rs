@@ -37,9 +37,11 @@ fn centrifuge_js_connects() {
     };
     assert_eq!((command.id, &*connect.name, &*connect.token), (1, "js", ""));
 
-    let command = one(
-        r#"{"connect":{"token":"h.p.s","data":{"user":1},"name":"js","version":"1.0","headers":{"x":"y"},"flag":1,"subs":{"$42":{"recover":true,"offset":7,"epoch":"ab"},"news":{"recover":true}}},"id":1}"#,
-    );
+    let command = one(concat!(
+        r#"{"connect":{"token":"h.p.s","data":{"user":1},"name":"js","version":"1.0","#,
+        r#""headers":{"x":"y"},"flag":1,"subs":{"$42":{"recover":true,"offset":7,"#,
+        r#""epoch":"ab"},"news":{"recover":true}}},"id":1}"#,
+    ));
     let Request::Connect(connect) = command.request else {
         panic!()
     };
@@ -58,9 +60,12 @@ fn centrifuge_js_connects() {
 
 #[test]
 fn centrifuge_js_subscribes() {
-    let command = one(
-        r#"{"subscribe":{"channel":"chat:42","token":"t","data":[1],"positioned":true,"recoverable":true,"join_leave":true,"flag":3,"recover":true,"offset":9,"epoch":"2f","delta":"fossil","tf":{"key":"a","cmp":"eq","val":"b"}},"id":2}"#,
-    );
+    let command = one(concat!(
+        r#"{"subscribe":{"channel":"chat:42","token":"t","data":[1],"#,
+        r#""positioned":true,"recoverable":true,"join_leave":true,"flag":3,"#,
+        r#""recover":true,"offset":9,"epoch":"2f","delta":"fossil","tf":{"key":"a","#,
+        r#""cmp":"eq","val":"b"}},"id":2}"#,
+    ));
     let Request::Subscribe(subscribe) = command.request else {
         panic!()
     };
@@ -85,7 +90,10 @@ fn a_session_of_centrifuge_js() {
     // What version 5.8 wrote to a WebSocket, frame by frame, when every method was called in turn.
     let frames = [
         r#"{"connect":{"token":"t","data":{"user":1},"name":"js"},"id":1}"#,
-        r#"{"subscribe":{"channel":"chat:42","positioned":true,"recoverable":true,"flag":1,"recover":true,"offset":7,"epoch":"2f"},"id":2}"#,
+        concat!(
+            r#"{"subscribe":{"channel":"chat:42","positioned":true,"recoverable":true,"#,
+            r#""flag":1,"recover":true,"offset":7,"epoch":"2f"},"id":2}"#,
+        ),
         r#"{"history":{"channel":"chat:42","limit":-1},"id":3}"#,
         r#"{"presence":{"channel":"chat:42"},"id":4}"#,
         r#"{"presence_stats":{"channel":"chat:42"},"id":5}"#,
@@ -164,7 +172,10 @@ fn every_command_is_read() {
         ),
         (
             r#"{"history":{"channel":"c","since":{"offset":0,"epoch":"e"}},"id":3}"#,
-            r#"3 History(History { channel: "c", limit: 0, since: Some(Since { offset: 0, epoch: "e" }), reverse: false })"#,
+            concat!(
+                r#"3 History(History { channel: "c", limit: 0,"#,
+                r#" since: Some(Since { offset: 0, epoch: "e" }), reverse: false })"#,
+            ),
         ),
         (r#"{"ping":{},"id":3}"#, "3 Ping"),
         (
@@ -274,9 +285,11 @@ fn broken_frames_are_refused() {
 
 #[test]
 fn unknown_fields_and_null_are_ignored() {
-    let command = one(
-        r#"{"id":1,"method":1,"subscribe":{"channel":"\u0441","token":null,"offset":null,"recover":null,"data":null,"tf":null,"cursor":"x","new":{"deep":[[]]}}}"#,
-    );
+    let command = one(concat!(
+        r#"{"id":1,"method":1,"subscribe":{"channel":"\u0441","token":null,"#,
+        r#""offset":null,"recover":null,"data":null,"tf":null,"cursor":"x","#,
+        r#""new":{"deep":[[]]}}}"#,
+    ));
     let Request::Subscribe(subscribe) = command.request else {
         panic!()
     };
@@ -356,7 +369,10 @@ proptest! {
     }
 
     #[test]
-    fn nothing_like_a_command_panics(frame in r#"(\{("(id|connect|subscribe|publish|rpc|send|subs|data)":[{\[]?["0-9a-z]{0,4}[,}\]]{0,2}){0,4}\}?\n?){1,3}"#) {
+    fn nothing_like_a_command_panics(frame in concat!(
+        r#"(\{("(id|connect|subscribe|publish|rpc|send|subs|data)":"#,
+        r#"[{\[]?["0-9a-z]{0,4}[,}\]]{0,2}){0,4}\}?\n?){1,3}"#,
+    )) {
         let faults = commands(frame.as_bytes()).filter(Result::is_err).count();
         prop_assert!(faults <= 1);
     }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use super::read::{Fields, Value, delimited};
 use crate::command::{
-    Command, Envelope, Field, Fresh, Malformed, OfChannel, Publish, Request, publish, sub_refresh,
-    subscribe,
+    Command, Envelope, Field, Fresh, OfChannel, Publish, Request, publish, sub_refresh, subscribe,
 };
 use crate::data::Data;
+use crate::malformed::Malformed;
 use crate::{Connect, History, Since, Subscribe};
 
 /// Reads the commands of one frame in Protobuf. The first [`Malformed`] is the last item.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::command::Malformed;
+use crate::malformed::Malformed;
 
 /// A field's value, by its wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,7 +107,10 @@ fn subscriptions_messages_and_refreshes() {
     };
     check(
         |both, out| encode_subscribe_push("c", &subscribe, both, out),
-        r#"{"channel":"c","subscribe":{"recoverable":true,"epoch":"ab","offset":3,"positioned":true,"data":[]}}"#,
+        concat!(
+            r#"{"channel":"c","subscribe":{"recoverable":true,"epoch":"ab","offset":3,"#,
+            r#""positioned":true,"data":[]}}"#,
+        ),
     );
     let hello = payload(b"hello", PayloadKind::Text);
     check(

@@ -106,8 +106,10 @@ fn connect_results() {
     check(
         |out| encode_connect_result(1, &most, out),
         concat!(
-            r#"{"id":1,"connect":{"client":"c1","version":"0.1.0","expires":true,"ttl":60,"data":{"a":1},"#,
-            r#""subs":{"a\"b":{},"user:42":{"recoverable":true,"epoch":"2f","offset":12,"positioned":true}},"#,
+            r#"{"id":1,"connect":{"client":"c1","version":"0.1.0","expires":true,"#,
+            r#""ttl":60,"data":{"a":1},"#,
+            r#""subs":{"a\"b":{},"user:42":{"recoverable":true,"epoch":"2f","#,
+            r#""offset":12,"positioned":true}},"#,
             r#""ping":25,"pong":true,"session":"s1","node":"n1","time":1790000000123}}"#,
         ),
     );
@@ -134,7 +136,8 @@ fn subscribe_results() {
     check(
         |out| encode_subscribe_result(2, &recovered, out),
         concat!(
-            r#"{"id":2,"subscribe":{"expires":true,"ttl":30,"recoverable":true,"epoch":"2f","offset":9,"#,
+            r#"{"id":2,"subscribe":{"expires":true,"ttl":30,"recoverable":true,"#,
+            r#""epoch":"2f","offset":9,"#,
             r#""publications":[{"data":{"n":8},"offset":8},{"data":9,"offset":9}],"#,
             r#""recovered":true,"positioned":true,"data":[1],"was_recovering":true}}"#,
         ),
@@ -237,7 +240,9 @@ fn presences_and_the_rest() {
 #[test]
 fn a_dialogue() {
     let heard = b"{\"connect\":{\"name\":\"js\"},\"id\":1}\n\
-                  {\"subscribe\":{\"channel\":\"chat:42\",\"recover\":true,\"offset\":8,\"epoch\":\"2f\"},\"id\":2}\n{\"rpc\":{\"method\":\"x\",\"data\":{}},\"id\":3}";
+                  {\"subscribe\":{\"channel\":\"chat:42\",\"recover\":true,\"offset\":8,\
+                  \"epoch\":\"2f\"},\"id\":2}\n\
+                  {\"rpc\":{\"method\":\"x\",\"data\":{}},\"id\":3}";
     let mut said = Vec::new();
     for command in commands(heard).map(Result::unwrap) {
         if !said.is_empty() {
@@ -271,7 +276,9 @@ fn a_dialogue() {
     let expected = concat!(
         r#"{"id":1,"connect":{"client":"c1","ping":25,"pong":true}}"#,
         "\n",
-        r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"2f","offset":9,"publications":[{"data":{},"offset":9}],"recovered":true,"was_recovering":true}}"#,
+        r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"2f","offset":9,"#,
+        r#""publications":[{"data":{},"offset":9}],"recovered":true,"#,
+        r#""was_recovering":true}}"#,
         "\n",
         r#"{"id":3,"error":{"code":108,"message":"not available"}}"#,
     );

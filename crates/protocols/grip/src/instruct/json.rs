@@ -1,11 +1,12 @@
 //! Bodies of `application/grip-instruct`.
 
-use super::{
-    Hold, HoldChannel, INSTRUCT_BODY_BYTES_MAX, Instruct, InstructFault, KeepAlive, KeepAliveMode,
-    ReplyBody, TIMEOUT_DEFAULT_S,
+use super::fault::InstructFault;
+use super::instruction::{
+    Hold, HoldChannel, INSTRUCT_BODY_BYTES_MAX, Instruct, KeepAlive, KeepAliveMode, ReplyBody,
+    TIMEOUT_DEFAULT_S,
 };
 use crate::filters::Filters;
-use crate::item::headers_of;
+use crate::headers::headers_of;
 use crate::value::{Coding, DocFault, Fields, Value};
 
 const SECONDS_MAX: i64 = i32::MAX as i64;

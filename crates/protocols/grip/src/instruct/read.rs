@@ -1,6 +1,7 @@
 //! The single `Grip-*` headers.
 
-use super::{Hold, HoldChannel, InstructFault, KeepAlive, KeepAliveMode, Reply, TIMEOUT_DEFAULT_S};
+use super::fault::InstructFault;
+use super::instruction::{Hold, HoldChannel, KeepAlive, KeepAliveMode, Reply, TIMEOUT_DEFAULT_S};
 use crate::filters::Filters;
 use crate::headers::{self, Element, Header, HeaderRef, Parameters, integer, text};
 use crate::value::decode_base64;

@@ -1,4 +1,6 @@
 use super::*;
+use crate::filters::Filters;
+use crate::headers::Header;
 
 fn read(headers: &[(&str, &str)], body: &str) -> Result<Instruct, InstructFault> {
     let fields: Vec<HeaderRef<'_>> = headers.iter().map(|&(n, v)| (n, v.as_bytes())).collect();
@@ -227,7 +229,10 @@ fn a_document_overrules_headers() {
     // The first is what gripcontrol 4.4.0 writes for a stream.
     let found = read(
         &[DOCUMENT, ("X-Gone", "1")],
-        r#"{"hold": {"mode": "stream", "channels": [{"name": "c", "prev-id": "7"}]}, "response": {"body": "hi\n"}}"#,
+        concat!(
+            r#"{"hold": {"mode": "stream", "channels": [{"name": "c", "prev-id": "7"}]},"#,
+            r#" "response": {"body": "hi\n"}}"#,
+        ),
     )
     .unwrap();
     assert_eq!(found.hold, Hold::Stream);
@@ -364,13 +369,19 @@ fn what_is_grip() {
 
 proptest::proptest! {
     #[test]
-    fn nothing_panics(name in "Grip-(Channel|Keep-Alive|Link|Set-Meta|Status|Timeout|Last)", value in "[a-z0-9 \\\\\"<>,;=x-]{0,40}") {
+    fn nothing_panics(
+        name in "Grip-(Channel|Keep-Alive|Link|Set-Meta|Status|Timeout|Last)",
+        value in "[a-z0-9 \\\\\"<>,;=x-]{0,40}",
+    ) {
         let _ = read(&[("Grip-Hold", "stream"), (&name, &value)], "");
     }
 
     #[test]
-    fn no_document_panics(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80)) {
+    fn no_document_panics(
+        body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80),
+    ) {
         let fields: &[HeaderRef<'_>] = &[("Content-Type", b"application/grip-instruct")];
-        let _ = Instruct::from_response(ResponseHead { code: 200, reason: "", headers: fields }, &body, 20);
+        let head = ResponseHead { code: 200, reason: "", headers: fields };
+        let _ = Instruct::from_response(head, &body, 20);
     }
 }

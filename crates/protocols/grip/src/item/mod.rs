@@ -12,7 +12,6 @@ mod write;
 use throng_types::ChannelName;
 
 pub use json_patch::{PatchFault, apply_patch, patch_body};
-pub(crate) use read::headers_of;
 pub use read::{
     CHANNEL_BYTES_MAX, ITEMS_BODY_BYTES_MAX, ItemFault, PublishFault, items_of_json,
     items_of_value, zmq_pull_item, zmq_sub_item,

@@ -5,7 +5,7 @@ use throng_types::ChannelName;
 use super::{
     HttpResponseItem, HttpStreamItem, Item, ResponseBody, ResponseItem, WsKind, WsMessageItem,
 };
-use crate::headers::Header;
+use crate::headers::headers_of;
 use crate::tnet::{self, TnetFault};
 use crate::value::{Coding, DocFault, Fields, Value};
 
@@ -310,31 +310,4 @@ fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocFault> {
         content,
         content_filters,
     })
-}
-
-/// `headers`: an object, or a list of pairs. None if absent.
-pub(crate) fn headers_of(fields: &mut Fields) -> Result<Vec<Header>, DocFault> {
-    let wrong = |fields: &Fields| fields.wrong_type("headers");
-    match fields.take("headers") {
-        None => Ok(Vec::new()),
-        Some(Value::Object(entries)) => entries
-            .into_iter()
-            .map(|(name, value)| Some(Header::new(name, value.into_text()?)))
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong(fields)),
-        Some(Value::List(pairs)) => pairs
-            .into_iter()
-            .map(pair)
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong(fields)),
-        Some(_) => Err(wrong(fields)),
-    }
-}
-
-fn pair(value: Value) -> Option<Header> {
-    let Value::List(pair) = value else {
-        return None;
-    };
-    let [name, value] = <[Value; 2]>::try_from(pair).ok()?;
-    Some(Header::new(name.into_text()?, value.into_text()?))
 }

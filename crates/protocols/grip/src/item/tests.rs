@@ -33,7 +33,11 @@ fn what_clients_send_by_http() {
     assert_eq!(chunk, b"3\r\nhi\n\r\n");
 
     // What pubcontrol 3.5.0 with gripcontrol 4.4.0 posts.
-    let body = br#"{"items": [{"id": "2", "prev-id": "1", "http-stream": {"content": "hi\n"}, "channel": "test"}]}"#;
+    let body = concat!(
+        r#"{"items": [{"id": "2", "prev-id": "1", "http-stream": {"content": "hi\n"},"#,
+        r#" "channel": "test"}]}"#,
+    )
+    .as_bytes();
     let items = items_of_json(body).unwrap();
     assert_eq!(items[0].prev_id.as_deref(), Some("1"));
     assert!(items[0].http_stream.is_some() && items[0].ws_message.is_none());
@@ -41,7 +45,8 @@ fn what_clients_send_by_http() {
     // An event with the parts that django-eventstream uses.
     let item = one(
         r#"{"channel": "events-room", "id": "2", "prev-id": "1", "meta": {"skip_users": "7"},
-            "formats": {"http-stream": {"content": "id: %I\n\n", "content-filters": ["build-id"]}}}"#,
+            "formats": {
+                "http-stream": {"content": "id: %I\n\n", "content-filters": ["build-id"]}}}"#,
     );
     assert_eq!(
         (item.id.as_deref(), item.prev_id.as_deref()),
@@ -122,9 +127,10 @@ fn actions_and_kinds() {
     );
     assert_eq!(ws(r#"{"action": "refresh"}"#), WsMessageItem::Refresh);
     assert_eq!(ws(r#"{"action": "hint"}"#), WsMessageItem::Nothing);
-    let stream = one(
-        r#"{"channel": "a", "http-stream": {"action": "hint"}, "http-response": {"action": "hint"}}"#,
-    );
+    let stream = one(concat!(
+        r#"{"channel": "a", "http-stream": {"action": "hint"},"#,
+        r#" "http-response": {"action": "hint"}}"#,
+    ));
     assert_eq!(stream.http_stream, Some(HttpStreamItem::Hint));
     assert_eq!(stream.http_response, Some(HttpResponseItem::Hint));
     assert!(
@@ -361,7 +367,10 @@ fn patches() {
             r#"{"a":[2,2],"b/c":{"d":true}}"#,
         ),
         (
-            r#"[{"op": "test", "path": "/a/1", "value": 2}, {"op": "add", "path": "/", "value": 1}]"#,
+            concat!(
+                r#"[{"op": "test", "path": "/a/1", "value": 2}, {"op": "add","#,
+                r#" "path": "/", "value": 1}]"#,
+            ),
             "1",
         ),
     ] {
@@ -396,8 +405,12 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(value in tnet::tests::any_value(), field in "(channel|formats|http-stream|ws-message|http-response|meta)") {
-        let value = Value::Object(vec![("channel".into(), Value::Text("a".into())), (field, value)]);
+    fn nothing_panics(
+        value in tnet::tests::any_value(),
+        field in "(channel|formats|http-stream|ws-message|http-response|meta)",
+    ) {
+        let channel = ("channel".into(), Value::Text("a".into()));
+        let value = Value::Object(vec![channel, (field, value)]);
         let mut wire = Vec::new();
         tnet::encode(&value, &mut wire);
         let _ = zmq_pull_item(&[wire]);

@@ -189,11 +189,14 @@ mod tests {
             {"channel": "a", "id": "2", "prev-id": "1", "meta": {"sender": "u"}, "formats": {
                 "http-stream": {"content": "x\n", "content-filters": ["build-id"]},
                 "ws-message": {"content-bin": "AP8="},
-                "http-response": {"code": 201, "reason": "Made", "headers": {"A": "1"}, "body": "b"}}},
+                "http-response": {"code": 201, "reason": "Made", "headers": {"A": "1"},
+                    "body": "b"}}},
             {"channel": "a", "no-seq": true, "http-stream": {"action": "close"},
-                "ws-message": {"action": "close", "code": 1001, "reason": "bye"}, "http-response": {"action": "hint"}},
+                "ws-message": {"action": "close", "code": 1001, "reason": "bye"},
+                "http-response": {"action": "hint"}},
             {"channel": "a", "http-stream": {"action": "hint"}, "ws-message": {"type": "ping"},
-                "http-response": {"body-patch": [{"op": "add", "path": "/a", "value": [1, 1.5, null, true, "t"]}]}},
+                "http-response": {"body-patch": [
+                    {"op": "add", "path": "/a", "value": [1, 1.5, null, true, "t"]}]}},
             {"channel": "a", "ws-message": {"action": "refresh"}}]}"#;
         for item in items_of_json(body).unwrap() {
             let mut wire = Vec::new();
@@ -205,8 +208,9 @@ mod tests {
         }
         // As deep as JSON goes, behind the other levels of an item.
         let deep = format!("{}{}", "[".repeat(119), "]".repeat(119));
+        let response = format!(r#"{{"body-patch": [{{"value": {deep}}}]}}"#);
         let body = format!(
-            r#"{{"items": [{{"channel": "a", "formats": {{"http-response": {{"body-patch": [{{"value": {deep}}}]}}}}}}]}}"#
+            r#"{{"items": [{{"channel": "a", "formats": {{"http-response": {response}}}}}]}}"#
         );
         for item in items_of_json(body.as_bytes()).unwrap() {
             let mut wire = Vec::new();

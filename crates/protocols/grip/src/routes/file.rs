@@ -4,7 +4,7 @@
 use std::net::Ipv6Addr;
 
 use super::line::{LineFault, Section, sections};
-use super::route::{Domain, Protocol, Route, Target, TargetAddress};
+use super::route::{BadTarget, Domain, Protocol, Route, Target, TargetAddress};
 use super::table::{DuplicateRoute, Routes};
 use crate::headers::Header;
 
@@ -40,12 +40,9 @@ pub enum RouteFaultKind {
     /// An option with a value that cannot be.
     #[error("the option '{0}' must be {1}")]
     BadValue(&'static str, &'static str),
-    /// A target that is no `host:port`.
-    #[error("a target must be host:port, [address]:port or test")]
-    TargetFormat,
-    /// A target with a port that cannot be.
-    #[error("a target's port must be from 1 to 65535")]
-    TargetPort,
+    /// A target that is none.
+    #[error("{0}")]
+    Target(#[from] BadTarget),
     /// A target by ZeroMQ.
     #[error("targets by ZeroMQ are not supported: '{0}'")]
     TargetZhttp(String),
@@ -65,8 +62,7 @@ impl RouteFaultKind {
             | Self::TooManyTargets
             | Self::NoDomainOrId
             | Self::Domain(_)
-            | Self::TargetFormat
-            | Self::TargetPort
+            | Self::Target(_)
             | Self::Duplicate(DuplicateRoute::Condition) => true,
             Self::BadValue(option, _) => matches!(*option, "proto" | "ssl" | "path_beg" | "header"),
             Self::Duplicate(DuplicateRoute::Id(_))

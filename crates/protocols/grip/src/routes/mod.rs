@@ -12,5 +12,5 @@ mod tests;
 
 pub use file::{RouteFault, RouteFaultKind, RoutesFile, parse_route_line, parse_routes};
 pub use line::LineFault;
-pub use route::{BadOrigin, Domain, OwnRoute, Protocol, Route, Target, TargetAddress};
+pub use route::{BadOrigin, BadTarget, Domain, OwnRoute, Protocol, Route, Target, TargetAddress};
 pub use table::{DuplicateRoute, Routes};

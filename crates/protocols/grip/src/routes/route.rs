@@ -19,9 +19,9 @@ pub enum Domain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// HTTP.
+    /// HTTP requests, long polls and streams included.
     Http,
-    /// WebSocket.
+    /// WebSocket handshakes.
     Ws,
 }
 
@@ -200,18 +200,28 @@ impl Target {
 #[error("an origin must be http://host:port or https://host:port")]
 pub struct BadOrigin;
 
+/// A target in Pushpin's form that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTarget {
+    /// It is no `host:port`.
+    #[error("a target must be host:port, [address]:port or test")]
+    Format,
+    /// Its port cannot be.
+    #[error("a target's port must be from 1 to 65535")]
+    Port,
+}
+
 impl TargetAddress {
-    /// From `host:port` or `[v6]:port`. The error says whether it is the port that is wrong.
-    pub(super) fn parse(text: &str) -> Result<Self, super::RouteFaultKind> {
-        use super::RouteFaultKind::{TargetFormat, TargetPort};
+    /// From `host:port` or `[v6]:port`.
+    pub(super) fn parse(text: &str) -> Result<Self, BadTarget> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once("]:"),
             None => text.split_once(':'),
         }
         .filter(|(host, _)| !host.is_empty())
-        .ok_or(TargetFormat)?;
+        .ok_or(BadTarget::Format)?;
         match port.parse() {
-            Ok(0) | Err(_) => Err(TargetPort),
+            Ok(0) | Err(_) => Err(BadTarget::Port),
             Ok(port) => Ok(Self::Origin {
                 host: host.to_owned(),
                 port,

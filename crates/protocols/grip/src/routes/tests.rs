@@ -41,9 +41,12 @@ fn lines_of_real_files() {
     (target.over_http, target.tls, target.host) = (true, true, Some("example.com".to_owned()));
     assert_eq!(found.targets, [target]);
 
-    let found = line(
-        r#"Example.com,proto=ws,ssl=yes,path_beg=/a,sig_iss=me,sig_key="base64:x=,",prefix=p:,orig_headers,as_host=h,path_rem=2,debug,aco,"header=X-A:  1",header="B:",no_grip,log_level=3 a:1,sub=x,sub=y,untrusted [::1]:2,insecure,trust_connect_host,one_event # tail"#,
-    );
+    let found = line(concat!(
+        r#"Example.com,proto=ws,ssl=yes,path_beg=/a,sig_iss=me,sig_key="base64:x=,","#,
+        r#"prefix=p:,orig_headers,as_host=h,path_rem=2,debug,aco,"header=X-A:  1","#,
+        r#"header="B:",no_grip,log_level=3 a:1,sub=x,sub=y,untrusted [::1]:2,"#,
+        r#"insecure,trust_connect_host,one_event # tail"#,
+    ));
     assert_eq!(found.domain, Domain::Exact("example.com".to_owned()));
     assert_eq!(
         (found.protocol, found.is_tls),

@@ -189,7 +189,10 @@ impl Model {
 proptest! {
     #[test]
     fn it_does_what_the_model_does(
-        steps in proptest::collection::vec((0_u64..30, proptest::option::of(0_u8..8), proptest::option::of(0_u8..8)), 0..60)
+        steps in proptest::collection::vec(
+            (0_u64..30, proptest::option::of(0_u8..8), proptest::option::of(0_u8..8)),
+            0..60,
+        )
     ) {
         let names: Vec<String> = (0..8).map(|n| n.to_string()).collect();
         let name = |id: Option<u8>| id.map(|id| names[usize::from(id)].as_str());

@@ -3,13 +3,15 @@
 //!
 //! `frame` cuts bytes into frames; `peer` is one connection.
 
+mod fault;
 mod frame;
 mod peer;
 #[cfg(test)]
 mod tests;
 
+pub use fault::ZmtpFault;
 pub use frame::{Frame, FrameHead, encode_frame_head};
-pub use peer::{Message, Peer, PeerLimits, Role, ZmtpFault};
+pub use peer::{Message, Peer, PeerLimits, Role};
 
 /// Appends a message as frames, all but the last with the flag MORE.
 pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {

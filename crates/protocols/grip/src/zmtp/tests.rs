@@ -1,3 +1,4 @@
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
@@ -204,8 +205,8 @@ fn faults() {
 proptest! {
     #[test]
     fn messages_read_back(
-        sent in proptest::collection::vec(proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 1..4), 0..6),
-        cuts in proptest::collection::vec(1_usize..500, 1..30),
+        sent in vec(vec(vec(any::<u8>(), 0..400), 1..4), 0..6),
+        cuts in vec(1_usize..500, 1..30),
     ) {
         let mut wire = [greeting(1), ready("PUSH")].concat();
         for message in &sent {
@@ -223,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..60), is_ready in any::<bool>()) {
+    fn nothing_panics(bytes in vec(any::<u8>(), 0..60), is_ready in any::<bool>()) {
         let (mut out, mut messages) = (Vec::new(), Vec::new());
         let mut peer = Peer::new(Role::Pull, PeerLimits::default(), &mut out);
         let begin = if is_ready { ready("PUSH") } else { Vec::new() };

@@ -137,11 +137,17 @@ fn every_status_that_faults_use_has_a_phrase() {
 proptest! {
     #[test]
     fn a_response_has_the_fields_it_was_given_and_no_more(
-        headers in prop::collection::vec(("\\PC{0,6}|[\\x00-\\x7f]{0,6}", "\\PC{0,8}|[\\x00-\\x7f]{0,8}"), 0..6),
+        headers in prop::collection::vec(
+            ("\\PC{0,6}|[\\x00-\\x7f]{0,6}", "\\PC{0,8}|[\\x00-\\x7f]{0,8}"),
+            0..6,
+        ),
         body in prop::collection::vec(any::<u8>(), 0..20),
         keep_alive: bool,
     ) {
-        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         let mut wire = Vec::new();
         encode_response(200, "", &headers, &body, keep_alive, &mut wire);
         let (response, length) = parse_response(&wire, &Limits::default(), false).unwrap().unwrap();

@@ -257,15 +257,27 @@ proptest! {
         let mut last_retry = None;
         for (id, name, data, retry_ms) in &events {
             encode_comment(&comment, &mut wire);
-            let event = Event { id: id.as_deref(), event: name.as_deref(), data: data.as_bytes(), retry_ms: *retry_ms };
+            let event = Event {
+                id: id.as_deref(),
+                event: name.as_deref(),
+                data: data.as_bytes(),
+                retry_ms: *retry_ms,
+            };
             encode_event(&event, &mut wire).unwrap();
             last_id = id.clone().unwrap_or(last_id);
             last_retry = retry_ms.or(last_retry);
             let name = name.clone().filter(|name| !name.is_empty());
-            expect.push((last_id.clone(), name.unwrap_or_else(|| "message".into()), normalised(data)));
+            let name = name.unwrap_or_else(|| "message".into());
+            expect.push((last_id.clone(), name, normalised(data)));
         }
         let outcome = decode_all_ways(&Decoder::default(), &wire);
-        prop_assert_eq!(outcome, Outcome { events: expect, last_event_id: last_id, retry_ms: last_retry, fault: None });
+        let expect = Outcome {
+            events: expect,
+            last_event_id: last_id,
+            retry_ms: last_retry,
+            fault: None,
+        };
+        prop_assert_eq!(outcome, expect);
     }
 
     #[test]
@@ -285,7 +297,8 @@ proptest! {
     #[test]
     fn cuts_change_nothing(
         parts in prop::collection::vec(prop::sample::select(vec![
-            "data", "id", "event", "retry", ":", " ", "1", "a", "\n", "\r", "\r\n", "\0", "\u{feff}", "\u{e9}",
+            "data", "id", "event", "retry", ":", " ", "1", "a", "\n", "\r", "\r\n", "\0",
+            "\u{feff}", "\u{e9}",
         ]), 0..24),
         line_bytes_max in 0_usize..20,
         event_bytes_max in 0_usize..10,

@@ -151,7 +151,11 @@ fn fields_of_the_wrong_type_are_refused() {
 #[test]
 fn batches_are_read_in_order() {
     let batch = parse_batch(
-        br#"{"commands":[{"publish":{"channel":"a","data":{}}},{"unheard_of":{}},{"info":{}},{}],"parallel":true}"#,
+        concat!(
+            r#"{"commands":[{"publish":{"channel":"a","data":{}}},{"unheard_of":{}},"#,
+            r#"{"info":{}},{}],"parallel":true}"#,
+        )
+        .as_bytes(),
     )
     .unwrap();
     assert!(batch.parallel);
@@ -210,7 +214,13 @@ fn the_older_endpoint_takes_one_command_or_several() {
 
 proptest! {
     #[test]
-    fn no_body_panics(body: Vec<u8>, text in r#"\{("(channel|data|tags|commands|params)":[\[{"]?[0-9a-z]{0,3}[\]}",]{0,2}){0,4}\}?"#) {
+    fn no_body_panics(
+        body: Vec<u8>,
+        text in concat!(
+            r#"\{("(channel|data|tags|commands|params)":"#,
+            r#"[\[{"]?[0-9a-z]{0,3}[\]}",]{0,2}){0,4}\}?"#,
+        ),
+    ) {
         for body in [&*body, text.as_bytes()] {
             for method in Method::ALL {
                 let _ = parse(method, body);

@@ -65,7 +65,8 @@ fn results() {
     check_result(
         ApiResult::Info(&[node]),
         concat!(
-            r#"{"nodes":[{"uid":"u","name":"host_8000","version":"","num_clients":3,"num_users":0,"#,
+            r#"{"nodes":[{"uid":"u","name":"host_8000","version":"","num_clients":3,"#,
+            r#""num_users":0,"#,
             r#""num_channels":0,"num_subs":0,"uptime":9}]}"#,
         ),
     );
