@@ -11,23 +11,32 @@ use throng_session::{Page, Pages};
 
 use crate::stats::Observatory;
 
-const DASHBOARD: &str = include_str!("../../../../web/dashboard.html");
+const MARKUP: &str = include_str!("../../../../web/dashboard.html");
+const STYLE: &str = include_str!("../../../../web/dashboard.css");
+const SCRIPT: &str = concat!(
+    include_str!("../../../../web/link.js"),
+    include_str!("../../../../web/words.js"),
+    include_str!("../../../../web/charts.js"),
+    include_str!("../../../../web/start.js"),
+);
+
+/// One document, so that a browser needs one request.
+static DASHBOARD: LazyLock<String> = LazyLock::new(|| {
+    MARKUP
+        .replacen("</style>", &format!("{STYLE}</style>"), 1)
+        .replacen("</script>", &format!("{SCRIPT}</script>"), 1)
+});
 
 /// What the dashboard may do: its own script and style, and questions to its own server. Both are
 /// named by their digests (Content Security Policy Level 3, section 2.3.1), so that nothing else
 /// that finds its way into the page runs.
 static DASHBOARD_POLICY: LazyLock<String> = LazyLock::new(|| {
-    let hash = |tag: &str| {
-        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
-        let (_, rest) = DASHBOARD.split_once(&open).unwrap_or_default();
-        let (text, _) = rest.split_once(&close).unwrap_or_default();
-        STANDARD.encode(digest(&SHA256, text.as_bytes()))
-    };
+    let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; \
          connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        hash("script"),
-        hash("style")
+        hash(SCRIPT),
+        hash(STYLE)
     )
 });
 
@@ -41,7 +50,7 @@ impl Pages for ServerPages {
         let mut policy = None;
         let content_type = match path {
             "/" => {
-                text.push_str(DASHBOARD);
+                text.push_str(&DASHBOARD);
                 policy = Some(DASHBOARD_POLICY.as_str());
                 "text/html; charset=utf-8"
             }

@@ -1,0 +1,130 @@
+// The panel that publishes, the dialog for the key, and the start of everything.
+// ---- Try it ----
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const pubPath = () => `/pub?channel=${encodeURIComponent($("channel").value)}`;
+// curl reads a leading @ of other data options as a file name; --data-raw does not.
+function curlLines(key) {
+  const auth = key ? ` -H ${quoted(`X-API-Key: ${key}`)}` : "";
+  const listener = $("listener").value;
+  const origin = `${listener.includes("://") ? "" : "http://"}${listener}`;
+  const channel = encodeURIComponent($("channel").value);
+  const data = quoted($("data").value);
+  return {
+    receive: `curl -N ${quoted(`${origin}/sse?channel=${channel}`)}`,
+    publish: `curl${auth} ${quoted(location.origin + pubPath())} \\\n  --data-raw ${data}`,
+  };
+}
+function renderCurl() {
+  // The screen may be shared; the copy is complete.
+  const lines = curlLines(apiKey && "••••");
+  put("curl-receive", lines.receive);
+  put("curl-publish", lines.publish);
+  put(
+    "publish-note",
+    `2. Publish, here or in another${apiKey ? " (the copy holds your key)" : ""}`,
+  );
+}
+
+async function publish(event) {
+  event.preventDefault();
+  put("answer-status", "Publishing…");
+  const started = clockMs();
+  try {
+    const response = await fetch(pubPath(), {
+      method: "POST",
+      body: $("data").value,
+      headers: keyHeader(),
+    });
+    let text = await response.text();
+    const took = Math.round(clockMs() - started);
+    try {
+      text = JSON.stringify(JSON.parse(text), null, 2);
+    } catch {
+      /* Shown as it came. */
+    }
+    put("answer-status", `${response.status} ${response.statusText} · ${took}\u2009ms`);
+    put("answer", text || "(empty)");
+  } catch {
+    put("answer-status", "No answer");
+    put("answer", "The server could not be reached.");
+  }
+}
+
+async function copy(button) {
+  const text = curlLines(apiKey)[button.dataset.copy];
+  let done = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Pages over plain HTTP from another machine have no clipboard but this one.
+    const box = make("textarea", { value: text, className: "sr" });
+    document.body.append(box);
+    box.select();
+    done = document.execCommand("copy");
+    box.remove();
+    button.focus();
+  }
+  put(button, done ? "Copied" : "Failed");
+  say(done ? "Copied." : "Copying failed.");
+  setTimeout(() => put(button, "Copy"), 1500);
+}
+
+// ---- Start ----
+
+function start() {
+  for (const [id, label] of LAMPS) {
+    const [name, word, more] = [
+      ["label", label],
+      ["word", "–"],
+      ["more", "\u00a0"],
+    ].map(([kind, text]) => make("span", { className: `${kind} line`, textContent: text }));
+    $("lamps").append(make("li", { className: "lamp aged", id }, name, word, more));
+  }
+  for (const [name, title] of TRANSPORTS) {
+    const swatch = () => {
+      const i = make("i");
+      i.style.background = `var(--${name})`;
+      return i;
+    };
+    $("bar").append(swatch());
+    $("split").append(
+      make(
+        "div",
+        {},
+        make("dt", {}, swatch(), title),
+        make("dd", { className: "line", textContent: "–" }),
+      ),
+    );
+  }
+  readColors();
+  buildCharts();
+  buildLists();
+  $("listener").value = `${location.hostname || "127.0.0.1"}:8000`;
+  for (const id of ["channel", "data", "listener"]) $(id).addEventListener("input", renderCurl);
+  $("publish").addEventListener("submit", publish);
+  for (const button of document.querySelectorAll("[data-copy]"))
+    button.addEventListener("click", () => copy(button));
+  $("ask").addEventListener("click", () => $("key-dialog").showModal());
+  $("key-later").addEventListener("click", () => $("key-dialog").close());
+  $("key-form").addEventListener("submit", () => {
+    apiKey = $("key").value;
+    stored((tab) => tab.setItem("throng_api_key", apiKey));
+    $("key").value = "";
+    link.phase = samples.length ? "lost" : "connecting";
+    renderCurl();
+    connect();
+  });
+  matchMedia("(prefers-color-scheme: light)").addEventListener("change", () => {
+    readColors();
+    drawAll();
+  });
+  document.addEventListener("visibilitychange", () => {
+    // Whoever comes back to look should not wait for the next try.
+    if (!document.hidden && !link.source && link.phase !== "locked") link.retryAt = 0;
+  });
+  renderCurl();
+  connect();
+  setInterval(tick, 1000);
+}
+start();
