@@ -1,7 +1,7 @@
 """Asks Prometheus every question of the dashboard and of the rules, about a server that is running.
 
-Each has to be understood, has to name only metrics that the server serves, and those that are not about trouble have to
-find something.
+Each has to be understood, has to name only metrics that the server serves, and those that are not
+about trouble have to find something.
 """
 
 import json
@@ -94,9 +94,13 @@ rules = [rule for group in groups for rule in group["rules"]]
 for rule in rules:
     if rule.get("lastError"):
         sys.exit(f"rule {rule['name']}: {rule['lastError']}")
-firing = [alert["labels"]["alertname"] for alert in json.loads(get(f"{PROMETHEUS}/api/v1/alerts"))["data"]["alerts"]]
+alerts = json.loads(get(f"{PROMETHEUS}/api/v1/alerts"))["data"]["alerts"]
+firing = [alert["labels"]["alertname"] for alert in alerts]
 if firing:
     sys.exit(f"a healthy server, and yet: {firing}")
 
 shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
-print(f"note: {len(panels)} questions and {len(rules)} rules hold; the dashboard shows {len(shown)} of {len(families)} metrics")
+print(
+    f"note: {len(panels)} questions and {len(rules)} rules hold; "
+    f"the dashboard shows {len(shown)} of {len(families)} metrics"
+)

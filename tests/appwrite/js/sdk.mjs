@@ -36,7 +36,8 @@ console.log = console.error;
 globalThis.WebSocket = BrowserSocket;
 globalThis.localStorage = localStorage;
 globalThis.window = {
-  localStorage, console, setTimeout, clearTimeout, setInterval, clearInterval, WebSocket: BrowserSocket,
+  localStorage, console, setTimeout, clearTimeout, setInterval, clearInterval,
+  WebSocket: BrowserSocket,
 };
 
 const sdk = createRequire(import.meta.url)(name);
@@ -55,7 +56,7 @@ const orders = {
     if (jwt) client.setJWT(jwt);
   },
   async subscribe({ as, channels, status }) {
-    const heard = (event) => tell({ event: 'event', as, payload: event.payload, channels: event.channels });
+    const heard = ({ payload, channels }) => tell({ event: 'event', as, payload, channels });
     // Versions without queries are not given an argument that they do not know.
     const queries = status ? [[sdk.Query.equal('status', [status])]] : [];
     const from = realtime ?? client;
@@ -71,6 +72,7 @@ const orders = {
 for await (const line of readline.createInterface({ input: process.stdin })) {
   const order = JSON.parse(line);
   // A subscription whose socket is refused is never done, and the next order need not wait for it.
-  Promise.resolve(orders[order.order](order)).catch((error) => tell({ event: 'failed', error: String(error) }));
+  const done = Promise.resolve(orders[order.order](order));
+  done.catch((error) => tell({ event: 'failed', error: String(error) }));
 }
 process.exit(0);

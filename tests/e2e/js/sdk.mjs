@@ -9,9 +9,11 @@ import WebSocket from 'ws';
 const protobuf = process.argv[2] === 'protobuf';
 const { Centrifuge } = await import(protobuf ? 'centrifuge/build/protobuf' : 'centrifuge');
 const written = (data) => (protobuf ? new TextEncoder().encode(JSON.stringify(data)) : data);
-const read = (data) => (protobuf && data?.length ? JSON.parse(new TextDecoder().decode(data)) : data);
+const read = (data) =>
+  protobuf && data?.length ? JSON.parse(new TextDecoder().decode(data)) : data;
 
-const tell = (event, fields = {}) => process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
+const tell = (event, fields = {}) =>
+  process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
 
 let client;
 const subscriptions = new Map();
@@ -28,7 +30,7 @@ const supplier = (name, tokens) => {
 };
 
 function follow(sub, channel) {
-  sub.on('subscribing', (ctx) => tell('subscribing', { channel, code: ctx.code, reason: ctx.reason }));
+  sub.on('subscribing', ({ code, reason }) => tell('subscribing', { channel, code, reason }));
   sub.on('subscribed', (ctx) =>
     tell('subscribed', {
       channel,
@@ -39,11 +41,13 @@ function follow(sub, channel) {
       epoch: ctx.streamPosition?.epoch,
     }),
   );
-  sub.on('unsubscribed', (ctx) => tell('unsubscribed', { channel, code: ctx.code, reason: ctx.reason }));
-  sub.on('publication', (ctx) => {
-    tell('publication', { channel, data: read(ctx.data), offset: ctx.offset, user: ctx.info?.user });
+  sub.on('unsubscribed', ({ code, reason }) => tell('unsubscribed', { channel, code, reason }));
+  sub.on('publication', ({ data, offset, info }) => {
+    tell('publication', { channel, data: read(data), offset, user: info?.user });
   });
-  sub.on('error', (ctx) => tell('subscription error', { channel, code: ctx.error.code, message: ctx.error.message }));
+  sub.on('error', ({ error: { code, message } }) => {
+    tell('subscription error', { channel, code, message });
+  });
 }
 
 function connect(order) {
@@ -62,7 +66,9 @@ function connect(order) {
   client.on('error', (ctx) => tell('error', { code: ctx.error.code, message: ctx.error.message }));
   client.on('message', (ctx) => tell('message', { data: read(ctx.data) }));
   // Subscriptions that the token made.
-  client.on('subscribed', (ctx) => tell('subscribed', { channel: ctx.channel, was_recovering: ctx.wasRecovering, recovered: ctx.recovered }));
+  client.on('subscribed', ({ channel, wasRecovering, recovered }) => {
+    tell('subscribed', { channel, was_recovering: wasRecovering, recovered });
+  });
   client.on('unsubscribed', (ctx) => tell('unsubscribed', { channel: ctx.channel }));
   client.on('publication', (ctx) => {
     tell('publication', { channel: ctx.channel, data: read(ctx.data), offset: ctx.offset });
@@ -92,7 +98,8 @@ const orders = {
   async history(order) {
     const { limit, since, reverse } = order;
     const page = await client.history(order.channel, { limit, since, reverse });
-    return { data: page.publications.map((pub) => read(pub.data)), offset: page.offset, epoch: page.epoch };
+    const data = page.publications.map((pub) => read(pub.data));
+    return { data, offset: page.offset, epoch: page.epoch };
   },
   async rpc(order) {
     return { data: read((await client.rpc(order.method, written(order.data))).data) };

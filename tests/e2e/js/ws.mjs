@@ -1,11 +1,13 @@
 // One WebSocket of the npm package `ws`: node ws.mjs URL [OPTION]...
 //   no-pong           does not answer pings
 //   origin=ORIGIN     says that it comes from a page of that origin
-// Orders on standard input, one a line: `send TEXT`, `binary TEXT`, `pause`, `resume`, `close`, `cut`.
+// Orders on standard input, one a line: `send TEXT`, `binary TEXT`, `pause`, `resume`, `close`,
+// `cut`.
 import { createInterface } from 'node:readline';
 import WebSocket from 'ws';
 
-const tell = (event, fields = {}) => process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
+const tell = (event, fields = {}) =>
+  process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
 const [url, ...options] = process.argv.slice(2);
 const origin = options.find((option) => option.startsWith('origin='))?.slice(7);
 

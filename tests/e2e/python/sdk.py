@@ -93,8 +93,10 @@ class Subscription(centrifuge.SubscriptionEventHandler):
         tell("unsubscribed", channel=self.channel, code=ctx.code, reason=ctx.reason)
 
     async def on_publication(self, ctx):
-        user = ctx.pub.info.user if ctx.pub.info else None
-        tell("publication", channel=self.channel, data=read(ctx.pub.data), offset=ctx.pub.offset, user=user)
+        pub = ctx.pub
+        user = pub.info.user if pub.info else None
+        data = read(pub.data)
+        tell("publication", channel=self.channel, data=data, offset=pub.offset, user=user)
 
     async def on_error(self, ctx):
         code = getattr(ctx.error, "code", ctx.code)

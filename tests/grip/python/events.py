@@ -35,9 +35,13 @@ from django_eventstream import send_event
 PAGE = """<!doctype html><title>events</title><script>
 var got = [], ids = [], opened = 0;
 function listen(last) {
-  var source = new EventSource('/events/' + (last ? '?lastEventId=' + encodeURIComponent(last) : ''));
+  var query = last ? '?lastEventId=' + encodeURIComponent(last) : '';
+  var source = new EventSource('/events/' + query);
   source.addEventListener('stream-open', function () { opened += 1; });
-  source.addEventListener('message', function (event) { got.push(JSON.parse(event.data).n); ids.push(event.lastEventId); });
+  source.addEventListener('message', function (event) {
+    got.push(JSON.parse(event.data).n);
+    ids.push(event.lastEventId);
+  });
   window.source = source;
 }
 </script>"""
@@ -65,6 +69,8 @@ class Handler(WSGIRequestHandler):
 
 
 call_command("migrate", verbosity=0, run_syncdb=True)
-server = make_server("127.0.0.1", 0, get_wsgi_application(), server_class=Server, handler_class=Handler)
+server = make_server(
+    "127.0.0.1", 0, get_wsgi_application(), server_class=Server, handler_class=Handler
+)
 print("port", server.server_address[1], flush=True)
 server.serve_forever()

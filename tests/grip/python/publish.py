@@ -1,6 +1,8 @@
 """Publishes one item to a channel by one of pubcontrol's ways, and says what came of it.
 
-publish.py http URI CHANNEL CONTENT | push COMMAND_URI CHANNEL CONTENT | pub COMMAND_URI CHANNEL CONTENT
+publish.py http URI CHANNEL CONTENT
+publish.py push COMMAND_URI CHANNEL CONTENT
+publish.py pub COMMAND_URI CHANNEL CONTENT
 """
 
 import sys
@@ -33,5 +35,6 @@ else:
         assert wanted.wait(30), "nobody subscribes"
     client.publish(channel, item, blocking=True)
 print("published", flush=True)
-# ZeroMQ connects and sends behind the caller's back, and forgets what waits when it ends: whoever started this ends it.
+# ZeroMQ connects and sends on a thread of its own, and forgets what waits when it ends: whoever
+# started this ends it.
 threading.Event().wait()

@@ -1,4 +1,4 @@
-"""A backend that speaks WebSocket, on a port of its choice: `plain`, or with the extension `grip`."""
+"""A backend that speaks WebSocket, on a port of its choice: `plain`, or the extension `grip`."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A backend that speaks WebSocket over HTTP with gripcontrol's own coding, on a port of its choice."""
+"""A backend that speaks WebSocket over HTTP in gripcontrol's own coding, on a port of its own."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -20,7 +20,7 @@ pub(crate) enum Stage {
     Asked,
     /// The answer was the right one.
     Open,
-    /// Over.
+    /// It has ended, for whatever reason.
     Ended,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Item<'a> {
     Alive,
     /// The peer says good-bye.
     Closed(String),
-    /// Nonsense.
+    /// Bytes that fit no rule of the protocol.
     Garbled,
 }
 
@@ -46,7 +46,8 @@ pub(crate) fn request(transport: Transport, layout: Layout, n: u32) -> String {
     let query = layout.query(n);
     match transport {
         Transport::Ws => format!(
-            "GET /ws?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            "GET /ws?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+             Connection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n\r\n"
         ),
         Transport::Sse => format!(

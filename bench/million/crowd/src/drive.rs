@@ -280,7 +280,8 @@ impl Run<'_> {
         };
         const MIB: u64 = 1 << 20;
         say(&format!(
-            "{:>5} s  {phase:<11} {:>9} alive  {:>10} received  {:>9} pings  server {:>5} MiB  clients {:>4} MiB  \
+            "{:>5} s  {phase:<11} {:>9} alive  {:>10} received  {:>9} pings  \
+             server {:>5} MiB  clients {:>4} MiB  \
              slab {:>5} MiB  buffers {:>4} MiB  free {:>6} MiB",
             sample.at_s,
             sample.alive,

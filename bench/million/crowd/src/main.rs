@@ -3,8 +3,8 @@
 //! `crowd drive` starts the server and several `crowd hold`, publishes, samples memory and writes
 //! the results. `crowd hold` opens its share of the connections and counts what each of them gets.
 //!
-//! It stands outside the workspace and uses none of its crates on purpose: the million is counted by
-//! code that shares no fault with the server, its protocols or the load generator.
+//! It stands outside the workspace and uses none of its crates on purpose: the million is counted
+//! by code that shares no fault with the server, its protocols or the load generator.
 
 mod args;
 mod conn;

@@ -16,7 +16,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Connects.
+    /// Connects to the port of the server API.
     pub(crate) fn connect(port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_nodelay(true)?;

@@ -174,8 +174,8 @@ fn figures(settings: &Settings, evidence: &Evidence) -> String {
     line(format_args!("{verdict}\n"));
     line(format_args!("## What was counted\n"));
     line(format_args!(
-        "{n} {transport}, {}, opened by {} client processes; held for {} s and until everyone had a ping \
-         (one each {} s).\n",
+        "{n} {transport}, {}, opened by {} client processes; \
+         held for {} s and until everyone had a ping (one each {} s).\n",
         settings.layout.words(),
         settings.clients,
         settings.hold_s,
@@ -215,7 +215,8 @@ fn memory(
         "\n## Memory\n\nMiB; bytes for each connection are the growth since the start, divided.\n"
     ));
     line(format_args!(
-        "| | at the start | idle | a connection, idle | after all publications | a connection | all have left |\n\
+        "| | at the start | idle | a connection, idle | \
+         after all publications | a connection | all have left |\n\
          |---|--:|--:|--:|--:|--:|--:|"
     ));
     let mib = |bytes: u64| bytes >> 20;
@@ -240,7 +241,8 @@ fn memory(
         ));
     }
     line(format_args!(
-        "\nThe server's highest resident size was {} MiB. The kernel held {} sockets when all were idle.",
+        "\nThe server's highest resident size was {} MiB. \
+         The kernel held {} sockets when all were idle.",
         mib(left.server_peak.max(end.server_peak)),
         idle.tcp_sockets
     ));
@@ -249,7 +251,8 @@ fn memory(
 fn kernel(line: &mut impl FnMut(std::fmt::Arguments<'_>), n: u64, evidence: &Evidence) {
     let (before, idle) = (&evidence.seen.slabs_start, &evidence.seen.slabs_idle);
     line(format_args!(
-        "\n## Kernel slab by cache\n\nGrowth from the start to idle; both ends of each connection are in this machine.\n"
+        "\n## Kernel slab by cache\n\n\
+         Growth from the start to idle; both ends of each connection are in this machine.\n"
     ));
     line(format_args!(
         "| cache | MiB | bytes a connection, both ends |\n|---|--:|--:|"

@@ -36,8 +36,9 @@ pub(crate) struct Sample {
 }
 
 /// The columns of [`Sample::row`].
-pub(crate) const COLUMNS: &str = "at_s,phase,alive,received,pings,server_pss_bytes,server_peak_rss_bytes,\
-clients_pss_bytes,slab_bytes,tcp_buffer_bytes,tcp_sockets,available_bytes,page_table_bytes,server_cpu_ticks";
+pub(crate) const COLUMNS: &str = "at_s,phase,alive,received,pings,\
+    server_pss_bytes,server_peak_rss_bytes,clients_pss_bytes,slab_bytes,tcp_buffer_bytes,\
+    tcp_sockets,available_bytes,page_table_bytes,server_cpu_ticks";
 
 const PAGE: u64 = 4_096;
 

@@ -17,15 +17,15 @@ pub enum ServeError {
     /// A shard's reactor failed.
     #[error("shard {shard} failed: {error}")]
     Reactor {
-        /// Which.
+        /// The number of the shard.
         shard: usize,
-        /// How.
+        /// What the kernel said.
         error: io::Error,
     },
     /// A shard panicked; the message was printed when it did.
     #[error("shard {shard} panicked; this is a bug")]
     Panic {
-        /// Which.
+        /// The number of the shard.
         shard: usize,
     },
 }

@@ -25,7 +25,7 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", hint(error))]
     Listen {
-        /// Which.
+        /// The address as configured.
         address: SocketAddr,
         /// Why not.
         error: io::Error,
@@ -56,7 +56,8 @@ pub enum StartError {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "; another program listens there: end it, or choose another address with --listen or --api"
+            "; another program listens there: end it, \
+             or choose another address with --listen or --api"
         }
         io::ErrorKind::PermissionDenied => {
             "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"

@@ -1,8 +1,8 @@
 //! What waits for room in the mailboxes of other shards, beside the hub's own mail.
 //!
-//! Rule for "full": at [`OUTBOX_MAX`] a gateway that asks is told that there is no room, and refuses
-//! where the question began. Answers have room: there are never more of them than questions.
-//! Surveys are at most one for each connection of the API port.
+//! Rule for "full": at [`OUTBOX_MAX`] a gateway that asks is told that there is no room, and
+//! refuses where the question began. Answers have room: there are never more of them than
+//! questions. Surveys are at most one for each connection of the API port.
 
 use std::collections::VecDeque;
 

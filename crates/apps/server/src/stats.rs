@@ -163,13 +163,16 @@ impl Ticker {
         let _ = write!(
             line,
             concat!(
-                "{{\"time_unix_ms\":{},\"uptime_s\":{},\"version\":\"{}\",\"pid\":{},\"shards\":{},",
+                "{{\"time_unix_ms\":{},\"uptime_s\":{},\"version\":\"{}\",\"pid\":{},\
+                 \"shards\":{},",
                 "\"draining\":{},\"open_mode\":{},",
                 "\"connections\":{{\"websocket\":{},\"sse\":{},\"stream\":{},\"http\":{}}},",
                 "\"connections_per_s\":{},\"closed_per_s\":{},\"refused_per_s\":{},",
-                "\"channels\":{},\"subscriptions\":{},\"publications_per_s\":{},\"deliveries_per_s\":{},",
+                "\"channels\":{},\"subscriptions\":{},\"publications_per_s\":{},\
+                 \"deliveries_per_s\":{},",
                 "\"bytes_out_per_s\":{},\"bytes_in_per_s\":{},",
-                "\"dropped\":{{\"close\":{},\"drop-oldest\":{},\"latest-only\":{}}},\"slow_consumers\":{},",
+                "\"dropped\":{{\"close\":{},\"drop-oldest\":{},\"latest-only\":{}}},\
+                 \"slow_consumers\":{},",
                 "\"history_bytes\":{},\"history_publications\":{},",
                 "\"memory_bytes\":{},\"memory_per_connection_bytes\":{},\"cpu_percent\":{}.{},",
                 "\"descriptors\":{{\"open\":{},\"max\":{}}},\"accept_paused\":{},",

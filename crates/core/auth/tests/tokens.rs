@@ -553,7 +553,10 @@ proptest! {
     }
 
     #[test]
-    fn no_signed_payload_panics(payload in proptest::collection::vec(any::<u8>(), 0..80), header in "\\PC{0,40}") {
+    fn no_signed_payload_panics(
+        payload in proptest::collection::vec(any::<u8>(), 0..80),
+        header in "\\PC{0,40}",
+    ) {
         let verifier = Verifier::new(hmac()).unwrap();
         let payload = String::from_utf8_lossy(&payload);
         let _ = verifier.verify(&forge(r#"{"alg":"HS256"}"#, &payload, SECRET), NOW);
@@ -570,7 +573,10 @@ proptest! {
     }
 
     #[test]
-    fn signed_claims_come_back(sub in "\\PC{0,20}", channels in proptest::collection::vec("\\PC{1,10}", 0..4)) {
+    fn signed_claims_come_back(
+        sub in "\\PC{0,20}",
+        channels in proptest::collection::vec("\\PC{1,10}", 0..4),
+    ) {
         let claims = verify(hmac(), &json!({"sub": sub, "channels": channels})).unwrap();
         prop_assert_eq!(&*claims.sub, sub.as_str());
         for channel in &channels {

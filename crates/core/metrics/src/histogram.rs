@@ -114,7 +114,8 @@ mod tests {
         ) {
             let found = of(&durations_us).quantile_us(permille).expect("all lie within the bounds");
             durations_us.sort_unstable();
-            let rank = (durations_us.len() * usize::try_from(permille).expect("small")).div_ceil(1000);
+            let permille = usize::try_from(permille).expect("small");
+            let rank = (durations_us.len() * permille).div_ceil(1000);
             let exact = durations_us[rank - 1];
             prop_assert_eq!(found, BOUNDS_US[bucket_of(exact)]);
         }

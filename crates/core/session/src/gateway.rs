@@ -49,7 +49,7 @@ pub enum Event<'a> {
     Unsubscribed {
         /// Of which channel.
         channel: &'a ChannelName,
-        /// Why.
+        /// Why the server ended it.
         why: Unsubscribe,
     },
     /// The server ends it: say so in the words of the protocol.

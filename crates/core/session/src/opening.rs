@@ -24,7 +24,7 @@ pub fn subscribe<S, O>(
 
 /// What one channel said.
 pub struct ChannelOpened {
-    /// Which.
+    /// The channel that was asked for.
     pub channel: ChannelName,
     /// Where its stream stands, or why the subscription was refused.
     pub result: Result<Subscribed, Refusal>,

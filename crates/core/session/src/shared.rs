@@ -105,7 +105,7 @@ pub struct Shared {
     pub forwarded: Forwarded,
     /// What clients have spent of their allowances.
     pub meter: Meter,
-    /// Counters.
+    /// The shard's counters.
     pub counters: Arc<Counters>,
     /// The API port's documents.
     pub pages: Arc<dyn Pages>,

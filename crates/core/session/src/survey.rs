@@ -53,7 +53,7 @@ pub struct NodeCount {
     pub users: Vec<u64>,
     /// Channels with subscribers.
     pub channels: Vec<u64>,
-    /// Subscriptions.
+    /// Subscriptions of all clients together.
     pub subscriptions: u32,
 }
 

@@ -39,7 +39,7 @@ impl Soon {
 
 /// What a frame leaves for the gateway to do.
 pub enum Heard<'a> {
-    /// Nothing.
+    /// The frame is answered here, or needs no answer.
     Nothing,
     /// The client has answered a ping: the deadline is to be set anew.
     Alive,

@@ -12,10 +12,24 @@ use crate::pieces::is_json;
 pub(crate) const SEEDS: &[&[u8]] = &[
     br#"{"type":"ping"}"#,
     br#"{"type":"authentication","data":{"session":"eyJpZCI6IlUifQ=="}}"#,
-    br#"{"type":"subscribe","data":[{"subscriptionId":"s1","channels":["files","account"],"queries":["{\"method\":\"equal\",\"attribute\":\"a\",\"values\":[1,\"x\",null]}"]},{"channels":["b"]}]}"#,
-    br#"{"type":"subscribe","data":[{"channels":["d"],"queries":["{\"method\":\"or\",\"values\":[{\"method\":\"isNull\",\"attribute\":\"a\"},{\"method\":\"lessThan\",\"attribute\":\"b\",\"values\":[2.5]}]}"]}]}"#,
+    concat!(
+        r#"{"type":"subscribe","data":[{"subscriptionId":"s1","channels":["files","#,
+        r#""account"],"queries":["{\"method\":\"equal\",\"attribute\":\"a\","#,
+        r#"\"values\":[1,\"x\",null]}"]},{"channels":["b"]}]}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"type":"subscribe","data":[{"channels":["d"],"queries":["{\"method\":\"or\","#,
+        r#"\"values\":[{\"method\":\"isNull\",\"attribute\":\"a\"},"#,
+        r#"{\"method\":\"lessThan\",\"attribute\":\"b\",\"values\":[2.5]}]}"]}]}"#,
+    )
+    .as_bytes(),
     br#"{"type":"unsubscribe","data":[{"subscriptionId":"s1"},{"subscriptionId":"x"}]}"#,
-    br#"{"type":"presence","data":{"status":"here","presenceId":"p","metadata":{"a":1},"permissions":["read(\"any\")"]}}"#,
+    concat!(
+        r#"{"type":"presence","data":{"status":"here","presenceId":"p","#,
+        r#""metadata":{"a":1},"permissions":["read(\"any\")"]}}"#,
+    )
+    .as_bytes(),
 ];
 
 /// Runs one input of this target; panics if the target finds a fault.

@@ -11,9 +11,24 @@ use crate::pieces::is_json;
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    br#"{"project":"p","roles":["any"],"permissionsChanged":false,"userId":null,"data":{"events":["files.f.create"],"channels":["files","files.f"],"timestamp":"2026-01-01T00:00:00.000+00:00","payload":{"$id":"f","n":1.5}}}"#,
-    br#"{"project":"p","roles":["user:U","team:t"],"permissionsChanged":true,"userId":"U","data":{"events":["users.U.sessions.s.delete"],"channels":["account","files"],"payload":{"a":{"b":[null]}}}}"#,
-    br#"{"project":"console","roles":["*"],"data":{"event":"database.documents.create","channels":["documents"],"timestamp":1600000000,"payload":{ "x" : "y\u00e9" }}}"#,
+    concat!(
+        r#"{"project":"p","roles":["any"],"permissionsChanged":false,"userId":null,"#,
+        r#""data":{"events":["files.f.create"],"channels":["files","files.f"],"#,
+        r#""timestamp":"2026-01-01T00:00:00.000+00:00","payload":{"$id":"f","n":1.5}}}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"project":"p","roles":["user:U","team:t"],"permissionsChanged":true,"#,
+        r#""userId":"U","data":{"events":["users.U.sessions.s.delete"],"#,
+        r#""channels":["account","files"],"payload":{"a":{"b":[null]}}}}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"project":"console","roles":["*"],"#,
+        r#""data":{"event":"database.documents.create","channels":["documents"],"#,
+        r#""timestamp":1600000000,"payload":{ "x" : "y\u00e9" }}}"#,
+    )
+    .as_bytes(),
 ];
 
 /// Runs one input of this target; panics if the target finds a fault.

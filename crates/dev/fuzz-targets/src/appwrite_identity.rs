@@ -9,7 +9,11 @@ use crate::pieces::{is_json, texts};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"{\"$id\":\"U\",\"name\":\"Ann\",\"status\":true,\"labels\":[\"vip\"],\"emailVerification\":true,\"phoneVerification\":false,\"prefs\":{}}\0{\"memberships\":[{\"$id\":\"m\",\"userId\":\"U\",\"teamId\":\"t\",\"confirm\":true,\"roles\":[\"owner\"]}]}\0a_session_p=abc%3D; x=y\0own\0{\"a_session_p\":\"f\"}",
+    b"{\"$id\":\"U\",\"name\":\"Ann\",\"status\":true,\"labels\":[\"vip\"],\
+      \"emailVerification\":true,\"phoneVerification\":false,\
+      \"prefs\":{}}\0{\"memberships\":[{\"$id\":\"m\",\"userId\":\"U\",\"teamId\":\"t\",\
+      \"confirm\":true,\"roles\":[\"owner\"]}]}\0a_session_p=abc%3D; \
+      x=y\0own\0{\"a_session_p\":\"f\"}",
     b"{\"$id\":\"\"}\0{\"memberships\":[]}\0A_SESSION_P_legacy=l\0\0{\"a_session_console\":\"f\"}",
 ];
 

@@ -8,9 +8,12 @@ use crate::pieces::is_json;
 pub(crate) const SEEDS: &[&[u8]] = &[
     b"project=p&channels[]=files&channels[]=account&channels[]=account.update",
     b"project=p&channels%5B0%5D=files&\
-      files%5B0%5D%5B%5D=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22a%22%2C%22values%22%3A%5B1%5D%7D&files[x][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D",
+      files%5B0%5D%5B%5D=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22a%22%2C%22values\
+      %22%3A%5B1%5D%7D&\
+      files[x][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D",
     b"project=p&jwt=a.b.c&mode=admin&devKey=k&channels[]=databases.d.collections.c.documents&\
-      databases_d_collections_c_documents[1][]={\"method\":\"greaterThan\",\"attribute\":\"n\",\"values\":[1.5]}",
+      databases_d_collections_c_documents[1][]={\"method\":\"greaterThan\",\
+      \"attribute\":\"n\",\"values\":[1.5]}",
     b"channels[2]=a&channels[a.b]=c&a[-1]=&a[9223372036854775807][]=x&a[][]=y&c=%ff",
 ];
 

@@ -15,9 +15,16 @@ const NOW_UNIX_S: u64 = 1_790_000_000;
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.kF7QrUrGfkOBDIRaaq3OCeOF4ac12SLlwHvLTLyu5ew\0{\"sub\":\"u\",\"exp\":1790000001,\"nbf\":1789999999,\"iat\":1.5,\"jti\":\"j\",\"aud\":[\"a\",\"b\"],\"iss\":\"i\",\"info\":{\"a\":1}}",
-    b"eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1In0.\0{\"sub\":\"u\",\"channel\":\"c\",\"client\":\"x\",\"b64info\":\"eyJhIjoxfQ==\",\"expire_at\":0,\"override\":{\"presence\":{\"value\":true}},\"aud\":\"a\"}",
-    b"eyJhbGciOiJFZERTQSIsImNyaXQiOltdfQ.e30.AA\0{\"channels\":[\"a\",\"b\"],\"subs\":{\"c\":{\"info\":null,\"b64data\":\"AP8=\",\"override\":{\"force_recovery\":{\"value\":false}}}},\"meta\":[],\"allow\":{\"subscribe\":[\"news\",\"chat:*\"],\"publish\":[\"*\"]}}",
+    b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.kF7QrUrGfkOBDIRaaq3OCeOF4ac12SLlwHv\
+      LTLyu5ew\0{\"sub\":\"u\",\"exp\":1790000001,\"nbf\":1789999999,\"iat\":1.5,\
+      \"jti\":\"j\",\"aud\":[\"a\",\"b\"],\"iss\":\"i\",\"info\":{\"a\":1}}",
+    b"eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1In0.\0{\"sub\":\"u\",\"channel\":\"c\",\"client\":\"x\",\
+      \"b64info\":\"eyJhIjoxfQ==\",\"expire_at\":0,\
+      \"override\":{\"presence\":{\"value\":true}},\"aud\":\"a\"}",
+    b"eyJhbGciOiJFZERTQSIsImNyaXQiOltdfQ.e30.AA\0{\"channels\":[\"a\",\"b\"],\
+      \"subs\":{\"c\":{\"info\":null,\"b64data\":\"AP8=\",\
+      \"override\":{\"force_recovery\":{\"value\":false}}}},\"meta\":[],\
+      \"allow\":{\"subscribe\":[\"news\",\"chat:*\"],\"publish\":[\"*\"]}}",
     b"\0{\"sub\":\"late\",\"exp\":18446744073709551615,\"nbf\":-1}",
 ];
 

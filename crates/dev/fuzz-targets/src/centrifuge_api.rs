@@ -12,11 +12,15 @@ use crate::pieces::is_json;
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"\x00{\"channel\":\"a\",\"data\":{\"k\": [1,\n2]},\"tags\":{\"t\":\"v\"},\"idempotency_key\":\"i\",\"version\":3,\"skip_history\":true}",
+    b"\x00{\"channel\":\"a\",\"data\":{\"k\": [1,\n2]},\"tags\":{\"t\":\"v\"},\
+      \"idempotency_key\":\"i\",\"version\":3,\"skip_history\":true}",
     b"\x01{\"channels\":[\"a\",\"b\\u0000\"],\"b64data\":\"AP8=\",\"delta\":null}",
-    b"\x08{\"channel\":\"a\",\"limit\":-1,\"since\":{\"offset\":5,\"epoch\":\"e\"},\"reverse\":true}",
-    b"\x04{\"user\":\"u\",\"client\":\"c\",\"whitelist\":[\"w\"],\"disconnect\":{\"code\":4000,\"reason\":\"r\"}}",
-    b"\x00{\"commands\":[{\"publish\":{\"channel\":\"a\",\"data\":1}},{\"info\":{}},{\"x\":{}}],\"parallel\":true}",
+    b"\x08{\"channel\":\"a\",\"limit\":-1,\"since\":{\"offset\":5,\"epoch\":\"e\"},\
+      \"reverse\":true}",
+    b"\x04{\"user\":\"u\",\"client\":\"c\",\"whitelist\":[\"w\"],\
+      \"disconnect\":{\"code\":4000,\"reason\":\"r\"}}",
+    b"\x00{\"commands\":[{\"publish\":{\"channel\":\"a\",\"data\":1}},{\"info\":{}},\
+      {\"x\":{}}],\"parallel\":true}",
     b"\x05{\"id\":1,\"method\":\"publish\",\"params\":{\"channel\":\"a\",\"data\":{}}}\n\
       {\"method\":\"CHANNELS\",\"params\":{\"pattern\":\"a*[b-d]{x,y}\"}}",
 ];

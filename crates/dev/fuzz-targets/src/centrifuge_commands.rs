@@ -5,9 +5,11 @@ use throng_centrifuge::{Codec, Commands, Connect, Request, append_payload};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    b"{\"id\":1,\"connect\":{\"token\":\"t\",\"subs\":{\"a\":{\"recover\":true,\"epoch\":\"x\",\"offset\":3}}}}\n{\"id\":2,\"subscribe\":{\"channel\":\"a\"}}\n",
+    b"{\"id\":1,\"connect\":{\"token\":\"t\",\"subs\":{\"a\":{\"recover\":true,\
+      \"epoch\":\"x\",\"offset\":3}}}}\n{\"id\":2,\"subscribe\":{\"channel\":\"a\"}}\n",
     b"{\"id\":3,\"publish\":{\"channel\":\"a\",\"data\":{\"k\": [1, \"\\n\"]}}}\n{}\n\
-      {\"id\":4,\"history\":{\"channel\":\"a\",\"limit\":5,\"since\":{\"offset\":1,\"epoch\":\"e\"}}}",
+      {\"id\":4,\"history\":{\"channel\":\"a\",\"limit\":5,\"since\":{\"offset\":1,\
+      \"epoch\":\"e\"}}}",
     b"{\"id\":5,\"rpc\":{\"method\":\"m\",\"data\":1}}\n{\"send\":{\"data\":null}}\n\
       {\"id\":6,\"presence\":{\"channel\":\"a\"}}",
 ];

@@ -16,8 +16,11 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       26\r\nc:{\"type\":\"unsubscribe\",\"channel\":\"a\"}\r\n",
     b"TEXT 2f\r\nc:{\"type\":\"set-meta\",\"name\":\"user\",\"value\":\"u\"}\r\nBINARY \
       3\r\nm:\xff\r\nPING\r\nPONG 0\r\n\r\n",
-    b"TEXT 5a\r\nc:{\"type\":\"keep-alive\",\"content\":\"x\",\"timeout\":20,\"mode\":\"interval\",\"message-type\":\"ping\"}\r\nCLOSE 5\r\n\x03\xe8bye\r\n",
-    b"TEXT 52\r\nc:{\"type\":\"send-delayed\",\"message-type\":\"binary\",\"content-bin\":\"AP8=\",\"timeout\":1}\r\nTEXT 1d\r\nc:{\"type\":\"session\",\"id\":\"s\"}\r\nDISCONNECT\r\n",
+    b"TEXT 5a\r\nc:{\"type\":\"keep-alive\",\"content\":\"x\",\"timeout\":20,\
+      \"mode\":\"interval\",\"message-type\":\"ping\"}\r\nCLOSE 5\r\n\x03\xe8bye\r\n",
+    b"TEXT 52\r\nc:{\"type\":\"send-delayed\",\"message-type\":\"binary\",\
+      \"content-bin\":\"AP8=\",\"timeout\":1}\r\nTEXT 1d\r\nc:{\"type\":\"session\",\
+      \"id\":\"s\"}\r\nDISCONNECT\r\n",
     b"NEW 2\r\nab\r\nTEXT 13\r\nc:{\"type\":\"detach\"}\r\nTEXT \
       1a\r\nc:{\"type\":\"flush-delayed\"}\r\nTEXT B\r\nm: at last!",
 ];

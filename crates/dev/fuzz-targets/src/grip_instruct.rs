@@ -16,9 +16,13 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       3\r\nGrip-Status: 404 Gone\r\nGrip-Link: </n?a=b>; rel=next; timeout=5, <http://x/>; \
       rel=gone\r\nGrip-Last: c; last-id=5\r\nGrip-Expose-Headers: a, B\r\nA: b\r\nC: d\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Type: application/grip-instruct\r\n\r\n\
-      {\"hold\":{\"mode\":\"stream\",\"channels\":[{\"name\":\"a\",\"prev-id\":\"1\",\"filters\":[\"var-subst\"]}],\"timeout\":9,\"keep-alive\":{\"content-bin\":\"Cg==\",\"timeout\":1},\"meta\":{\"user\":\"u\"}},\"response\":{\"code\":202,\"reason\":\"R\",\"headers\":{\"A\":\"b\"},\"body\":\"x\"}}",
-    b"HTTP/1.1 200 OK\r\nGrip-Keep-Alive: AAEC; format=base64\r\nContent-Type: \
-      application/grip-instruct; charset=utf-8\r\n\r\n{\"response\":{\"headers\":[[\"A\",\"b\\r\\nc: d\"]],\"body-bin\":\"AP8=\"}}",
+      {\"hold\":{\"mode\":\"stream\",\"channels\":[{\"name\":\"a\",\"prev-id\":\"1\",\
+      \"filters\":[\"var-subst\"]}],\"timeout\":9,\"keep-alive\":{\"content-bin\":\"Cg==\",\
+      \"timeout\":1},\"meta\":{\"user\":\"u\"}},\"response\":{\"code\":202,\"reason\":\"R\",\
+      \"headers\":{\"A\":\"b\"},\"body\":\"x\"}}",
+    b"HTTP/1.1 200 OK\r\nGrip-Keep-Alive: AAEC; format=base64\r\n\
+      Content-Type: application/grip-instruct; charset=utf-8\r\n\r\n\
+      {\"response\":{\"headers\":[[\"A\",\"b\\r\\nc: d\"]],\"body-bin\":\"AP8=\"}}",
 ];
 
 /// Fewer than the seeds name, so that the cut is seen.

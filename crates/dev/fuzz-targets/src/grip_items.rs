@@ -7,11 +7,38 @@ use throng_grip::publish::PublishRequest;
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
-    br#"{"items":[{"channel":"a","id":"2","prev-id":"1","meta":{"sender":"u"},"formats":{"http-stream":{"content":"x\n","content-filters":["build-id"]},"ws-message":{"content-bin":"AP8="},"http-response":{"code":201,"reason":"Made","headers":{"A":"1"},"body":"b"}}}]}"#,
-    br#"{"items":[{"channel":"a","no-seq":true,"size":5,"http-stream":{"action":"close"},"ws-message":{"action":"close","code":1001,"reason":"bye"},"http-response":{"action":"hint"}}]}"#,
-    br#"{"items":[{"channel":"b","ws-message":{"type":"ping"},"http-response":{"headers":[["A","b"]],"body-patch":[{"op":"add","path":"/a","value":[1,1.5,null,true,"t",{"k":18446744073709551615}]}]}}]}"#,
-    br#"{"items":[{"channel":"a","ws-message":{"type":"text","content":"t"}},{"channel":"a","ws-message":{"action":"refresh"},"http-stream":{"action":"hint"}}]}"#,
-    br#"{"items":[{"channel":"deep","http-response":{"body-patch":[{"op":"add","path":"/a","value":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}]}}]}"#,
+    concat!(
+        r#"{"items":[{"channel":"a","id":"2","prev-id":"1","meta":{"sender":"u"},"#,
+        r#""formats":{"http-stream":{"content":"x\n","content-filters":["build-id"]},"#,
+        r#""ws-message":{"content-bin":"AP8="},"http-response":{"code":201,"#,
+        r#""reason":"Made","headers":{"A":"1"},"body":"b"}}}]}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"items":[{"channel":"a","no-seq":true,"size":5,"#,
+        r#""http-stream":{"action":"close"},"ws-message":{"action":"close","code":1001,"#,
+        r#""reason":"bye"},"http-response":{"action":"hint"}}]}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"items":[{"channel":"b","ws-message":{"type":"ping"},"#,
+        r#""http-response":{"headers":[["A","b"]],"body-patch":[{"op":"add","path":"/a","#,
+        r#""value":[1,1.5,null,true,"t",{"k":18446744073709551615}]}]}}]}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"items":[{"channel":"a","ws-message":{"type":"text","content":"t"}},"#,
+        r#"{"channel":"a","ws-message":{"action":"refresh"},"#,
+        r#""http-stream":{"action":"hint"}}]}"#,
+    )
+    .as_bytes(),
+    concat!(
+        r#"{"items":[{"channel":"deep","http-response":{"body-patch":[{"op":"add","#,
+        r#""path":"/a","#,
+        r#""value":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"#,
+        r#"]]]]]]]]]]]}]}}]}"#,
+    )
+    .as_bytes(),
 ];
 
 /// Runs one input of this target; panics if the target finds a fault.

@@ -32,12 +32,15 @@ const BYTES_MAX: usize = 2048;
 /// What parsers have opinions on.
 #[rustfmt::skip]
 const INTERESTING: &[&[u8]] = &[
-    b"\0", b"\x01", b"\x7e", b"\x7f", b"\x80", b"\xc3", b"\xf0\x9f", b"\xed\xa0\x80", b"\xff", b"\xff\xff\xff\xff",
-    b"\xff\xff\xff\xff\xff\xff\xff\xff", b"\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xef\xbb\xbf", b"\xe2\x80\xa8",
-    b"\n", b"\r", b"\r\n", b"\r\n\r\n", b"\n\n", b" ", b"\t", b",", b";", b":", b"=", b"\"", b"\\", b"'", b"#", b"%",
-    b"%%", b"%00", b"%ff", b"%2", b"&", b"+", b"?", b"/", b"//", b"~", b"~1", b".", b"..", b"-", b"*", b"<", b">",
-    b"(", b")", b"{", b"}", b"[", b"]", b"[]", b"{}", b"[[[[[[[[", b"]]]]]]]]", b"null", b"true", b"\"\"",
-    b"0", b"-1", b"-0", b"00", b"1e9", b"1e400", b"1.5", b"255", b"256", b"999", b"1000", b"65535", b"65536",
+    b"\0", b"\x01", b"\x7e", b"\x7f", b"\x80", b"\xc3", b"\xf0\x9f", b"\xed\xa0\x80", b"\xff",
+    b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xef\xbb\xbf", b"\xe2\x80\xa8",
+    b"\n", b"\r", b"\r\n", b"\r\n\r\n", b"\n\n", b" ", b"\t", b",", b";", b":", b"=", b"\"", b"\\",
+    b"'", b"#", b"%", b"%%", b"%00", b"%ff", b"%2", b"&", b"+", b"?", b"/", b"//", b"~", b"~1",
+    b".", b"..", b"-", b"*", b"<", b">", b"(", b")", b"{", b"}", b"[", b"]", b"[]", b"{}",
+    b"[[[[[[[[", b"]]]]]]]]", b"null", b"true", b"\"\"",
+    b"0", b"-1", b"-0", b"00", b"1e9", b"1e400", b"1.5", b"255", b"256", b"999", b"1000",
+    b"65535", b"65536",
     b"2147483648", b"4294967295", b"4294967296", b"9223372036854775808", b"18446744073709551615",
     b"18446744073709551616", b"0:~", b"0:,", b"1:", b"nan", b"inf", b"\\u0000", b"\\ud800", b"\\n",
 ];

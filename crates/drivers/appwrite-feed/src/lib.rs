@@ -3,9 +3,10 @@
 //! Owns: the threads that wait for those two, the order of events, the cache of answers. Never:
 //! connections of clients, or what an event means.
 //!
-//! [`Feed`] numbers events and hands them to every shard through its [`Inlet`]; [`Subscriber`] fills
-//! it from Redis, [`Feed::offer`] from the server API. [`Directory`] answers
-//! [`Lookup`](throng_gateway_appwrite::Lookup)s through the same inlets. All threads end when the shards have.
+//! [`Feed`] numbers events and hands them to every shard through its [`Inlet`]; [`Subscriber`]
+//! fills it from Redis, [`Feed::offer`] from the server API. [`Directory`] answers
+//! [`Lookup`](throng_gateway_appwrite::Lookup)s through the same inlets. All threads end when the
+//! shards have.
 
 mod account;
 mod cache;

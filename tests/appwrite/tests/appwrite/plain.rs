@@ -252,7 +252,10 @@ fn messages_wait_until_it_is_known_who_sends_them() {
     let (mut socket, first) = stage.open("project=bench");
     assert_eq!(first["data"]["channels"], json!([]));
     socket.say(r#"{"type":"authentication","data":{"session":"eyJhbm4="}}"#);
-    socket.say(r#"{"type":"subscribe","data":[{"subscriptionId":"s","channels":["account","documents"]}]}"#);
+    socket.say(concat!(
+        r#"{"type":"subscribe","data":[{"subscriptionId":"s","channels":["account","#,
+        r#""documents"]}]}"#,
+    ));
     socket.say(r#"{"type":"unsubscribe","data":[{"subscriptionId":"t"}]}"#);
     assert_eq!(socket.frame()["data"]["user"]["$id"], "ann");
     let subscribed = socket.frame();

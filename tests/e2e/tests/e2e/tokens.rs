@@ -135,7 +135,10 @@ fn what_nobody_refreshes_ends() {
     server.stop();
 }
 
-const UNSUBSCRIBED: &str = r#"{"push":{"channel":"private:a","unsubscribe":{"code":2501,"reason":"subscription expired"}}}"#;
+const UNSUBSCRIBED: &str = concat!(
+    r#"{"push":{"channel":"private:a","unsubscribe":{"code":2501,"#,
+    r#""reason":"subscription expired"}}}"#,
+);
 
 #[test]
 fn a_private_channel_wants_a_token_of_its_own() {

@@ -26,14 +26,14 @@
 //! | `client X gets response` | takes a head and the body behind it |
 //! | `client X gets through TEXT` | takes the body as far as TEXT |
 //! | `client X gets end` | takes the rest of the body, or of the connection |
-//! | `client X says KIND TEXT` | sends a WebSocket frame: text, binary, ping, pong, or close with a code first |
+//! | `client X says KIND TEXT` | sends a frame: text, binary, ping, pong; close with a code first |
 //! | `client X hears` | takes a WebSocket frame, or the end of the connection |
 //! | `client X leaves` | closes |
 //! | `origin gets` | takes the next request, whole |
 //! | `origin sends` | answers it |
 //! | `origin always` | from now on each request gets this answer and is not shown |
 //! | `origin closes` | closes the connection of the last request |
-//! | `publisher sends`, `publisher gets` | a request to the HTTP port for publishing, and its answer |
+//! | `publisher sends`, `publisher gets` | a request to the port for publishing, and its answer |
 //! | `publish` | items as JSON, one a line, by HTTP; anything but 200 is shown |
 //! | `pull sends` | one message to the ZeroMQ PULL socket |
 //! | `sub sends` | the parts of a message to the ZeroMQ SUB socket, one a line |
@@ -55,7 +55,10 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
         "by the rules of HTTP or of the format both say the same",
     ),
     ("wording: ", "a text for people says it in other words"),
-    ("on purpose: ", "Throng does otherwise, and this is why"),
+    (
+        "on purpose: ",
+        "Throng behaves differently, and this is why",
+    ),
     ("Throng falls short: ", "not yet as it should be"),
 ];
 

@@ -219,7 +219,10 @@ fn a_long_poll_is_answered_by_an_item_or_by_its_time() {
     let mut wire = get(&server, "/poll");
     let mut patched = get(&server, "/patch");
     subscribed(&server, 2);
-    let items = r#"{"channel": "a", "http-response": {"code": 201, "headers": {"X-Own": "1"}, "body": "some\n"}}"#;
+    let items = concat!(
+        r#"{"channel": "a", "http-response": {"code": 201, "headers": {"X-Own": "1"},"#,
+        r#" "body": "some\n"}}"#,
+    );
     publish(&server, items);
     let answer = wire.response("GET");
     assert_eq!((answer.status, answer.body.as_str()), (201, "some\n"));
@@ -234,7 +237,10 @@ fn a_long_poll_is_answered_by_an_item_or_by_its_time() {
     subscribed(&server, 1);
     publish(
         &server,
-        r#"{"channel": "a", "http-response": {"body-patch": [{"op": "replace", "path": "/n", "value": 2}]}}"#,
+        concat!(
+            r#"{"channel": "a", "http-response": {"body-patch": [{"op": "replace","#,
+            r#" "path": "/n", "value": 2}]}}"#,
+        ),
     );
     assert_eq!(wire.response("GET").body, "{\"n\":2}");
     wire.send("GET /poll HTTP/1.1\r\nHost: t\r\n\r\n");

@@ -181,7 +181,8 @@ fn a_publisher_closes_a_socket_on_both_sides() {
     let mut wire = opened(&server);
     assert_eq!(text(&mut wire), "welcome");
     subscribed(&server, 1);
-    let close = "{\"channel\": \"room\", \"ws-message\": {\"action\": \"close\", \"code\": 4001, \"reason\": \"r\"}}";
+    let close = "{\"channel\": \"room\", \
+                 \"ws-message\": {\"action\": \"close\", \"code\": 4001, \"reason\": \"r\"}}";
     publish(&server, close);
     assert_eq!(next(&mut wire), (0x88, b"\x0f\xa1r".to_vec()));
     says(&backend, "closed 1000 -");

@@ -16,8 +16,11 @@ const REQUESTS_MAX: usize = 1000;
 /// One shard's way to the cluster and back.
 #[derive(Default)]
 struct Line {
+    /// Bound: [`REQUESTS_MAX`], and one leave for each channel that was joined.
     requests: VecDeque<Request>,
+    /// Bound: what the properties ask.
     replies: VecDeque<Reply>,
+    /// Bound: what the properties ask.
     arrived: VecDeque<Reply>,
 }
 

@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 /// A hub that keeps what it is told.
 struct Inbox {
     has_room: bool,
+    /// Bound: what the properties ask, which take each reply.
     replies: VecDeque<Reply>,
 }
 
@@ -27,7 +28,7 @@ impl Receiver for Inbox {
 pub struct Parts<B: Broker> {
     brokers: Vec<B>,
     inboxes: Vec<Inbox>,
-    /// By sender, then by receiver.
+    /// By sender, then by receiver. Bound: the broker's own, which is what is tested.
     mail: Vec<Vec<VecDeque<B::Mail>>>,
     /// Sender and receiver of the mailboxes that are not empty.
     full: Vec<(usize, usize)>,

@@ -21,7 +21,7 @@ pub struct Tester {
     now: Now,
     next_ticket: u32,
     answered: HashSet<u32>,
-    /// What each hub has heard, in order.
+    /// What each hub has heard, in order. Bound: what the properties ask.
     heard: Vec<VecDeque<Reply>>,
 }
 

@@ -1,4 +1,4 @@
-"""A push server in socketify: what uWebSockets does by itself, and no more Python than that needs."""
+"""A push server in socketify: what uWebSockets does by itself, and as little Python as possible."""
 
 import sys
 
@@ -43,5 +43,5 @@ app.ws(
 )
 app.post("/pub", publish)
 app.listen(AppListenOptions(port=int(sys.argv[1]), host="127.0.0.1"))
-# `app.run()` would spin to serve asyncio as well. Nothing here needs that, so the C loop waits alone.
+# `app.run()` would spin to serve asyncio as well. Nothing here needs that: the C loop waits alone.
 app.loop.uv_loop.run()

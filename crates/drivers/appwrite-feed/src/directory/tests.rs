@@ -182,7 +182,10 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
     fixture.ask(1, "a", Haste::Open).unwrap();
     let asked = fixture.asked.recv().unwrap();
     // The feed tells of the change while the answer is on its way.
-    let change = r#"{"project":"p","roles":["user:ann"],"permissionsChanged":true,"userId":"ann","data":{"events":["e"],"channels":["c"],"payload":{}}}"#;
+    let change = concat!(
+        r#"{"project":"p","roles":["user:ann"],"permissionsChanged":true,"userId":"ann","#,
+        r#""data":{"events":["e"],"channels":["c"],"payload":{}}}"#,
+    );
     let change = throng_appwrite::FeedMessage::parse(change.as_bytes(), 1 << 20).unwrap();
     fixture.feed.publish(change);
     assert!(matches!(fixture.news.recv(), Ok(News::Event { .. })));
