@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::scenario::{Scale, Scenario};
-use crate::suite::Suite;
+use crate::scenario::Scale;
+use crate::suite::{Scenario, Suite};
 
 /// Measure Throng and its peers side by side on this machine, and print one Markdown table
 ///

@@ -12,9 +12,9 @@ use crate::cache::Cache;
 use crate::origin::Origin;
 use crate::peers::{Field, Peer};
 use crate::results::{Report, Samples};
-use crate::scenario::{Scale, Scenario};
+use crate::scenario::{self, Scale};
 use crate::server::Server;
-use crate::suite::Suite;
+use crate::suite::{Scenario, Suite};
 
 /// Servers that are tried for one figure.
 const ATTEMPTS: u32 = 3;
@@ -75,7 +75,7 @@ impl Setting<'_> {
         let addresses = peer.addresses()?;
         let mut command = peer.command(addresses, &folder)?;
         let server = Server::start(&mut command, self.suite.dialect(), addresses, &folder)?;
-        let samples = scenario.measure(&server, &self.scale, self.origin)?;
+        let samples = scenario::measure(scenario, &server, &self.scale, self.origin)?;
         Ok((spell(&command), samples))
     }
 }

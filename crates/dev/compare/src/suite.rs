@@ -1,7 +1,6 @@
 //! What is compared: servers of the same kind, and what is measured of them.
 
 use crate::client::Dialect;
-use crate::scenario::Scenario;
 
 /// One comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -13,6 +12,37 @@ pub(crate) enum Suite {
     Grip,
     /// Throng with different numbers of shards.
     Shards,
+}
+
+/// One measurement; their order is that of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scenario {
+    /// Memory of idle connections, many on a channel
+    Idle,
+    /// Memory of idle connections with a channel each
+    Own,
+    /// CPU time of connecting
+    Burst,
+    /// Deliveries on one channel
+    FanOut,
+    /// Deliveries on one channel with more subscribers
+    FanOutLarge,
+    /// Deliveries on many channels
+    Wide,
+    /// The same as fast as it goes, pipelined on one connection
+    Pipelined,
+    /// Deliveries and latency on some channels with some subscribers
+    Rooms,
+    /// Streams that follow links of their own
+    Links,
+    /// What a shard costs others: a channel each, pipelined
+    CostsOne,
+    /// The same if all channels have one home
+    CostsSkew,
+    /// Some channels with some subscribers each, as fast as it goes
+    CostsRooms,
+    /// One channel with all subscribers, 4 in flight
+    CostsFanOut,
 }
 
 impl Suite {

@@ -6,37 +6,19 @@
 
 mod bun;
 mod nchan;
+mod peer;
 mod pushpin;
 mod socketify;
 mod throng;
-
-use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Result, ensure};
 
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
-use crate::server::Addresses;
 use crate::suite::Suite;
 
-/// A server that can be started.
-pub(crate) trait Peer {
-    /// Its name on the command line.
-    fn key(&self) -> &'static str;
-
-    /// Its row in the table, with its version.
-    fn title(&self) -> String;
-
-    /// Addresses that it can listen on.
-    fn addresses(&self) -> Result<Addresses> {
-        Addresses::single()
-    }
-
-    /// How to start it in the foreground; it may keep files in `folder`, which is empty.
-    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command>;
-}
+pub(crate) use peer::Peer;
 
 /// Who takes part.
 pub(crate) struct Field {

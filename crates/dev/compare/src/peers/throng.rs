@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Peer;
+use super::peer::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;

@@ -31,60 +31,28 @@ pub(crate) use scale::Scale;
 use crate::origin::Origin;
 use crate::results::Samples;
 use crate::server::Server;
+use crate::suite::Scenario;
 
-/// One measurement; their order is that of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Scenario {
-    /// Memory of idle connections, many on a channel
-    Idle,
-    /// Memory of idle connections with a channel each
-    Own,
-    /// CPU time of connecting
-    Burst,
-    /// Deliveries on one channel
-    FanOut,
-    /// Deliveries on one channel with more subscribers
-    FanOutLarge,
-    /// Deliveries on many channels
-    Wide,
-    /// The same as fast as it goes, pipelined on one connection
-    Pipelined,
-    /// Deliveries and latency on some channels with some subscribers
-    Rooms,
-    /// Streams that follow links of their own
-    Links,
-    /// What a shard costs others: a channel each, pipelined
-    CostsOne,
-    /// The same if all channels have one home
-    CostsSkew,
-    /// Some channels with some subscribers each, as fast as it goes
-    CostsRooms,
-    /// One channel with all subscribers, 4 in flight
-    CostsFanOut,
-}
-
-impl Scenario {
-    /// Measures a server that nobody has used.
-    pub(crate) fn measure(
-        self,
-        server: &Server,
-        scale: &Scale,
-        origin: Option<&Origin>,
-    ) -> Result<Samples> {
-        match self {
-            Self::Idle => connections::idle(server, scale),
-            Self::Own => connections::idle_own_channels(server, scale),
-            Self::Burst => connections::burst(server, scale),
-            Self::FanOut => traffic::fan_out_small(server, scale),
-            Self::FanOutLarge => traffic::fan_out_large(server, scale),
-            Self::Wide => traffic::wide(server, scale),
-            Self::Pipelined => traffic::pipelined(server, scale),
-            Self::Rooms => traffic::rooms(server, scale),
-            Self::Links => links::links(server, scale, origin),
-            Self::CostsOne => traffic::costs_one_to_one(server, scale),
-            Self::CostsSkew => traffic::costs_one_home(server, scale),
-            Self::CostsRooms => traffic::costs_rooms(server, scale),
-            Self::CostsFanOut => traffic::costs_fan_out(server, scale),
-        }
+/// Measures a server that nobody has used.
+pub(crate) fn measure(
+    scenario: Scenario,
+    server: &Server,
+    scale: &Scale,
+    origin: Option<&Origin>,
+) -> Result<Samples> {
+    match scenario {
+        Scenario::Idle => connections::idle(server, scale),
+        Scenario::Own => connections::idle_own_channels(server, scale),
+        Scenario::Burst => connections::burst(server, scale),
+        Scenario::FanOut => traffic::fan_out_small(server, scale),
+        Scenario::FanOutLarge => traffic::fan_out_large(server, scale),
+        Scenario::Wide => traffic::wide(server, scale),
+        Scenario::Pipelined => traffic::pipelined(server, scale),
+        Scenario::Rooms => traffic::rooms(server, scale),
+        Scenario::Links => links::links(server, scale, origin),
+        Scenario::CostsOne => traffic::costs_one_to_one(server, scale),
+        Scenario::CostsSkew => traffic::costs_one_home(server, scale),
+        Scenario::CostsRooms => traffic::costs_rooms(server, scale),
+        Scenario::CostsFanOut => traffic::costs_fan_out(server, scale),
     }
 }

@@ -1,0 +1,25 @@
+//! What every server that is measured says of itself.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::server::Addresses;
+
+/// A server that can be started.
+pub(crate) trait Peer {
+    /// Its name on the command line.
+    fn key(&self) -> &'static str;
+
+    /// Its row in the table, with its version.
+    fn title(&self) -> String;
+
+    /// Addresses that it can listen on.
+    fn addresses(&self) -> Result<Addresses> {
+        Addresses::single()
+    }
+
+    /// How to start it in the foreground; it may keep files in `folder`, which is empty.
+    fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command>;
+}
