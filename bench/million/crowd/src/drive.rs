@@ -15,6 +15,7 @@ use crate::plan::{Layout, Transport};
 use crate::publish::{Api, to_each};
 use crate::report::{self, Check, Evidence, Seen};
 use crate::sample::{Sample, read, slabs};
+use crate::settings::Settings;
 use crate::tally::Tally;
 
 const CLIENT_PORT: u16 = 8_000;
@@ -23,19 +24,6 @@ const API_PORT: u16 = 8_001;
 const STALLED: Duration = Duration::from_secs(180);
 /// Connections that publish one to one.
 const PUBLISHERS: usize = 128;
-
-/// What was asked for.
-pub(crate) struct Settings {
-    pub(crate) connections: u32,
-    pub(crate) clients: u32,
-    pub(crate) transport: Transport,
-    pub(crate) layout: Layout,
-    pub(crate) hold_s: u64,
-    pub(crate) ping_s: u64,
-    sample_s: u64,
-    throng: PathBuf,
-    pub(crate) out: PathBuf,
-}
 
 struct Run<'a> {
     settings: &'a Settings,
@@ -48,17 +36,7 @@ struct Run<'a> {
 
 /// Runs all phases and writes the results; `true` if every check holds.
 pub(crate) fn run(args: &Args) -> Result<bool, String> {
-    let settings = Settings {
-        connections: args.get("connections")?,
-        clients: args.get("clients")?,
-        transport: args.get("transport")?,
-        layout: args.get("layout")?,
-        hold_s: args.get("hold")?,
-        ping_s: args.get("ping")?,
-        sample_s: args.get("sample")?,
-        throng: args.get("throng")?,
-        out: args.get("out")?,
-    };
+    let settings = Settings::read(args)?;
     let server = start_server(&settings)?;
     let mut run = Run {
         settings: &settings,

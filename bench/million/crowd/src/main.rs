@@ -14,6 +14,7 @@ mod plan;
 mod publish;
 mod report;
 mod sample;
+mod settings;
 mod tally;
 
 use std::process::ExitCode;

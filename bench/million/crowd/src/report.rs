@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
-use crate::drive::Settings;
 use crate::plan::{Layout, Transport};
 use crate::sample::{COLUMNS, Sample, read};
+use crate::settings::Settings;
 use crate::tally::Tally;
 
 /// Slab caches are listed down to this share of the growth.

@@ -1,0 +1,35 @@
+//! What `crowd drive` was asked for.
+
+use std::path::PathBuf;
+
+use crate::args::Args;
+use crate::plan::{Layout, Transport};
+
+/// The options, checked.
+pub(crate) struct Settings {
+    pub(crate) connections: u32,
+    pub(crate) clients: u32,
+    pub(crate) transport: Transport,
+    pub(crate) layout: Layout,
+    pub(crate) hold_s: u64,
+    pub(crate) ping_s: u64,
+    pub(crate) sample_s: u64,
+    pub(crate) throng: PathBuf,
+    pub(crate) out: PathBuf,
+}
+
+impl Settings {
+    pub(crate) fn read(args: &Args) -> Result<Self, String> {
+        Ok(Self {
+            connections: args.get("connections")?,
+            clients: args.get("clients")?,
+            transport: args.get("transport")?,
+            layout: args.get("layout")?,
+            hold_s: args.get("hold")?,
+            ping_s: args.get("ping")?,
+            sample_s: args.get("sample")?,
+            throng: args.get("throng")?,
+            out: args.get("out")?,
+        })
+    }
+}
