@@ -1,7 +1,7 @@
 //! Who is this? Asked by sessions, answered by Appwrite, a few questions at a time.
 //!
-//! Owns: the queues of questions, the threads that ask, the answers of late. Equal questions are
-//! asked once until they are answered, whether their askers are on one shard or on several.
+//! Owns: the queues of questions and the threads that ask. Equal questions are asked once until
+//! they are answered, whether their askers are on one shard or on several.
 //!
 //! Rule for "full": a question beyond the bound is refused, and its client told to come back.
 //!
@@ -10,7 +10,7 @@
 //! here.
 //!
 //! Invariants
-//! - A change of a user is noted ([`Directory::changed`]) before the shards hear of it.
+//! - A change of a user is noted ([`Known::changed`]) before the shards hear of it.
 //! - An answer whose question began before such a change reaches no shard; it is asked for again.
 //!   The check and the telling are one step with regard to events: both happen between two of them.
 
@@ -23,8 +23,7 @@ use throng_gateway_appwrite::{Found, Haste, Lookup, News, Part, Refused};
 use throng_metrics::Counter;
 use throng_types::ConnId;
 
-use crate::cache::Cache;
-use crate::changes::Changes;
+use crate::known::Known;
 use crate::question::Question;
 use crate::sampled::Sampled;
 use crate::{AccountApi, Feed, Meter};
@@ -101,8 +100,6 @@ impl Lanes {
 }
 
 struct State {
-    cache: Cache,
-    changes: Changes,
     lanes: Lanes,
     /// Who waits, by question. Those who come later for the same join, until it is answered.
     waiting: HashMap<Question, Askers>,
@@ -112,6 +109,7 @@ struct State {
 pub struct Directory {
     api: AccountApi,
     feed: Arc<Feed>,
+    known: Arc<Known>,
     meter: Meter,
     options: DirectoryOptions,
     state: Mutex<State>,
@@ -130,21 +128,21 @@ impl Directory {
         feed: Arc<Feed>,
         meter: Meter,
     ) -> io::Result<Arc<Self>> {
+        let known = Arc::new(Known::new(options.answers_max, options.grace));
+        feed.also_tell(&known);
         let directory = Arc::new(Self {
             api,
             feed,
+            known,
             meter,
             options,
             state: Mutex::new(State {
-                cache: Cache::new(options.answers_max, options.grace),
-                changes: Changes::default(),
                 lanes: Lanes::default(),
                 waiting: HashMap::new(),
             }),
             work: Condvar::new(),
             failures: Sampled::default(),
         });
-        directory.feed.also_tell(&directory);
         let threads = options.threads.max(1);
         for number in 0..threads {
             let with_opens = number >= KEPT_FREE || threads <= KEPT_FREE;
@@ -186,25 +184,10 @@ impl Directory {
         Ok(())
     }
 
-    /// A user is not what it was. To be called before the shards hear of it.
-    pub fn changed(&self, project: &str, user_id: &str) {
-        let mut state = self.state();
-        state.cache.forget(project, user_id);
-        state.changes.note(project, user_id);
-    }
-
-    /// Anything may have changed: nothing that is known counts any more. To be called before the
-    /// shards hear of it.
-    pub fn all_changed(&self) {
-        let mut state = self.state();
-        state.cache.clear();
-        state.changes.note_all();
-    }
-
     /// Lets all that is remembered be too old.
     #[cfg(test)]
     fn age(&self) {
-        self.state().cache.age();
+        self.known.notes().cache.age();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -236,26 +219,26 @@ impl Directory {
     /// Finds an answer that nothing has overtaken, and tells it.
     fn serve(&self, question: &Question) {
         for tries_left in (0..TRIES).rev() {
-            let began = self.state().changes.now();
+            let began = self.known.notes().changes.now();
             let found = self.find(question);
             let told = self.feed.between_events(|| {
-                let mut state = self.state();
+                let mut notes = self.known.notes();
                 let whose = match &found {
                     Found::User(user) => Some(&user.user_id),
                     Found::Changed(change) => Some(&change.user_id),
                     Found::Nobody | Found::Expired(_) | Found::Failed => None,
                 };
                 let is_old =
-                    whose.is_some_and(|user| state.changes.since(began, &question.project, user));
+                    whose.is_some_and(|user| notes.changes.since(began, &question.project, user));
                 if is_old && tries_left > 0 {
                     return false;
                 }
                 let found = if is_old { Found::Failed } else { found };
                 if question.part == Part::Everything {
-                    state.cache.put(question.key(), &found, Instant::now());
+                    notes.cache.put(question.key(), &found, Instant::now());
                 }
-                let askers = state.waiting.remove(question).unwrap_or_default();
-                drop(state);
+                drop(notes);
+                let askers = self.state().waiting.remove(question).unwrap_or_default();
                 for (conn, token) in askers {
                     let found = found.clone();
                     let news = News::Found { conn, token, found };
@@ -273,7 +256,11 @@ impl Directory {
     fn find(&self, question: &Question) -> Found {
         let may_know = question.part == Part::Everything;
         if may_know {
-            let known = self.state().cache.get(&question.key(), Instant::now());
+            let known = self
+                .known
+                .notes()
+                .cache
+                .get(&question.key(), Instant::now());
             if let Some(found) = known {
                 self.meter.count(Counter::AppwriteLookupsCached);
                 return found;
@@ -295,7 +282,12 @@ impl Directory {
                                         client is");
                 }
                 let known = may_know
-                    .then(|| self.state().cache.old(&question.key(), Instant::now()))
+                    .then(|| {
+                        self.known
+                            .notes()
+                            .cache
+                            .old(&question.key(), Instant::now())
+                    })
                     .flatten();
                 known.unwrap_or(Found::Failed)
             }

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::{io, thread};
 
 use throng_appwrite::FeedMessage;
@@ -17,7 +17,8 @@ use throng_gateway_appwrite::{News, Refused};
 use throng_metrics::Counter;
 use throng_types::{Epoch, Position};
 
-use crate::{Directory, Meter};
+use crate::Meter;
+use crate::known::Known;
 
 /// Events from the server API that may wait for their turn. Queue: `offers`.
 const OFFERS_MAX: usize = 1024;
@@ -34,8 +35,8 @@ pub struct Feed {
     inlets: Vec<Arc<dyn Inlet>>,
     position: Mutex<Position>,
     meter: Meter,
-    /// Who must hear of changed users before the shards do.
-    directory: OnceLock<Weak<Directory>>,
+    /// Where changed users are noted before the shards hear of them.
+    known: OnceLock<Arc<Known>>,
     over: AtomicBool,
 }
 
@@ -53,16 +54,16 @@ impl Feed {
                 offset: 0,
             }),
             meter,
-            directory: OnceLock::new(),
+            known: OnceLock::new(),
             over: AtomicBool::new(false),
         };
         feed.tell_beginning();
         Arc::new(feed)
     }
 
-    /// Lets a directory know of users that change, before the shards hear of it.
-    pub(crate) fn also_tell(&self, directory: &Arc<Directory>) {
-        let _ = self.directory.set(Arc::downgrade(directory));
+    /// Notes users that change there, before the shards hear of it.
+    pub(crate) fn also_tell(&self, known: &Arc<Known>) {
+        let _ = self.known.set(known.clone());
     }
 
     fn tell_beginning(&self) {
@@ -77,10 +78,10 @@ impl Feed {
         let Ok(mut position) = self.position.lock() else {
             return;
         };
-        if let Some(directory) = self.directory()
+        if let Some(known) = self.known.get()
             && let Some(change) = event.identity_change()
         {
-            directory.changed(&event.project, &change.user_id);
+            known.changed(&event.project, &change.user_id);
         }
         position.offset += 1;
         self.meter.count(Counter::PublicationsAppwrite);
@@ -90,18 +91,14 @@ impl Feed {
         });
     }
 
-    fn directory(&self) -> Option<Arc<Directory>> {
-        self.directory.get().and_then(Weak::upgrade)
-    }
-
     /// Events may have been lost: positions from before mean nothing any more, and neither does
     /// what is known of users.
     pub fn begin_anew(&self) {
         let Ok(mut position) = self.position.lock() else {
             return;
         };
-        if let Some(directory) = self.directory() {
-            directory.all_changed();
+        if let Some(known) = self.known.get() {
+            known.all_changed();
         }
         *position = Position {
             epoch: Epoch(position.epoch.0.wrapping_add(1)),

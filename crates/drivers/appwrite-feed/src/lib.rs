@@ -13,6 +13,7 @@ mod cache;
 mod changes;
 mod directory;
 mod feed;
+mod known;
 mod meter;
 mod question;
 mod sampled;

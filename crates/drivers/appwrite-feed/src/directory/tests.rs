@@ -163,7 +163,7 @@ fn equal_questions_are_asked_once_and_answers_kept() {
     fixture.ask(3, "a", Haste::Open).unwrap();
     assert_eq!(fixture.found(), (3, "ann".to_owned()));
     // After a change there is no old answer, and a new one is left.
-    fixture.directory.changed("p", "ann");
+    fixture.directory.known.changed("p", "ann");
     fixture.ask(4, "a", Haste::Change).unwrap();
     fixture.asked.recv().unwrap().answer(401, NOBODY);
     assert_eq!(fixture.found(), (4, String::new()));
@@ -195,8 +195,8 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
     // Somebody else's change is no reason.
     fixture.ask(2, "b", Haste::Open).unwrap();
     let asked = fixture.asked.recv().unwrap();
-    fixture.directory.changed("p", "bob");
-    fixture.directory.changed("q", "ann");
+    fixture.directory.known.changed("p", "bob");
+    fixture.directory.known.changed("q", "ann");
     asked.answer_ann();
     assert_eq!(fixture.found(), (2, "ann".to_owned()));
 }
@@ -275,7 +275,7 @@ fn who_comes_in_while_appwrite_is_away_is_who_it_was() {
     fixture.asked.recv().unwrap().answer(503, "{}");
     assert_eq!(fixture.found(), (2, "ann".to_owned()));
     // Not if something has changed.
-    fixture.directory.changed("p", "ann");
+    fixture.directory.known.changed("p", "ann");
     fixture.ask(3, "a", Haste::Open).unwrap();
     fixture.asked.recv().unwrap().answer(503, "{}");
     assert_eq!(fixture.found(), (3, "failed".to_owned()));
