@@ -4,32 +4,32 @@
 //! Input: one byte that selects the port, three chunk lengths (used over and over), then the wire.
 //! Nobody answers what a session asks, so a request that waits for its answer is the last.
 
+mod outside;
+
 use std::fmt::Write as _;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
-use throng_appwrite::{FeedMessage, Platforms};
+use throng_appwrite::Platforms;
 use throng_auth::{ApiKeys, KeyConfig, Verifier};
 use throng_broker::{ChannelOptions, Namespaces, Retention};
 use throng_engine::Effects;
-use throng_gateway_appwrite::{
-    Appwrite, AppwriteProject, AppwriteShared, EventHubOptions, Inbox, Lookup, News, Outside,
-    Refused,
-};
+use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions};
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
-    Ticket,
+    Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
 };
 use throng_gateway_plain::Plain;
-use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest, Rest};
+use throng_grip::exchange::Rest;
 use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command};
 use throng_server::gateways::{GatewayOrder, Gateways, Session};
 use throng_server::{GatewayList, Holds, Sessions, Slot};
 use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as Desk, solo};
 use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
+
+use outside::{NoBackends, NoNews, Nobody};
 
 /// Where mutations begin.
 pub(crate) const SEEDS: &[&[u8]] = &[
@@ -99,23 +99,6 @@ const NOW: Now = Now {
     mono: Millis(5_000),
     unix_ms: 1_790_000_000_000,
 };
-
-/// A world that admits everybody and hears nothing.
-struct Nobody;
-
-impl Outside for Nobody {
-    fn admit(&self, _: IpAddr, _: Now) -> bool {
-        true
-    }
-
-    fn identify(&self, _: Lookup) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn publish(&self, _: FeedMessage) -> Result<(), Refused> {
-        Err(Refused)
-    }
-}
 
 /// What is made once.
 struct Shared {
@@ -192,36 +175,6 @@ fn shared() -> Desk {
         verifier: Some(Arc::clone(&shared.verifier)),
         api_keys: Arc::clone(&shared.api_keys),
         ..solo::shared()
-    }
-}
-
-/// Nothing ever happens at Appwrite.
-struct NoNews;
-
-impl Inbox for NoNews {
-    fn next(&mut self) -> Option<News> {
-        None
-    }
-}
-
-/// Backends that nobody reaches; orders are only looked at here.
-struct NoBackends;
-
-impl Backends for NoBackends {
-    fn submit(
-        &self,
-        _: ConnId,
-        _: u32,
-        _: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
-        Err(OriginFailure {
-            fault: OriginFault::Busy,
-            detail: String::new(),
-        })
-    }
-
-    fn tell(&self, _: OriginRequest) -> Result<(), OriginFailure> {
-        Ok(())
     }
 }
 

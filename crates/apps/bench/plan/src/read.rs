@@ -34,7 +34,7 @@ use super::section::{Complaints, Problem, Section};
 use super::validate;
 use crate::check::Check;
 use crate::ports::parse_sources;
-use crate::schedule::{Growth, Phase, Schedule, Spread};
+use crate::schedule::{Growth, Phase, Schedule, Spread, positive_rate};
 use throng_types::units;
 
 /// Reads and validates a scenario. On failure, every problem that was found, by line.
@@ -235,7 +235,7 @@ fn read_transport(root: &mut Section<'_>) -> Option<Transport> {
             content_type: section.text("content_type"),
         },
         "raw" => Transport::Raw {
-            first: texts(&mut section, "first"),
+            first: section.texts_of("first"),
             expect_http: section.flag("expect_http").unwrap_or(true),
         },
         websocket => Transport::WebSocket {
@@ -246,7 +246,7 @@ fn read_transport(root: &mut Section<'_>) -> Option<Transport> {
                 "appwrite" => Dialect::Appwrite,
                 _ => Dialect::Plain,
             },
-            first_frames: texts(&mut section, "first_frame"),
+            first_frames: section.texts_of("first_frame"),
             headers: section.texts("headers").unwrap_or_default(),
             subprotocol: section.text("subprotocol"),
             ping_interval_us: section.parsed("ping_interval", units::parse_duration_us),
@@ -254,12 +254,6 @@ fn read_transport(root: &mut Section<'_>) -> Option<Transport> {
     };
     section.finish();
     Some(transport)
-}
-
-fn texts(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
-    section
-        .list(key, |text| Ok::<_, String>(text.to_owned()))
-        .unwrap_or_default()
 }
 
 fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
@@ -290,14 +284,6 @@ fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
         scenario.clients = clients.unwrap_or(brought).min(brought);
     }
     section.finish();
-}
-
-fn positive_rate(text: &str) -> Result<f64, String> {
-    let per_s = units::parse_rate_per_s(text)?;
-    if per_s <= 0.0 {
-        return Err("a rate must be above zero".into());
-    }
-    Ok(per_s)
 }
 
 fn read_phase(mut section: Section<'_>) -> Option<Phase> {
@@ -341,7 +327,7 @@ fn read_publish(mut section: Section<'_>) -> Option<Publish> {
     let size = section.parsed("size", units::parse_size_bytes);
     let choose = section.word("choose", &["round-robin", "random"]);
     let until = section.parsed("until", str::parse::<Check>);
-    let growth = section.parsed("step", read_growth);
+    let growth = section.parsed("step", Growth::parse);
     let rate_max = section.parsed("rate_max", positive_rate);
     let step_us = section.parsed("step_duration", units::parse_duration_us);
     if until.is_none() && (growth.is_some() || rate_max.is_some() || step_us.is_some()) {
@@ -369,22 +355,6 @@ fn read_publish(mut section: Section<'_>) -> Option<Publish> {
     })
 }
 
-/// `x2` multiplies, `+500/s` adds.
-fn read_growth(text: &str) -> Result<Growth, String> {
-    if let Some(factor) = text.strip_prefix('x') {
-        return match factor.parse::<f64>() {
-            Ok(factor) if factor > 1.0 && factor <= 100.0 => Ok(Growth::Multiply(factor)),
-            _ => Err(format!(
-                "`{text}`: the factor must be above 1 and at most 100"
-            )),
-        };
-    }
-    match text.strip_prefix('+') {
-        Some(rate) => Ok(Growth::Add(positive_rate(rate)?)),
-        None => Err(format!("`{text}` is not a step; write `x2` or `+500/s`")),
-    }
-}
-
 fn read_via(section: &mut Section<'_>) -> Option<Via> {
     section.require("to", "to = \"http://127.0.0.1:8001\"");
     let to = section.parsed("to", Target::parse);
@@ -401,7 +371,7 @@ fn read_via(section: &mut Section<'_>) -> Option<Via> {
             target: to?,
         },
         "websocket" => Via::WebSocket {
-            first_frames: texts(section, "first_frame"),
+            first_frames: section.texts_of("first_frame"),
             frame: section.text("frame").unwrap_or_else(|| "{payload}".into()),
             target: to?,
         },

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use throng_types::Rng;
 
+pub(crate) use step::positive_rate;
 pub use step::{Growth, Stepper};
 
 /// A stretch of time with a rate that is constant or changes linearly.

@@ -221,6 +221,11 @@ impl<'t> Section<'t> {
     }
 
     /// A table of texts, as headers are written.
+    pub(crate) fn texts_of(&mut self, key: &'static str) -> Vec<String> {
+        self.list(key, |text| Ok::<_, String>(text.to_owned()))
+            .unwrap_or_default()
+    }
+
     pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<(String, String)>> {
         let value = self.take(key)?;
         let Some(table) = value.get_ref().as_table() else {

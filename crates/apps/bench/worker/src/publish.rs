@@ -9,6 +9,7 @@
 //! connection just ends, nobody knows, and what was unanswered counts as failed.
 
 mod link;
+mod pace;
 
 use std::collections::VecDeque;
 
@@ -26,6 +27,10 @@ use throng_bench_plan::payload::Message;
 use throng_bench_plan::template::{Template, Values};
 use throng_types::Rng;
 
+use pace::{due_at, due_until};
+
+pub use pace::Pace;
+
 /// Publications that one turn begins.
 const BEGUN_PER_TURN: usize = 512;
 /// Publications that may wait for a link that is down; what comes after them has failed.
@@ -33,19 +38,6 @@ const BACKLOG_MAX: usize = 65_536;
 /// The first wait before a link that was lost is opened again; it doubles up to a hundred times as
 /// much.
 const REOPEN_AFTER_US: u64 = 20_000;
-
-/// What is to be published from now on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Publications a second, of all machines together.
-    pub per_s: f64,
-    /// When the first is due, in µs.
-    pub begin_us: u64,
-    /// None is due from here on, in µs.
-    pub end_us: u64,
-    /// Its messages warm, and are not counted.
-    pub warm_up: bool,
-}
 
 #[derive(Clone, Copy)]
 struct Sent {
@@ -397,38 +389,5 @@ impl<'s> Publishers<'s> {
             link.unanswered.clear();
             link.backlog.clear();
         }
-    }
-}
-
-/// When the k-th event of a pace is due; none after its end.
-fn due_at(pace: &Pace, k: u64) -> Option<u64> {
-    let due_us = pace.begin_us + (k as f64 / pace.per_s * 1e6) as u64;
-    (due_us < pace.end_us).then_some(due_us)
-}
-
-/// How many events of a pace are due before a moment.
-fn due_until(pace: &Pace, until_us: u64) -> u64 {
-    let span_us = until_us.saturating_sub(pace.begin_us);
-    (span_us as f64 / 1e6 * pace.per_s).ceil() as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pace_has_its_events_and_no_more() {
-        let pace = Pace {
-            per_s: 1000.0,
-            begin_us: 5_000_000,
-            end_us: 6_000_000,
-            warm_up: false,
-        };
-        assert_eq!(due_at(&pace, 0), Some(5_000_000));
-        assert_eq!(due_at(&pace, 999), Some(5_999_000));
-        assert_eq!(due_at(&pace, 1000), None);
-        assert_eq!(due_until(&pace, 6_000_000), 1000);
-        assert_eq!(due_until(&pace, 5_500_000), 500);
-        assert_eq!(due_until(&pace, 1), 0);
     }
 }

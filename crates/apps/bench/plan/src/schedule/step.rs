@@ -4,6 +4,7 @@
 //! the lowest that did not, until the gap is small enough.
 
 use serde::{Deserialize, Serialize};
+use throng_types::units;
 
 /// How the rate grows while the promise holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +14,38 @@ pub enum Growth {
     Add(f64),
     /// By this factor (above 1), then by bisection.
     Multiply(f64),
+}
+
+impl Growth {
+    /// `x2` multiplies, `+500/s` adds.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(factor) = text.strip_prefix('x') {
+            return match factor.parse::<f64>() {
+                Ok(factor) if factor > 1.0 && factor <= 100.0 => Ok(Self::Multiply(factor)),
+                _ => Err(format!(
+                    "`{text}`: the factor must be above 1 and at most 100"
+                )),
+            };
+        }
+        let rate = text.strip_prefix('+');
+        let rate = rate.ok_or_else(|| format!("`{text}` is not a step; write `x2` or `+500/s`"))?;
+        positive_rate(rate).map(Self::Add)
+    }
+}
+
+/// Events per second.
+///
+/// # Errors
+/// A sentence that says what to write instead; zero is no rate.
+pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
+    let per_s = units::parse_rate_per_s(text)?;
+    if per_s <= 0.0 {
+        return Err("a rate must be above zero".into());
+    }
+    Ok(per_s)
 }
 
 /// The state of a search. Ask for [`Stepper::rate`], run a step with it, report with
@@ -105,6 +138,15 @@ mod tests {
             stepper.on_result(rate <= limit);
         }
         (rates, stepper.best())
+    }
+
+    #[test]
+    fn steps_are_read() {
+        assert_eq!(Growth::parse("x2"), Ok(Growth::Multiply(2.0)));
+        assert_eq!(Growth::parse("+500/s"), Ok(Growth::Add(500.0)));
+        for wrong in ["2", "x1", "x101", "x", "+", "+x", "+0/s", ""] {
+            assert!(Growth::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(super) struct PublishArgs {
     #[arg(
         long,
         value_name = "STEP",
-        value_parser = growth,
+        value_parser = Growth::parse,
         default_value = "x2",
         help_heading = "Search"
     )]
@@ -251,18 +251,6 @@ pub(super) fn header(line: &str) -> std::result::Result<(String, String), String
         .ok_or_else(|| format!("`{line}` is not a header line; write `Name: value`"))
 }
 
-fn growth(text: &str) -> std::result::Result<Growth, String> {
-    let wrong = || format!("`{text}` is not a step; write `x2` or `+500/s`");
-    if let Some(factor) = text.strip_prefix('x') {
-        let factor = factor.parse::<f64>().map_err(|_| wrong())?;
-        return (factor > 1.0 && factor <= 100.0)
-            .then_some(Growth::Multiply(factor))
-            .ok_or_else(|| format!("`{text}`: the factor must be above 1 and at most 100"));
-    }
-    let rate = text.strip_prefix('+').ok_or_else(wrong)?;
-    units::parse_rate_per_s(rate).map(Growth::Add)
-}
-
 /// A message carries its number and its stamp, so it has a least size; it is the default's business
 /// to be above it.
 const _: () = assert!(MESSAGE_BYTES_MIN <= 128);
@@ -272,12 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_and_headers_are_read() {
-        assert_eq!(growth("x2"), Ok(Growth::Multiply(2.0)));
-        assert_eq!(growth("+500/s"), Ok(Growth::Add(500.0)));
-        for wrong in ["2", "x1", "x", "+", "+x", ""] {
-            assert!(growth(wrong).is_err(), "{wrong}");
-        }
+    fn headers_are_read() {
         assert_eq!(
             header("Origin: http://a"),
             Ok(("Origin".into(), "http://a".into()))

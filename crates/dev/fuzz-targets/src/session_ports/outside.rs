@@ -1,0 +1,56 @@
+//! A world around the sessions in which nothing happens.
+
+use std::net::IpAddr;
+
+use throng_appwrite::FeedMessage;
+use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
+use throng_gateway_grip::{Backends, Ticket};
+use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest};
+use throng_types::{ConnId, Now};
+
+/// A world that admits everybody and hears nothing.
+pub(super) struct Nobody;
+
+impl Outside for Nobody {
+    fn admit(&self, _: IpAddr, _: Now) -> bool {
+        true
+    }
+
+    fn identify(&self, _: Lookup) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn publish(&self, _: FeedMessage) -> Result<(), Refused> {
+        Err(Refused)
+    }
+}
+
+/// Nothing ever happens at Appwrite.
+pub(super) struct NoNews;
+
+impl Inbox for NoNews {
+    fn next(&mut self) -> Option<News> {
+        None
+    }
+}
+
+/// Backends that nobody reaches; orders are only looked at here.
+pub(super) struct NoBackends;
+
+impl Backends for NoBackends {
+    fn submit(
+        &self,
+        _: ConnId,
+        _: u32,
+        _: OriginRequest,
+    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+        Err(OriginFailure {
+            fault: OriginFault::Busy,
+            detail: String::new(),
+        })
+    }
+
+    fn tell(&self, _: OriginRequest) -> Result<(), OriginFailure> {
+        Ok(())
+    }
+}
