@@ -14,7 +14,7 @@ use throng_types::{ConnId, ShardId};
 
 use crate::build::conn_limits;
 use crate::drain::DrainOptions;
-use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan};
+use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
 use crate::list::Holds;
 use crate::options::{Options, StartError};
 use crate::plan::Plan;
@@ -105,6 +105,11 @@ impl Assembly {
     pub fn feed(&self) -> Option<Arc<Feed>> {
         let feed = self.feed.lock().ok()?;
         feed.as_ref().and_then(|(feed, _)| feed.clone())
+    }
+
+    /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.
+    pub fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
+        self.plan.look_up_with(lookups);
     }
 
     /// Tells a shard what a backend answered.

@@ -23,6 +23,7 @@ use crate::plan::{OwnPort, Plan};
 use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
+pub use appwrite_feed::Lookups;
 use grip::GripPlan;
 
 pub(crate) use grip::metrics as pushpin_metrics;
@@ -131,6 +132,13 @@ impl Plan for GatewaysPlan {
 }
 
 impl GatewaysPlan {
+    /// Gives look-ups of Appwrite's users to whoever answers them in the driver's place.
+    pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
+        if let Some(plan) = &self.appwrite {
+            plan.look_up_with(lookups);
+        }
+    }
+
     /// The parts, and the feed that nothing feeds yet: no driver is started.
     pub(crate) fn without_drivers(
         &self,

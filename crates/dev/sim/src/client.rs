@@ -11,6 +11,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
+use crate::directory::{Directory, USERS};
 use crate::fault::Fault;
 use crate::net::Net;
 use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT, Setup};
@@ -84,6 +85,8 @@ struct Link {
     over: bool,
     /// The client has shut its sending side.
     shut: bool,
+    /// The latest thing of the team's that it heard of.
+    secret: Option<usize>,
     reads_from_us: u64,
 }
 
@@ -95,6 +98,8 @@ pub(crate) struct Client {
     channels: Vec<usize>,
     /// Empty for a client without a token.
     user: String,
+    /// Which of Appwrite's users it is.
+    account: Option<usize>,
     /// Never answers a ping.
     mute: bool,
     /// Most bytes that it reads at once.
@@ -114,6 +119,7 @@ pub(crate) struct Around<'a> {
     pub(crate) net: &'a Net,
     pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a mut Witness,
+    pub(crate) directory: &'a Directory,
 }
 
 impl Client {
@@ -147,6 +153,7 @@ impl Client {
             } else {
                 String::new()
             },
+            account: (kind == Kind::Appwrite && net.percent(70)).then(|| net.below(USERS)),
             mute: net.percent(10),
             read_bytes_max: net.pick(&[3, 40, 400, 100_000]),
             link: None,
@@ -372,5 +379,18 @@ impl Client {
         let open = link.open || self.kind == Kind::Plain;
         assert!(open, "{} never heard the first words", self.who());
         link.commands.settle(&self.who());
+    }
+
+    /// At the end everybody knows who is in the team: those who are have heard of this.
+    pub(crate) fn settle_secret(&self, secret: usize, around: &Around<'_>) {
+        let (Some(link), Some(user)) = (self.link.as_ref(), self.account) else {
+            return;
+        };
+        if link.over || around.net.was_aborted(link.conn) {
+            return;
+        }
+        let heard = link.secret == Some(secret);
+        let allowed = around.directory.allows(secret, user);
+        assert_eq!(heard, allowed, "{}, as user u{user}", self.who());
     }
 }

@@ -44,11 +44,15 @@ pub enum Fault {
     BackendFailed,
     /// Appwrite's events begin anew: some may be lost.
     FeedBroken,
+    /// A look-up of an Appwrite user fails.
+    LookupFailed,
+    /// A user changes while it is looked up.
+    LookupOvertaken,
 }
 
 impl Fault {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::SplitInput,
         Self::ShortWrite,
         Self::NoRoom,
@@ -69,6 +73,8 @@ impl Fault {
         Self::Drain,
         Self::BackendFailed,
         Self::FeedBroken,
+        Self::LookupFailed,
+        Self::LookupOvertaken,
     ];
 }
 

@@ -4,7 +4,8 @@
 //! buffers and mailboxes are, who does what next, and which faults befall it ([`Fault`]). The
 //! shards are the real [`throng_engine::Running`] with the real [`throng_server::ShardApp`], so
 //! sessions, hub and broker run as they are. Played are the kernel (sockets, readiness, clock,
-//! mailboxes between shards), GRIP's backend and Appwrite's events, the network and the clients.
+//! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
+//! clients.
 //!
 //! Two kinds of runs: [`run_server`], and [`run_engine`] with the smallest app that uses all of
 //! the engine. A model beside them checks what each client got; see `witness.rs`. It knows
@@ -12,11 +13,11 @@
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
-//! Not played: a server that crashes, several nodes, TLS, ZeroMQ, WebSockets over HTTP, look-ups
-//! of Appwrite's users.
+//! Not played: a server that crashes, several nodes, TLS, ZeroMQ, WebSockets over HTTP.
 
 mod backend;
 mod client;
+mod directory;
 mod fault;
 mod kernel;
 mod net;

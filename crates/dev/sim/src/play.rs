@@ -1,5 +1,7 @@
 //! The server as it is, its clients, publishers and backends, one random step after the other.
 
+use std::sync::Arc;
+
 use throng_appwrite::FeedMessage;
 use throng_engine::ConnLimits;
 use throng_server::gateways::Gateways;
@@ -10,6 +12,7 @@ use crate::Failure;
 use crate::attempt;
 use crate::backend::Requests;
 use crate::client::{Around, Client};
+use crate::directory::{Answer, Directory, SECRET, USERS};
 use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
@@ -28,6 +31,7 @@ struct Play {
     assembly: Assembly,
     stage: Stage<ShardApp<Gateways>>,
     requests: Requests,
+    directory: Directory,
     clients: Vec<Client>,
     publishers: Vec<Publisher>,
     draining: bool,
@@ -40,6 +44,7 @@ macro_rules! around {
             net: &$play.net,
             setup: &$play.setup,
             witness: &mut $play.witness,
+            directory: &$play.directory,
         }
     };
 }
@@ -49,7 +54,7 @@ impl Play {
         random::repeat(Some(seed));
         let setup = Setup::draw(&net, steps);
         let options = Options {
-            config: std::sync::Arc::new(setup.config(&net)),
+            config: Arc::new(setup.config(&net)),
             version: "sim",
             capacity: None,
         };
@@ -60,6 +65,8 @@ impl Play {
             secret: [seed as u8; 32],
         };
         let assembly = Assembly::new(&options, setup.shards, start).expect("a good configuration");
+        let directory = Directory::default();
+        assembly.look_up_with(Arc::new(directory.clone()));
         let limits = ConnLimits {
             queue_bytes_max: setup.queue_bytes_max,
             unread_above_bytes: setup.unread_above_bytes,
@@ -82,6 +89,7 @@ impl Play {
             assembly,
             stage,
             requests,
+            directory,
             setup,
             net,
         };
@@ -129,6 +137,7 @@ impl Play {
                 let fails = self.net.percent(15);
                 self.backend_acts(fails);
             }
+            93..96 if self.net.percent(50) => self.look_up(),
             93..96 => self.appwrite_acts(),
             96..98 => {
                 let shard = self.net.below(self.stage.len());
@@ -202,7 +211,14 @@ impl Play {
         };
         if self.net.percent(3) {
             self.net.hit(Fault::FeedBroken);
+            if self.net.percent(50) {
+                self.directory.change_unheard(self.net.below(USERS));
+            }
+            self.directory.gap();
             return feed.begin_anew();
+        }
+        if self.net.percent(30) {
+            return self.team_acts();
         }
         let channel = APPWRITE + self.net.below(2);
         let n = self.witness.next_number();
@@ -213,10 +229,74 @@ impl Play {
             "{{\"project\":\"sim\",\"roles\":[\"any\"],\"data\":{{\"events\":[\"{name}.create\"],\
              \"channels\":[\"{name}\"],\"timestamp\":\"now\",\"payload\":{payload}}}}}"
         );
+        self.tell_appwrite(&event);
+        self.witness.accepts(n);
+    }
+
+    /// Somebody joins or leaves the team, or something of the team's happens.
+    fn team_acts(&self) {
+        if self.net.percent(50) {
+            self.tell_secret();
+            return;
+        }
+        let number = self.net.below(USERS);
+        let user = format!("u{number}");
+        let member = self.directory.change(number);
+        let action = if member { "update" } else { "delete" };
+        // Some events do not say what has changed.
+        let what = match self.net.percent(70) {
+            true => format!("teams.T.memberships.m-{user}.{action}"),
+            false => "teams.T.create".to_owned(),
+        };
+        self.tell_appwrite(&format!(
+            "{{\"project\":\"sim\",\"roles\":[\"team:T\"],\"permissionsChanged\":true,\
+                 \"userId\":\"{user}\",\"data\":{{\"events\":[\"{what}\"],\
+                 \"channels\":[\"memberships\"],\"payload\":{{\"$id\":\"m-{user}\",\
+                 \"teamId\":\"T\",\"confirm\":{member},\"roles\":[]}}}}}}"
+        ));
+    }
+
+    fn tell_secret(&self) -> usize {
+        let secret = self.directory.secret();
+        self.tell_appwrite(&format!(
+            "{{\"project\":\"sim\",\"roles\":[\"team:T\"],\"data\":{{\"events\":[\"e\"],\
+                 \"channels\":[\"{SECRET}\"],\"payload\":{{\"secret\":{secret}}}}}}}"
+        ));
+        secret
+    }
+
+    fn tell_appwrite(&self, event: &str) {
         self.net.note(format_args!("Appwrite tells {event}"));
         let event = FeedMessage::parse(event.as_bytes(), FEED_BYTES_MAX);
-        feed.publish(event.expect("a good event"));
-        self.witness.accepts(n);
+        if let Some(feed) = self.assembly.feed() {
+            feed.publish(event.expect("a good event"));
+        }
+    }
+
+    /// Appwrite answers a look-up, any of those that wait.
+    fn look_up(&self) {
+        let waiting = self.directory.waiting();
+        if waiting == 0 {
+            return;
+        }
+        let fails = self.net.percent(15);
+        let Some(answer) = self.directory.answer(self.net.below(waiting), fails) else {
+            return;
+        };
+        if fails {
+            self.net.hit(Fault::LookupFailed);
+        }
+        if answer.overtaken {
+            self.net.hit(Fault::LookupOvertaken);
+        }
+        if let Some(feed) = self.assembly.feed() {
+            let Answer {
+                conn, token, found, ..
+            } = answer;
+            self.net
+                .note(format_args!("Appwrite answers {conn:?} {token}: {found:?}"));
+            feed.answer(conn, token, found);
+        }
     }
 
     // ---- the end of a run ----
@@ -231,18 +311,26 @@ impl Play {
                 witness,
                 stage,
                 requests,
+                directory,
+                assembly,
                 clients,
                 publishers,
                 ..
             } = self;
+            let feed = assembly.feed();
             let mailboxes = stage.mailboxes.clone();
             stage.rest(|| {
                 let mut around = Around {
                     net,
                     setup,
                     witness,
+                    directory,
                 };
                 let mut busy = false;
+                while let (Some(feed), Some(answer)) = (&feed, directory.answer(0, false)) {
+                    busy = true;
+                    feed.answer(answer.conn, answer.token, answer.found);
+                }
                 for client in &mut *clients {
                     if let Some(conn) = client.conn() {
                         net.arrive(conn, usize::MAX);
@@ -283,6 +371,7 @@ impl Play {
             assert_eq!(left, 0, "everybody has gone after a drain");
             return;
         }
+        self.settle_team();
         for client in &self.clients {
             client.settle(&around!(self));
         }
@@ -297,6 +386,20 @@ impl Play {
             }
         }
         self.survey();
+    }
+
+    /// Whoever did not get an answer asks again; then everybody knows who is in the team.
+    fn settle_team(&mut self) {
+        for _ in 0..2 {
+            self.net.pass_us(11_000_000);
+            self.rest();
+        }
+        self.directory.all_known();
+        let secret = self.tell_secret();
+        self.rest();
+        for client in &self.clients {
+            client.settle_secret(secret, &around!(self));
+        }
     }
 
     /// Asks the servers what they count, and counts.

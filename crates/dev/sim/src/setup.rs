@@ -132,7 +132,7 @@ impl Setup {
              allowed_hosts = [\"sim\"]\n\
              [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
              history = true\n[limits]\nmessages_per_second_max = 0\n\
-             [appwrite]\nconnections_per_minute = 0\nmessages_per_minute = 0\n\
+             [appwrite]\napi = \"http://appwrite.test/v1\"\nconnections_per_minute = 0\nmessages_per_minute = 0\n\
              [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
              [grip]\nhttp_publish = \"127.0.0.1:3\"\n\
              [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n",

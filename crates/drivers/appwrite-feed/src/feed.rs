@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::{io, thread};
 
 use throng_appwrite::FeedMessage;
-use throng_gateway_appwrite::{News, Refused};
+use throng_gateway_appwrite::{Found, News, Refused};
 use throng_metrics::Counter;
-use throng_types::{Epoch, Position};
+use throng_types::{ConnId, Epoch, Position};
 
 use crate::Meter;
 use crate::known::Known;
@@ -124,6 +124,14 @@ impl Feed {
         if let Some(inlet) = self.inlets.get(shard) {
             self.send_to(inlet, news);
         }
+    }
+
+    /// Answers a look-up, in the directory's place. What it says must be newer than every change that
+    /// was published before.
+    pub fn answer(&self, conn: ConnId, token: u32, found: Found) {
+        self.between_events(|| {
+            self.tell(conn.shard().index(), News::Found { conn, token, found });
+        });
     }
 
     /// Whether a shard has ended, and so must everything that feeds it.

@@ -14,7 +14,7 @@ use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHu
 use throng_metrics::Counters;
 use throng_sys::random;
 
-use super::appwrite_feed::{Openings, ShardInbox, World, inlet};
+use super::appwrite_feed::{Lookups, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 
 /// What all shards have in common.
@@ -97,6 +97,11 @@ impl AppwritePlan {
         (feed, parts)
     }
 
+    /// Gives look-ups to whoever answers them.
+    pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
+        let _ = self.world.directory.set(lookups);
+    }
+
     /// Starts the drivers; the parts are in the order of the mailboxes.
     pub(crate) fn start<M: Send + 'static>(
         &self,
@@ -116,10 +121,7 @@ impl AppwritePlan {
                 ..DirectoryOptions::default()
             };
             let directory = Directory::start(api, bounds, feed.clone(), self.meter.clone());
-            let _ = self
-                .world
-                .directory
-                .set(directory.map_err(StartError::Shard)?);
+            self.look_up_with(directory.map_err(StartError::Shard)?);
         }
         if let Some(url) = &options.redis {
             // A longer event would close every queue that it is put on.

@@ -65,12 +65,27 @@ impl<M: Send> Inlet for ShardInlet<M> {
     }
 }
 
+/// Who answers look-ups: the driver, or what stands in for it.
+pub trait Lookups: Send + Sync {
+    /// Takes a question; [`Feed::answer`] follows for certain unless it is refused.
+    ///
+    /// # Errors
+    /// [`Refused`] if too many wait.
+    fn ask(&self, lookup: Lookup) -> Result<(), Refused>;
+}
+
+impl Lookups for Directory {
+    fn ask(&self, lookup: Lookup) -> Result<(), Refused> {
+        self.ask(lookup)
+    }
+}
+
 /// What is outside the shards, for all of them.
 pub(crate) struct World {
     pub(crate) openings: Openings,
     /// Set before the first connection is accepted.
     pub(crate) offered: OnceLock<Offered>,
-    pub(crate) directory: OnceLock<Arc<Directory>>,
+    pub(crate) directory: OnceLock<Arc<dyn Lookups>>,
 }
 
 impl Outside for World {

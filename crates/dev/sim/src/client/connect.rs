@@ -1,6 +1,7 @@
 //! How each protocol begins: the request, and where the client says it was.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde_json::json;
 use throng_http1::{encode_request, query};
@@ -9,6 +10,7 @@ use throng_ws::handshake;
 use super::centrifuge::Commands;
 use super::wire::Wire;
 use super::{Around, Client, Kind, Link};
+use crate::directory::SECRET;
 use crate::setup::{CHANNELS, token};
 
 impl Client {
@@ -42,6 +44,7 @@ impl Client {
             open: false,
             over: false,
             shut: false,
+            secret: None,
             reads_from_us: 0,
         });
         if self.kind != Kind::Centrifuge {
@@ -103,7 +106,14 @@ impl Client {
             Kind::UniSse => query::encode(&self.uni_connect(around), &mut target),
             Kind::UniHttp => body = self.uni_connect(around).into_bytes(),
             Kind::Grip => target.extend(names.map(|name| format!("{name}&"))),
-            Kind::Appwrite => target.extend(names.map(|name| format!("&channels[]={name}"))),
+            Kind::Appwrite => {
+                target.extend(names.map(|name| format!("&channels[]={name}")));
+                if let Some(user) = self.account {
+                    let _ = write!(target, "&channels[]={SECRET}");
+                    bearer = format!("a_session_sim=u{user}");
+                    headers.push(("Cookie", bearer.as_str()));
+                }
+            }
             Kind::Centrifuge | Kind::UniWs => {}
         }
         let mut out = Vec::new();
