@@ -23,6 +23,9 @@ pub struct Actions {
     /// leave, behind the own bytes written until then. A connection that ends first never gets
     /// them.
     pub hold: Option<bool>,
+    /// Deliveries that wait because of `hold` are lost, and none are held back any more; carried
+    /// out behind the own bytes, and before `hold`.
+    pub forget_held: bool,
     /// `Some(true)`: the connection is not read until `Some(false)`. Bytes that were read already
     /// are not given back; a peer that leaves meanwhile is noticed when reading goes on.
     pub pause: Option<bool>,

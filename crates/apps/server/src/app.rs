@@ -116,6 +116,10 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         conns: &mut Conns<L::Session, K>,
         now: Now,
     ) {
+        // What comes for a connection that has gone finds its gateway told so.
+        if !self.ended.is_empty() {
+            self.tell_ended(conns, now);
+        }
         let sender = from.map(|from| ShardId(from as u8));
         match mail.0 {
             Letter::Hub(mail) => {

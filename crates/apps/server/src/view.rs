@@ -118,6 +118,7 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
         session: &mut G::Session,
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>),
     ) {
+        let mut orders = Vec::new();
         let mut cx = Context {
             id: conn,
             now: self.host.now,
@@ -125,10 +126,13 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
             own: &*self.own,
             out: &mut Vec::new(),
             actions: &mut Actions::default(),
-            orders: self.orders,
+            orders: &mut orders,
             forms_from: L::FORMS_FROM,
         };
         act(session, &mut cx);
+        // Another connection may have the place in the hub that it had.
+        orders.retain(|order| matches!(order, Order::Gateway(_)));
+        self.orders.append(&mut orders);
     }
 
     fn take_orders(&mut self) -> Vec<G::Order> {

@@ -83,6 +83,11 @@ impl<S, O> Context<'_, S, O> {
         self.actions.hold = Some(hold);
     }
 
+    /// Forgets the deliveries that are held back; see [`Actions::forget_held`].
+    pub const fn forget_held(&mut self) {
+        self.actions.forget_held = true;
+    }
+
     /// Stops reading the connection, or goes on; see [`Actions::pause`].
     pub const fn pause(&mut self, pause: bool) {
         self.actions.pause = Some(pause);

@@ -12,7 +12,7 @@ const BYTES: usize = 29;
 pub struct DateCell(Cell<(u64, [u8; BYTES])>);
 
 /// A date, ready to be written.
-pub(crate) struct DateText([u8; BYTES]);
+pub struct DateText([u8; BYTES]);
 
 impl Default for DateCell {
     fn default() -> Self {
@@ -22,7 +22,8 @@ impl Default for DateCell {
 
 impl DateCell {
     /// The date of a moment.
-    pub(crate) fn at(&self, now: Now) -> DateText {
+    #[must_use]
+    pub fn at(&self, now: Now) -> DateText {
         let (known_s, mut text) = self.0.get();
         if known_s != now.unix_s() {
             let written = date::http(now.unix_ms);
@@ -37,7 +38,8 @@ impl DateCell {
 
 impl DateText {
     /// As it stands in the header.
-    pub(crate) fn as_str(&self) -> &str {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

@@ -37,7 +37,7 @@ pub use address::{counted_as, is_close_by};
 pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
-pub use date::DateCell;
+pub use date::{DateCell, DateText};
 pub use form::Form;
 pub use forwarded::{Census, Forwarded};
 pub use gateway::{Class, Event, Flow, Gateway, Opened, Sender};

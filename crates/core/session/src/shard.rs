@@ -45,7 +45,8 @@ pub trait Shard<G: Gateway> {
         act: impl FnOnce(&mut G::Session, &mut Own<'_, G>) -> Flow,
     ) -> bool;
 
-    /// Lets a session act whose connection has gone. What it writes reaches nobody.
+    /// Lets a session act whose connection has gone. What it writes reaches nobody, and what it
+    /// wants of the hub is not done.
     fn with_gone(
         &mut self,
         conn: ConnId,

@@ -206,6 +206,7 @@ impl<G: Gateway> Solo<G> {
                 deadline: self.actions.deadline.or(before.deadline),
                 end: self.actions.end.or(before.end),
                 hold: self.actions.hold.or(before.hold),
+                forget_held: self.actions.forget_held || before.forget_held,
                 pause: self.actions.pause.or(before.pause),
             };
         }

@@ -126,8 +126,8 @@ impl Feed {
         }
     }
 
-    /// Answers a look-up, in the directory's place. What it says must be newer than every change that
-    /// was published before.
+    /// Answers a look-up, in the directory's place. What it says must be newer than every change
+    /// that was published before.
     pub fn answer(&self, conn: ConnId, token: u32, found: Found) {
         self.between_events(|| {
             self.tell(conn.shard().index(), News::Found { conn, token, found });

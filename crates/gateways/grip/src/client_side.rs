@@ -102,6 +102,9 @@ impl Side {
         let reason = &reason[..reason.floor_char_boundary(123)];
         let code = close_code(code);
         encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
+        // No data may follow (RFC 6455 section 5.5.1).
+        cx.hold(true);
+        self.following.leave(cx);
         self.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use throng_grip::exchange::OriginEvent;
 use throng_hub::Answer;
-use throng_session::{Event, Flow};
+use throng_session::{Event, Exchange, Flow};
 use throng_types::{ChannelName, End, Publication};
 
 use crate::context::Cx;
@@ -15,6 +15,12 @@ use crate::session::Session;
 
 impl Session {
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        let flow = self.happens(event, cx);
+        self.leave_if_over(cx);
+        flow
+    }
+
+    fn happens(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match event {
             Event::Bytes(input) => self.bytes(input, cx),
             Event::Timeout => return self.timeout(cx),
@@ -25,6 +31,26 @@ impl Session {
             Event::Drained { .. } | Event::Unsubscribed { .. } | Event::Surveyed(_) => {}
         }
         Flow::Stay
+    }
+
+    /// A stream that has ended in order leaves its connection to the next request.
+    fn leave_if_over(&mut self, cx: &mut Cx<'_>) {
+        if let Self::Held(held) = self
+            && let Some(peer) = held.left(cx)
+        {
+            held.gone(cx);
+            *self = Self::Leaving(Box::new(Exchange::of_client(peer)));
+        }
+    }
+
+    /// The client has left the channels of its stream: the next request may come.
+    pub(crate) fn left(&mut self, cx: &mut Cx<'_>) -> Flow {
+        let Self::Leaving(exchange) = self else {
+            return Flow::Stay;
+        };
+        cx.forget_held();
+        exchange.keep_alive &= !cx.shared.draining;
+        exchange.done(cx)
     }
 
     /// A request's session may become something else.
@@ -49,7 +75,10 @@ impl Session {
                 let _ = publishing.event(Event::Bytes(input), cx);
             }
             // A held client has nothing to say, but may send requests that nobody answers.
-            Self::Held(_) => {}
+            Self::Held(held) => held.said(),
+            Self::Leaving(exchange) => {
+                exchange.keep(input, cx.shared.limits.head_bytes_max, cx);
+            }
         }
     }
 
@@ -64,6 +93,7 @@ impl Session {
             Self::Tunnel(tunnel) => tunnel.timeout(cx),
             Self::Publishing(publishing) => return publishing.event(Event::Timeout, cx),
             Self::Zmtp(_) => cx.end(End::Now),
+            Self::Leaving(_) => {}
         }
         Flow::Stay
     }
@@ -77,7 +107,7 @@ impl Session {
             Self::Held(held) => held.publication(publication, cx),
             Self::OverHttp(socket) => socket.publication(publication, cx),
             Self::Tunnel(tunnel) => tunnel.publication(publication, cx),
-            Self::Publishing(_) | Self::Zmtp(_) => {}
+            Self::Publishing(_) | Self::Zmtp(_) | Self::Leaving(_) => {}
         }
         Flow::Stay
     }
@@ -108,7 +138,7 @@ impl Session {
             Self::OverHttp(socket) => socket.answer(answer, cx),
             Self::Tunnel(tunnel) => tunnel.answer(answer, cx),
             Self::Zmtp(zmtp) => zmtp.answer(cx),
-            Self::Publishing(_) => {}
+            Self::Publishing(_) | Self::Leaving(_) => {}
         }
         Flow::Stay
     }
@@ -119,7 +149,7 @@ impl Session {
             Self::Held(held) => held.close(cx),
             Self::OverHttp(socket) => socket.close(cx),
             Self::Tunnel(tunnel) => tunnel.close(cx),
-            Self::Zmtp(_) => cx.end(End::Flush),
+            Self::Zmtp(_) | Self::Leaving(_) => cx.end(End::Flush),
             Self::Publishing(_) => {}
         }
     }
@@ -128,17 +158,19 @@ impl Session {
 
     /// A backend has done something; `token` is the one that the order carried.
     pub(crate) fn origin(&mut self, token: u32, event: OriginEvent, cx: &mut Cx<'_>) -> Flow {
+        let mut flow = Flow::Stay;
         match self {
             Self::Proxied(proxied) => {
                 let becomes = proxied.origin(token, event, cx);
-                return self.become_if(becomes);
+                flow = self.become_if(becomes);
             }
             Self::Held(held) => held.origin(token, event, cx),
             Self::OverHttp(socket) => socket.origin(token, event, cx),
             Self::Tunnel(tunnel) => tunnel.origin(event, cx),
-            Self::Publishing(_) | Self::Zmtp(_) => {}
+            Self::Publishing(_) | Self::Zmtp(_) | Self::Leaving(_) => {}
         }
-        Flow::Stay
+        self.leave_if_over(cx);
+        flow
     }
 
     /// Of how many channels publishers had been told when its backend was first asked; none if that
@@ -157,6 +189,7 @@ impl Session {
             Self::Held(held) => held.last_item(channel, last, cx),
             _ => {}
         }
+        self.leave_if_over(cx);
     }
 
     /// A publisher wants everybody who can to ask their backend.
@@ -166,12 +199,27 @@ impl Session {
             Self::Held(held) => held.recover(cx),
             _ => {}
         }
+        self.leave_if_over(cx);
     }
 
     /// A publisher wants its backend to be asked, if it is a WebSocket over HTTP.
     pub(crate) fn refresh(&mut self, cx: &mut Cx<'_>) {
         if let Self::OverHttp(socket) = self {
             socket.refresh(cx);
+        }
+    }
+
+    /// Whether it is a client's, as publishers mean it that check connections.
+    pub(crate) const fn is_client(&self) -> bool {
+        !matches!(self, Self::Publishing(_) | Self::Zmtp(_))
+    }
+
+    /// Whether it is a WebSocket whose handshake was answered.
+    pub(crate) const fn is_websocket(&self) -> bool {
+        match self {
+            Self::OverHttp(socket) => socket.is_open(),
+            Self::Tunnel(tunnel) => tunnel.is_open(),
+            _ => false,
         }
     }
 
@@ -193,7 +241,10 @@ impl Session {
     /// that is said, and wants to hear what backends do and of the time.
     pub(crate) fn connection_gone(&mut self, cx: &mut Cx<'_>) -> bool {
         match self {
-            Self::Held(held) => held.gone(cx),
+            Self::Held(held) => {
+                cx.own.take_peer(cx.id);
+                held.gone(cx);
+            }
             Self::OverHttp(socket) => socket.lost(cx),
             _ => {}
         }

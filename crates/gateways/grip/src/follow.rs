@@ -18,9 +18,6 @@ use crate::order::Order;
 use crate::request::Asked;
 use crate::shared::GripShared;
 
-/// Fetches in a row that leave a gap open, before the item behind it goes out all the same.
-const GAPS_MAX: u8 = 3;
-
 /// How long after the first subscription to a channel the link is fetched, in milliseconds, and how
 /// far a crowd is spread (Pushpin: a second).
 const FIRST_ASK_MS: u64 = 1000;
@@ -31,6 +28,8 @@ pub(crate) struct Fetch {
     pub(crate) is_first: bool,
     pub(crate) step: Step,
     pub(crate) waiting: Vec<Arc<Publication>>,
+    /// So many of them came before the backend was asked: it knows of them.
+    pub(crate) covered: usize,
     /// Writes ids into the body, if a filter says so.
     pub(crate) built_id: Option<BuiltId>,
     /// The start of a mark that was cut.
@@ -61,6 +60,7 @@ impl Fetch {
             is_first: false,
             step,
             waiting: Vec::new(),
+            covered: 0,
             built_id: None,
             rest: Vec::new(),
         }
@@ -78,6 +78,11 @@ impl Fetch {
         self.built_id = builds
             .then(|| following.with_context(|context| BuiltId::new(context).ok()))
             .flatten();
+    }
+
+    /// Keeps a publication that came before the backend was asked.
+    pub(crate) fn cover(&mut self, publication: &Arc<Publication>) {
+        self.covered += usize::from(self.wait(publication));
     }
 
     /// Keeps a publication; false if there is no room.
@@ -125,8 +130,6 @@ pub(crate) struct Follow {
     pub(crate) retries: u32,
     /// The same, because something may have been missed.
     pub(crate) must_ask: bool,
-    /// Fetches in a row that left a gap open.
-    pub(crate) gaps: u8,
     /// The stream ends with the body that is being sent.
     pub(crate) ends: bool,
     /// The next link is fetched when the body is whole.
@@ -150,7 +153,6 @@ impl Follow {
             link_at: None,
             retries: 0,
             must_ask: false,
-            gaps: 0,
             ends: false,
             pages: hold == Hold::None,
         }
@@ -202,16 +204,6 @@ impl Follow {
         true
     }
 
-    /// Whether a gap is worth a fetch.
-    pub(crate) fn may_mend(
-        &self,
-        at: usize,
-        others: &[Arc<Publication>],
-        grip: &GripShared,
-    ) -> bool {
-        self.next.is_some() && self.gaps < GAPS_MAX && !self.is_old(at, others, grip)
-    }
-
     /// Whether something that waits follows on what the client has: then what does not is older.
     pub(crate) fn is_old(&self, at: usize, others: &[Arc<Publication>], grip: &GripShared) -> bool {
         let Some(followed) = self.following.channels.get(at) else {
@@ -227,7 +219,6 @@ impl Follow {
 
     /// Goes on behind a gap that cannot be mended.
     pub(crate) fn accept_gap(&mut self, at: usize, item: &Item) {
-        self.gaps = 0;
         if let Some(followed) = self.following.channels.get_mut(at) {
             followed.last_id = item.id.as_deref().map(Into::into);
         }

@@ -64,18 +64,13 @@ impl Gateway for Grip {
     }
 
     fn class(session: &Session) -> Class<'_> {
-        let is_open = match session {
-            Session::OverHttp(socket) => socket.is_open(),
-            Session::Tunnel(tunnel) => tunnel.is_open(),
-            _ => false,
-        };
         Class {
             transport: match session {
                 Session::Held(_) => Transport::Stream,
-                _ if is_open => Transport::WebSocket,
+                _ if session.is_websocket() => Transport::WebSocket,
                 _ => Transport::Http,
             },
-            is_client: !matches!(session, Session::Zmtp(_) | Session::Publishing(_)),
+            is_client: session.is_client(),
             identity: None,
         }
     }
@@ -95,8 +90,8 @@ impl Gateway for Grip {
         if let Session::Held(held) = session {
             held.touch(now);
         }
-        if let Session::Proxied(_) = session {
-            // A held response has counted itself.
+        if let Session::Proxied(_) | Session::Leaving(_) = session {
+            // A held response has counted itself, and what comes after a stream is lost.
             return;
         }
         let counters = &shared.counters;

@@ -20,15 +20,15 @@ use throng_grip::filters::Filtered;
 use throng_grip::hold::keep_alive_at;
 use throng_grip::instruct::{Instruct, KeepAlive};
 use throng_grip::item::HttpStreamItem;
-use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, End, Millis, Now, Publication};
+use throng_types::{ChannelName, Millis, Now, Publication};
 
 use crate::context::Cx;
 use crate::follow::{Fetch, Follow};
 use crate::following::{Due, Following};
 use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW, stream_bytes};
+use crate::next_request::NextRequest;
 use crate::request::Asked;
 use crate::sequencer::LastItem;
 
@@ -41,6 +41,9 @@ pub struct Held {
     pub(crate) token: u32,
     pub(crate) is_chunked: bool,
     pub(crate) closing: bool,
+    /// The stream has ended in order, and its connection waits for the next request.
+    pub(crate) has_left: bool,
+    pub(crate) next: NextRequest,
     pub(crate) state: Box<State>,
 }
 
@@ -51,11 +54,20 @@ pub(crate) struct State {
     pub(crate) beat_at: Millis,
     pub(crate) fetch: Option<Box<Fetch>>,
     pub(crate) follow: Option<Box<Follow>>,
-    early: Option<Box<Early>>,
+    pub(crate) early: Option<Box<Early>>,
+}
+
+/// An item for a stream that looks at it.
+pub(crate) struct News<'a> {
+    pub(crate) publication: &'a Arc<Publication>,
+    /// They wait behind it.
+    pub(crate) others: &'a [Arc<Publication>],
+    /// The backend was asked since it came, and has answered.
+    pub(crate) is_covered: bool,
 }
 
 /// What waits until the client is a member of its channels: as long as mail takes between shards.
-struct Early {
+pub(crate) struct Early {
     /// Channels that have not answered.
     left: usize,
     bytes: Vec<u8>,
@@ -65,7 +77,7 @@ impl Held {
     /// A client with the head of its answer; the body follows as events with this token.
     pub(crate) fn new(
         asked: Asked,
-        (token, is_chunked): (u32, bool),
+        (token, is_chunked, next): (u32, bool, NextRequest),
         (head, instruct): (Vec<u8>, Instruct),
         cx: &mut Cx<'_>,
     ) -> Self {
@@ -102,6 +114,8 @@ impl Held {
             token,
             is_chunked,
             closing: false,
+            has_left: false,
+            next,
             state: Box::new(State {
                 keep_alive: instruct
                     .keep_alive
@@ -128,7 +142,7 @@ impl Held {
         }
     }
 
-    fn begin(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn begin(&mut self, cx: &mut Cx<'_>) {
         if let Some(early) = self.state.early.take() {
             cx.out.extend_from_slice(&early.bytes);
             self.release(cx);
@@ -196,7 +210,7 @@ impl Held {
                 follow.following.ask_last_ids(cx);
             }
         }
-        self.catch_up(fetch.waiting, cx);
+        self.catch_up((fetch.waiting, fetch.covered), cx);
         self.arm(cx);
     }
 
@@ -213,17 +227,24 @@ impl Held {
             }
             return;
         }
-        self.take(publication, &[], cx);
+        let news = News {
+            publication,
+            others: &[],
+            is_covered: false,
+        };
+        self.take(&news, cx);
         self.arm(cx);
     }
 
-    /// Does what an item says. `others` wait behind it.
-    pub(crate) fn take(
-        &mut self,
-        publication: &Arc<Publication>,
-        others: &[Arc<Publication>],
-        cx: &mut Cx<'_>,
-    ) {
+    /// Does what an item says. What does not follow on what the client has makes the server fetch
+    /// the next link; if it does not follow then either, the backend has said what is there, and
+    /// the item is late or will be fetched with what follows (as in Pushpin).
+    pub(crate) fn take(&mut self, news: &News<'_>, cx: &mut Cx<'_>) {
+        let News {
+            publication,
+            others,
+            is_covered,
+        } = *news;
         let grip = cx.own;
         let item = grip.item(publication);
         let (content, content_filters) = match &item.http_stream {
@@ -243,16 +264,16 @@ impl Held {
         };
         match follow.following.due(at, &item) {
             Due::Known => return,
-            Due::Gap if follow.may_mend(at, others, grip) => {
+            Due::Gap if follow.next.is_none() => follow.accept_gap(at, &item),
+            Due::Gap if is_covered || follow.is_old(at, others, grip) => return,
+            Due::Gap => {
                 self.fetch_link(cx);
                 if let Some(fetch) = self.state.fetch.as_mut() {
-                    fetch.wait(publication);
+                    fetch.cover(publication);
                 }
                 return;
             }
-            Due::Gap if follow.is_old(at, others, grip) => return,
-            Due::Gap => follow.accept_gap(at, &item),
-            Due::Next => follow.gaps = 0,
+            Due::Next => {}
         }
         let filters = follow.following.channels[at].filters;
         if !filters.match_content_filters(content_filters.as_deref()) {
@@ -327,33 +348,6 @@ impl Held {
             stream_bytes(self.is_chunked, content, early.unwrap_or(cx.out));
             self.touch(cx.now);
         }
-    }
-
-    /// Ends the stream in order.
-    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
-        if self.closing {
-            return;
-        }
-        self.begin(cx);
-        if self.is_chunked {
-            cx.out.extend_from_slice(LAST_CHUNK);
-        }
-        self.cut(cx);
-        // Nothing may follow the last chunk: what is held back stays behind.
-        cx.actions.hold = None;
-    }
-
-    /// Ends the stream so that the client sees that there would have been more.
-    pub(crate) fn cut(&mut self, cx: &mut Cx<'_>) {
-        self.begin(cx);
-        self.closing = true;
-        cx.hold(false);
-        cx.set_deadline(None);
-        cx.end(End::Flush);
-    }
-
-    pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
-        self.finish(cx);
     }
 
     /// The client has gone: its backend is told, if it wants to know.

@@ -11,7 +11,7 @@ use crate::context::Cx;
 use crate::follow::{Fetch, Step};
 use crate::following::Following;
 use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW};
-use crate::held::Held;
+use crate::held::{Held, News};
 use crate::instructions::instruct_of;
 use crate::order::Order;
 
@@ -31,7 +31,6 @@ impl Held {
         };
         follow.link_at = None;
         follow.must_ask = false;
-        follow.gaps = follow.gaps.saturating_add(1);
         self.token += 1;
         self.state.fetch = Some(Box::new(Fetch::new(Step::Head)));
         let token = self.token;
@@ -180,17 +179,26 @@ impl Held {
         self.arm(cx);
     }
 
-    /// What waited while a body was sent.
-    pub(crate) fn catch_up(&mut self, waiting: Vec<Arc<Publication>>, cx: &mut Cx<'_>) {
+    /// What waited while a body was sent; so many of it came before the backend was asked.
+    pub(crate) fn catch_up(
+        &mut self,
+        (waiting, covered): (Vec<Arc<Publication>>, usize),
+        cx: &mut Cx<'_>,
+    ) {
         for (at, publication) in waiting.iter().enumerate() {
             if self.closing {
                 return;
             }
             if let Some(fetch) = self.state.fetch.as_mut() {
-                fetch.wait(publication);
+                fetch.cover(publication);
                 continue;
             }
-            self.take(publication, &waiting[at + 1..], cx);
+            let news = News {
+                publication,
+                others: &waiting[at + 1..],
+                is_covered: at < covered,
+            };
+            self.take(&news, cx);
         }
     }
 }

@@ -8,6 +8,7 @@ use throng_grip::item::Item;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId, Position};
 
+use crate::look::{Found, Wanted};
 use crate::receipt::Receipt;
 use crate::receipts::Heard;
 use crate::sequencer::LastItem;
@@ -70,12 +71,26 @@ pub enum Mail {
     Routes(Arc<RouteBook>),
     /// All your sessions ask their backends.
     Recover,
-    /// Your WebSockets over HTTP ask theirs: one, or all of a channel.
+    /// Your WebSockets over HTTP of this channel ask theirs.
     Refresh {
-        /// This one.
-        connection: Option<ConnId>,
-        /// All of this channel.
-        channel: Option<ChannelName>,
+        /// The channel.
+        channel: ChannelName,
+    },
+    /// Do this with these connections of yours, as far as they are there.
+    Look {
+        /// Who asks, and which of its questions this is.
+        asker: (ConnId, u32),
+        /// What to do.
+        wanted: Wanted,
+        /// The connections.
+        conns: Vec<ConnId>,
+    },
+    /// These are there.
+    Found {
+        /// Who asked, and which question.
+        asker: (ConnId, u32),
+        /// What is known.
+        found: Found,
     },
     /// A channel has subscribers on the shard that says so, or none any more.
     Topic {

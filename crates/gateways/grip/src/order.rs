@@ -5,6 +5,7 @@ use throng_grip::item::Item;
 use throng_hub::ReplyTo;
 use throng_types::{ChannelName, ConnId};
 
+use crate::look::Wanted;
 use crate::receipt::Receipt;
 
 /// Something that a session wants of its gateway.
@@ -41,6 +42,16 @@ pub enum Order {
     },
     /// Nothing more of the exchange is wanted.
     Forget {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// The connection's stream has ended: it leaves all channels, and takes the next request.
+    Leave {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// It has left them.
+    Left {
         /// The connection.
         conn: ConnId,
     },
@@ -81,11 +92,18 @@ pub enum Order {
     },
     /// Every reliable stream and response asks its backend.
     Recover,
-    /// WebSockets over HTTP ask their backend.
+    /// WebSockets over HTTP of a channel ask their backend.
     Refresh {
-        /// This one.
-        connection: Option<ConnId>,
-        /// All of this channel, by the publisher's name.
-        channel: Option<String>,
+        /// The channel, by the publisher's name.
+        channel: String,
+    },
+    /// Do this with these connections, as far as they are there.
+    Look {
+        /// Who asks, and which of its questions this is.
+        asker: (ConnId, u32),
+        /// What to do.
+        wanted: Wanted,
+        /// The connections.
+        conns: Vec<ConnId>,
     },
 }

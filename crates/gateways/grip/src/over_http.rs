@@ -23,7 +23,7 @@ use crate::context::Cx;
 use crate::frames::{Told, read};
 use crate::order::Order;
 use crate::request::Asked;
-use crate::response_head::{Framing, encode_head, switch_protocols};
+use crate::response_head::{After, Framing, encode_head, switch_protocols};
 
 /// More than what stands around a message in a backend's answer.
 const EVENT_BYTES: usize = 1024;
@@ -248,7 +248,8 @@ impl OverHttp {
                     body,
                 } => {
                     let framing = Framing::Length(body.len() as u64);
-                    encode_head(code, None, &headers, framing, false, cx.out);
+                    let (ends, date) = ((framing, After::Ends), cx.shared.dates.at(cx.now));
+                    encode_head(code, None, &headers, ends, Some(&date), cx.out);
                     cx.out.extend_from_slice(&body);
                     cx.end(End::Flush);
                 }

@@ -19,7 +19,7 @@ use crate::held::Held;
 use crate::instructions::instruct_of;
 use crate::order::Order;
 use crate::request::Asked;
-use crate::response_head::{Framing, encode_head, is_bodiless, pass_on};
+use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on};
 use crate::upload::{KEPT_BYTES_MAX, Upload};
 use crate::wait::Wait;
 
@@ -36,7 +36,7 @@ pub(crate) type Becomes = Option<Next>;
 
 /// A request whose backend is asked. Boxed: few connections wait for a backend at a time.
 pub struct Proxied {
-    exchange: Exchange,
+    pub(crate) exchange: Exchange,
     pub(crate) asked: Asked,
     pub(crate) minor_version: u8,
     /// Of the exchange whose events are waited for.
@@ -60,8 +60,10 @@ pub(crate) enum Stage {
 impl Proxied {
     pub(crate) fn ask(incoming: &Incoming<'_, '_>, asked: Asked, cx: &mut Cx<'_>) -> Self {
         let request = incoming.request;
+        let mut exchange = Exchange::new(incoming);
+        exchange.keep_alive |= request.asks_keep_alive();
         let mut proxied = Self {
-            exchange: Exchange::new(incoming),
+            exchange,
             asked,
             minor_version: request.minor_version,
             token: 0,
@@ -144,10 +146,12 @@ impl Proxied {
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {
         // An answer under way is waited for; a held client gets what it would get at the end.
         self.exchange.keep_alive = false;
-        if let Stage::Waiting(wait) = std::mem::replace(&mut self.stage, Stage::Asking) {
-            let (reply, body) = wait.into_answer();
-            let ended = self.respond(reply, &body, cx);
-            debug_assert!(ended.is_none(), "a connection that ends becomes nothing");
+        match std::mem::replace(&mut self.stage, Stage::Asking) {
+            Stage::Waiting(wait) => {
+                let ended = self.wait_is_over(*wait, cx);
+                debug_assert!(ended.is_none(), "a connection that ends becomes nothing");
+            }
+            stage => self.stage = stage,
         }
     }
 
@@ -269,12 +273,6 @@ impl Proxied {
         }
     }
 
-    /// Whether the client stays: it is held, or the answer goes on behind a link.
-    fn is_stream(&self, instruct: &Instruct) -> bool {
-        let goes_on = instruct.hold == Hold::None && instruct.next.is_some();
-        (instruct.hold == Hold::Stream || goes_on) && &*self.asked.method != "HEAD"
-    }
-
     /// Does what an instruction says whose body is here whole.
     fn carry_out(&mut self, instruct: Instruct, body: Option<Vec<u8>>, cx: &mut Cx<'_>) -> Becomes {
         let body = match &instruct.reply.body {
@@ -306,43 +304,16 @@ impl Proxied {
         };
         self.exchange.keep_alive &= framing != Framing::Close && self.upload.is_none();
         let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
+        let date = cx.shared.dates.at(cx.now);
         encode_head(
             head.code,
             reason,
             &head.headers,
-            framing,
-            self.exchange.keep_alive,
+            (framing, self.after()),
+            Some(&date),
             cx.out,
         );
         self.stage = Stage::Relaying { framing };
-    }
-
-    fn stream(
-        &mut self,
-        mut instruct: Instruct,
-        body: Option<Vec<u8>>,
-        cx: &mut Cx<'_>,
-    ) -> Becomes {
-        self.asked.cors(&mut instruct.reply.headers);
-        let framing = Framing::open(self.minor_version);
-        let reply = &instruct.reply;
-        let mut head = Vec::new();
-        encode_head(
-            reply.code,
-            reply.reason.as_deref(),
-            &reply.headers,
-            framing,
-            true,
-            &mut head,
-        );
-        let asked = self.asked.take();
-        let is_chunked = framing == Framing::Chunked;
-        let exchange = (self.token, is_chunked);
-        let mut held = Held::new(asked, exchange, (head, instruct), cx);
-        if let Some(body) = body {
-            held.body_is_here(&body, cx);
-        }
-        Some(Next::Held(held))
     }
 
     /// Answers with a whole body.
@@ -359,8 +330,8 @@ impl Proxied {
             reply.code,
             reason,
             &reply.headers,
-            framing,
-            self.exchange.keep_alive,
+            (framing, self.after()),
+            Some(&cx.shared.dates.at(cx.now)),
             cx.out,
         );
         if framing != Framing::None(None) && !is_head {
@@ -380,8 +351,14 @@ impl Proxied {
     }
 
     fn refuse(&mut self, status: u16, sentence: &str, cx: &mut Cx<'_>) -> Becomes {
+        // What the server itself says does not tell HTTP/1.0 that it stays.
+        self.exchange.keep_alive &= self.minor_version > 0;
         answer_text(status, sentence, &[], self.exchange.keep_alive, cx);
         self.done(cx)
+    }
+
+    pub(crate) const fn after(&self) -> After {
+        After::of(self.exchange.keep_alive, self.minor_version)
     }
 
     /// The answer is whole: the connection may serve the next request.

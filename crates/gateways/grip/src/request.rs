@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     /// As far as it is here; more than [`KEPT_BYTES_MAX`](crate::upload::KEPT_BYTES_MAX) of one
     /// that came in pieces stand for one that is not.
     pub(crate) body: Vec<u8>,
-    peer: IpAddr,
+    pub(crate) peer: IpAddr,
     /// A proxy in front has signed it: what the backend says is for that proxy.
     is_trusted: bool,
     /// What `X-Forwarded-Proto` tells the backend.

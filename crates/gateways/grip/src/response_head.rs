@@ -3,6 +3,7 @@
 use throng_grip::headers::{Header, write_field};
 use throng_grip::proxy::is_response_hop;
 use throng_http1::{CHUNK_END, encode_chunk_head, reason_phrase};
+use throng_session::DateText;
 
 /// How the body behind a head ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +29,40 @@ impl Framing {
     }
 }
 
+/// What becomes of the connection behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It ends.
+    Ends,
+    /// It stays.
+    Stays,
+    /// It stays, and a client of HTTP/1.0 has to be told so.
+    StaysSaid,
+}
+
+impl After {
+    pub(crate) const fn of(keep_alive: bool, minor_version: u8) -> Self {
+        match (keep_alive, minor_version) {
+            (false, _) => Self::Ends,
+            (true, 0) => Self::StaysSaid,
+            (true, _) => Self::Stays,
+        }
+    }
+}
+
 /// Whether a status never has a body (RFC 9110 section 6.4.1).
 pub(crate) const fn is_bodiless(code: u16) -> bool {
     matches!(code, 100..=199 | 204 | 304)
 }
 
-/// Appends a head. Fields that belong to one hop are left out.
+/// Appends a head. Fields that belong to one hop are left out; a date is put in if there is none
+/// (RFC 9110 section 6.6.1) and one is given.
 pub(crate) fn encode_head(
     code: u16,
     reason: Option<&str>,
     headers: &[Header],
-    framing: Framing,
-    keep_alive: bool,
+    (framing, after): (Framing, After),
+    date: Option<&DateText>,
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(format!("HTTP/1.1 {code:03} ").as_bytes());
@@ -51,6 +74,11 @@ pub(crate) fn encode_head(
             write_field(&header.name, &header.value, out);
         }
     }
+    if let Some(date) = date
+        && !headers.iter().any(|header| header.is("Date"))
+    {
+        write_field("Date", date.as_str().as_bytes(), out);
+    }
     match framing {
         Framing::None(Some(bytes)) | Framing::Length(bytes) => {
             write_field("Content-Length", bytes.to_string().as_bytes(), out);
@@ -58,8 +86,11 @@ pub(crate) fn encode_head(
         Framing::Chunked => write_field("Transfer-Encoding", b"chunked", out),
         Framing::None(None) | Framing::Close => {}
     }
-    if !keep_alive || framing == Framing::Close {
-        write_field("Connection", b"close", out);
+    match after {
+        _ if framing == Framing::Close => write_field("Connection", b"close", out),
+        After::Ends => write_field("Connection", b"close", out),
+        After::StaysSaid => write_field("Connection", b"keep-alive", out),
+        After::Stays => {}
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -74,7 +105,8 @@ pub(crate) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<
     all.extend(theirs.cloned());
     // `Connection: Upgrade` belongs to the hop, which the encoder keeps to itself.
     let mut head = Vec::new();
-    encode_head(101, None, &all, Framing::None(None), true, &mut head);
+    let ends = (Framing::None(None), After::Stays);
+    encode_head(101, None, &all, ends, None, &mut head);
     head.truncate(head.len() - 2);
     out.extend_from_slice(&head);
     out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");

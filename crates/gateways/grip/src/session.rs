@@ -1,5 +1,7 @@
 //! What a connection of GRIP is.
 
+use throng_session::Exchange;
+
 use crate::held::Held;
 use crate::over_http::OverHttp;
 use crate::proxied::Proxied;
@@ -13,6 +15,8 @@ pub enum Session {
     Proxied(Box<Proxied>),
     /// A backend holds it.
     Held(Held),
+    /// Its stream has ended; it takes the next request when it has left its channels.
+    Leaving(Box<Exchange>),
     /// A WebSocket whose backend speaks HTTP.
     OverHttp(Box<OverHttp>),
     /// A WebSocket whose backend speaks WebSocket.

@@ -8,6 +8,8 @@ use throng_types::{ChannelName, ConnId, End};
 
 use crate::forms::hub_channel;
 use crate::grip::Grip;
+use crate::look::Found;
+use crate::looking::{find, hear};
 use crate::mail::Mail;
 use crate::order::Order;
 use crate::receipts::Heard;
@@ -27,6 +29,10 @@ impl Grip {
             Order::Send { conn, bytes } => self.exchanges.send(conn, bytes),
             Order::Finish { conn } => self.exchanges.finish(conn),
             Order::Forget { conn } => self.exchanges.remove(conn),
+            Order::Leave { conn } => leave(conn, shard),
+            Order::Left { conn } => {
+                shard.with(conn, |session, cx| session.left(cx));
+            }
             Order::Publish {
                 reply_to,
                 item,
@@ -38,10 +44,12 @@ impl Grip {
             }
             Order::Listen { conn } => self.listen(conn, shard),
             Order::Subscribed { channel } => self.subscribed(&channel, shard),
-            Order::Refresh {
-                connection,
-                channel,
-            } => self.refresh(connection, channel, shard),
+            Order::Refresh { channel } => self.refresh(&channel, shard),
+            Order::Look {
+                asker,
+                wanted,
+                conns,
+            } => self.look(asker, wanted, conns, shard),
             Order::LastId { conn, channel } => self.ask_last_item(conn, channel, shard),
             Order::Recover => {
                 shard.mail_all(|| Mail::Recover);
@@ -84,10 +92,16 @@ impl Grip {
             } => self.tell_last_item(conn, &channel, last, shard),
             Mail::Routes(book) => self.shared.replace(book),
             Mail::Recover => recover(shard),
-            Mail::Refresh {
-                connection,
-                channel,
-            } => refresh_here(connection, channel.as_ref(), shard),
+            Mail::Refresh { channel } => refresh_here(&channel, shard),
+            Mail::Look {
+                asker,
+                wanted,
+                conns,
+            } => {
+                let found = Found::These(find(wanted, &conns, shard));
+                shard.mail(asker.0.shard(), Mail::Found { asker, found });
+            }
+            Mail::Found { asker, found } => hear(asker, found, shard),
         }
     }
 
@@ -153,18 +167,13 @@ impl Grip {
         });
     }
 
-    fn refresh(
-        &self,
-        connection: Option<ConnId>,
-        channel: Option<String>,
-        shard: &mut impl Shard<Self>,
-    ) {
-        let channel = channel.and_then(|name| hub_channel("", &name));
-        shard.mail_all(|| Mail::Refresh {
-            connection,
-            channel: channel.clone(),
-        });
-        refresh_here(connection, channel.as_ref(), shard);
+    fn refresh(&self, channel: &str, shard: &mut impl Shard<Self>) {
+        if let Some(channel) = hub_channel("", channel) {
+            shard.mail_all(|| Mail::Refresh {
+                channel: channel.clone(),
+            });
+            refresh_here(&channel, shard);
+        }
     }
 }
 
@@ -181,6 +190,18 @@ pub(crate) fn answer(
     });
 }
 
+/// A client whose stream has ended leaves its channels.
+fn leave(conn: ConnId, shard: &mut impl Shard<Grip>) {
+    let channels: Vec<ChannelName> = shard.hub().channels_of(conn).cloned().collect();
+    shard.with(conn, |_, cx| {
+        for channel in channels {
+            cx.unsubscribe(channel);
+        }
+        cx.order(Order::Left { conn });
+        Flow::Stay
+    });
+}
+
 fn recover(shard: &mut impl Shard<Grip>) {
     for conn in shard.sessions() {
         shard.with(conn, |session, cx| {
@@ -190,16 +211,9 @@ fn recover(shard: &mut impl Shard<Grip>) {
     }
 }
 
-fn refresh_here(
-    connection: Option<ConnId>,
-    channel: Option<&ChannelName>,
-    shard: &mut impl Shard<Grip>,
-) {
+fn refresh_here(channel: &ChannelName, shard: &mut impl Shard<Grip>) {
     for conn in shard.sessions() {
-        let hub = shard.hub();
-        let is_meant = connection == Some(conn)
-            || channel.is_some_and(|channel| hub.is_subscribed(conn, channel));
-        if is_meant {
+        if shard.hub().is_subscribed(conn, channel) {
             shard.with(conn, |session, cx| {
                 session.refresh(cx);
                 Flow::Stay

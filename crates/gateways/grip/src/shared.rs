@@ -1,7 +1,8 @@
 //! What the GRIP sessions of a shard share: routes, keys, what was made before.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use throng_grip::proxy::XffRule;
 use throng_grip::routes::{Route, Routes};
 use throng_grip::sequence::SequenceLimits;
 use throng_grip::sig::{SigClaims, is_pem};
-use throng_types::{Now, Publication};
+use throng_types::{ConnId, Now, Publication, Rng};
 
 use crate::ports::PortKind;
 
@@ -97,7 +98,10 @@ pub struct GripShared {
     keep_alives: RefCell<Vec<Rc<KeepAlive>>>,
     pub(crate) last_item: RefCell<Option<(Arc<Publication>, Rc<Item>)>>,
     pub(crate) taken: RefCell<Taken>,
-    chance: Cell<u64>,
+    /// Clients with IPv6 addresses whose streams may leave their connection to another request.
+    /// Bound: those that are held on this shard.
+    peers: RefCell<BTreeMap<ConnId, Ipv6Addr>>,
+    chance: RefCell<Rng>,
     /// Of how many channels publishers were told that they have subscribers.
     topics_told: Cell<u64>,
     /// Publishers may want to know which channels have subscribers.
@@ -110,7 +114,7 @@ impl GripShared {
     pub fn new(options: Arc<GripOptions>) -> Self {
         Self {
             tells_topics: options.tells_topics,
-            chance: Cell::new(options.seed),
+            chance: RefCell::new(Rng::new(options.seed)),
             topics_told: Cell::default(),
             book: RefCell::new(options.book.clone()),
             options,
@@ -118,7 +122,18 @@ impl GripShared {
             keep_alives: RefCell::default(),
             last_item: RefCell::default(),
             taken: RefCell::default(),
+            peers: RefCell::default(),
         }
+    }
+
+    /// Keeps the address of a client that is held.
+    pub(crate) fn keep_peer(&self, conn: ConnId, peer: Ipv6Addr) {
+        self.peers.borrow_mut().insert(conn, peer);
+    }
+
+    /// Forgets the address of a client that was held.
+    pub(crate) fn take_peer(&self, conn: ConnId) -> Option<IpAddr> {
+        self.peers.borrow_mut().remove(&conn).map(IpAddr::V6)
     }
 
     /// The routes of now.
@@ -213,13 +228,7 @@ impl GripShared {
 
     /// A number that nobody foresees; not for secrets.
     pub(crate) fn chance(&self) -> u64 {
-        // SplitMix64.
-        let next = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.chance.set(next);
-        let mut mixed = next;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.chance.borrow_mut().next_u64()
     }
 }
 

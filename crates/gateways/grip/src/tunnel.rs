@@ -24,7 +24,7 @@ use crate::context::Cx;
 use crate::frames::{Told, read};
 use crate::order::Order;
 use crate::request::Asked;
-use crate::response_head::{Framing, encode_head, pass_on, switch_protocols};
+use crate::response_head::{After, Framing, encode_head, pass_on, switch_protocols};
 
 /// Bytes that may be on their way to the backend before the client is no longer read.
 /// Queue: `uplink`.
@@ -226,7 +226,8 @@ impl Tunnel {
                 None => Framing::Close,
             };
             let reason = Some(head.reason.as_str()).filter(|reason| !reason.is_empty());
-            encode_head(head.code, reason, &head.headers, framing, false, cx.out);
+            let (ends, date) = ((framing, After::Ends), cx.shared.dates.at(cx.now));
+            encode_head(head.code, reason, &head.headers, ends, Some(&date), cx.out);
             self.stage = Stage::Refusing { framing };
             return;
         }

@@ -9,10 +9,11 @@ use throng_grip::command::{CommandKind, CommandRequest};
 use throng_grip::item::{Item, zmq_pull_item, zmq_sub_item};
 use throng_grip::zmtp::{Message, Peer, PeerLimits, Role, encode_message};
 use throng_metrics::Counter;
-use throng_types::{ChannelName, End};
+use throng_types::{ChannelName, ConnId, End};
 
 use crate::context::Cx;
 use crate::forms::own_name;
+use crate::look::{Found, Look, Wanted};
 use crate::order::Order;
 use crate::ports::Socket;
 
@@ -26,6 +27,9 @@ pub struct Zmtp {
     peer: Option<Box<Peer>>,
     unanswered: u32,
     is_listening: bool,
+    /// Questions about connections that wait for other shards. Bound: as for items.
+    looks: Vec<Look>,
+    looked: u32,
 }
 
 impl Zmtp {
@@ -35,6 +39,8 @@ impl Zmtp {
             peer: None,
             unanswered: 0,
             is_listening: false,
+            looks: Vec::new(),
+            looked: 0,
         }
     }
 
@@ -88,12 +94,17 @@ impl Zmtp {
         }
     }
 
-    fn publish(&mut self, item: Item, cx: &mut Cx<'_>) {
-        cx.count(Counter::PublicationsGrip);
+    /// One more is on its way.
+    fn begin(&mut self, cx: &mut Cx<'_>) {
         self.unanswered += 1;
         if self.unanswered >= UNANSWERED_MAX {
             cx.pause(true);
         }
+    }
+
+    fn publish(&mut self, item: Item, cx: &mut Cx<'_>) {
+        cx.count(Counter::PublicationsGrip);
+        self.begin(cx);
         let reply_to = cx.reply_to(0);
         cx.order(Order::Publish {
             reply_to,
@@ -103,7 +114,7 @@ impl Zmtp {
         });
     }
 
-    /// An item was taken, or refused for a name that no channel can have.
+    /// An item was taken, a question answered, or refused for a name that no channel can have.
     pub(crate) fn answer(&mut self, cx: &mut Cx<'_>) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self.unanswered == UNANSWERED_MAX / 2 {
@@ -148,28 +159,69 @@ impl Zmtp {
                 request.reply(Value::Null, &mut answer);
             }
             CommandKind::Refresh {
-                connection_id,
-                channel,
+                connection_id: Some(id),
+                ..
             } => {
-                let connection = connection_id.as_deref();
-                let connection = connection.map(|text| cx.shared.node.conn_id(text));
-                match (connection, channel) {
-                    (None, None) => request.reply_error("bad-request", &mut answer),
-                    (Some(None), _) => request.reply_error("item-not-found", &mut answer),
-                    (connection, channel) => {
-                        cx.order(Order::Refresh {
-                            connection: connection.flatten(),
-                            channel: channel.clone(),
-                        });
-                        request.reply(Value::Null, &mut answer);
-                    }
-                }
+                let ids = vec![id.clone()];
+                return self.look((reply, request), Wanted::Refresh, ids, cx);
             }
-            CommandKind::ConnCheck { .. } | CommandKind::Unknown(_) => {
-                request.reply_error("method-not-found", &mut answer);
+            CommandKind::Refresh {
+                channel: Some(channel),
+                ..
+            } => {
+                let channel = channel.clone();
+                cx.order(Order::Refresh { channel });
+                request.reply(Value::Null, &mut answer);
             }
+            CommandKind::ConnCheck { ids: Some(ids) } => {
+                let ids = ids.clone();
+                return self.look((reply, request), Wanted::Check, ids, cx);
+            }
+            CommandKind::Refresh { .. } | CommandKind::ConnCheck { ids: None } => {
+                request.reply_error("bad-request", &mut answer);
+            }
+            CommandKind::Unknown(_) => request.reply_error("method-not-found", &mut answer),
         }
         reply.push(answer);
         encode_message(&reply, cx.out);
+    }
+
+    /// Asks the shards about connections. What is none of ours is not there.
+    fn look(
+        &mut self,
+        asked: (Message, CommandRequest),
+        wanted: Wanted,
+        ids: Vec<String>,
+        cx: &mut Cx<'_>,
+    ) {
+        let node = &cx.shared.node;
+        let known = |id: String| Some((node.conn_id(&id)?, id));
+        let ids: Vec<(ConnId, String)> = ids.into_iter().filter_map(known).collect();
+        let conns: Vec<ConnId> = ids.iter().map(|(conn, _)| *conn).collect();
+        self.looked = self.looked.wrapping_add(1);
+        let look = Look::new(self.looked, asked, wanted, ids);
+        if look.is_whole() {
+            return encode_message(&look.into_answer(), cx.out);
+        }
+        self.begin(cx);
+        let asker = (cx.id, look.token);
+        self.looks.push(look);
+        cx.order(Order::Look {
+            asker,
+            wanted,
+            conns,
+        });
+    }
+
+    /// A shard has said which connections are there.
+    pub(crate) fn found(&mut self, token: u32, found: Found, cx: &mut Cx<'_>) {
+        let Some(at) = self.looks.iter().position(|look| look.token == token) else {
+            return;
+        };
+        if self.looks[at].hear(found) {
+            let look = self.looks.remove(at);
+            encode_message(&look.into_answer(), cx.out);
+            self.answer(cx);
+        }
     }
 }

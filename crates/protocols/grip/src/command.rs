@@ -33,8 +33,8 @@ pub enum CommandKind {
     },
     /// Which of these connections are there.
     ConnCheck {
-        /// Connection ids.
-        ids: Vec<String>,
+        /// Connection ids; none if there is no list of them, which is a `bad-request`.
+        ids: Option<Vec<String>>,
     },
     /// Anything else: reply with the condition `method-not-found`.
     Unknown(String),
@@ -121,9 +121,7 @@ fn command(method: String, args: Value) -> CommandKind {
             }
         }
         "conncheck" => CommandKind::ConnCheck {
-            ids: fields(args)
-                .and_then(|mut args| args.texts("ids").ok()?)
-                .unwrap_or_default(),
+            ids: fields(args).and_then(|mut args| args.texts("ids").ok()?),
         },
         _ => CommandKind::Unknown(method),
     }
@@ -171,8 +169,12 @@ mod tests {
         assert_eq!(
             parse(r#"{"method": "conncheck", "args": {"ids": ["a", "b"]}}"#),
             Some(CommandKind::ConnCheck {
-                ids: vec!["a".into(), "b".into()]
+                ids: Some(vec!["a".into(), "b".into()])
             })
+        );
+        assert_eq!(
+            parse(r#"{"method": "conncheck", "args": {"ids": [1]}}"#),
+            Some(CommandKind::ConnCheck { ids: None })
         );
         let publish = concat!(
             r#"{"method": "publish", "args": {"items": [{"channel": "a","#,

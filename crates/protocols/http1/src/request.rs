@@ -76,6 +76,15 @@ impl<'b> Request<'b> {
         self.minor_version == 1 && !self.headers.has_token("connection", "close")
     }
 
+    /// Whether a client of HTTP/1.0 asks for a connection that stays, and waits to be told so
+    /// (RFC 9112 appendix C.2.2). For answers whose head can say it.
+    #[must_use]
+    pub fn asks_keep_alive(&self) -> bool {
+        self.minor_version == 0
+            && self.headers.has_token("connection", "keep-alive")
+            && !self.headers.has_token("connection", "close")
+    }
+
     /// Whether the client waits for `100 Continue` before it sends the body
     /// (RFC 9110 section 10.1.1).
     #[must_use]

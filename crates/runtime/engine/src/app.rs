@@ -149,6 +149,7 @@ impl<'a> Effects<'a> {
                 deadline: None,
                 end: None,
                 hold: None,
+                forget_held: false,
                 pause: None,
             },
         }

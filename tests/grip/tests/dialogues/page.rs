@@ -44,20 +44,9 @@ const FURTHER: &[[&str; 3]] = &[
         "on purpose: RFC 9110 section 7.6.1",
     ],
     [
-        "answers `conncheck`, and knows of a `refresh` whether its connection is there",
-        "`conncheck` is `method-not-found`; an id that is none of ours is `item-not-found`, \
-         one that has gone is no error",
-        "Throng falls short: no shard knows the connections of the others",
-    ],
-    [
         "sends statistics by ZeroMQ PUB (`stats_spec`)",
         "`/metrics`, under Pushpin's names too",
         "on purpose: one way out, which everybody's tools read",
-    ],
-    [
-        "keeps a connection of HTTP/1.0 that asks for it",
-        "ends it with the answer",
-        "same meaning: RFC 9112 section 9.3 leaves that to the server",
     ],
     [
         "takes channel names of any length",

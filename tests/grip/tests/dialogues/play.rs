@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 
+use throng_grip_tests::Peer;
+
 use crate::client::Client;
 use crate::http::NOTHING;
 use crate::normal::Names;
 use crate::origin::{Asked, Origin};
-use crate::publisher::{Peer, publish};
+use crate::publisher::publish;
 use crate::script::{Dialogue, Step};
 use crate::sites::Addresses;
 use crate::text;
@@ -151,7 +153,7 @@ impl Stage<'_> {
 
     fn of_sub(&mut self, what: &str, step: &Step) -> Vec<String> {
         if let Some(channel) = what.strip_prefix("waits ") {
-            return Peer::connect(self.to.sub, "XPUB").wait(channel);
+            return something(Peer::connect(self.to.sub, "XPUB").wait(channel));
         }
         let parts: Vec<Vec<u8>> = step
             .sent
@@ -162,7 +164,7 @@ impl Stage<'_> {
         let peer = self.peer("XPUB");
         let waited = peer.wait(&channel);
         peer.send(&parts);
-        waited
+        something(waited)
     }
 
     fn of_command(&mut self, what: &str, step: &Step) -> Vec<String> {
@@ -172,7 +174,7 @@ impl Stage<'_> {
             return Vec::new();
         }
         let answer = self.peer("REQ").message();
-        self.names.body(&answer)
+        self.names.body(&answer.unwrap_or_else(|| NOTHING.into()))
     }
 
     fn peer(&mut self, kind: &'static str) -> &mut Peer {
@@ -199,5 +201,13 @@ impl Stage<'_> {
             out.extend(self.asked(&asked));
         }
         out
+    }
+}
+
+/// What is shown if nothing comes that is waited for.
+fn something(comes: bool) -> Vec<String> {
+    match comes {
+        true => Vec::new(),
+        false => vec![NOTHING.to_owned()],
     }
 }

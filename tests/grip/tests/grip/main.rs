@@ -2,6 +2,7 @@
 
 mod clients;
 mod command;
+mod connections;
 mod eventstream;
 mod faults;
 mod forged;

@@ -44,10 +44,29 @@ impl Exchange {
         }
     }
 
+    /// For a client whose answer has become something that is over now: its connection may serve
+    /// the next request.
+    #[must_use]
+    pub const fn of_client(peer: IpAddr) -> Self {
+        Self {
+            port: Port::Client,
+            peer,
+            keep_alive: true,
+            raw: Vec::new(),
+            allowance: None,
+        }
+    }
+
     /// Whether the request came by the client port.
     #[must_use]
     pub const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)
+    }
+
+    /// Whether nothing has come behind the request.
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.raw.is_empty()
     }
 
     /// Keeps bytes behind the request, up to so many.

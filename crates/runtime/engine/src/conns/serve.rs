@@ -146,6 +146,7 @@ impl<S, K: Kernel> Conns<S, K> {
             deadline,
             end,
             hold,
+            forget_held,
             pause,
         } = fx.actions;
         match pause {
@@ -167,6 +168,11 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             if !out.is_empty() {
                 self.queue_own(index, &out);
+            }
+            if forget_held && let Some(queue) = self.held(index) {
+                queue.forget_held();
+                // What was too much to read on may be gone.
+                self.mark_dirty(index);
             }
             if let Some(hold) = hold {
                 self.hold(index, hold);
@@ -199,12 +205,17 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     fn hold(&mut self, index: u32, hold: bool) {
-        let held =
-            |slot: &Slot<S, K::Socket>| self.queues.get(slot.out).is_some_and(Outbound::is_held);
-        if hold || self.slots.get(index).is_some_and(held) {
+        if hold || self.held(index).is_some() {
             self.queue_mut(index).hold(hold);
             self.mark_dirty(index);
         }
+    }
+
+    /// A connection's queue, if deliveries are held back in it.
+    fn held(&mut self, index: u32) -> Option<&mut Outbound> {
+        let slot = self.slots.get(index)?;
+        let queue = self.queues.get_mut(slot.out)?;
+        queue.is_held().then_some(queue)
     }
 
     fn end_after_flush(&mut self, index: u32) {

@@ -306,3 +306,28 @@ fn a_held_connection_can_end_and_leaves_no_hold_behind() {
     conns.flush();
     assert_eq!(read(&mut peer, 9), "own frame");
 }
+
+#[test]
+fn held_deliveries_can_be_forgotten_and_the_connection_goes_on() {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut peer, id) = connection(&mut conns, &listener);
+    conns.act(id.index(), |_, _, fx| fx.hold(true));
+    deliver(&mut conns, id, b"first ");
+    // What is held before and after the last words never leaves.
+    conns.act(id.index(), |_, _, fx| {
+        fx.out.extend(b"end ");
+        fx.actions.forget_held = true;
+        fx.hold(true);
+    });
+    deliver(&mut conns, id, b"second ");
+    conns.flush();
+    assert_eq!(conns.queued_bytes(id), 7);
+    conns.act(id.index(), |_, _, fx| fx.actions.forget_held = true);
+    conns.flush();
+    // Nothing waits, so whoever stopped reading for it reads on.
+    assert!(conns.queues.is_empty());
+    deliver(&mut conns, id, b"third");
+    conns.flush();
+    assert_eq!(read(&mut peer, 9), "end third");
+}

@@ -1,0 +1,103 @@
+//! ZeroMQ by hand (ZMTP 3.0, RFC 23), with nothing of Throng's.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long to wait before it is clear that nothing comes.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// One side of a ZeroMQ connection.
+pub struct Peer {
+    stream: TcpStream,
+}
+
+impl Peer {
+    /// Connects as a socket of that type.
+    ///
+    /// # Panics
+    /// If nobody listens there, or what listens speaks no ZeroMQ.
+    #[must_use]
+    pub fn connect(to: SocketAddr, kind: &str) -> Self {
+        let stream = TcpStream::connect_timeout(&to, SILENCE).expect("a socket that listens");
+        stream.set_read_timeout(Some(SILENCE)).expect("a deadline");
+        stream.set_nodelay(true).expect("no delay");
+        let mut peer = Self { stream };
+        let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0];
+        greeting.extend_from_slice(b"NULL");
+        greeting.resize(64, 0);
+        peer.write(&greeting);
+        let mut ready = b"\x05READY\x0bSocket-Type".to_vec();
+        ready.extend_from_slice(&(kind.len() as u32).to_be_bytes());
+        ready.extend_from_slice(kind.as_bytes());
+        peer.frame(4, &ready);
+        let mut theirs = [0; 64];
+        peer.stream.read_exact(&mut theirs).expect("a greeting");
+        assert_eq!(peer.read().map(|(flags, _)| flags), Some(4), "READY");
+        peer
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("a peer that listens");
+    }
+
+    fn frame(&mut self, flags: u8, body: &[u8]) {
+        let mut frame = vec![flags | 2];
+        frame.extend_from_slice(&(body.len() as u64).to_be_bytes());
+        if let (Ok(count), true) = (u8::try_from(body.len()), flags & 4 == 0) {
+            frame = vec![flags, count];
+        } else if let Ok(count) = u8::try_from(body.len()) {
+            frame = vec![flags, count];
+        }
+        frame.extend_from_slice(body);
+        self.write(&frame);
+    }
+
+    /// Sends the parts of a message.
+    pub fn send(&mut self, parts: &[Vec<u8>]) {
+        for (at, part) in parts.iter().enumerate() {
+            self.frame(u8::from(at + 1 < parts.len()), part);
+        }
+    }
+
+    fn read(&mut self) -> Option<(u8, Vec<u8>)> {
+        let mut head = [0; 2];
+        self.stream.read_exact(&mut head).ok()?;
+        let mut count = u64::from(head[1]);
+        if head[0] & 2 != 0 {
+            let mut rest = [0; 7];
+            self.stream.read_exact(&mut rest).ok()?;
+            let [a, b, c, d, e, f, g] = rest;
+            count = u64::from_be_bytes([head[1], a, b, c, d, e, f, g]);
+        }
+        let mut body = vec![
+            0;
+            usize::try_from(count)
+                .ok()
+                .filter(|count| *count < 1 << 20)?
+        ];
+        self.stream.read_exact(&mut body).ok()?;
+        Some((head[0] & !2, body))
+    }
+
+    /// The last part of the next message; none if nothing comes.
+    pub fn message(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let (0, body) = self.read()? {
+                return Some(body);
+            }
+        }
+    }
+
+    /// Waits for a subscription; false if nothing comes. A SUB socket repeats all of them to
+    /// whoever connects.
+    pub fn wait(&mut self, channel: &str) -> bool {
+        let wanted = [b"\x01", channel.as_bytes()].concat();
+        while let Some((_, topic)) = self.read() {
+            if topic == wanted {
+                return true;
+            }
+        }
+        false
+    }
+}
