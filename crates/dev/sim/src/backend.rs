@@ -1,28 +1,48 @@
-//! The GRIP backend of a run: it holds each client as a stream of the channels in its query, or
-//! fails.
+//! The GRIP backend of a run, where the driver would stand: requests come from the shards' apps,
+//! answers go back through their mailboxes.
 //!
-//! Owns the requests that wait for an answer. Stands where the driver would: requests come from
-//! the shards' apps, answers go back through their mailboxes.
+//! Owns the exchanges under way. What is answered is said by the [`Site`], when the backend gets
+//! to it. Never: answers a request twice, or one that nobody waits for any more.
+
+mod answer;
+mod site;
+mod sockets;
+mod talk;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_gateway_grip::{Backends, Ticket};
-use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginHead, OriginRequest};
-use throng_grip::headers::Header;
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginRequest, Rest};
 use throng_types::ConnId;
 
-/// A request, and how much of its answer has been sent.
-pub(crate) struct Exchange {
-    pub(crate) conn: ConnId,
-    pub(crate) token: u32,
-    path: String,
-    step: usize,
+use answer::{Answered, Tunnel, field};
+pub(crate) use site::{LOGS, Site, log_channel};
+
+/// A request, and what of its answer has not been sent.
+struct Exchange {
+    conn: ConnId,
+    token: u32,
+    /// Until the backend looks at it.
+    request: Option<OriginRequest>,
+    /// Of which WebSocket over HTTP it is.
+    socket: Option<String>,
+    /// Bound: what one answer is, and echoes of what a tunnel has brought.
+    plan: VecDeque<OriginEvent>,
+    /// What came behind the request, and has not been read.
+    up: Vec<u8>,
+    tunnel: Option<Tunnel>,
 }
 
-/// The requests, shared with the shards' apps.
+#[derive(Default)]
+struct State {
+    exchanges: VecDeque<Exchange>,
+    site: Site,
+}
+
+/// The backend, shared with the shards' apps.
 #[derive(Clone, Default)]
-pub(crate) struct Requests(Arc<Mutex<VecDeque<Exchange>>>);
+pub(crate) struct Requests(Arc<Mutex<State>>);
 
 impl Backends for Requests {
     fn submit(
@@ -31,13 +51,16 @@ impl Backends for Requests {
         token: u32,
         request: OriginRequest,
     ) -> Result<Box<dyn Ticket>, OriginFailure> {
-        let exchange = Exchange {
+        let socket = field(&request, "Connection-Id").map(str::to_owned);
+        self.lock().exchanges.push_back(Exchange {
             conn,
             token,
-            path: request.path,
-            step: 0,
-        };
-        self.0.lock().expect("one thread").push_back(exchange);
+            request: Some(request),
+            socket,
+            plan: VecDeque::new(),
+            up: Vec::new(),
+            tunnel: None,
+        });
         let requests = self.clone();
         Ok(Box::new(Asked {
             requests,
@@ -58,78 +81,152 @@ struct Asked {
     token: u32,
 }
 
+impl Asked {
+    fn with(&self, act: impl FnOnce(&mut Exchange)) {
+        let mut state = self.requests.lock();
+        if let Some(exchange) = state.find(self.conn, self.token) {
+            act(exchange);
+        }
+    }
+}
+
 impl Ticket for Asked {
     fn grant(&self, _: usize) {}
-    fn send(&mut self, _: Vec<u8>) {}
+
+    fn send(&mut self, bytes: Vec<u8>) {
+        self.with(|exchange| exchange.up.extend(bytes));
+    }
+
     fn finish(&mut self) {}
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let Ok(mut all) = self.requests.0.lock() else {
-            return;
-        };
-        all.retain(|one| (one.conn, one.token) != (self.conn, self.token));
+        // A run that has failed is not to fail again.
+        if let Ok(mut state) = self.requests.0.lock() {
+            state.remove(self.conn, self.token);
+        }
+    }
+}
+
+impl State {
+    fn find(&mut self, conn: ConnId, token: u32) -> Option<&mut Exchange> {
+        let mut all = self.exchanges.iter_mut();
+        all.find(|one| (one.conn, one.token) == (conn, token))
+    }
+
+    fn remove(&mut self, conn: ConnId, token: u32) {
+        self.exchanges
+            .retain(|one| (one.conn, one.token) != (conn, token));
     }
 }
 
 impl Requests {
-    /// The next event of the request that has waited longest.
-    pub(crate) fn next(&self, fails: bool) -> Option<(ConnId, u32, OriginEvent)> {
-        let mut all = self.0.lock().expect("one thread");
-        let exchange = all.front_mut()?;
-        let step = exchange.step;
-        exchange.step += 1;
-        let (conn, token) = (exchange.conn, exchange.token);
-        if fails {
-            all.pop_front();
-            let failure = OriginFailure {
-                fault: OriginFault::Unreachable,
-                detail: "the simulated backend fails".to_owned(),
-            };
-            return Some((conn, token, OriginEvent::Failed(failure)));
-        }
-        let event = match step {
-            0 => OriginEvent::Head(head(&exchange.path)),
-            1 => OriginEvent::Body(b"welcome\n".to_vec()),
-            _ => {
-                all.pop_front();
-                OriginEvent::End
-            }
-        };
-        Some((conn, token, event))
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("one thread")
     }
 
-    /// The event found no room at the shard: it is to be sent again.
-    pub(crate) fn put_back(&self, conn: ConnId, token: u32) {
-        let mut all = self.0.lock().expect("one thread");
-        let front = all.front_mut();
-        if let Some(front) = front.filter(|front| (front.conn, front.token) == (conn, token)) {
-            front.step -= 1;
+    /// Acts on what the backend remembers.
+    pub(crate) fn with_site<R>(&self, act: impl FnOnce(&mut Site) -> R) -> R {
+        act(&mut self.lock().site)
+    }
+
+    /// What the backend does next about one of its requests; which one is for `chance` to say. With
+    /// a fault it fails, having done what it was asked if the fault leaves that open.
+    pub(crate) fn next(
+        &self,
+        chance: usize,
+        fault: Option<OriginFault>,
+    ) -> Option<(ConnId, u32, OriginEvent)> {
+        let mut state = self.lock();
+        let State { exchanges, site } = &mut *state;
+        let ready: Vec<usize> = (0..exchanges.len())
+            .filter(|&at| {
+                let one = &exchanges[at];
+                one.request.is_some() || !one.plan.is_empty() || !one.up.is_empty()
+            })
+            .collect();
+        let exchange = exchanges.get_mut(*ready.get(chance % ready.len().max(1))?)?;
+        if let Some(fault) = fault.filter(|_| exchange.plan.len() < 8) {
+            exchange.fail(fault, chance, site);
+        } else if exchange.plan.is_empty() {
+            exchange.answer(chance, site);
+        }
+        let event = exchange.plan.front()?.clone();
+        Some((exchange.conn, exchange.token, event))
+    }
+
+    /// What the backend did has reached the shard.
+    pub(crate) fn done(&self, conn: ConnId, token: u32) {
+        let mut state = self.lock();
+        let Some(exchange) = state.find(conn, token) else {
+            return;
+        };
+        let event = exchange.plan.pop_front();
+        if matches!(event, Some(OriginEvent::End | OriginEvent::Failed(_))) {
+            state.remove(conn, token);
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().expect("one thread").is_empty()
+        let state = self.lock();
+        let mut all = state.exchanges.iter();
+        all.all(|one| one.tunnel.is_some() && one.plan.is_empty() && one.up.is_empty())
     }
 }
 
-fn head(path: &str) -> OriginHead {
-    let names = path.split_once('?').map_or("", |(_, query)| query);
-    let names: Vec<&str> = names.split('&').filter(|name| !name.is_empty()).collect();
-    let header = |name: &str, value: String| Header {
-        name: name.to_owned(),
-        value: value.into_bytes(),
-    };
-    OriginHead {
-        code: 200,
-        reason: "OK".to_owned(),
-        headers: vec![
-            header("Content-Type", "text/plain".to_owned()),
-            header("Grip-Hold", "stream".to_owned()),
-            header("Grip-Channel", names.join(", ")),
-        ],
-        body_bytes: Some(8),
-        is_bodiless: false,
+impl Exchange {
+    fn answer(&mut self, chance: usize, site: &mut Site) {
+        if let Some(tunnel) = &mut self.tunnel {
+            let bytes = std::mem::take(&mut self.up);
+            self.plan.push_back(OriginEvent::Taken(bytes.len()));
+            self.plan.extend(tunnel.hear(bytes));
+            return;
+        }
+        let Some(request) = self.request.take() else {
+            return;
+        };
+        let Answered { head, body, tunnel } = site.answer(&request, chance);
+        self.plan.push_back(OriginEvent::Head(head));
+        // In pieces, as it may come.
+        let middle = chance % (body.len() + 1);
+        for piece in [&body[..middle], &body[middle..]] {
+            if !piece.is_empty() {
+                self.plan.push_back(OriginEvent::Body(piece.to_vec()));
+            }
+        }
+        self.tunnel = tunnel;
+        if self.tunnel.is_none() {
+            self.plan.push_back(OriginEvent::End);
+        } else {
+            assert_eq!(
+                request.rest,
+                Rest::Upgrade,
+                "a tunnel begins with an upgrade"
+            );
+        }
+    }
+
+    fn fail(&mut self, fault: OriginFault, chance: usize, site: &mut Site) {
+        // Once an answer has begun, only its end can be missing.
+        let has_begun = self.request.is_none();
+        let fault = if has_begun { OriginFault::Cut } else { fault };
+        let is_sent = !matches!(fault, OriginFault::Unreachable | OriginFault::Unsent);
+        if let Some(request) = self
+            .request
+            .take()
+            .filter(|_| is_sent && chance.is_multiple_of(2))
+        {
+            // It did what it was asked, and nobody hears so.
+            site.answer(&request, chance);
+        }
+        if let Some(socket) = &self.socket {
+            site.sockets.fails(socket, is_sent);
+        }
+        self.plan.clear();
+        self.plan.push_back(OriginEvent::Failed(OriginFailure {
+            fault,
+            detail: "the simulated backend fails".to_owned(),
+        }));
     }
 }

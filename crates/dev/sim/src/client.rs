@@ -11,15 +11,16 @@ mod wire;
 
 use std::collections::BTreeMap;
 
+use crate::backend::Requests;
 use crate::directory::{Directory, USERS};
 use crate::fault::Fault;
 use crate::net::Net;
 use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT, Setup};
 use crate::witness::{Place, Witness};
 use centrifuge::Commands;
-use wire::{Message, Wire};
 
 pub(crate) use streams::place_of;
+pub(crate) use wire::{Message, Shape, Wire};
 
 /// Codes with which a server may close a connection whose client kept to the rules.
 const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
@@ -59,6 +60,14 @@ impl Kind {
             self,
             Self::Plain | Self::Centrifuge | Self::UniWs | Self::Appwrite
         )
+    }
+
+    const fn shape(self) -> Shape {
+        match self {
+            Self::Sse | Self::UniSse => Shape::Events,
+            _ if self.is_websocket() => Shape::Messages,
+            _ => Shape::Lines,
+        }
     }
 
     const fn is_uni(self) -> bool {
@@ -120,6 +129,7 @@ pub(crate) struct Around<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a mut Witness,
     pub(crate) directory: &'a Directory,
+    pub(crate) backend: &'a Requests,
 }
 
 impl Client {
@@ -268,7 +278,7 @@ impl Client {
             return false;
         }
         assert!(!link.over, "{}: bytes after the last word", self.who());
-        let messages = link.wire.take(&mut bytes, self.kind, &self.cursor);
+        let messages = link.wire.take(&mut bytes, self.kind.shape(), &self.cursor);
         for message in messages {
             around
                 .net
@@ -309,6 +319,7 @@ impl Client {
                 assert!(good, "{}: closed with {code:?}", self.who());
                 link.over = true;
             }
+            Message::LastChunk if self.kind == Kind::Grip => self.stream_ended(around),
             Message::LastChunk => link.over = true,
             Message::Ping(payload) => self.ping(&payload, around),
             Message::Data { text, data } => {

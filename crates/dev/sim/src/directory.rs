@@ -46,7 +46,7 @@ struct State {
     allowed: Vec<[bool; USERS]>,
 }
 
-/// See the module's head.
+/// Who is in the team, and the look-ups that wait; shared with the shards' apps.
 #[derive(Clone, Default)]
 pub(crate) struct Directory(Arc<Mutex<State>>);
 

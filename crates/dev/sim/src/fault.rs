@@ -42,6 +42,8 @@ pub enum Fault {
     Drain,
     /// A GRIP backend fails, before its answer or within it.
     BackendFailed,
+    /// Something that happened is never published, or nobody hears of it.
+    PublicationLost,
     /// Appwrite's events begin anew: some may be lost.
     FeedBroken,
     /// A look-up of an Appwrite user fails.
@@ -52,7 +54,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::SplitInput,
         Self::ShortWrite,
         Self::NoRoom,
@@ -72,6 +74,7 @@ impl Fault {
         Self::ClockLeap,
         Self::Drain,
         Self::BackendFailed,
+        Self::PublicationLost,
         Self::FeedBroken,
         Self::LookupFailed,
         Self::LookupOvertaken,

@@ -13,7 +13,7 @@
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
-//! Not played: a server that crashes, several nodes, TLS, ZeroMQ, WebSockets over HTTP.
+//! Not played: a server that crashes, several nodes, TLS.
 
 mod backend;
 mod client;
@@ -28,7 +28,9 @@ mod relay;
 mod setup;
 mod stage;
 mod trace;
+mod visitor;
 mod witness;
+mod zmq;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

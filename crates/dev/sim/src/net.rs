@@ -374,6 +374,17 @@ impl Net {
         ports.any(|port| !port.backlog.is_empty())
     }
 
+    /// The connections that some shard knows by an index: what is needed to read a trace.
+    pub(crate) fn watched_as(&self, index: u32) -> Vec<usize> {
+        let world = self.0.borrow();
+        let is_it = |&at: &usize| {
+            world.conns[at]
+                .watched
+                .is_some_and(|(_, is, _)| is == index)
+        };
+        (0..world.conns.len()).filter(is_it).collect()
+    }
+
     /// Whether a connection never came to the app: its end says nothing about it.
     pub(crate) fn was_aborted(&self, number: usize) -> bool {
         self.0.borrow().conns[number].aborted

@@ -1,8 +1,12 @@
 //! The server as it is, its clients, publishers and backends, one random step after the other.
 
+#[macro_use]
+mod around;
+mod appwrite;
+mod grip;
+
 use std::sync::Arc;
 
-use throng_appwrite::FeedMessage;
 use throng_engine::ConnLimits;
 use throng_server::gateways::Gateways;
 use throng_server::{Assembly, Options, ShardApp, Start};
@@ -12,17 +16,16 @@ use crate::Failure;
 use crate::attempt;
 use crate::backend::Requests;
 use crate::client::{Around, Client};
-use crate::directory::{Answer, Directory, SECRET, USERS};
+use crate::directory::Directory;
 use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
-use crate::setup::{APPWRITE, CHANNELS, Setup};
+use crate::setup::Setup;
 use crate::stage::Stage;
 use crate::trace::Detail;
+use crate::visitor::Visitor;
 use crate::witness::{Summary, Witness};
-
-/// Events of Appwrite that may wait for a shard: far below what makes its driver wait.
-const FEED_BYTES_MAX: usize = 100_000;
+use crate::zmq::{Speaks, ZmqPublisher};
 
 struct Play {
     net: Net,
@@ -34,19 +37,9 @@ struct Play {
     directory: Directory,
     clients: Vec<Client>,
     publishers: Vec<Publisher>,
+    visitors: Vec<Visitor>,
+    zmq: Vec<ZmqPublisher>,
     draining: bool,
-}
-
-/// Lends the parts that clients need.
-macro_rules! around {
-    ($play:ident) => {
-        Around {
-            net: &$play.net,
-            setup: &$play.setup,
-            witness: &mut $play.witness,
-            directory: &$play.directory,
-        }
-    };
 }
 
 impl Play {
@@ -85,6 +78,11 @@ impl Play {
             witness: Witness::new(&net, setup.tight, setup.shards == 1),
             clients: Vec::new(),
             publishers: Vec::new(),
+            visitors: Vec::new(),
+            zmq: vec![
+                ZmqPublisher::new(Speaks::Push),
+                ZmqPublisher::new(Speaks::Xpub),
+            ],
             draining: false,
             assembly,
             stage,
@@ -101,6 +99,10 @@ impl Play {
             play.publishers.push(Publisher::new(false));
         }
         play.publishers.push(Publisher::new(true));
+        for number in 0..play.setup.visitors {
+            let visitor = Visitor::new(number, &around!(play));
+            play.visitors.push(visitor);
+        }
         play
     }
 
@@ -127,15 +129,15 @@ impl Play {
                     self.stage.turn(shard);
                 }
             }
-            40..62 => {
+            40..58 => {
                 let at = self.net.below(self.clients.len());
                 self.clients[at].read(&mut around!(self));
             }
-            62..80 => self.client_acts(),
-            80..90 => self.publisher_acts(),
+            58..74 => self.client_acts(),
+            74..82 => self.visitor_acts(),
+            82..90 => self.publisher_acts(),
             90..93 => {
-                let fails = self.net.percent(15);
-                self.backend_acts(fails);
+                self.backend_acts();
             }
             93..96 if self.net.percent(50) => self.look_up(),
             93..96 => self.appwrite_acts(),
@@ -172,6 +174,10 @@ impl Play {
     }
 
     fn publisher_acts(&mut self) {
+        if self.net.percent(20) {
+            let publisher = &mut self.zmq[self.net.below(2)];
+            return publisher.act(&mut around!(self));
+        }
         let at = self.net.below(self.publishers.len());
         let publisher = &mut self.publishers[at];
         let mut around = around!(self);
@@ -187,116 +193,6 @@ impl Play {
             publisher.read(&mut around);
         }
         publisher.act(&mut around);
-    }
-
-    /// The backend answers a little of what it was asked; true if it did.
-    fn backend_acts(&self, fails: bool) -> bool {
-        let Some((conn, token, event)) = self.requests.next(fails) else {
-            return false;
-        };
-        if fails {
-            self.net.hit(Fault::BackendFailed);
-        }
-        self.net
-            .note(format_args!("the backend answers {conn:?}: {event:?}"));
-        if Assembly::answer(&self.stage.mailboxes, conn, token, event).is_err() {
-            self.requests.put_back(conn, token);
-        }
-        true
-    }
-
-    fn appwrite_acts(&mut self) {
-        let Some(feed) = self.assembly.feed() else {
-            return;
-        };
-        if self.net.percent(3) {
-            self.net.hit(Fault::FeedBroken);
-            if self.net.percent(50) {
-                self.directory.change_unheard(self.net.below(USERS));
-            }
-            self.directory.gap();
-            return feed.begin_anew();
-        }
-        if self.net.percent(30) {
-            return self.team_acts();
-        }
-        let channel = APPWRITE + self.net.below(2);
-        let n = self.witness.next_number();
-        let payload = format!("{{\"n\":{n},\"pad\":\"\"}}");
-        self.witness.sends(&[channel], payload.as_bytes(), false);
-        let name = CHANNELS[channel].name;
-        let event = format!(
-            "{{\"project\":\"sim\",\"roles\":[\"any\"],\"data\":{{\"events\":[\"{name}.create\"],\
-             \"channels\":[\"{name}\"],\"timestamp\":\"now\",\"payload\":{payload}}}}}"
-        );
-        self.tell_appwrite(&event);
-        self.witness.accepts(n);
-    }
-
-    /// Somebody joins or leaves the team, or something of the team's happens.
-    fn team_acts(&self) {
-        if self.net.percent(50) {
-            self.tell_secret();
-            return;
-        }
-        let number = self.net.below(USERS);
-        let user = format!("u{number}");
-        let member = self.directory.change(number);
-        let action = if member { "update" } else { "delete" };
-        // Some events do not say what has changed.
-        let what = match self.net.percent(70) {
-            true => format!("teams.T.memberships.m-{user}.{action}"),
-            false => "teams.T.create".to_owned(),
-        };
-        self.tell_appwrite(&format!(
-            "{{\"project\":\"sim\",\"roles\":[\"team:T\"],\"permissionsChanged\":true,\
-                 \"userId\":\"{user}\",\"data\":{{\"events\":[\"{what}\"],\
-                 \"channels\":[\"memberships\"],\"payload\":{{\"$id\":\"m-{user}\",\
-                 \"teamId\":\"T\",\"confirm\":{member},\"roles\":[]}}}}}}"
-        ));
-    }
-
-    fn tell_secret(&self) -> usize {
-        let secret = self.directory.secret();
-        self.tell_appwrite(&format!(
-            "{{\"project\":\"sim\",\"roles\":[\"team:T\"],\"data\":{{\"events\":[\"e\"],\
-                 \"channels\":[\"{SECRET}\"],\"payload\":{{\"secret\":{secret}}}}}}}"
-        ));
-        secret
-    }
-
-    fn tell_appwrite(&self, event: &str) {
-        self.net.note(format_args!("Appwrite tells {event}"));
-        let event = FeedMessage::parse(event.as_bytes(), FEED_BYTES_MAX);
-        if let Some(feed) = self.assembly.feed() {
-            feed.publish(event.expect("a good event"));
-        }
-    }
-
-    /// Appwrite answers a look-up, any of those that wait.
-    fn look_up(&self) {
-        let waiting = self.directory.waiting();
-        if waiting == 0 {
-            return;
-        }
-        let fails = self.net.percent(15);
-        let Some(answer) = self.directory.answer(self.net.below(waiting), fails) else {
-            return;
-        };
-        if fails {
-            self.net.hit(Fault::LookupFailed);
-        }
-        if answer.overtaken {
-            self.net.hit(Fault::LookupOvertaken);
-        }
-        if let Some(feed) = self.assembly.feed() {
-            let Answer {
-                conn, token, found, ..
-            } = answer;
-            self.net
-                .note(format_args!("Appwrite answers {conn:?} {token}: {found:?}"));
-            feed.answer(conn, token, found);
-        }
     }
 
     // ---- the end of a run ----
@@ -315,6 +211,8 @@ impl Play {
                 assembly,
                 clients,
                 publishers,
+                visitors,
+                zmq,
                 ..
             } = self;
             let feed = assembly.feed();
@@ -325,6 +223,7 @@ impl Play {
                     setup,
                     witness,
                     directory,
+                    backend: requests,
                 };
                 let mut busy = false;
                 while let (Some(feed), Some(answer)) = (&feed, directory.answer(0, false)) {
@@ -343,12 +242,21 @@ impl Play {
                     }
                     busy |= publisher.read(&mut around);
                 }
-                while let Some((conn, token, event)) = requests.next(false) {
+                for visitor in &mut *visitors {
+                    if let Some(conn) = visitor.conn() {
+                        net.arrive(conn, usize::MAX);
+                    }
+                    busy |= visitor.read(&mut around);
+                }
+                for publisher in &mut *zmq {
+                    busy |= publisher.read(&around);
+                }
+                while let Some((conn, token, event)) = requests.next(0, None) {
                     busy = true;
                     if Assembly::answer(&mailboxes, conn, token, event).is_err() {
-                        requests.put_back(conn, token);
                         break;
                     }
+                    requests.done(conn, token);
                 }
                 busy
             });
@@ -363,6 +271,7 @@ impl Play {
     /// Nothing may be owed.
     fn settle(&mut self) {
         self.clients.iter_mut().for_each(Client::calm_down);
+        self.visitors.iter_mut().for_each(Visitor::calm_down);
         self.rest();
         if self.draining {
             self.net.pass_us(60_000_000);
@@ -371,9 +280,14 @@ impl Play {
             assert_eq!(left, 0, "everybody has gone after a drain");
             return;
         }
-        self.settle_team();
+        self.end_logs();
+        let secret = self.settle_team();
+        for visitor in &self.visitors {
+            visitor.settle(&around!(self));
+        }
         for client in &self.clients {
             client.settle(&around!(self));
+            client.settle_secret(secret, &around!(self));
         }
         let waiting = self.publishers.iter().any(Publisher::is_waiting);
         assert!(!waiting, "every request was answered");
@@ -386,20 +300,6 @@ impl Play {
             }
         }
         self.survey();
-    }
-
-    /// Whoever did not get an answer asks again; then everybody knows who is in the team.
-    fn settle_team(&mut self) {
-        for _ in 0..2 {
-            self.net.pass_us(11_000_000);
-            self.rest();
-        }
-        self.directory.all_known();
-        let secret = self.tell_secret();
-        self.rest();
-        for client in &self.clients {
-            client.settle_secret(secret, &around!(self));
-        }
     }
 
     /// Asks the servers what they count, and counts.
@@ -425,12 +325,27 @@ impl Play {
         for publisher in &mut self.publishers {
             publisher.leave(&mut around);
         }
+        for publisher in &mut self.zmq {
+            publisher.leave(&around);
+        }
+        for visitor in &mut self.visitors {
+            visitor.leave(&around);
+        }
         self.rest();
         // Whoever was on its way out is given the time that it may take.
         self.net.pass_us(6_000_000);
         self.rest();
         for running in self.stage.running() {
-            assert!(running.conns().is_empty(), "a connection stayed");
+            let left: Vec<_> = running.conns().sessions().map(|(id, _)| id).collect();
+            let of = |index: u32| self.net.watched_as(index);
+            let left: Vec<_> = left.iter().map(|id| (id, of(id.index()))).collect();
+            assert!(left.is_empty(), "connections stayed: {left:?}");
+        }
+        if !self.draining {
+            self.requests.with_site(|site| {
+                let left = site.sockets.left();
+                assert_eq!(left, None, "the backend hears of each end");
+            });
         }
     }
 }

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use serde_json::{Value, json};
 use throng_http1::{BodyDecoder, Limits, encode_request, parse_response, query};
 
+use crate::backend::{LOGS, log_channel};
 use crate::client::Around;
+use crate::fault::Fault;
 use crate::payload;
 use crate::setup::{API_KEY, CHANNELS, GRIP, PORT_API, PORT_GRIP};
 
@@ -45,6 +47,10 @@ impl Publisher {
             is_grip,
             ..Self::default()
         }
+    }
+
+    pub(crate) const fn is_grip(&self) -> bool {
+        self.is_grip
     }
 
     pub(crate) const fn is_connected(&self) -> bool {
@@ -172,17 +178,28 @@ impl Publisher {
     fn publish_items(&mut self, around: &mut Around<'_>) {
         let (mut items, mut numbers) = (Vec::new(), Vec::new());
         for _ in 0..around.net.pick(&[1, 1, 3]) {
-            let channel = GRIP + around.net.below(2);
-            let n = around.witness.next_number();
-            let data = format!("n={n};{}", "x".repeat(around.net.pick(&[0, 30, 300])));
-            around.witness.sends(&[channel], data.as_bytes(), false);
-            let content = format!("{data}\n");
-            let name = CHANNELS[channel].name;
-            items.push(json!({"channel": name, "http-stream": {"content": content}}));
-            numbers.push(n);
+            if around.net.percent(30) {
+                items.extend(log_item(around));
+                continue;
+            }
+            let (item, number) = grip_item(around);
+            items.push(item);
+            numbers.extend(number);
         }
         let body = json!({ "items": items }).to_string();
         self.post(Asked::Items(numbers), "/publish/", body.as_bytes(), around);
+    }
+
+    /// Publishes one more line of each log.
+    pub(crate) fn end_logs(&mut self, around: &mut Around<'_>) {
+        let items: Vec<Value> = (0..LOGS).map(|log| next_line(log, around)).collect();
+        let body = json!({ "items": items }).to_string();
+        self.post(
+            Asked::Items(Vec::new()),
+            "/publish/",
+            body.as_bytes(),
+            around,
+        );
     }
 
     /// Reads what has arrived, and the end if that is all. True if anything happened.
@@ -283,6 +300,46 @@ impl Publisher {
             Asked::Items(_) => {}
         }
     }
+}
+
+/// Something for all who listen to one of GRIP's channels, and its number; or the end of their
+/// streams.
+pub(crate) fn grip_item(around: &mut Around<'_>) -> (Value, Option<u64>) {
+    let channel = GRIP + around.net.below(2);
+    let name = CHANNELS[channel].name;
+    if around.net.percent(4) {
+        let item = json!({"channel": name, "http-stream": {"action": "close"}});
+        return (item, None);
+    }
+    let n = around.witness.next_number();
+    let data = format!("n={n};{}", "x".repeat(around.net.pick(&[0, 30, 300])));
+    around.witness.sends(&[channel], data.as_bytes(), false);
+    let stream = json!({"content": format!("{data}\n")});
+    let message = json!({"content": data});
+    let formats = json!({"http-stream": stream, "ws-message": message});
+    let item = json!({"channel": name, "formats": formats});
+    (item, Some(n))
+}
+
+/// A new line of some log, unless nobody is told of it.
+pub(crate) fn log_item(around: &Around<'_>) -> Option<Value> {
+    let item = next_line(around.net.below(LOGS), around);
+    let is_lost = around.net.percent(10);
+    if is_lost {
+        around.net.hit(Fault::PublicationLost);
+    }
+    (!is_lost).then_some(item)
+}
+
+fn next_line(log: usize, around: &Around<'_>) -> Value {
+    let line = around.backend.with_site(|site| {
+        site.logs[log] += 1;
+        site.logs[log]
+    });
+    let text = format!("{line}\n");
+    let formats = json!({"http-stream": {"content": text}, "http-response": {"body": text}});
+    let (id, before) = (line.to_string(), (line - 1).to_string());
+    json!({"channel": log_channel(log), "id": id, "prev-id": before, "formats": formats})
 }
 
 fn parsed(bytes: &[u8]) -> Value {

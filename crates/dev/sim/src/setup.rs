@@ -63,6 +63,8 @@ const FEW: [usize; 3] = [0, 2, 5];
 pub(crate) const PORT_CLIENT: u8 = 0;
 pub(crate) const PORT_API: u8 = 1;
 pub(crate) const PORT_GRIP: u8 = 2;
+pub(crate) const PORT_PULL: u8 = 3;
+pub(crate) const PORT_SUB: u8 = 4;
 
 /// The sizes and faults of one run, all drawn from its seed.
 pub(crate) struct Setup {
@@ -71,6 +73,8 @@ pub(crate) struct Setup {
     pub(crate) publishers: usize,
     /// Requests that a publisher has open at most.
     pub(crate) pipelined: usize,
+    /// Clients that do more with GRIP's backend than listen.
+    pub(crate) visitors: usize,
     /// Bytes of deliveries that may wait for one connection.
     pub(crate) queue_bytes_max: usize,
     /// Above so many waiting bytes nothing is read from a connection.
@@ -103,6 +107,7 @@ impl Setup {
             clients: net.between(3, 10),
             publishers: net.between(1, 2),
             pipelined: net.pick(&[3, pipelined_max]),
+            visitors: net.between(0, 5),
             queue_bytes_max,
             unread_above_bytes: net.pick(&[300, 5000, 256 << 10]),
             kernel_bytes: net.pick(&[50, 300, 2000, 30_000]),
@@ -132,10 +137,14 @@ impl Setup {
              allowed_hosts = [\"sim\"]\n\
              [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
              history = true\n[limits]\nmessages_per_second_max = 0\n\
-             [appwrite]\napi = \"http://appwrite.test/v1\"\nconnections_per_minute = 0\nmessages_per_minute = 0\n\
+             [appwrite]\napi = \"http://appwrite.test/v1\"\nconnections_per_minute = 0\n\
+             messages_per_minute = 0\n\
              [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
-             [grip]\nhttp_publish = \"127.0.0.1:3\"\n\
-             [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n",
+             [grip]\nhttp_publish = \"127.0.0.1:3\"\nzmq_pull = \"tcp://127.0.0.1:4\"\n\
+             zmq_sub = \"tcp://127.0.0.1:5\"\n\
+             [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n\
+             [[grip.route]]\npath = \"/grip/socket\"\norigin = [\"http://backend.test\"]\n\
+             over_http = true\n",
         );
         let mut named: Vec<&str> = Vec::new();
         for channel in &CHANNELS[..=PRIVATE] {

@@ -108,6 +108,12 @@ pub struct Summary {
     pub received_grip: u64,
     /// Those that clients of Appwrite Realtime got.
     pub received_appwrite: u64,
+    /// Lines of logs that GRIP's streams and long polls got.
+    pub lines: u64,
+    /// Messages to GRIP backends that were answered.
+    pub heard: u64,
+    /// Bytes that GRIP backends sent back.
+    pub echoed: u64,
     /// Recoveries that were whole.
     pub recovered: u64,
     /// Recoveries that could not be.
@@ -119,12 +125,15 @@ pub struct Summary {
 impl Summary {
     /// The figures, in the order of their declaration.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 7] {
+    pub const fn parts(&self) -> [u64; 10] {
         [
             self.accepted,
             self.received,
             self.received_grip,
             self.received_appwrite,
+            self.lines,
+            self.heard,
+            self.echoed,
             self.recovered,
             self.lost,
             self.dropped,
@@ -137,6 +146,9 @@ impl Summary {
         self.received += other.received;
         self.received_grip += other.received_grip;
         self.received_appwrite += other.received_appwrite;
+        self.lines += other.lines;
+        self.heard += other.heard;
+        self.echoed += other.echoed;
         self.recovered += other.recovered;
         self.lost += other.lost;
         self.dropped += other.dropped;

@@ -32,10 +32,7 @@ impl Client {
         key[..8].copy_from_slice(&net.next().to_be_bytes());
         self.link = Some(Link {
             conn,
-            wire: Wire::Head {
-                bytes: Vec::new(),
-                key,
-            },
+            wire: Wire::new(key),
             tracks: BTreeMap::new(),
             commands: Commands::default(),
             since,

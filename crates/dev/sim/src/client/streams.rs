@@ -86,6 +86,21 @@ impl Client {
         self.got(&Got::Raw(line), around);
     }
 
+    /// A held stream has ended: the client leaves, or asks again on the same connection.
+    pub(super) fn stream_ended(&mut self, around: &mut Around<'_>) {
+        let shut = self.link.as_ref().is_none_or(|link| link.shut);
+        if shut || around.net.percent(30) {
+            return self.leave(around);
+        }
+        if let Some(link) = self.forget_link(around) {
+            around.net.note(format_args!(
+                "client {} asks again on {}",
+                self.number, link.conn
+            ));
+            self.begin(link.conn, around);
+        }
+    }
+
     // ---- /sse and /stream ----
 
     pub(super) fn event(&mut self, event: &str, data: &[u8], id: &str, around: &mut Around<'_>) {

@@ -6,15 +6,24 @@ use throng_http1::{BodyDecoder, Limits, parse_response};
 use throng_sse::DecoderLimits;
 use throng_ws::{Decoder, Event, Opcode, Role, handshake};
 
-use super::Kind;
-
 const WS_LIMITS: throng_ws::Limits = throng_ws::Limits {
     message_bytes_max: 1 << 20,
 };
 
+/// How what follows the head of an answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Messages of a WebSocket.
+    Messages,
+    /// An event stream.
+    Events,
+    /// A body of lines.
+    Lines,
+}
+
 /// What one read completed.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// A WebSocket message; text or not.
     Data {
         text: bool,
@@ -39,7 +48,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Data { data, .. } | Self::Line(data) => {
                 String::from_utf8_lossy(data).into_owned()
@@ -53,7 +62,7 @@ impl Message {
 }
 
 /// How far the bytes have been understood.
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Head { bytes: Vec<u8>, key: [u8; 16] },
     Ws(Decoder),
     Sse(Box<throng_sse::Decoder>),
@@ -65,16 +74,24 @@ pub(super) enum Wire {
 type AfterHead = (Result<Wire, u16>, Vec<u8>);
 
 impl Wire {
+    /// A connection on which a request was sent, with the key of its handshake if it has one.
+    pub(crate) const fn new(key: [u8; 16]) -> Self {
+        Self::Head {
+            bytes: Vec::new(),
+            key,
+        }
+    }
+
     /// Takes bytes, and gives the messages that they complete.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         input: &mut [u8],
-        kind: Kind,
+        shape: Shape,
         last_event_id: &str,
     ) -> Vec<Message> {
         let mut messages = Vec::new();
         self.feed(input, &mut messages);
-        match self.after_head(kind, last_event_id) {
+        match self.after_head(shape, last_event_id) {
             Some((Ok(wire), mut rest)) => {
                 *self = wire;
                 messages.push(Message::Begun);
@@ -89,7 +106,7 @@ impl Wire {
         messages
     }
 
-    fn after_head(&self, kind: Kind, last_event_id: &str) -> Option<AfterHead> {
+    fn after_head(&self, shape: Shape, last_event_id: &str) -> Option<AfterHead> {
         let Self::Head { bytes, key } = self else {
             return None;
         };
@@ -99,7 +116,7 @@ impl Wire {
         };
         let parsed = parse_response(bytes, &limits, false).expect("a good response");
         let (response, head_bytes) = parsed?;
-        let ws = kind.is_websocket();
+        let ws = shape == Shape::Messages;
         let good = if ws { 101 } else { 200 };
         let next = if response.status != good {
             Err(response.status)
@@ -107,7 +124,7 @@ impl Wire {
             handshake::check_response(101, |name| response.header(name), *key)
                 .expect("a good handshake");
             Ok(Self::Ws(Decoder::new(Role::Client)))
-        } else if matches!(kind, Kind::Sse | Kind::UniSse) {
+        } else if shape == Shape::Events {
             let decoder = throng_sse::Decoder::resumed(DecoderLimits::default(), last_event_id);
             Ok(Self::Sse(Box::new(decoder)))
         } else {

@@ -1,0 +1,132 @@
+//! Those who follow a log: by long polls, or on a stream.
+
+use throng_http1::{BodyDecoder, Limits, parse_response};
+
+use super::came::Came;
+use crate::client::{Around, Message, Shape, Wire};
+
+/// Takes a line of a log: the next one.
+fn line(who: &str, line: &[u8], last: &mut u64, around: &mut Around<'_>) {
+    let text = String::from_utf8_lossy(line);
+    let number: u64 = text
+        .parse()
+        .unwrap_or_else(|_| panic!("{who} gets {text:?}"));
+    assert_eq!(number, *last + 1, "{who}: the next line");
+    *last = number;
+    around.witness.sum.lines += 1;
+}
+
+/// Long polls, one after the other on one connection.
+#[derive(Default)]
+pub(super) struct Polls {
+    input: Vec<u8>,
+    has_answer: bool,
+}
+
+impl Polls {
+    pub(super) fn read(
+        &mut self,
+        who: &str,
+        bytes: &[u8],
+        last: &mut u64,
+        around: &mut Around<'_>,
+    ) -> Came {
+        self.input.extend_from_slice(bytes);
+        let limits = Limits::default();
+        let head = parse_response(&self.input, &limits, false).expect("a good response");
+        let Some((response, head_bytes)) = head else {
+            return Came::More;
+        };
+        if response.status != 200 {
+            return Came::Refused(response.status);
+        }
+        let stays = response.keep_alive();
+        let mut decoder = BodyDecoder::for_response(response.body, &limits);
+        let step = decoder
+            .feed(&self.input[head_bytes..])
+            .expect("a good body");
+        if !step.done {
+            return Came::More;
+        }
+        let body = step.data.to_vec();
+        let more = String::from_utf8_lossy(&self.input[head_bytes + step.consumed..]);
+        assert!(more.is_empty(), "{who}: nobody asked for {more:?}");
+        self.input.clear();
+        around.net.note(format_args!(
+            "{who} gets {:?}",
+            String::from_utf8_lossy(&body)
+        ));
+        if body != b"none\n" {
+            for text in body
+                .split(|&byte| byte == b'\n')
+                .filter(|text| !text.is_empty())
+            {
+                line(who, text, last, around);
+            }
+        }
+        self.has_answer = stays;
+        if stays { Came::More } else { Came::Over }
+    }
+
+    /// Whether the next poll is due; once for each.
+    pub(super) fn asks_again(&mut self) -> bool {
+        std::mem::take(&mut self.has_answer)
+    }
+}
+
+/// A stream that goes on by links.
+pub(super) struct Stream {
+    wire: Wire,
+    /// Where it wants to go on.
+    since: Option<u64>,
+    has_begun: bool,
+}
+
+impl Stream {
+    pub(super) const fn new(since: Option<u64>) -> Self {
+        Self {
+            wire: Wire::new([0; 16]),
+            since,
+            has_begun: false,
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        who: &str,
+        bytes: &mut [u8],
+        last: &mut Option<u64>,
+        around: &mut Around<'_>,
+    ) -> Came {
+        for message in self.wire.take(bytes, Shape::Lines, "") {
+            around
+                .net
+                .note(format_args!("{who} gets {}", message.shown()));
+            match message {
+                Message::Begun => {}
+                Message::Refused(status) => return Came::Refused(status),
+                Message::LastChunk => return Came::Over,
+                // A keep-alive.
+                Message::Line(text) if text.is_empty() => {}
+                Message::Line(text) if !self.has_begun => {
+                    let text = String::from_utf8_lossy(&text);
+                    let from = text
+                        .strip_prefix("from=")
+                        .and_then(|from| from.parse().ok());
+                    let from = from.unwrap_or_else(|| panic!("{who} begins with {text:?}"));
+                    assert!(
+                        self.since.is_none_or(|since| since == from),
+                        "{who}: {from}"
+                    );
+                    self.has_begun = true;
+                    *last = Some(from);
+                }
+                Message::Line(text) => {
+                    line(who, &text, last.as_mut().expect("it has begun"), around);
+                }
+                other => panic!("{who} gets {other:?}"),
+            }
+        }
+        Came::More
+    }
+}

@@ -1,0 +1,175 @@
+//! Those who talk to the backend: in messages, or in bytes that only pass through.
+
+use std::collections::VecDeque;
+
+use throng_http1::{Limits, parse_response};
+use throng_ws::{Masking, Opcode, handshake};
+
+use super::came::Came;
+use crate::client::{Around, Message, Shape, Wire};
+use crate::net::Net;
+use crate::payload::{self, Got};
+use crate::setup::GRIP;
+
+/// Messages that may wait for their answers.
+const UNHEARD_MAX: u64 = 20;
+
+/// A WebSocket: `say 0`, `say 1`, …, each answered.
+pub(super) struct Talk {
+    wire: Wire,
+    said: u64,
+    heard: u64,
+    is_open: bool,
+    has_closed: bool,
+    /// Publications that came.
+    got: Vec<u64>,
+}
+
+impl Talk {
+    pub(super) const fn new(key: [u8; 16]) -> Self {
+        Self {
+            wire: Wire::new(key),
+            said: 0,
+            heard: 0,
+            is_open: false,
+            has_closed: false,
+            got: Vec::new(),
+        }
+    }
+
+    pub(super) fn act(&mut self, net: &Net) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.has_closed || !self.is_open {
+            return out;
+        }
+        let masking = Masking::Client((net.next() as u32).to_be_bytes());
+        if net.percent(3) {
+            self.has_closed = true;
+            throng_ws::encode_close(masking, None, &mut out);
+            return out;
+        }
+        for _ in 0..net.pick(&[1, 1, 2, 6]) {
+            if self.said < self.heard + UNHEARD_MAX {
+                let text = format!("say {}", self.said);
+                throng_ws::encode_message(masking, Opcode::Text, text.as_bytes(), &mut out);
+                self.said += 1;
+            }
+        }
+        out
+    }
+
+    pub(super) fn read(&mut self, who: &str, bytes: &mut [u8], around: &mut Around<'_>) -> Came {
+        for message in self.wire.take(bytes, Shape::Messages, "") {
+            around
+                .net
+                .note(format_args!("{who} gets {}", message.shown()));
+            match message {
+                Message::Begun => self.is_open = true,
+                Message::Refused(status) => return Came::Refused(status),
+                Message::Close(_) => return Came::Over,
+                Message::Data { text: true, data } => self.data(who, &data, around),
+                other => panic!("{who} gets {other:?}"),
+            }
+        }
+        Came::More
+    }
+
+    /// The answer to the server's close.
+    pub(super) fn farewell(&mut self, net: &Net) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !std::mem::replace(&mut self.has_closed, true) {
+            let masking = Masking::Client((net.next() as u32).to_be_bytes());
+            throng_ws::encode_close(masking, None, &mut out);
+        }
+        out
+    }
+
+    fn data(&mut self, who: &str, data: &[u8], around: &mut Around<'_>) {
+        let text = String::from_utf8_lossy(data);
+        if let Some(number) = text.strip_prefix("heard ") {
+            assert_eq!(number, self.heard.to_string(), "{who}: the next answer");
+            assert!(self.heard < self.said, "{who}: an answer to nothing");
+            self.heard += 1;
+            around.witness.sum.heard += 1;
+            return;
+        }
+        let got = Got::Raw(data);
+        around.witness.checks(who, GRIP, &got);
+        let number = payload::number_of(&got).expect("it was checked");
+        assert!(!self.got.contains(&number), "{who}: n={number} came twice");
+        self.got.push(number);
+        around.witness.sum.received_grip += 1;
+    }
+
+    pub(super) fn settle(&self, who: &str) {
+        assert!(self.is_open, "{who}: its handshake was not answered");
+        assert!(!self.has_closed, "{who}: its close was not answered");
+        assert_eq!(self.heard, self.said, "{who}: all was answered");
+    }
+}
+
+/// Bytes that come back as they went.
+pub(super) struct Echo {
+    head: Option<Vec<u8>>,
+    key: [u8; 16],
+    owed: VecDeque<u8>,
+}
+
+impl Echo {
+    pub(super) const fn new(key: [u8; 16]) -> Self {
+        Self {
+            head: Some(Vec::new()),
+            key,
+            owed: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn act(&mut self, net: &Net) -> Vec<u8> {
+        if self.head.is_some() || self.owed.len() > 200_000 {
+            return Vec::new();
+        }
+        let count = net.pick(&[1, 20, 300, 4000, 70_000]);
+        let first = net.next() as usize;
+        let bytes: Vec<u8> = (0..count).map(|at| ((first + at) % 251) as u8).collect();
+        self.owed.extend(&bytes);
+        bytes
+    }
+
+    pub(super) fn read(&mut self, who: &str, bytes: &[u8], around: &mut Around<'_>) -> Came {
+        let Some(head) = &mut self.head else {
+            self.take(who, bytes, around);
+            return Came::More;
+        };
+        head.extend_from_slice(bytes);
+        let parsed = parse_response(head, &Limits::default(), false).expect("a good response");
+        let Some((response, head_bytes)) = parsed else {
+            return Came::More;
+        };
+        if response.status != 101 {
+            return Came::Refused(response.status);
+        }
+        let status = response.status;
+        handshake::check_response(status, |name| response.header(name), self.key)
+            .expect("a good handshake");
+        let rest = head.split_off(head_bytes);
+        self.head = None;
+        self.take(who, &rest, around);
+        Came::More
+    }
+
+    fn take(&mut self, who: &str, bytes: &[u8], around: &mut Around<'_>) {
+        for byte in bytes {
+            assert_eq!(self.owed.pop_front(), Some(*byte), "{who}: its own bytes");
+        }
+        around.witness.sum.echoed += bytes.len() as u64;
+    }
+
+    pub(super) fn settle(&self, who: &str) {
+        assert!(self.head.is_none(), "{who}: its handshake was not answered");
+        assert!(
+            self.owed.is_empty(),
+            "{who}: {} bytes never came back",
+            self.owed.len()
+        );
+    }
+}
