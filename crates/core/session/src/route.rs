@@ -73,7 +73,7 @@ impl Claim {
     #[must_use]
     pub fn takes(&self, method: &str) -> bool {
         self.methods
-            .is_none_or(|methods| methods.split(", ").any(|known| known == method))
+            .is_none_or(|methods| methods.split(',').any(|known| known.trim_start() == method))
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
             .add(Counter::PublicationsApi, drafts.len() as u64);
         let style = style(errors_in_status, is_broadcast);
         return Opened::Later(Later::publish(
-            drafts,
+            drafts.into_iter(),
             incoming,
             (write_published, style),
             cx,

@@ -3,7 +3,7 @@
 use throng_broker::Refusal;
 use throng_centrifuge::payload_of;
 use throng_metrics::Counter;
-use throng_session::http::{Later, SAFE};
+use throng_session::http::{Later, SAFE, WriteAnswer};
 use throng_session::{Context, Incoming, PublishResult, Reject, answer_text, draft, respond_json};
 use throng_types::ChannelName;
 
@@ -14,31 +14,35 @@ const CHANNELS_MAX: usize = 10_000;
 
 /// Publishes; the answer comes later.
 pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Later, Reject> {
-    let mut channels = Vec::new();
+    // Mostly there is but one, which needs no list.
+    let (mut last, mut channels) = (None, Vec::new());
     for pair in incoming.parameters() {
         let (name, value) = pair?;
         if name == "channel" {
             let channel = ChannelName::new(&value);
-            channels.push(channel.map_err(|error| Reject::new(400, error.to_string()))?);
+            let channel = channel.map_err(|error| Reject::new(400, error.to_string()))?;
+            channels.extend(last.replace(channel));
         }
     }
-    if channels.is_empty() {
+    let Some(last) = last else {
         return Err(Reject::new(400, "no channel given: add ?channel=NAME"));
-    }
-    if channels.len() > CHANNELS_MAX {
+    };
+    if channels.len() >= CHANNELS_MAX {
         let sentence = format!("more than {CHANNELS_MAX} channels in one request");
         return Err(Reject::new(400, sentence));
     }
     let payload = payload_of(incoming.body.to_vec());
-    // The last one gets the payload itself, and mostly there is but one.
-    let payloads = std::iter::repeat_n(payload, channels.len());
-    let drafts = channels.into_iter().zip(payloads);
-    let drafts: Vec<_> = drafts
-        .map(|(channel, payload)| draft(channel, payload))
-        .collect();
     let counters = &cx.shared.counters;
-    counters.add(Counter::PublicationsApi, drafts.len() as u64);
-    Ok(Later::publish(drafts, incoming, (write_answer, 0), cx))
+    counters.add(Counter::PublicationsApi, 1 + channels.len() as u64);
+    let write = (write_answer as WriteAnswer, 0);
+    if channels.is_empty() {
+        let only = std::iter::once(draft(last, payload));
+        return Ok(Later::publish(only, incoming, write, cx));
+    }
+    channels.push(last);
+    let drafts = channels.into_iter();
+    let drafts = drafts.map(|channel| draft(channel, payload.clone()));
+    Ok(Later::publish(drafts, incoming, write, cx))
 }
 
 /// `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. If any was

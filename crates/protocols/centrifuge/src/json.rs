@@ -31,13 +31,25 @@ pub fn append_payload(payload: &Payload, out: &mut Vec<u8>) {
 pub fn payload_of(bytes: Vec<u8>) -> Payload {
     let kind = match std::str::from_utf8(&bytes) {
         Err(_) => PayloadKind::Binary,
-        Ok(text) if serde_json::from_str::<&RawValue>(text).is_ok() => PayloadKind::Json,
+        Ok(text) if begins_as_json(text) && serde_json::from_str::<&RawValue>(text).is_ok() => {
+            PayloadKind::Json
+        }
         Ok(_) => PayloadKind::Text,
     };
     Payload {
         bytes: bytes.into(),
         kind,
     }
+}
+
+/// Whether a text begins as JSON values do (RFC 8259 section 3). What else would come is an error,
+/// which costs more than this look.
+fn begins_as_json(text: &str) -> bool {
+    let first = text.trim_ascii_start().as_bytes().first();
+    matches!(
+        first,
+        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n')
+    )
 }
 
 /// Appends a JSON value that somebody else wrote, without the line breaks between its tokens.

@@ -37,6 +37,24 @@ pub fn encode_response(
     }
 }
 
+/// How [`encode_response`] begins where the connection is kept: everything before the length of the
+/// body. Answers that differ in nothing else can keep it; [`encode_response_end`] completes it. For
+/// statuses with a body.
+pub fn encode_response_start(status: u16, date: &str, headers: &[(&str, &str)], out: &mut Vec<u8>) {
+    status_line(status, date, out);
+    fields(headers, &FRAMING, out);
+}
+
+/// Completes a response that [`encode_response_start`] began.
+pub fn encode_response_end(body: &[u8], out: &mut Vec<u8>) {
+    content_length(body.len() as u64, out);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body);
+}
+
+/// The fields that delimit a response.
+const FRAMING: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
+
 /// The head of [`encode_response`] alone: for the answer to HEAD, or for a body that is
 /// written from elsewhere.
 pub fn encode_response_head(
@@ -47,12 +65,7 @@ pub fn encode_response_head(
     keep_alive: bool,
     out: &mut Vec<u8>,
 ) {
-    status_line(status, date, out);
-    fields(
-        headers,
-        &["content-length", "transfer-encoding", "connection"],
-        out,
-    );
+    encode_response_start(status, date, headers, out);
     if !is_bodiless(status) {
         content_length(body_bytes, out);
     }
@@ -88,11 +101,7 @@ pub fn encode_stream_head(
         fields(headers, &["content-length", "transfer-encoding"], out);
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     } else {
-        fields(
-            headers,
-            &["content-length", "transfer-encoding", "connection"],
-            out,
-        );
+        fields(headers, &FRAMING, out);
         out.extend_from_slice(b"Connection: close\r\n");
     }
     out.extend_from_slice(b"\r\n");
@@ -182,11 +191,18 @@ fn fields(headers: &[(&str, &str)], owned: &[&str], out: &mut Vec<u8>) {
 fn field(field_name: &str, value: &str, out: &mut Vec<u8>) {
     name(field_name, out);
     out.extend_from_slice(b": ");
-    out.extend(value.bytes().map(|byte| match byte {
-        b'\t' => byte,
-        0..=31 | 127 => b' ',
-        _ => byte,
-    }));
+    let is_control = |byte: u8| byte < 32 || byte == 127;
+    // Without a way out of the loop, the compiler looks at many bytes at once.
+    let any_control = { value.bytes() }.fold(false, |any, byte| any | is_control(byte));
+    if any_control {
+        out.extend(value.bytes().map(|byte| match byte {
+            b'\t' => byte,
+            _ if is_control(byte) => b' ',
+            _ => byte,
+        }));
+    } else {
+        out.extend_from_slice(value.as_bytes());
+    }
     out.extend_from_slice(b"\r\n");
 }
 

@@ -70,13 +70,13 @@ impl From<FramingFault> for BadResponse {
 pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, FramingFault> {
     let mut length = None;
     let mut chunked = false;
-    for (name, value) in headers {
-        if name.eq_ignore_ascii_case("content-length") {
+    for line in headers.lines() {
+        if let Some(value) = line.value_of("content-length") {
             if length.is_some() {
                 return Err(FramingFault::ContentLength);
             }
             length = Some(decimal(value).ok_or(FramingFault::ContentLength)?);
-        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+        } else if let Some(value) = line.value_of("transfer-encoding") {
             if minor_version == 1 && names_unknown_coding(value) {
                 return Err(FramingFault::UnknownCoding);
             }

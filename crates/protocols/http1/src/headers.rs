@@ -32,8 +32,18 @@ impl<'b> Headers<'b> {
 
     /// All values of a field, one a line, by its name in any case.
     pub fn values(self, name: &str) -> impl Iterator<Item = &'b [u8]> {
-        self.filter(move |(other, _)| other.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
+        self.lines().filter_map(move |line| line.value_of(name))
+    }
+
+    /// The lines as they stand, each without its end.
+    pub(crate) fn lines(self) -> impl Iterator<Item = Line<'b>> {
+        let mut rest = self.lines;
+        std::iter::from_fn(move || {
+            let end = memchr(b'\r', rest)?;
+            let line = &rest[..end];
+            rest = rest.get(end + 2..).unwrap_or_default();
+            Some(Line(line))
+        })
     }
 
     /// Whether the field, taken as a list separated by commas over all its lines
@@ -51,12 +61,27 @@ impl<'b> Iterator for Headers<'b> {
     type Item = (&'b str, &'b [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = memchr(b'\r', self.lines)?;
-        let (line, rest) = self.lines.split_at(end);
-        self.lines = rest.get(2..).unwrap_or_default();
+        let Line(line) = self.lines().next()?;
+        self.lines = self.lines.get(line.len() + 2..).unwrap_or_default();
         let (name, value) = line.split_at(memchr(b':', line)?);
         let value = value.get(1..).unwrap_or_default();
         Some((str::from_utf8(name).unwrap_or_default(), trim(value)))
+    }
+}
+
+/// A checked field line.
+pub(crate) struct Line<'b>(&'b [u8]);
+
+impl<'b> Line<'b> {
+    /// Its value, without the white space around it, if this is its name in any case. Compares the
+    /// bytes: whoever looks for a name need not know where another one ends, or that it is text.
+    pub(crate) fn value_of(&self, name: &str) -> Option<&'b [u8]> {
+        let (own, rest) = self.0.split_at_checked(name.len())?;
+        let [b':', value @ ..] = rest else {
+            return None;
+        };
+        own.eq_ignore_ascii_case(name.as_bytes())
+            .then(|| trim(value))
     }
 }
 
@@ -70,5 +95,32 @@ pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
 
 /// A byte of a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    TOKEN.has(byte)
+}
+
+static TOKEN: ByteSet = ByteSet::of_alphanumeric_and(b"!#$%&'*+-.^_`|~");
+
+/// Bytes of some kind, as a table: one look tells.
+pub(crate) struct ByteSet([bool; 256]);
+
+impl ByteSet {
+    /// ASCII letters and digits, and some others.
+    pub(crate) const fn of_alphanumeric_and(others: &[u8]) -> Self {
+        let mut set = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            set[byte] = (byte as u8).is_ascii_alphanumeric();
+            byte += 1;
+        }
+        let mut at = 0;
+        while at < others.len() {
+            set[others[at] as usize] = true;
+            at += 1;
+        }
+        Self(set)
+    }
+
+    pub(crate) const fn has(&self, byte: u8) -> bool {
+        self.0[byte as usize]
+    }
 }

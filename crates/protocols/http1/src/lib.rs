@@ -28,7 +28,7 @@ mod status;
 pub use body::{BodyDecoder, BodyStep, FRAMING_BYTES_MAX};
 pub use encode::{
     CHUNK_END, LAST_CHUNK, encode_chunk, encode_chunk_head, encode_request, encode_response,
-    encode_response_head, encode_stream_head,
+    encode_response_end, encode_response_head, encode_response_start, encode_stream_head,
 };
 pub use fault::{BadBody, BadRequest, BadResponse};
 pub use framing::{Body, ResponseBody};

@@ -17,12 +17,12 @@ impl Later {
     /// Orders publications of the hub, one at least. Once all of them are answered, `write` makes
     /// the answer; it is given `style` back.
     pub fn publish<S, O>(
-        drafts: Vec<Draft>,
+        drafts: impl ExactSizeIterator<Item = Draft>,
         incoming: &Incoming<'_, '_>,
         (write, style): (WriteAnswer, u8),
         cx: &mut Context<'_, S, O>,
     ) -> Self {
-        debug_assert!(!drafts.is_empty(), "nobody would answer");
+        debug_assert_ne!(drafts.len(), 0, "nobody would answer");
         let later = Self::new(drafts.len(), incoming, (write, style));
         for (token, draft) in (0..).zip(drafts) {
             publish(incoming.first_token.wrapping_add(token), draft, cx);

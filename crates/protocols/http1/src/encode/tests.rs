@@ -177,3 +177,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_response_in_two_parts_is_the_same() {
+    let headers = [
+        ("Content-Type", "text/plain"),
+        ("Connection", "x"),
+        ("A", "b"),
+    ];
+    for body in [&b""[..], b"body"] {
+        let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        encode_response(200, "now", &headers, body, true, &mut whole);
+        encode_response_start(200, "now", &headers, &mut parts);
+        encode_response_end(body, &mut parts);
+        assert_eq!(parts, whole);
+    }
+}
