@@ -5,14 +5,11 @@
 pub fn append_str(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
-        if byte >= b' ' && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[copied..index]);
-        copied = index + 1;
+    let mut rest = text.as_bytes();
+    while let Some(at) = first_escaped(rest) {
+        out.extend_from_slice(&rest[..at]);
+        let byte = rest[at];
+        rest = &rest[at + 1..];
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -26,8 +23,26 @@ pub fn append_str(text: &str, out: &mut Vec<u8>) {
             }
         }
     }
-    out.extend_from_slice(&bytes[copied..]);
+    out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+/// Where the first byte is that must be escaped.
+fn first_escaped(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let is_escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    let blocks = bytes.chunks_exact(BLOCK);
+    // Without a way out of the inner loop, the compiler looks at many bytes at once.
+    let plain = blocks
+        .take_while(|block| {
+            !block
+                .iter()
+                .fold(false, |any, &byte| any | is_escaped(byte))
+        })
+        .count();
+    let from = plain * BLOCK;
+    let found = bytes[from..].iter().position(|&byte| is_escaped(byte))?;
+    Some(from + found)
 }
 
 #[cfg(test)]

@@ -21,7 +21,10 @@ use throng_types::{Payload, PayloadKind, Position};
 pub fn append_payload(payload: &Payload, out: &mut Vec<u8>) {
     match payload.kind {
         PayloadKind::Json => append_json(&payload.bytes, out),
-        PayloadKind::Text => append_text(&String::from_utf8_lossy(&payload.bytes), out),
+        PayloadKind::Text => match str::from_utf8(&payload.bytes) {
+            Ok(text) => append_text(text, out),
+            Err(_) => append_text(&String::from_utf8_lossy(&payload.bytes), out),
+        },
         PayloadKind::Binary => append_text(&STANDARD.encode(&payload.bytes), out),
     }
 }
