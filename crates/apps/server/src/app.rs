@@ -13,6 +13,14 @@ use crate::outbox::Note;
 use crate::shard::{Letter, Mail, NO_CLIENT, ShardApp, VISITS_PER_TURN};
 use crate::standing::{standing, uncount};
 
+impl<L: GatewayList> ShardApp<L> {
+    /// Whether publications wait for others, for their channel's `max_delay`.
+    #[must_use]
+    pub fn is_gathering(&self) -> bool {
+        self.parts.hub.deadline().is_some()
+    }
+}
+
 impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
     type Session = L::Session;
     type Mail = Mail<L::Mail>;
@@ -191,6 +199,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             drain,
             ended,
             self.list.deadline(),
+            self.parts.hub.deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -256,6 +256,8 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
             SlowConsumer::DropOldest => Overflow::DropOldest,
             SlowConsumer::LatestOnly => Overflow::LatestOnly,
         },
+        // At most a second.
+        max_delay_ms: options.max_delay_ms as u32,
         anonymous_subscribe: options.anonymous_subscribe,
         subscribe: options.subscribe,
         user_channels: options.user_channels,

@@ -28,6 +28,8 @@ pub struct ChannelOptions {
     pub recovery: bool,
     /// What a full connection queue does to deliveries.
     pub overflow: Overflow,
+    /// How long publications gather before their deliveries begin, in milliseconds.
+    pub max_delay_ms: u32,
     /// Whether any connection may subscribe.
     pub anonymous_subscribe: bool,
     /// Whether connections with a user may subscribe.

@@ -253,6 +253,10 @@ section! {
         /// connection, `drop-oldest` drops its oldest deliveries, `latest-only` keeps the newest.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
             Rule::ANY;
+        /// How long a publication may wait for others, so that they leave together: one system call
+        /// for each subscriber carries all of them. "0s" sends each at once, and under load they
+        /// still gather by themselves.
+        "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
         /// Whether clients with a token may subscribe. Where neither this nor another option opens
         /// the channel, only tokens do: a connection token that names it, or a subscription token.
         /// A channel whose name begins with `$` always needs a subscription token.

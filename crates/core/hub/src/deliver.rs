@@ -1,5 +1,7 @@
 //! Fan-outs go over their members, a bounded number of visits a turn.
 
+use throng_types::Millis;
+
 use crate::channel::{Member, NO_FANOUT};
 use crate::fanout::Fanout;
 use crate::local::Local;
@@ -8,20 +10,33 @@ use crate::{Batch, Sink};
 
 impl Local {
     /// Delivers to at most `visits` members; true if more wait.
-    pub(crate) fn fan_out(&mut self, visits: usize, sink: &mut impl Sink) -> bool {
-        let more = self.go_round(visits, sink);
+    pub(crate) fn fan_out(&mut self, visits: usize, now: Millis, sink: &mut impl Sink) -> bool {
+        self.end_rests(now);
+        let more = self.go_round(visits, now, sink);
         for publication in self.carried.drain(..) {
             sink.carried(&publication);
         }
         more
     }
 
-    fn go_round(&mut self, visits: usize, sink: &mut impl Sink) -> bool {
+    /// Lets fan-outs go on that have rested.
+    fn end_rests(&mut self, now: Millis) {
+        while let Some(&(_, key)) = self.resting.first().filter(|(until, _)| *until <= now) {
+            self.end_rest(key);
+        }
+    }
+
+    fn go_round(&mut self, visits: usize, now: Millis, sink: &mut impl Sink) -> bool {
         let mut left = visits;
         while left > 0 {
             let Some(key) = self.turn_order.pop_front() else {
                 return false;
             };
+            let fanout = self.fanouts.get_mut(key);
+            if let Some(until) = fanout.and_then(|fanout| fanout.begin_rest(now)) {
+                self.resting.insert((until, key));
+                continue;
+            }
             let Some(mut fanout) = self.fanouts.remove(key) else {
                 continue;
             };
@@ -59,7 +74,8 @@ impl Local {
         left: &mut usize,
         sink: &mut impl Sink,
     ) {
-        // Twice through the end of a round finds everybody, whatever was left of the first.
+        // Twice through the end of a round finds everybody, whatever was left of the first. In a
+        // channel with a delay the second time comes after a rest.
         for _ in 0..2 {
             while let Some((at, mark)) = fanout.next_visit() {
                 if *left == 0 {
@@ -77,6 +93,9 @@ impl Local {
             }
             fanout.next_round();
             self.admit_joining(fanout, left, sink);
+            if fanout.round_is_over() {
+                return;
+            }
         }
     }
 
@@ -108,7 +127,7 @@ fn deliver(
     gather: bool,
     sink: &mut impl Sink,
 ) -> u64 {
-    let (channel_key, overflow) = (fanout.channel, fanout.overflow);
+    let (channel_key, overflow) = (fanout.channel, fanout.rules.overflow);
     let load = fanout.load(mark);
     let form = load.encoded(member.format(), sink);
     let batch = Batch {

@@ -12,6 +12,9 @@
 //! are kept as runs: `behind` for the members that were visited in this round (they
 //! stand first), `ahead` for those that were not.
 //!
+//! In a channel with a delay the fan-out rests before each round, so that publications gather and
+//! a visit carries several of them.
+//!
 //! Invariants
 //! - The counts of all runs add up to the members, in their order; the next visit is to
 //!   the first member of `ahead`.
@@ -26,7 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::Overflow;
-use throng_types::Publication;
+use throng_types::{Millis, Publication};
 
 use crate::channel::Member;
 use crate::{Encoded, Format, Sink};
@@ -63,11 +66,32 @@ fn extend(runs: &mut VecDeque<Run>, count: u32, mark: u64) {
     }
 }
 
+/// Whether a fan-out lets publications gather.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It goes on.
+    #[default]
+    No,
+    /// It rests as soon as its turn comes.
+    Due,
+    /// It rests.
+    Until(Millis),
+}
+
+/// What a fan-out has of its channel's options.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) overflow: Overflow,
+    /// How long publications gather before each round, in milliseconds.
+    pub(crate) delay_ms: u32,
+}
+
 /// One channel's publications that some member still has to get.
 #[derive(Default)]
 pub(crate) struct Fanout {
     pub(crate) channel: u32,
-    pub(crate) overflow: Overflow,
+    pub(crate) rules: Rules,
+    rest: Rest,
     pub(crate) joining: Vec<Joining>,
     /// Bound: two runs per publication.
     behind: VecDeque<Run>,
@@ -124,9 +148,10 @@ impl Load {
 
 impl Fanout {
     /// Begins anew, over so many members, none of which lacks anything yet.
-    pub(crate) fn begin(&mut self, channel: u32, overflow: Overflow, members: u32) {
+    pub(crate) fn begin(&mut self, channel: u32, rules: Rules, members: u32) {
         debug_assert!(self.is_over() && self.ahead.is_empty() && self.behind.is_empty());
-        (self.channel, self.overflow) = (channel, overflow);
+        (self.channel, self.rules) = (channel, rules);
+        self.round_is_over();
         (self.visited, self.bytes, self.first) = (0, 0, 0);
         extend(&mut self.ahead, members, 0);
     }
@@ -142,6 +167,42 @@ impl Fanout {
             runs.shrink_to(KEPT);
         }
         self.joining = Vec::new();
+    }
+
+    /// A round begins, or another one: in a channel with a delay not before a rest. True in such a
+    /// channel.
+    pub(crate) fn round_is_over(&mut self) -> bool {
+        let rests = self.rules.delay_ms > 0;
+        self.rest = if rests { Rest::Due } else { Rest::No };
+        rests
+    }
+
+    /// Begins a rest if one is due, and says when it ends.
+    pub(crate) fn begin_rest(&mut self, now: Millis) -> Option<Millis> {
+        if self.rest != Rest::Due || self.is_full() {
+            return None;
+        }
+        let until = now + u64::from(self.rules.delay_ms);
+        self.rest = Rest::Until(until);
+        Some(until)
+    }
+
+    /// When the rest ends, while it lasts.
+    pub(crate) const fn rests_until(&self) -> Option<Millis> {
+        match self.rest {
+            Rest::Until(until) => Some(until),
+            Rest::No | Rest::Due => None,
+        }
+    }
+
+    /// Ends a rest.
+    pub(crate) const fn end_rest(&mut self) {
+        self.rest = Rest::No;
+    }
+
+    /// Whether more publications than wait would not leave together anyway.
+    pub(crate) fn is_full(&self) -> bool {
+        self.publications.len() as u64 >= VISIT_MAX || self.bytes >= VISIT_BYTES_MAX
     }
 
     /// Publications that some member lacks.

@@ -1,7 +1,7 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
 use throng_broker::{Broker, BrokerStats, Draft, MemoryBroker, Published, Refusal, Request};
-use throng_types::{ChannelName, ConnId, Now, ShardId};
+use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
 
 use crate::local::Local;
 use crate::members::NewSubscription;
@@ -230,9 +230,16 @@ impl<B: Broker> Hub<B> {
     /// A member whose connection has other channels is asked to gather, so that it is
     /// written to once even when several of its channels were published to in one turn.
     pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
-        let more = self.local.fan_out(visits, sink);
+        let more = self.local.fan_out(visits, now.mono, sink);
         self.leave_unused(now);
         more
+    }
+
+    /// When [`Hub::fan_out`] has something to do next, if nothing happens before: the end of a
+    /// channel's delay.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Millis> {
+        self.local.resting.first().map(|&(until, _)| until)
     }
 
     /// Tells the broker of channels that nobody here subscribes to any more.

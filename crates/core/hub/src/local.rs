@@ -10,18 +10,19 @@
 //!
 //! Invariants
 //! - `publications` and `bytes` are those of all fan-outs together.
+//! - A fan-out is in `turn_order` or in `resting`, once.
 //! - A channel in `channels` has a member, somebody who is joining, or a subscribe without a reply.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::ChannelMap;
-use throng_types::{ChannelName, ConnId, Publication, Slots};
+use throng_types::{ChannelName, ConnId, Millis, Publication, Slots};
 
 use crate::HubOptions;
 use crate::channel::{Channel, NO_FANOUT};
 use crate::deferred::Deferred;
-use crate::fanout::Fanout;
+use crate::fanout::{Fanout, Rules};
 use crate::requests::Requests;
 use crate::subscriptions::Subscriptions;
 
@@ -51,6 +52,9 @@ pub(crate) struct Local {
     spare: Vec<Box<Fanout>>,
     /// Bound: one entry per fan-out.
     pub(crate) turn_order: VecDeque<u32>,
+    /// Fan-outs that let publications gather, by the end of their rests.
+    /// Bound: one entry per fan-out.
+    pub(crate) resting: BTreeSet<(Millis, u32)>,
     /// Publications that some member lacks, in all fan-outs.
     pub(crate) publications: usize,
     /// Their bytes.
@@ -72,6 +76,7 @@ impl Local {
             fanouts: Slots::default(),
             spare: Vec::new(),
             turn_order: VecDeque::new(),
+            resting: BTreeSet::new(),
             publications: 0,
             bytes: 0,
             carried: Vec::new(),
@@ -123,9 +128,12 @@ impl Local {
         }
         if channel.fanout == NO_FANOUT {
             let options = self.options.namespaces.find(&publication.channel);
-            let overflow = options.map(|options| options.overflow).unwrap_or_default();
+            let rules = options.map(|options| Rules {
+                overflow: options.overflow,
+                delay_ms: options.max_delay_ms,
+            });
             let mut fanout = self.spare.pop().unwrap_or_default();
-            fanout.begin(key, overflow, channel.members.len());
+            fanout.begin(key, rules.unwrap_or_default(), channel.members.len());
             channel.fanout = self.fanouts.insert(fanout);
             self.turn_order.push_back(channel.fanout);
         }
@@ -133,6 +141,20 @@ impl Local {
             self.publications += 1;
             self.bytes += publication.cost_bytes();
             fanout.push(publication);
+            if fanout.rests_until().is_some() && fanout.is_full() {
+                let key = channel.fanout;
+                self.end_rest(key);
+            }
+        }
+    }
+
+    /// Lets a fan-out go on that rests.
+    pub(crate) fn end_rest(&mut self, key: u32) {
+        let fanout = self.fanouts.get_mut(key);
+        if let Some((until, fanout)) = fanout.and_then(|it| Some((it.rests_until()?, it))) {
+            fanout.end_rest();
+            self.resting.remove(&(until, key));
+            self.turn_order.push_back(key);
         }
     }
 
@@ -160,6 +182,7 @@ impl Local {
         if channel.members.len() > 0 || channel.asked > 0 || is_joined {
             return;
         }
+        self.end_rest(at);
         if let Some(fanout) = self.fanouts.remove(at) {
             self.publications -= fanout.waiting();
             self.bytes -= fanout.bytes();

@@ -168,9 +168,13 @@ impl World {
             recovery: true,
             ..ChannelOptions::default()
         };
+        let late = ChannelOptions {
+            max_delay_ms: 1 + rng.below(20) as u32,
+            ..kept
+        };
         let namespaces = Arc::new(Namespaces::new(
             ChannelOptions::default(),
-            vec![("kept".into(), kept)],
+            vec![("kept".into(), kept), ("late".into(), late)],
         ));
         let history = Budget::new(1 << 24, shards);
         let hub = |shard| {
@@ -210,12 +214,15 @@ impl World {
     }
 
     fn channel(&mut self) -> ChannelName {
-        let names = ["kept:a", "kept:b", "kept:c", "plain-a", "plain-b"];
+        let names = [
+            "kept:a", "kept:b", "kept:c", "late:a", "late:b", "plain-a", "plain-b",
+        ];
         ChannelName::new(names[self.rng.below(names.len())]).unwrap()
     }
 
     fn step(&mut self) {
         let shard = self.rng.below(self.hubs.len());
+        self.pass_ms(self.rng.0 % 3);
         match self.rng.below(20) {
             0..=1 => self.connect(shard),
             2 => self.leave(shard),
@@ -225,6 +232,10 @@ impl World {
             13..=16 => self.carry_mail(shard, 3),
             _ => self.fan_out(shard),
         }
+    }
+
+    fn pass_ms(&mut self, ms: u64) {
+        self.now.mono = self.now.mono + ms;
     }
 
     fn connect(&mut self, shard: usize) {
@@ -374,7 +385,9 @@ impl World {
                 self.carry_mail(shard, 100);
                 quiet &= !self.hubs[shard].fan_out(1000, self.now, &mut self.recorders[shard]);
                 self.look_for_refusals(shard);
+                quiet &= self.hubs[shard].deadline().is_none();
             }
+            self.pass_ms(1);
             quiet &= self.mail.iter().flatten().all(VecDeque::is_empty);
             quiet &= (0..self.hubs.len()).all(|from| {
                 (0..self.hubs.len()).all(|to| !self.hubs[from].has_mail(ShardId(to as u8)))

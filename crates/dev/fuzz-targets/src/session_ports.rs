@@ -125,6 +125,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         },
         recovery: true,
         overflow: Overflow::Close,
+        max_delay_ms: 0,
         anonymous_subscribe: true,
         subscribe: true,
         user_channels: true,

@@ -260,10 +260,11 @@ impl Play {
                 }
                 busy
             });
-            if !self.net.has_backlog() {
+            let is_gathering = { self.stage.running() }.any(|one| one.app().is_gathering());
+            if !self.net.has_backlog() && !is_gathering {
                 return;
             }
-            // Accepting had paused.
+            // Accepting had paused, or publications wait for others.
             self.net.pass_us(600_000);
         }
     }

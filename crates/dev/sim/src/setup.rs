@@ -94,6 +94,8 @@ pub(crate) struct Setup {
     /// Whether one publication goes to several channels at once. Then protocols that do not
     /// name the channel have one channel only, so that it can be told what belongs where.
     pub(crate) broadcasts: bool,
+    /// How long publications gather in channels with a namespace.
+    pub(crate) delay_ms: u64,
     crowded: bool,
 }
 
@@ -117,6 +119,7 @@ impl Setup {
             tight: net.percent(20),
             meddling: net.percent(30),
             broadcasts: net.percent(50),
+            delay_ms: net.pick(&[0, 0, 1, 30]),
             crowded: net.percent(40),
         }
     }
@@ -165,8 +168,8 @@ impl Setup {
                 text,
                 "[[namespace]]\nname = \"{name}\"\nslow_consumer = \"{slow}\"\n\
                  anonymous_subscribe = {}\nanonymous_publish = true\npublish = true\n\
-                 history = true\n",
-                !channel.private
+                 history = true\nmax_delay = \"{}ms\"\n",
+                !channel.private, self.delay_ms
             );
             if size > 0 {
                 let _ = write!(

@@ -256,6 +256,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "log.level" => return "debug",
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
+        "channel.max_delay" => return "7ms",
         "limits.history_bytes_max" => return "7MiB",
         "listen.proxy_protocol" => return "127.0.0.1:8000",
         _ => {}

@@ -169,6 +169,7 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "drain.jitter"
                 | "channel.history_ttl"
                 | "namespace.history_ttl"
+                | "channel.max_delay"
                 | "appwrite.history"
                 | "limits.address_work_max"
                 | "appwrite.api_grace"

@@ -37,6 +37,7 @@ const CLOSED: ChannelOptions = ChannelOptions {
     },
     recovery: false,
     overflow: throng_types::Overflow::Close,
+    max_delay_ms: 0,
     anonymous_subscribe: false,
     subscribe: false,
     user_channels: false,
