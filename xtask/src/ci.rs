@@ -57,6 +57,9 @@ const CI: &[Step] = &[
 
 const TEST: Step = run_step("test", "cargo test --locked --workspace");
 
+/// As users get it: what an unoptimised build does says nothing.
+const COUNTS: Step = run_step("counts", "cargo run --locked --release -p throng-counts");
+
 const fn run_step(name: &'static str, line: &'static str) -> Step {
     Step {
         name,
@@ -82,6 +85,20 @@ pub(crate) fn ci() -> Result<bool> {
 pub(crate) fn test() -> Result<bool> {
     let install = run_step("programs that tests use", INSTALL);
     run(&tree::root()?, &[&install, &TEST])
+}
+
+/// Counts instructions and allocations, and compares them with what is recorded.
+pub(crate) fn counts() -> Result<bool> {
+    run(&tree::root()?, &[&COUNTS])
+}
+
+/// Counts them and records what was found.
+pub(crate) fn record_counts() -> Result<bool> {
+    const RECORD: Step = run_step(
+        "counts",
+        "cargo run --locked --release -p throng-counts -- --update",
+    );
+    run(&tree::root()?, &[&RECORD])
 }
 
 fn run(root: &Path, steps: &[&Step]) -> Result<bool> {

@@ -19,6 +19,8 @@ Usage: cargo xtask COMMAND
 
   ci               Everything that must pass before a commit is pushed; stops at the first failure
   test             Installs the programs that tests use, then runs every test
+  counts           Counts each operation's instructions and allocations, against recorded numbers
+  counts --update  Records today's numbers
   tidy             Checks what the compiler cannot: layers, circles, purity, sizes, words
   tidy --update    Writes today's numbers into the ratchet, and the clippy files of pure crates
   docs             Writes the pages that are made from the code
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["ci"] => ci::ci(),
         ["test"] => ci::test(),
+        ["counts"] => ci::counts(),
+        ["counts", "--update"] => ci::record_counts(),
         ["tidy"] => tidy::check(),
         ["tidy", "--update"] => done(tidy::update()),
         ["docs"] => done(docs::write()),

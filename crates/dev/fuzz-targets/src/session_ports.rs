@@ -248,14 +248,13 @@ fn told(orders: Vec<Order<GatewayOrder>>) -> String {
 
 /// The token of the next publication that was ordered.
 fn next_publication(orders: &[Order<GatewayOrder>], seen: &mut usize) -> Option<u32> {
-    let token = |order: &Order<GatewayOrder>| match order {
-        Order::Hub(Command::Publish { reply_to, .. }) => Some(reply_to.token),
-        _ => None,
-    };
-    let mut new = orders.iter().enumerate().skip(*seen);
-    let (at, token) = new.find_map(|(at, order)| Some((at, token(order)?)))?;
-    *seen = at + 1;
-    Some(token)
+    orders.iter().skip(*seen).find_map(|order| {
+        *seen += 1;
+        match order {
+            Order::Hub(Command::Publish { reply_to, .. }) => Some(reply_to.token),
+            _ => None,
+        }
+    })
 }
 
 /// None if the session wants to be read no further, which a chunk that has arrived cannot heed.

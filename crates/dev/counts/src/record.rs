@@ -1,0 +1,156 @@
+//! The recorded numbers, and the comparison with new ones.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+/// Instructions that may come on top, in percent: compilers move code about.
+const TOLERANCE_PERCENT: u64 = 6;
+/// The same for few: one branch more of twenty is no news.
+const TOLERANCE_MIN: u64 = 40;
+/// Allocations that may come on top.
+const TOLERANCE_ALLOCATIONS: f64 = 0.15;
+
+/// What one operation costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) instructions: u64,
+    pub(crate) allocations: f64,
+}
+
+fn path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recorded.txt")
+}
+
+const HEAD: &str = "\
+# Instructions and allocations of each operation, as `cargo xtask counts --update` found them.
+# operation | instructions | allocations
+";
+
+/// Writes the numbers down.
+pub(crate) fn write(found: &[(String, Counts)]) -> Result<()> {
+    Ok(std::fs::write(path(), HEAD.to_owned() + &text(found))?)
+}
+
+/// The numbers as they are recorded.
+pub(crate) fn text(found: &[(String, Counts)]) -> String {
+    let mut text = String::new();
+    for (name, counts) in found {
+        let Counts {
+            instructions,
+            allocations,
+        } = counts;
+        let _ = writeln!(text, "{name} | {instructions} | {allocations:.2}");
+    }
+    text
+}
+
+/// What was written down.
+pub(crate) fn read() -> Result<Vec<(String, Counts)>> {
+    let text = std::fs::read_to_string(path()).context("nothing is recorded")?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<Vec<(String, Counts)>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut parts = line.split(" | ");
+            let mut next = || parts.next().with_context(|| format!("half a line: {line}"));
+            let name = next()?.to_owned();
+            let counts = Counts {
+                instructions: next()?.parse()?,
+                allocations: next()?.parse()?,
+            };
+            Ok((name, counts))
+        })
+        .collect()
+}
+
+/// What a comparison found: a sentence each.
+#[derive(Debug, Default)]
+pub(crate) struct Differences {
+    /// Dearer than recorded, or without a counterpart.
+    pub(crate) faults: Vec<String>,
+    /// Cheaper by as much.
+    pub(crate) gains: Vec<String>,
+}
+
+/// What has become dearer or cheaper, or has no counterpart.
+pub(crate) fn compare(recorded: &[(String, Counts)], found: &[(String, Counts)]) -> Differences {
+    let mut differences = Differences::default();
+    let Differences { faults, gains } = &mut differences;
+    for (name, now) in found {
+        let Some((_, then)) = recorded.iter().find(|(known, _)| known == name) else {
+            faults.push(format!("{name}: not recorded yet"));
+            continue;
+        };
+        let tolerance = (then.instructions * TOLERANCE_PERCENT / 100).max(TOLERANCE_MIN);
+        if now.instructions.abs_diff(then.instructions) > tolerance {
+            let is_dearer = now.instructions > then.instructions;
+            let words = if is_dearer { &mut *faults } else { &mut *gains };
+            words.push(format!(
+                "{name}: {} instructions, recorded are {}",
+                now.instructions, then.instructions
+            ));
+        }
+        if (now.allocations - then.allocations).abs() > TOLERANCE_ALLOCATIONS {
+            let is_dearer = now.allocations > then.allocations;
+            let words = if is_dearer { &mut *faults } else { &mut *gains };
+            words.push(format!(
+                "{name}: {:.2} allocations, recorded are {:.2}",
+                now.allocations, then.allocations
+            ));
+        }
+    }
+    for (name, _) in recorded {
+        if !found.iter().any(|(known, _)| known == name) {
+            faults.push(format!("{name}: recorded, but not counted any more"));
+        }
+    }
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(instructions: u64, allocations: f64) -> Vec<(String, Counts)> {
+        vec![(
+            "x y".to_owned(),
+            Counts {
+                instructions,
+                allocations,
+            },
+        )]
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let found = counts(1234, 2.5);
+        assert_eq!(parse(&(HEAD.to_owned() + &text(&found))).unwrap(), found);
+        assert!(parse("x | 1\n").is_err());
+    }
+
+    #[test]
+    fn dearer_is_a_fault_and_cheaper_is_told() {
+        let recorded = counts(1000, 2.0);
+        let told = |recorded: &[_], found: &[_]| {
+            let Differences { faults, gains } = compare(recorded, found);
+            (faults.len(), gains.len())
+        };
+        for (now, expected) in [
+            (counts(1000, 2.0), (0, 0)),
+            (counts(1060, 2.1), (0, 0)),
+            (counts(1061, 2.0), (1, 0)),
+            (counts(900, 2.0), (0, 1)),
+            (counts(2000, 3.0), (2, 0)),
+            (counts(2000, 1.0), (1, 1)),
+        ] {
+            assert_eq!(told(&recorded, &now), expected, "{now:?}");
+        }
+        assert_eq!(told(&recorded, &[]), (1, 0));
+        assert_eq!(told(&[], &recorded), (1, 0));
+    }
+}

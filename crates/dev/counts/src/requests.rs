@@ -1,0 +1,110 @@
+//! What clients and publishers send, byte by byte.
+
+use throng_http1::encode_request;
+use throng_ws::{Masking, Opcode, encode_message, handshake};
+
+/// The bytes of a publication.
+pub(crate) const PAYLOAD: &[u8] = &[b'x'; 512];
+
+/// A kind of connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ws,
+    Sse,
+    Lines,
+    Centrifuge,
+    UniWs,
+    UniSse,
+    UniStream,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Ws,
+        Self::Sse,
+        Self::Lines,
+        Self::Centrifuge,
+        Self::UniWs,
+        Self::UniSse,
+        Self::UniStream,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ws => "ws",
+            Self::Sse => "sse",
+            Self::Lines => "stream",
+            Self::Centrifuge => "centrifugo",
+            Self::UniWs => "centrifugo uni_websocket",
+            Self::UniSse => "centrifugo uni_sse",
+            Self::UniStream => "centrifugo uni_http_stream",
+        }
+    }
+
+    /// What a client sends to be connected, and subscribed where that is one request.
+    pub(crate) fn opening(self, channel: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut get =
+            |target: &str| encode_request("GET", target, "localhost", &[], None, &mut out);
+        let connect = format!("{{\"subs\":{{\"{channel}\":{{}}}}}}");
+        match self {
+            Self::Ws => upgrade(&format!("/ws?channel={channel}"), &mut out),
+            Self::Sse => get(&format!("/sse?channel={channel}")),
+            Self::Lines => get(&format!("/stream?channel={channel}")),
+            Self::Centrifuge => {
+                upgrade("/connection/websocket", &mut out);
+                text("{\"id\":1,\"connect\":{}}", &mut out);
+            }
+            Self::UniWs => {
+                upgrade("/connection/uni_websocket", &mut out);
+                text(&connect, &mut out);
+            }
+            Self::UniSse => {
+                let query = connect.replace('"', "%22");
+                get(&format!("/connection/uni_sse?cf_connect={query}"));
+            }
+            Self::UniStream => {
+                let body = Some(connect.as_bytes());
+                let target = "/connection/uni_http_stream";
+                encode_request("POST", target, "localhost", &[], body, &mut out);
+            }
+        }
+        out
+    }
+
+    /// What subscribes a client that is connected.
+    pub(crate) fn subscribe(self, channel: &str) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let command = format!("{{\"id\":2,\"subscribe\":{{\"channel\":\"{channel}\"}}}}");
+        text(&command, &mut out);
+        (self == Self::Centrifuge).then_some(out)
+    }
+}
+
+fn upgrade(target: &str, out: &mut Vec<u8>) {
+    handshake::encode_request("localhost", target, [7; 16], &[], out);
+}
+
+fn text(text: &str, out: &mut Vec<u8>) {
+    encode_message(
+        Masking::Client([1, 2, 3, 4]),
+        Opcode::Text,
+        text.as_bytes(),
+        out,
+    );
+}
+
+/// A request that publishes, by each way to do so.
+pub(crate) fn publication(way: &str, channel: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    if way == "pub" {
+        let target = format!("/pub?channel={channel}");
+        encode_request("POST", &target, "localhost", &[], Some(PAYLOAD), &mut out);
+    } else {
+        let data = String::from_utf8_lossy(PAYLOAD);
+        let body = format!("{{\"channel\":\"{channel}\",\"data\":\"{data}\"}}");
+        let body = Some(body.as_bytes());
+        encode_request("POST", "/api/publish", "localhost", &[], body, &mut out);
+    }
+    out
+}
