@@ -12,7 +12,7 @@ use std::time::Instant;
 use throng_types::ShardId;
 
 use crate::mailbox::{self, MailboxSender, Mailboxes, Waker};
-use crate::{App, ConnLimits, Conns, Kernel, Linux, LoopStats, Running};
+use crate::{App, ConnLimits, Conns, Kernel, Linux, LoopStats, Running, ShardParts};
 
 /// The most listeners of one shard.
 const LISTENERS_MAX: usize = 16;
@@ -27,18 +27,6 @@ pub struct ShardOptions {
     pub limits: ConnLimits,
     /// The start of the process, from which monotonic time counts; the same for all shards.
     pub started: Instant,
-}
-
-/// What a shard on any kernel is made of.
-pub struct ShardParts<K: Kernel> {
-    /// Which shard this is.
-    pub shard: ShardId,
-    /// What it runs on.
-    pub kernel: K,
-    /// What it listens on, at most 16; the place in this list is the number that the app is told.
-    pub listeners: Vec<K::Listener>,
-    /// Bounds of its connections.
-    pub limits: ConnLimits,
 }
 
 /// Shards ready to run, and the ways into their mailboxes, in the same order.
@@ -108,8 +96,8 @@ pub fn builders_on<M: Send + 'static, K: Kernel>(
 
 /// A shard without its app: make it anywhere, send it to the thread that shall run it.
 pub struct ShardBuilder<M, K: Kernel = Linux> {
-    pub(crate) parts: ShardParts<K>,
-    pub(crate) mail: Mailboxes<M, K>,
+    parts: ShardParts<K>,
+    mail: Mailboxes<M, K>,
 }
 
 impl<M, K: Kernel> ShardBuilder<M, K> {
@@ -166,6 +154,6 @@ impl<A: App<K>, K: Kernel> Shard<A, K> {
 
     /// Starts it without running it: the caller takes one turn after the other.
     pub fn start(self) -> Running<A, K> {
-        Running::new(self.builder, self.app)
+        Running::new(self.builder.parts, self.builder.mail, self.app)
     }
 }

@@ -11,6 +11,7 @@
 mod app;
 mod builder;
 mod conns;
+mod effects;
 mod kernel;
 mod mailbox;
 mod outbound;
@@ -19,13 +20,13 @@ mod wheel;
 
 pub use throng_types::{End, Overflow};
 
-pub use app::{Accepted, App, Closed, Effects};
+pub use app::App;
 pub use builder::{
-    Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, ShardParts, builders, builders_on,
-    shards,
+    Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, builders, builders_on, shards,
 };
 pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces};
+pub use effects::{Accepted, Closed, Effects};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};
 pub use mailbox::MailboxSender;
-pub use shard::{LoopStats, Running};
+pub use shard::{LoopStats, Running, ShardParts};
 pub use wheel::{TICK_MS, Wheel};

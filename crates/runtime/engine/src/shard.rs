@@ -9,12 +9,13 @@ mod arrivals;
 use std::io;
 use std::time::Duration;
 
-use throng_types::{Millis, Now};
+use throng_types::{Millis, Now, ShardId};
 
-use crate::builder::ShardBuilder;
 use crate::conns::Flushed;
 use crate::mailbox::{self, Mailboxes};
-use crate::{App, Closed, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source};
+use crate::{
+    App, Closed, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source,
+};
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
@@ -22,6 +23,18 @@ const READ_BYTES: usize = 64 << 10;
 const READS_PER_TURN: usize = 4;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
+
+/// What a shard on any kernel is made of.
+pub struct ShardParts<K: Kernel> {
+    /// Which shard this is.
+    pub shard: ShardId,
+    /// What it runs on.
+    pub kernel: K,
+    /// What it listens on, at most 16; the place in this list is the number that the app is told.
+    pub listeners: Vec<K::Listener>,
+    /// Bounds of its connections.
+    pub limits: ConnLimits,
+}
 
 /// What a shard's loop has done, for metrics. Only ever rises.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,17 +103,16 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
 }
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
-    pub(crate) fn new(builder: ShardBuilder<A::Mail, K>, app: A) -> Self {
+    pub(crate) fn new(parts: ShardParts<K>, mail: Mailboxes<A::Mail, K>, app: A) -> Self {
         let listener = |socket| Listener {
             socket: Some(socket),
             waiting: true,
             paused: false,
         };
-        let parts = builder.parts;
         Self {
             app,
             conns: Conns::new(parts.shard, parts.limits, parts.kernel),
-            mail: builder.mail,
+            mail,
             listeners: parts.listeners.into_iter().map(listener).collect(),
             accept_again_at: None,
             is_pause_told: false,

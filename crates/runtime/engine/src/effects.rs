@@ -1,0 +1,77 @@
+//! What an app makes of a connection, and what one call of it wants done.
+
+use throng_types::{Actions, End, Millis, Now};
+
+/// What an app makes of a new connection.
+pub struct Accepted<S> {
+    /// Kept with the connection.
+    pub session: S,
+    /// Given back when it closes.
+    pub tag: u32,
+    /// Its first deadline.
+    pub deadline: Option<Millis>,
+}
+
+/// Why a connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The peer closed or shut its sending side, and what waited for it has left or was in vain.
+    ByPeer,
+    /// The app asked for it.
+    ByApp,
+    /// The kernel reported an error, by number.
+    Error(i32),
+    /// Its queue was full.
+    Slow,
+}
+
+/// What one call of the app writes and wants done.
+pub struct Effects<'a> {
+    /// Bytes for the peer: append.
+    pub out: &'a mut Vec<u8>,
+    /// The clocks, as read at the start of the turn.
+    pub now: Now,
+    /// What [`Accepted::tag`] was.
+    pub tag: u32,
+    /// What is to be done with the connection.
+    pub actions: Actions,
+}
+
+impl<'a> Effects<'a> {
+    /// Effects over a buffer; for the engine and for tests of sessions.
+    #[must_use]
+    pub const fn new(out: &'a mut Vec<u8>, now: Now) -> Self {
+        Self {
+            out,
+            now,
+            tag: 0,
+            actions: Actions {
+                deadline: None,
+                end: None,
+                hold: None,
+                forget_held: false,
+                pause: None,
+            },
+        }
+    }
+
+    /// See [`Actions::pause`].
+    pub const fn pause(&mut self, pause: bool) {
+        self.actions.pause = Some(pause);
+    }
+
+    /// Sets or clears the connection's one deadline.
+    pub const fn set_deadline(&mut self, deadline: Option<Millis>) {
+        self.actions.deadline = Some(deadline);
+    }
+
+    /// See [`Actions::hold`].
+    pub const fn hold(&mut self, hold: bool) {
+        self.actions.hold = Some(hold);
+    }
+
+    /// Ends the connection; the first wish counts, but "now" outranks "flush".
+    pub fn end(&mut self, end: End) {
+        self.actions.end(end);
+    }
+}
