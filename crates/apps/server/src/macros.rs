@@ -29,17 +29,17 @@ macro_rules! gateways {
         $vis enum $Session {
             /// It takes HTTP requests.
             Http($crate::parts::Http),
-            $($Variant(<$Gateway as $crate::parts::Gateway>::Session)),+
+            $($Variant(<$Gateway as $crate::parts::Family>::Session)),+
         }
 
         /// An order of any gateway of the list.
         #[expect(missing_docs, reason = "the variants are the gateways")]
         #[derive(Debug)]
-        $vis enum $OrderEnum { $($Variant(<$Gateway as $crate::parts::Gateway>::Order)),+ }
+        $vis enum $OrderEnum { $($Variant(<$Gateway as $crate::parts::Family>::Order)),+ }
 
         /// Mail of any gateway of the list.
         #[expect(missing_docs, reason = "the variants are the gateways")]
-        $vis enum $MailEnum { $($Variant(<$Gateway as $crate::parts::Gateway>::Mail)),+ }
+        $vis enum $MailEnum { $($Variant(<$Gateway as $crate::parts::Family>::Mail)),+ }
 
         const _: () = {
             use $crate::parts::*;
@@ -67,23 +67,23 @@ macro_rules! gateways {
 
                 fn session(
                     session: &mut $Session,
-                ) -> Option<&mut <$Gateway as Gateway>::Session> {
+                ) -> Option<&mut <$Gateway as Family>::Session> {
                     match session {
                         $Session::$Variant(session) => Some(session),
                         _ => None,
                     }
                 }
 
-                fn wrap_order(order: <$Gateway as Gateway>::Order) -> $OrderEnum {
+                fn wrap_order(order: <$Gateway as Family>::Order) -> $OrderEnum {
                     $OrderEnum::$Variant(order)
                 }
 
-                fn wrap_mail(mail: <$Gateway as Gateway>::Mail) -> $MailEnum {
+                fn wrap_mail(mail: <$Gateway as Family>::Mail) -> $MailEnum {
                     $MailEnum::$Variant(mail)
                 }
                 fn unwrap_mail(
                     mail: $MailEnum,
-                ) -> Result<<$Gateway as Gateway>::Mail, $MailEnum> {
+                ) -> Result<<$Gateway as Family>::Mail, $MailEnum> {
                     match mail {
                         $MailEnum::$Variant(mail) => Ok(mail),
                         other => Err(other),

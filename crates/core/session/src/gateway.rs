@@ -9,7 +9,6 @@
 //! - An event appends bytes and orders and performs nothing; orders are carried out after it.
 //! - Fan-out looks at a form's kind, never at a gateway's name.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,8 +17,11 @@ use throng_hub::Answer;
 use throng_metrics::Gauge;
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId, Unsubscribe};
 
-use crate::http::{Incoming, Later, Reject, Resume};
-use crate::route::{Claim, Port};
+use crate::family::Family;
+use crate::flow::Flow;
+use crate::http::{Incoming, Later, Reject};
+use crate::port::Port;
+use crate::route::Claim;
 use crate::{CloseReason, Context, Form, Identity, Shard, Shared, SurveyReply, Transport};
 
 /// What happens to a session.
@@ -56,15 +58,6 @@ pub enum Event<'a> {
     Close(&'a CloseReason),
 }
 
-/// What becomes of a session after an event.
-#[must_use]
-pub enum Flow {
-    /// It stays what it is.
-    Stay,
-    /// Its exchange is over: the connection takes HTTP requests again.
-    Http(Resume),
-}
-
 /// What a claimed request leads to.
 pub enum Opened<C> {
     /// It was answered; the connection may serve another request.
@@ -99,16 +92,7 @@ pub enum Sender {
 }
 
 /// A family of clients. One value per shard, owned by the shard's thread.
-pub trait Gateway: Sized + 'static {
-    /// What is kept for a connection. Every idle connection pays its size; box what is rare.
-    type Session;
-    /// What its sessions share on a shard.
-    type Shared;
-    /// What its sessions ask of it.
-    type Order: fmt::Debug;
-    /// What it tells itself on other shards, and what its drivers tell it.
-    type Mail: Send + 'static;
-
+pub trait Gateway: Family + Sized {
     /// Its wire forms.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.

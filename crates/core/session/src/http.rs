@@ -23,14 +23,16 @@ use throng_http1::{Body, Limits, Request, parse_request_resumed};
 use throng_metrics::Counter;
 use throng_types::End;
 
-pub use exchange::{Exchange, Resume};
+pub use exchange::Exchange;
 pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, answer_text, respond, respond_json};
 pub use serve::send_page;
 pub use subscribe::{Params, allow_origin, check_draining, permitted_channels, write_stream_head};
 
-use crate::route::{Claim, Port};
+use crate::flow::Resume;
+use crate::port::Port;
+use crate::route::Claim;
 use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
 use body::{Coming, whole_body};
 use pipeline::Pipeline;

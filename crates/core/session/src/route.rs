@@ -1,22 +1,7 @@
 //! Which gateway a request belongs to, and the few paths that are the front door's own.
 
 use crate::http::Incoming;
-
-/// The port that a connection came in by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Port {
-    /// Clients'.
-    Client,
-    /// The server API's.
-    Api,
-    /// One of a gateway's own, by the gateway's place in the list and its own number.
-    Own {
-        /// The gateway.
-        gateway: u8,
-        /// Which of its ports.
-        port: u8,
-    },
-}
+use crate::port::Port;
 
 /// Which of several claims to a request wins: the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,14 +4,16 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_hub::Hub;
 use throng_types::{ConnId, Frame, Now, ShardId};
 
-use crate::{Context, Flow, Gateway, Shared};
+use crate::family::Family;
+use crate::flow::Flow;
+use crate::{Context, Shared};
 
 /// The gateway's context for one of its sessions.
-pub type Own<'a, G> = Context<'a, <G as Gateway>::Shared, <G as Gateway>::Order>;
+pub type Own<'a, G> = Context<'a, <G as Family>::Shared, <G as Family>::Order>;
 
 /// What a gateway may do beyond one connection. Calls act at once; what sessions order meanwhile
 /// is carried out after the gateway has returned, unless it takes its own orders before.
-pub trait Shard<G: Gateway> {
+pub trait Shard<G: Family> {
     /// Which shard this is.
     fn this(&self) -> ShardId;
     /// How many shards there are.

@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 use throng_hub::{Answer, Command};
 use throng_session::{
-    Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Reject, Shared,
-    Transport, Verdict, draft, may_publish, may_subscribe,
+    Claim, Class, Context, Event, Family, Flow, Form, FormKind, Gateway, Incoming, Opened, Reject,
+    Shared, Transport, Verdict, draft, may_publish, may_subscribe,
 };
 use throng_types::{ChannelName, End, Payload, PayloadKind, Publication};
 
@@ -41,12 +41,14 @@ pub struct Line {
     start: Vec<u8>,
 }
 
-impl Gateway for LineGateway {
+impl Family for LineGateway {
     type Session = Line;
     type Shared = ();
     type Order = Infallible;
     type Mail = Infallible;
+}
 
+impl Gateway for LineGateway {
     const FORMS: &'static [Form] = &[MESSAGE];
 
     fn shared(&self) -> Rc<()> {

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use throng_metrics::Gauge;
 use throng_session::{
-    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard, Shared,
-    Transport,
+    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard,
+    Shared, Transport,
 };
 use throng_types::ConnId;
 
@@ -16,12 +16,14 @@ use crate::order::Order;
 use crate::shared::AppwriteShared;
 use crate::{open, publish};
 
-impl Gateway for Appwrite {
+impl Family for Appwrite {
     type Session = Connection;
     type Shared = AppwriteShared;
     type Order = Order;
     type Mail = Infallible;
+}
 
+impl Gateway for Appwrite {
     const FORMS: &'static [Form] = &[];
 
     fn shared(&self) -> Rc<AppwriteShared> {

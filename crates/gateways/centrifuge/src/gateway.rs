@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::rc::Rc;
 use throng_session::{
-    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
+    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
 };
 use throng_types::Publication;
 
@@ -15,12 +15,14 @@ use crate::{forms, open};
 #[derive(Default)]
 pub struct Centrifuge;
 
-impl Gateway for Centrifuge {
+impl Family for Centrifuge {
     type Session = Session;
     type Shared = ();
     type Order = Infallible;
     type Mail = Infallible;
+}
 
+impl Gateway for Centrifuge {
     const FORMS: &'static [Form] = forms::ALL;
 
     fn shared(&self) -> Rc<()> {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use throng_session::{
-    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
+    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
 };
 use throng_types::Publication;
 
@@ -16,12 +16,14 @@ use crate::{forms, open};
 #[derive(Default)]
 pub struct Plain;
 
-impl Gateway for Plain {
+impl Family for Plain {
     type Session = Session;
     type Shared = ();
     type Order = Infallible;
     type Mail = Infallible;
+}
 
+impl Gateway for Plain {
     const FORMS: &'static [Form] = forms::ALL;
 
     fn shared(&self) -> Rc<()> {

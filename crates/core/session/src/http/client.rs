@@ -10,7 +10,7 @@ use throng_proxy::client_of;
 use throng_types::End;
 
 use super::{Becomes, Http, Pending, Router};
-use crate::route::Port;
+use crate::port::Port;
 use crate::{Admission, Context, Overspent, Payer, Shared, Work};
 
 impl Http {

@@ -7,9 +7,10 @@ use std::net::IpAddr;
 
 use throng_types::End;
 
+use crate::flow::{Flow, Resume};
 use crate::http::Incoming;
-use crate::route::Port;
-use crate::{Allowance, Context, Flow};
+use crate::port::Port;
+use crate::{Allowance, Context};
 
 /// The HTTP connection behind a request that is answered later.
 pub struct Exchange {
@@ -20,15 +21,6 @@ pub struct Exchange {
     /// Requests behind this one.
     raw: Vec<u8>,
     allowance: Option<Allowance>,
-}
-
-/// A connection that takes HTTP requests again, and the bytes that it has already.
-pub struct Resume {
-    pub(crate) port: Port,
-    pub(crate) peer: IpAddr,
-    pub(crate) allowance: Option<Allowance>,
-    /// To be fed to the connection at once.
-    pub raw: Vec<u8>,
 }
 
 impl Exchange {

@@ -5,7 +5,7 @@ use throng_metrics::Counter;
 
 use super::Reject;
 use crate::guard::Guard;
-use crate::route::Port;
+use crate::port::Port;
 use crate::{Context, Shared};
 
 fn guard(port: Port, shared: &Shared) -> &Guard {

@@ -7,7 +7,7 @@ use throng_http1::{Request, query};
 use throng_ws::handshake::{self, Accept};
 
 use crate::Allowance;
-use crate::route::Port;
+use crate::port::Port;
 
 /// A request and where it came from.
 pub struct Incoming<'r, 'b> {

@@ -8,7 +8,8 @@ use super::page::{check_page, reader};
 use super::response::{keep_head, safe};
 use super::subscribe::{allow_origin, preflight};
 use super::{Http, Incoming, Reject, Router, SAFE, answer_text, respond};
-use crate::route::{CLIENT_ENDPOINTS, Claim, Own, Port, SERVER_METHODS};
+use crate::port::Port;
+use crate::route::{CLIENT_ENDPOINTS, Claim, Own, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Work};
 
 const TOO_MANY_CONNECTIONS: &str = "your address has as many connections as it may";

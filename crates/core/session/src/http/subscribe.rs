@@ -9,7 +9,7 @@ use throng_ws::handshake::Accept;
 
 use super::{Incoming, Reject, respond};
 use crate::permit::{RESERVED, Verdict, may_subscribe};
-use crate::route::Port;
+use crate::port::Port;
 use crate::{Context, Identity, Shared, authenticate};
 
 /// The parameters that subscribers bring in their URL.
