@@ -5,132 +5,25 @@
 
 mod appwrite;
 mod centrifuge;
+mod commands;
 mod connect;
+mod kind;
+mod state;
 mod streams;
 mod wire;
 
 use std::collections::BTreeMap;
 
-use crate::backend::Requests;
-use crate::directory::{Directory, USERS};
+use crate::directory::USERS;
 use crate::fault::Fault;
-use crate::net::Net;
-use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT, Setup};
-use crate::witness::{Place, Witness};
-use centrifuge::Commands;
+use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT};
 
+use kind::Kind;
+use state::{CLOSE_CODES, Link};
+
+pub(crate) use state::{Around, Client};
 pub(crate) use streams::place_of;
 pub(crate) use wire::{Message, Shape, Wire};
-
-/// Codes with which a server may close a connection whose client kept to the rules.
-const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
-
-/// What a client speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Sse,
-    Lines,
-    Plain,
-    Centrifuge,
-    UniWs,
-    UniSse,
-    UniHttp,
-    Grip,
-    Appwrite,
-}
-
-impl Kind {
-    const ALL: [Self; 12] = [
-        Self::Sse,
-        Self::Lines,
-        Self::Plain,
-        Self::Centrifuge,
-        Self::Centrifuge,
-        Self::Centrifuge,
-        Self::UniWs,
-        Self::UniSse,
-        Self::UniHttp,
-        Self::Grip,
-        Self::Grip,
-        Self::Appwrite,
-    ];
-
-    const fn is_websocket(self) -> bool {
-        matches!(
-            self,
-            Self::Plain | Self::Centrifuge | Self::UniWs | Self::Appwrite
-        )
-    }
-
-    const fn shape(self) -> Shape {
-        match self {
-            Self::Sse | Self::UniSse => Shape::Events,
-            _ if self.is_websocket() => Shape::Messages,
-            _ => Shape::Lines,
-        }
-    }
-
-    const fn is_uni(self) -> bool {
-        matches!(self, Self::UniWs | Self::UniSse | Self::UniHttp)
-    }
-}
-
-/// One connection.
-struct Link {
-    conn: usize,
-    wire: Wire,
-    /// The subscriptions, by channel.
-    tracks: BTreeMap<usize, usize>,
-    commands: Commands,
-    /// Where the client said it had been, per channel.
-    since: BTreeMap<usize, Place>,
-    /// It said that it comes back.
-    resuming: bool,
-    /// Some channel of it may drop.
-    lossy: bool,
-    /// The first words have come.
-    open: bool,
-    /// The server has said its last word.
-    over: bool,
-    /// The client has shut its sending side.
-    shut: bool,
-    /// The latest thing of the team's that it heard of.
-    secret: Option<usize>,
-    reads_from_us: u64,
-}
-
-/// A simulated client: what it asked for, and what it reads.
-pub(crate) struct Client {
-    number: usize,
-    kind: Kind,
-    /// What it listens to; a Centrifugo client decides as it goes.
-    channels: Vec<usize>,
-    /// Empty for a client without a token.
-    user: String,
-    /// Which of Appwrite's users it is.
-    account: Option<usize>,
-    /// Never answers a ping.
-    mute: bool,
-    /// Most bytes that it reads at once.
-    read_bytes_max: usize,
-    link: Option<Link>,
-    /// Where it was, in the words of its protocol.
-    positions: BTreeMap<usize, Place>,
-    cursor: String,
-    /// The subscriptions of the connection before.
-    before: BTreeMap<usize, usize>,
-    /// The run comes to its end: behave.
-    calm: bool,
-}
-
-/// What a client needs of its surroundings.
-pub(crate) struct Around<'a> {
-    pub(crate) net: &'a Net,
-    pub(crate) setup: &'a Setup,
-    pub(crate) witness: &'a mut Witness,
-    pub(crate) directory: &'a Directory,
-    pub(crate) backend: &'a Requests,
-}
 
 impl Client {
     pub(crate) fn new(number: usize, around: &Around<'_>) -> Self {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::state::{Around, Client};
 use super::streams::text;
-use super::{Around, Client};
 use crate::directory::SECRET;
 use crate::payload::Got;
 use crate::witness::Start;

@@ -1,60 +1,15 @@
 //! The Centrifugo protocol, both ways and one way: commands, replies and pushes.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
+use super::commands::Asked;
 use super::connect::frame;
+use super::kind::Kind;
+use super::state::{Around, Client, Link};
 use super::streams::{keeps, place_of, text};
-use super::{Around, Client, Kind};
 use crate::payload::{self, Got};
 use crate::setup::{CHANNELS, PRIVATE, token};
 use crate::witness::{Place, Start};
-
-/// What a command asked for.
-#[derive(Debug)]
-enum Asked {
-    Connect,
-    /// A channel, its subscription, and where the client was.
-    Subscribe(usize, usize, Option<Place>),
-    Unsubscribe(usize),
-    Publish(u64),
-    History(usize),
-    Ping,
-    /// Something that is not offered: it must be refused.
-    Refused,
-}
-
-impl Asked {
-    /// The channel to which it subscribes, or whose subscription it ends. Such commands of one
-    /// channel are answered in order.
-    const fn joins_or_leaves(&self) -> Option<usize> {
-        match self {
-            Self::Subscribe(channel, ..) | Self::Unsubscribe(channel) => Some(*channel),
-            _ => None,
-        }
-    }
-}
-
-/// The commands of one connection.
-#[derive(Debug, Default)]
-pub(super) struct Commands {
-    last_id: u32,
-    open: BTreeMap<u32, Asked>,
-}
-
-impl Commands {
-    fn next(&mut self, asked: Asked) -> u32 {
-        self.last_id += 1;
-        self.open.insert(self.last_id, asked);
-        self.last_id
-    }
-
-    pub(super) fn settle(&self, who: &str) {
-        let open = &self.open;
-        assert!(open.is_empty(), "{who}: never answered: {open:?}");
-    }
-}
 
 impl Client {
     // ---- commands ----
@@ -125,7 +80,7 @@ impl Client {
 
     /// Does one thing of its own accord, or several in one frame.
     pub(crate) fn act(&mut self, around: &mut Around<'_>) {
-        let speaks = |link: &super::Link| link.open && !link.over && !link.shut;
+        let speaks = |link: &Link| link.open && !link.over && !link.shut;
         if self.kind != Kind::Centrifuge || !self.link.as_ref().is_some_and(speaks) {
             return;
         }

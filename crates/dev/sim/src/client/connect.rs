@@ -7,9 +7,10 @@ use serde_json::json;
 use throng_http1::{encode_request, query};
 use throng_ws::handshake;
 
-use super::centrifuge::Commands;
+use super::commands::Commands;
+use super::kind::Kind;
+use super::state::{Around, Client, Link};
 use super::wire::Wire;
-use super::{Around, Client, Kind, Link};
 use crate::directory::SECRET;
 use crate::setup::{CHANNELS, token};
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 use throng_types::Epoch;
 use throng_ws::Masking;
 
-use super::{Around, CLOSE_CODES, Client, Kind};
+use super::kind::Kind;
+use super::state::{Around, CLOSE_CODES, Client};
 use crate::payload::Got;
 use crate::setup::CHANNELS;
 use crate::witness::{Place, Start};

@@ -1,0 +1,72 @@
+//! What a client is made of, and what it remembers.
+
+use std::collections::BTreeMap;
+
+use super::commands::Commands;
+use super::kind::Kind;
+use super::wire::Wire;
+use crate::backend::Requests;
+use crate::directory::Directory;
+use crate::net::Net;
+use crate::setup::Setup;
+use crate::witness::{Place, Witness};
+
+/// Codes with which a server may close a connection whose client kept to the rules.
+pub(super) const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
+
+/// One connection.
+pub(super) struct Link {
+    pub(super) conn: usize,
+    pub(super) wire: Wire,
+    /// The subscriptions, by channel.
+    pub(super) tracks: BTreeMap<usize, usize>,
+    pub(super) commands: Commands,
+    /// Where the client said it had been, per channel.
+    pub(super) since: BTreeMap<usize, Place>,
+    /// It said that it comes back.
+    pub(super) resuming: bool,
+    /// Some channel of it may drop.
+    pub(super) lossy: bool,
+    /// The first words have come.
+    pub(super) open: bool,
+    /// The server has said its last word.
+    pub(super) over: bool,
+    /// The client has shut its sending side.
+    pub(super) shut: bool,
+    /// The latest thing of the team's that it heard of.
+    pub(super) secret: Option<usize>,
+    pub(super) reads_from_us: u64,
+}
+
+/// A simulated client: what it asked for, and what it reads.
+pub(crate) struct Client {
+    pub(super) number: usize,
+    pub(super) kind: Kind,
+    /// What it listens to; a Centrifugo client decides as it goes.
+    pub(super) channels: Vec<usize>,
+    /// Empty for a client without a token.
+    pub(super) user: String,
+    /// Which of Appwrite's users it is.
+    pub(super) account: Option<usize>,
+    /// Never answers a ping.
+    pub(super) mute: bool,
+    /// Most bytes that it reads at once.
+    pub(super) read_bytes_max: usize,
+    pub(super) link: Option<Link>,
+    /// Where it was, in the words of its protocol.
+    pub(super) positions: BTreeMap<usize, Place>,
+    pub(super) cursor: String,
+    /// The subscriptions of the connection before.
+    pub(super) before: BTreeMap<usize, usize>,
+    /// The run comes to its end: behave.
+    pub(super) calm: bool,
+}
+
+/// What a client needs of its surroundings.
+pub(crate) struct Around<'a> {
+    pub(crate) net: &'a Net,
+    pub(crate) setup: &'a Setup,
+    pub(crate) witness: &'a mut Witness,
+    pub(crate) directory: &'a Directory,
+    pub(crate) backend: &'a Requests,
+}
