@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use crate::docs;
 use crate::tree::Tree;
 
-use ratchet::{Count, Ratchet};
+use ratchet::Ratchet;
 
 /// Runs every check; `true` if nothing was found.
 pub(crate) fn check() -> Result<bool> {
@@ -30,7 +30,10 @@ pub(crate) fn check() -> Result<bool> {
     findings.extend(purity::check(&tree));
     let ratchet = Ratchet::read(&tree)?;
     findings.extend(size::check(&tree, &ratchet));
-    findings.extend(ratchet.compare(counts(&tree)));
+    findings.extend(ratchet.compare(size::count(&tree)));
+    findings.extend(circles::check(&tree));
+    findings.extend(width::check(&tree));
+    findings.extend(prose::check(&tree));
     findings.extend(words::check(&tree));
     findings.extend(queues::check(&tree));
     findings.extend(publish::check(&tree));
@@ -46,20 +49,10 @@ pub(crate) fn check() -> Result<bool> {
     Ok(findings.is_empty())
 }
 
-/// Every number that the ratchet holds.
-fn counts(tree: &Tree) -> Vec<Count> {
-    let mut counts = size::count(tree);
-    counts.extend(circles::count(tree));
-    counts.extend(width::count(tree));
-    counts.extend(prose::count(tree));
-    counts.extend(queues::count(tree));
-    counts
-}
-
 /// Writes the ratchet and the copies that `tidy` compares: the change then shows in the diff.
 pub(crate) fn update() -> Result<()> {
     let tree = Tree::read()?;
-    let ratchet = Ratchet::read(&tree)?.updated(&counts(&tree));
+    let ratchet = Ratchet::read(&tree)?.updated(&size::count(&tree));
     let write = |path: &str, text: &str| {
         std::fs::write(tree.root.join(path), text).with_context(|| format!("cannot write {path}"))
     };

@@ -99,13 +99,6 @@ impl Tree {
         self.packages.iter().find(|package| package.owns(path))
     }
 
-    /// The folder of a file's crate, or the first folder of what belongs to none.
-    pub(crate) fn folder_of(&self, path: &str) -> String {
-        let package = self.package_of(path).map(|package| package.folder.as_str());
-        let first = path.split_once('/').map_or(".", |(first, _)| first);
-        package.unwrap_or(first).to_owned()
-    }
-
     /// The content of a file, if it is there.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::ratchet::{CIRCLES, Count};
 use crate::finding::Finding;
 use crate::paths::{PathAt, paths};
 use crate::source::{Kind, Token};
@@ -30,28 +29,19 @@ const ITEMS: &[&str] = &[
 const FOLLOWED_MAX: usize = 16;
 
 /// The circles of every crate.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
-    let mut counts = Vec::new();
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for package in &tree.packages {
-        let mut number = 0;
-        let mut findings = Vec::new();
         for root in ["lib.rs", "main.rs"] {
             let mut modules = Modules::default();
             let folder = format!("{}/src", package.folder);
-            modules.load(tree, &format!("{folder}/{root}"), &folder, "");
-            for circle in circles(&modules.edges()) {
-                number += circle.modules;
-                findings.push(Finding::new(format!("{folder}/{root}"), circle.shown));
-            }
+            let root = format!("{folder}/{root}");
+            modules.load(tree, &root, &folder, "");
+            let circles = circles(&modules.edges()).into_iter();
+            findings.extend(circles.map(|shown| Finding::new(root.clone(), shown)));
         }
-        counts.push(Count {
-            rule: CIRCLES,
-            folder: package.folder.clone(),
-            number,
-            findings,
-        });
     }
-    counts
+    findings
 }
 
 /// One module.
@@ -219,14 +209,8 @@ fn is_below(module: &str, parent: &str) -> bool {
             .is_some_and(|rest| rest.starts_with("::"))
 }
 
-/// Modules each of which can be reached from each other.
-struct Circle {
-    modules: usize,
-    /// The shortest way round.
-    shown: String,
-}
-
-fn circles(edges: &Edges) -> Vec<Circle> {
+/// The shortest way round for each set of modules that can all be reached from each other.
+fn circles(edges: &Edges) -> Vec<String> {
     let mut found = Vec::new();
     let mut done: BTreeSet<String> = BTreeSet::new();
     for start in edges.keys() {
@@ -244,10 +228,7 @@ fn circles(edges: &Edges) -> Vec<Circle> {
             } else {
                 String::new()
             };
-            found.push(Circle {
-                modules: back.len(),
-                shown: format!("circle: {shown}{others}"),
-            });
+            found.push(format!("circle: {shown}{others}"));
         }
         done.extend(back);
     }
@@ -307,10 +288,7 @@ mod tests {
         }
         let mut modules = Modules::default();
         modules.load(&tree, "a/src/lib.rs", "a/src", "");
-        let found: Vec<_> = circles(&modules.edges())
-            .into_iter()
-            .map(|c| c.shown)
-            .collect();
+        let found = circles(&modules.edges());
         assert_eq!(found, expect, "{files:?}");
     }
 

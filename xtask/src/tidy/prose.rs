@@ -1,6 +1,5 @@
 //! Documentation that tells the reader nothing, and phrases that nobody says.
 
-use super::ratchet::{Count, VAGUE, counted};
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -26,13 +25,12 @@ const READ: &[&str] = &[
     ".rs", ".md", ".toml", ".sh", ".py", ".js", ".mjs", ".html", ".yml",
 ];
 
-/// Unclear sentences of every crate, or of the first folder outside crates.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
+/// Unclear sentences.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in &tree.files {
         let mut add = |line: usize, message: &str| {
-            let finding = Finding::at(&file.path, line, message.to_owned());
-            found.push((tree.folder_of(&file.path), finding));
+            found.push(Finding::at(&file.path, line, message.to_owned()));
         };
         for doc in file.source.iter().flat_map(|source| &source.docs) {
             if let Some(message) = fault(&doc.text) {
@@ -52,7 +50,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
             }
         }
     }
-    counted(VAGUE, found)
+    found
 }
 
 fn fault(doc: &str) -> Option<&'static str> {

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use super::ratchet::{Count, QUEUES, counted};
 use crate::finding::Finding;
 use crate::plan;
 use crate::source::{Doc, Kind, Source, Token};
@@ -71,15 +70,16 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let message = format!("the queue `{name}` has no place in the code: write {TAG}{name}`");
         findings.push(Finding::new(PAGE, message));
     }
+    findings.extend(boundless(tree));
     findings
 }
 
 /// Growing fields that say nothing about their bound, and channels without one.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
+fn boundless(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, source) in product(tree).filter(|(path, _)| !is_test_file(path)) {
         let mut add = |line: usize, message: String| {
-            found.push((tree.folder_of(path), Finding::at(path, line, message)));
+            found.push(Finding::at(path, line, message));
         };
         for token in source.live() {
             if token.kind == Kind::Name && UNBOUNDED.contains(&token.text.as_str()) {
@@ -95,7 +95,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
             add(token.line, message);
         }
     }
-    counted(QUEUES, found)
+    found
 }
 
 fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Source)> {

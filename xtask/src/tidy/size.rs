@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ratchet::{Count, LARGEST, RATCHET, Ratchet};
+use super::ratchet::{Count, RATCHET, Ratchet};
 use crate::finding::Finding;
 use crate::tree::{Tree, is_test_file};
 
@@ -24,7 +24,6 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
         }
     }
     let count = |(folder, (number, path)): (&str, (usize, &str))| Count {
-        rule: LARGEST,
         folder: folder.to_owned(),
         number,
         findings: vec![Finding::new(path, format!("{number} lines: split it"))],

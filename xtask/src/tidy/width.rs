@@ -1,6 +1,5 @@
 //! The width of lines: 100 characters in every file that people edit.
 
-use super::ratchet::{Count, WIDE, counted};
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -9,8 +8,8 @@ const COLUMNS: usize = 100;
 /// Endings of what people write by hand.
 const ENDINGS: &[&str] = &[".rs", ".toml", ".py", ".sh", ".js", ".mjs", ".css", ".html"];
 
-/// The wide lines, by crate, or by the first folder outside crates.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
+/// The wide lines.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree
         .files
         .iter()
@@ -20,15 +19,10 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
         lines.filter_map(|(n, line)| {
             let columns = line.chars().count();
             let message = format!("{columns} columns wide");
-            (columns > COLUMNS).then(|| {
-                (
-                    tree.folder_of(&file.path),
-                    Finding::at(&file.path, n + 1, message),
-                )
-            })
+            (columns > COLUMNS).then(|| Finding::at(&file.path, n + 1, message))
         })
     });
-    counted(WIDE, wide)
+    wide.collect()
 }
 
 #[cfg(test)]
@@ -41,7 +35,7 @@ mod tests {
         let found = |path: &str, line: String| {
             let mut tree = Tree::default();
             tree.files.push(File::new(path, line.into_bytes()).unwrap());
-            count(&tree).iter().map(|count| count.number).sum::<usize>()
+            check(&tree).len()
         };
         assert_eq!(found("web/a.js", "é".repeat(100)), 0);
         assert_eq!(found("web/a.js", "é".repeat(101)), 1);
