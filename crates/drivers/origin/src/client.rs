@@ -114,8 +114,10 @@ impl Ticket {
         self.credit.grant(bytes);
     }
 
-    /// Sends more of what follows the request. [`OriginEvent::Taken`] tells when the origin has
-    /// it; until then it is kept, so whoever sends is to stop while much is on its way.
+    /// Sends more of what follows the request. [`Taken`] tells when the origin has it; until then
+    /// it is kept, so whoever sends is to stop while much is on its way.
+    ///
+    /// [`Taken`]: throng_grip::exchange::OriginEvent::Taken
     pub fn send(&mut self, bytes: Vec<u8>) {
         let sent = self.uplink.as_ref().map(|uplink| uplink.try_send(bytes));
         // An exchange that is over has told so.
