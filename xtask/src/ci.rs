@@ -53,6 +53,8 @@ const CI: &[Step] = &[
         "fuzz targets",
         "cargo check --manifest-path fuzz/Cargo.toml --target-dir target",
     ),
+    // Last, because it builds the server as users get it.
+    COUNTS,
 ];
 
 const TEST: Step = run_step("test", "cargo test --locked --workspace");
