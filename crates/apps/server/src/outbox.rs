@@ -63,3 +63,33 @@ impl<M> Outboxes<M> {
         Some(note)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_leaves_in_the_order_in_which_it_came_and_to_its_own_shard() {
+        let mut outboxes = Outboxes::new(2);
+        for mail in [1, 2, 3] {
+            outboxes.push_gateway(ShardId(1), mail);
+        }
+        assert!(outboxes.pop(0).is_none());
+        for expected in [1, 2, 3] {
+            assert!(matches!(outboxes.pop(1), Some(Note::Gateway(mail)) if mail == expected));
+        }
+        assert!(outboxes.pop(1).is_none());
+    }
+
+    #[test]
+    fn a_full_queue_takes_no_more_questions() {
+        let mut outboxes = Outboxes::new(1);
+        let to = ShardId(0);
+        for mail in 0..OUTBOX_MAX {
+            assert!(outboxes.has_room(to));
+            outboxes.push_gateway(to, mail);
+        }
+        assert!(!outboxes.has_room(to));
+        assert!(!outboxes.has_room(ShardId(1)), "there is no such shard");
+    }
+}

@@ -460,3 +460,18 @@ fn what_was_missed_is_bounded_by_age() {
     assert_eq!(recovered(&mut shard, "1-1"), (false, 0));
     assert_eq!(recovered(&mut shard, "1-2"), (true, 1));
 }
+
+#[test]
+fn pages_of_other_hosts_are_refused() {
+    for (origin, expected) in [
+        ("Origin: https://localhost\r\n", "connected"),
+        ("", "connected"),
+        ("Origin: https://evil.example\r\n", "error"),
+        ("Origin: https://localhost.evil.example\r\n", "error"),
+    ] {
+        let mut shard = Shard::new();
+        shard.open(1, "project=bench&channels[]=a", origin);
+        let told = shard.frames(1);
+        assert_eq!(told[0]["type"], expected, "{origin}: {told:?}");
+    }
+}

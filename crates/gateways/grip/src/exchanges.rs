@@ -180,4 +180,48 @@ mod tests {
         exchanges.drained(stuck);
         assert_eq!(exchanges.stuck(Millis(u64::MAX), |_| LONG), [slow]);
     }
+
+    /// Grants into a place that the test sees.
+    struct Granted(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Ticket for Granted {
+        fn grant(&self, bytes: usize) {
+            self.0
+                .fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        }
+        fn send(&mut self, _: Vec<u8>) {}
+        fn finish(&mut self) {}
+    }
+
+    #[test]
+    fn what_one_turn_owed_is_granted_when_the_queue_is_short_again() {
+        let granted = std::sync::Arc::default();
+        let now = || std::sync::Arc::clone(&granted);
+        let conn = ConnId::from_bits(1);
+        let mut exchanges = Exchanges::default();
+        exchanges.begin(conn, 7, Box::new(Granted(now())));
+        exchanges.pay(conn, 7, 10, QUEUE_LONG_BYTES);
+        exchanges.pay(conn, 7, 100, QUEUE_LONG_BYTES + 1);
+        let so_far = || granted.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(
+            so_far(),
+            10,
+            "a short queue pays at once, a long one does not"
+        );
+        exchanges.settle(|_| 0);
+        assert_eq!(so_far(), 10, "a whole turn has to pass");
+        exchanges.settle(|_| 0);
+        assert_eq!(so_far(), 110);
+    }
+
+    #[test]
+    fn the_end_of_an_old_exchange_does_not_end_the_one_after_it() {
+        let conn = ConnId::from_bits(1);
+        let mut exchanges = Exchanges::default();
+        exchanges.begin(conn, 7, Box::new(Ignored));
+        exchanges.end(conn, 6);
+        assert!(exchanges.live.contains_key(&conn));
+        exchanges.end(conn, 7);
+        assert!(exchanges.live.is_empty());
+    }
 }

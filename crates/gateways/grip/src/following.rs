@@ -185,3 +185,33 @@ impl Following {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use throng_grip::item::zmq_pull_item;
+
+    use super::*;
+
+    #[test]
+    fn an_item_is_known_or_next_or_behind_a_gap() {
+        let channel = hub_channel("", "a").unwrap();
+        let item = |id: &str, prev: &str| {
+            let ids = format!(r#""id":"{id}","prev-id":"{prev}""#);
+            let json = format!(r#"J{{"channel":"a",{ids},"http-stream":{{"content":"x"}}}}"#);
+            zmq_pull_item(&[json.into_bytes()]).unwrap()
+        };
+        let mut following = Following {
+            channels: vec![Followed {
+                channel,
+                prefix_bytes: 0,
+                last_id: Some("2".into()),
+                filters: Filters::default(),
+            }],
+            meta: Vec::new(),
+        };
+        assert!(matches!(following.due(0, &item("2", "1")), Due::Known));
+        assert!(matches!(following.due(0, &item("4", "3")), Due::Gap));
+        assert!(matches!(following.due(0, &item("3", "2")), Due::Next));
+        assert!(matches!(following.due(0, &item("4", "3")), Due::Next));
+    }
+}

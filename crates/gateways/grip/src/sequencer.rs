@@ -219,4 +219,21 @@ mod tests {
         assert_eq!((offered, out.len()), (Offered::Due, 1));
         assert_eq!(home.last_item(&channel, over), LastItem::Id("7".into()));
     }
+
+    #[test]
+    fn what_waits_for_an_item_that_never_comes_goes_out_in_the_end() {
+        let limits = SequenceLimits::default();
+        let mut home = Sequencer::new(limits);
+        let mut out = Vec::new();
+        home.offer(Millis(0), &item("1"), None, |_| true, &mut out);
+        let json = r#"J{"channel":"a","id":"3","prev-id":"2","http-stream":{"content":"x"}}"#;
+        let third = zmq_pull_item(&[json]).unwrap();
+        let offered = home.offer(Millis(0), &third, None, |_| true, &mut out);
+        assert_eq!((offered, out.len()), (Offered::Waits, 1));
+        assert_eq!(home.deadline(), Some(Millis(limits.wait_ms)));
+        home.expire(Millis(limits.wait_ms - 1), |_| true, &mut out);
+        assert_eq!(out.len(), 1);
+        home.expire(Millis(limits.wait_ms), |_| true, &mut out);
+        assert_eq!(out.len(), 2);
+    }
 }

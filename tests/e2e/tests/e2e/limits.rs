@@ -105,5 +105,9 @@ fn connections_of_the_server_are_limited() {
         server.metric("throng_connections_refused_total{reason=\"connections_max\"}"),
         1
     );
+    // Who leaves makes room.
+    let [(leaves, _), _stays] = kept;
+    drop(leaves);
+    until("there is room again", || (ask().1 == 200).then_some(()));
     server.stop();
 }

@@ -249,6 +249,8 @@ fn a_long_poll_is_answered_by_an_item_or_by_its_time() {
     assert_eq!(wire.response("GET").body, "{\"n\":2}");
     wire.send("GET /poll HTTP/1.1\r\nHost: t\r\n\r\n");
     assert_eq!(wire.response("GET").body, "nothing\n");
+    // Its time is over, and it listens no more, though the connection stays.
+    subscribed(&server, 0);
     server.stop();
 }
 

@@ -137,3 +137,34 @@ fn a_token_ends_with_its_subscription() {
     assert_eq!(scene.say(&frame.join("\n")).len(), 3);
     assert_eq!(scene.wait_s(36), ["{}"], "a ping and nothing else");
 }
+
+/// A subscription lives as long as the newest token that it was given.
+#[test]
+fn a_fresh_token_lets_a_subscription_go_on() {
+    let token = |exp| sign(&json!({ "sub": "ann", "channel": "open:a", "exp": BEGIN_S + exp }));
+    let mut scene = Scene::ann();
+    say(
+        &mut scene,
+        &json!({"id": 2, "subscribe": {"channel": "open:a", "token": token(10)}}),
+    );
+    let told = say(
+        &mut scene,
+        &json!({"id": 3, "sub_refresh": {"channel": "open:a", "token": token(1000)}}),
+    );
+    assert_eq!(code(&told), 0, "{told}");
+    assert_eq!(scene.wait_s(36), ["{}"], "a ping and nothing else");
+}
+
+#[test]
+fn publishing_is_a_right_of_its_own() {
+    for (channel, expected) in [
+        ("open:a", 0),
+        ("anyone:a", 103),
+        ("c", 103),
+        ("nowhere:c", 102),
+    ] {
+        let mut scene = Scene::ann();
+        let said = json!({"id": 2, "publish": {"channel": channel, "data": 1}});
+        assert_eq!(code(&say(&mut scene, &said)), expected, "{said}");
+    }
+}
