@@ -283,6 +283,11 @@ impl Play {
         }
         self.end_logs();
         let secret = self.settle_team();
+        // Whoever waits for the next line has it before a poll's time is up: what comes too early
+        // waits for five seconds, and a link may have to be fetched.
+        self.end_logs();
+        self.net.pass_us(11_000_000);
+        self.rest();
         for visitor in &self.visitors {
             visitor.settle(&around!(self));
         }

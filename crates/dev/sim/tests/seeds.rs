@@ -8,7 +8,7 @@ use throng_sim::{Failure, Fault, Hits, Outcome, Summary, run_engine, run_server}
 const ENGINE_STEPS: usize = 1000;
 const SERVER_STEPS: usize = 1500;
 /// Seeds of runs that once failed, and what they showed. `true` is a run of the server.
-const REGRESSIONS: [(bool, u64, &str); 3] = [
+const REGRESSIONS: [(bool, u64, &str); 7] = [
     (false, 4, "a shard slept on mail that had found no room"),
     (
         false,
@@ -17,8 +17,20 @@ const REGRESSIONS: [(bool, u64, &str); 3] = [
     ),
     (
         true,
-        318,
+        12,
         "what was held back followed the last chunk of a stream that ended",
+    ),
+    (true, 13, "data followed the close of a WebSocket"),
+    (true, 5, "what was held back followed a body that broke off"),
+    (
+        true,
+        1,
+        "a late item went out behind those that a link had brought",
+    ),
+    (
+        true,
+        123,
+        "a client that had gone was subscribed, and what its backend said meanwhile was lost",
     ),
 ];
 /// Seeds of an ordinary test.

@@ -109,7 +109,7 @@ impl Site {
                 "Grip-Channel",
                 format!("{}; prev-id={since}", log_channel(log)),
             ),
-            ("Grip-Timeout", (5 + chance % 20).to_string()),
+            ("Grip-Timeout", (60 + chance % 20).to_string()),
         ];
         answered(&headers, b"none\n".to_vec())
     }
