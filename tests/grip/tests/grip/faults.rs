@@ -79,6 +79,13 @@ fn an_endless_body_waits_for_its_client() {
     }
     let resident = server.metric("throng_process_resident_bytes");
     assert!(resident < 200 << 20, "{resident} bytes");
+    // Who has read nothing for a while goes on too, beyond all that sockets hold.
+    let mut bytes = 0;
+    while bytes < 32 << 20 {
+        let chunk = wires[1].chunk();
+        assert!(!chunk.is_empty(), "the body ends after {bytes} bytes");
+        bytes += chunk.len();
+    }
     drop(wires);
     server.stop();
 }
