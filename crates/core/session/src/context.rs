@@ -61,11 +61,16 @@ impl<S, O> Context<'_, S, O> {
     pub fn spend(&self, work: Work) -> Result<(), Overspent> {
         let spent = self.shared.meter.spend(work, self.now);
         if let Err(over) = spent {
-            self.count(over.counter());
-            let (_, why) = over.status();
-            self.shared.notices.refused("work", "", "", why);
+            self.note_overspent(over);
         }
         spent
+    }
+
+    /// Counts and notes that a client has spent more than it may.
+    pub(crate) fn note_overspent(&self, over: Overspent) {
+        self.count(over.counter());
+        let (_, why) = over.status();
+        self.shared.notices.refused("work", "", "", why);
     }
 
     /// Sets the connection's one deadline.

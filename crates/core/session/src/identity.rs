@@ -86,8 +86,7 @@ pub fn check_token<R>(
     shared.meter.token_checked(algorithm, fault, now);
     if let Some(fault) = fault {
         shared.counters.count(failure(fault));
-        let why = fault.to_string();
-        shared.notices.refused("token", "", "", &why);
+        shared.notices.refused("token", "", "", fault);
     }
     checked
 }

@@ -7,6 +7,7 @@
 //! beyond [`WAITING_MAX`].
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::net::IpAddr;
 
 use throng_types::{ConnId, Now};
@@ -82,32 +83,33 @@ impl Notices {
         self.address.set(Some(address));
     }
 
-    /// A client did not get what it asked for.
-    pub fn refused(&self, what: &'static str, object: &str, user: &str, why: &str) {
-        self.note(NoticeKind::Refused, what, [object, user, why]);
+    /// A client did not get what it asked for. The reason is put into words only if it is kept.
+    pub fn refused(&self, what: &'static str, object: &str, user: &str, why: impl Display) {
+        self.note(NoticeKind::Refused, what, [object, user], &why);
     }
 
     /// A call of the server API changed something.
     pub fn changed(&self, what: &'static str, object: &str, user: &str) {
-        self.note(NoticeKind::Changed, what, [object, user, ""]);
+        self.note(NoticeKind::Changed, what, [object, user], &"");
     }
 
     /// A call of the server API published something.
     pub fn published(&self, what: &'static str, channel: &str) {
         if self.wants_published {
-            self.note(NoticeKind::Published, what, [channel, "", ""]);
+            self.note(NoticeKind::Published, what, [channel, ""], &"");
         }
     }
 
-    fn note(&self, kind: NoticeKind, what: &'static str, texts: [&str; 3]) {
+    fn note(&self, kind: NoticeKind, what: &'static str, of: [&str; 2], why: &dyn Display) {
         let Some((conn, now)) = self.conn.get() else {
             return;
         };
         if kind == NoticeKind::Refused && !self.has_room(now) || self.is_full() {
             return self.suppressed.set(self.suppressed.get() + 1);
         }
-        let [object, user, why] =
-            texts.map(|text| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].into());
+        let why = why.to_string();
+        let [object, user, why] = [of[0], of[1], &why]
+            .map(|text| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].into());
         self.waiting.borrow_mut().push(Notice {
             kind,
             conn,

@@ -176,9 +176,7 @@ impl<T> WebSocket<T> {
     /// only.
     pub fn check_trust<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
         if cx.shared.meter.has_lost_trust() && !self.closing {
-            cx.count(Overspent::Tokens.counter());
-            let (_, why) = Overspent::Tokens.status();
-            cx.shared.notices.refused("work", "", "", why);
+            cx.note_overspent(Overspent::Tokens);
             self.overspent(Overspent::Tokens, cx);
         }
     }

@@ -70,13 +70,18 @@ impl Http {
 
     /// Whether what comes now is of no interest any more.
     pub(super) fn takes_nothing(&self, cx: &Context<'_>) -> bool {
-        let ends = |pipeline: &Pipeline| pipeline.ends && !pipeline.is_empty();
-        cx.has_ended() || self.pipeline.as_deref().is_some_and(ends)
+        cx.has_ended() || self.waiting().is_some_and(|pipeline| pipeline.ends)
     }
 
     /// Whether a request before has no answer yet.
     pub(super) fn is_waiting(&self) -> bool {
-        { self.pipeline.as_ref() }.is_some_and(|pipeline| !pipeline.is_empty())
+        self.waiting().is_some()
+    }
+
+    /// The pipeline, if a request in it has no answer yet.
+    fn waiting(&self) -> Option<&Pipeline> {
+        let pipeline = self.pipeline.as_deref();
+        pipeline.filter(|pipeline| !pipeline.is_empty())
     }
 
     /// Whether a request may be carried out while others before it have no answer.
@@ -88,10 +93,10 @@ impl Http {
     ) -> bool {
         let limits = &cx.shared.limits;
         let bytes_max = 2 * (limits.head_bytes_max + limits.publish_bytes_max);
-        claim.is_some_and(|(_, claim)| claim.pipelines) && !request.expects_continue() && {
-            self.pipeline.as_ref()
-        }
-        .is_some_and(|pipeline| pipeline.has_room(bytes_max))
+        let has_room = |pipeline: &Pipeline| pipeline.has_room(bytes_max);
+        claim.is_some_and(|(_, claim)| claim.pipelines)
+            && !request.expects_continue()
+            && self.pipeline.as_deref().is_some_and(has_room)
     }
 
     /// Leaves input where it is until every request before it is answered.

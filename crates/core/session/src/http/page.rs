@@ -28,9 +28,9 @@ pub(super) fn check_page(
     let guard = guard(port, cx.shared);
     if !guard.answers_to(request) {
         cx.count(Counter::RefusedHost);
-        let why = format!("host {}", request.host());
+        let why = format_args!("host {}", request.host());
         let notices = &cx.shared.notices;
-        notices.refused("request", request.path(), "", &why);
+        notices.refused("request", request.path(), "", why);
         let sentence = format!(
             "this port asks for no key, so it is not to be asked as {}: use its address or \
              localhost, or list the name in auth.allowed_hosts",
@@ -43,9 +43,9 @@ pub(super) fn check_page(
     }
     cx.count(Counter::RefusedOrigin);
     let origin = request.header("origin").unwrap_or("that origin");
-    let why = format!("origin {origin}");
+    let why = format_args!("origin {origin}");
     let notices = &cx.shared.notices;
-    notices.refused("request", request.path(), "", &why);
+    notices.refused("request", request.path(), "", why);
     let sentence =
         format!("pages of {origin} may not connect; list the origin in auth.allowed_origins");
     Err(Reject::new(403, sentence))

@@ -60,12 +60,10 @@ impl Http {
         cx: &mut Context<'_>,
     ) -> Opened<R::Session> {
         let start = cx.out.len();
-        let client = self.client_of(request, cx.shared);
-        cx.shared.notices.comes_from(client);
+        let incoming = self.incoming(request, body, cx);
+        cx.shared.notices.comes_from(incoming.client);
         let opened = match self.admission {
-            Admission::Welcome => {
-                self.answer_paid(self.incoming(request, body, cx), claim, router, cx)
-            }
+            Admission::Welcome => self.answer_paid(incoming, claim, router, cx),
             Admission::AddressBusy => {
                 let (status, sentence) = Overspent::Address.status();
                 cx.count(Overspent::Address.counter());
@@ -163,9 +161,7 @@ fn answer<R: Router>(
     opened.unwrap_or_else(|reject| {
         let has_lost_trust = cx.shared.meter.has_lost_trust();
         if has_lost_trust {
-            cx.count(Overspent::Tokens.counter());
-            let (_, why) = Overspent::Tokens.status();
-            cx.shared.notices.refused("work", "", "", why);
+            cx.note_overspent(Overspent::Tokens);
         }
         let keep_alive = incoming.request.keep_alive() && !has_lost_trust;
         reject_with(reject, is_for_pages, incoming, keep_alive, cx);
