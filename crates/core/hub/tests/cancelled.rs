@@ -1,11 +1,9 @@
 //! A subscription that ends before the broker has replied: its connection is answered, once.
 
-use std::sync::Arc;
+mod support;
 
-use throng_broker::{
-    Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Refusal, ReplyLimit, home_of,
-};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
+use throng_broker::{Refusal, home_of};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Publication, ShardId};
 
 #[derive(Default)]
@@ -19,29 +17,6 @@ impl Sink for Answers {
     fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
 
     fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
-}
-
-fn hub(shard: u8) -> Hub {
-    {
-        let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
-        let home = MemoryOptions {
-            nonce: 1,
-            hash_seed: 1,
-            history: Budget::new(1 << 20, 2),
-            streams_max: 100,
-            reply: ReplyLimit {
-                publications_max: 100,
-                bytes_max: 1 << 20,
-            },
-            namespaces: namespaces.clone(),
-        };
-        let options = HubOptions {
-            subscriptions_max: 10,
-            hash_seed: 1,
-            namespaces,
-        };
-        Hub::new(options, MemoryBroker::new(ShardId(shard), 2, home))
-    }
 }
 
 /// Carries all mail between the two.
@@ -64,7 +39,10 @@ fn elsewhere() -> ChannelName {
 #[test]
 fn what_waits_goes_with_its_connection() {
     let channel = elsewhere();
-    let mut hubs = [hub(0), hub(1)];
+    let mut hubs = [
+        support::hub(0, 2, Vec::new()),
+        support::hub(1, 2, Vec::new()),
+    ];
     let mut answers = Answers::default();
     let conn = ConnId::new(ShardId(0), 3, 1);
     for token in [1, 3] {
@@ -92,7 +70,10 @@ fn what_waits_goes_with_its_connection() {
 #[test]
 fn every_subscribe_is_answered() {
     let channel = elsewhere();
-    let mut hubs = [hub(0), hub(1)];
+    let mut hubs = [
+        support::hub(0, 2, Vec::new()),
+        support::hub(1, 2, Vec::new()),
+    ];
     let mut answers = Answers::default();
     let conn = ConnId::new(ShardId(0), 3, 1);
     let subscribe = |token| Command::Subscribe {

@@ -1,11 +1,9 @@
 //! What is published with tags is told of once everybody has it, however few these are.
 
-use std::sync::Arc;
+mod support;
 
-use throng_broker::{
-    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit,
-};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
+use throng_broker::Draft;
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
 #[derive(Default)]
@@ -53,26 +51,7 @@ fn publish(hub: &mut Hub, tags: Option<&str>) {
 
 /// So many subscribers.
 fn hub(members: u32, heard: &mut Heard) -> Hub {
-    let mut hub = {
-        let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
-        let home = MemoryOptions {
-            nonce: 1,
-            hash_seed: 1,
-            history: Budget::new(1 << 20, 1),
-            streams_max: 100,
-            reply: ReplyLimit {
-                publications_max: 100,
-                bytes_max: 1 << 20,
-            },
-            namespaces: namespaces.clone(),
-        };
-        let options = HubOptions {
-            subscriptions_max: 10,
-            hash_seed: 1,
-            namespaces,
-        };
-        Hub::new(options, MemoryBroker::new(ShardId(0), 1, home))
-    };
+    let mut hub = support::hub(0, 1, Vec::new());
     for index in 0..members {
         let command = Command::Subscribe {
             reply_to: ReplyTo {

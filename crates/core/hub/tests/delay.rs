@@ -1,11 +1,9 @@
 //! A channel with a delay: publications gather, and nobody waits longer than it says.
 
-use std::sync::Arc;
+mod support;
 
-use throng_broker::{
-    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit,
-};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
+use throng_broker::{ChannelOptions, Draft};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 
 /// How many publications each delivery carried.
@@ -39,25 +37,7 @@ impl Stage {
             max_delay_ms: DELAY_MS,
             ..ChannelOptions::default()
         };
-        let named = vec![("late".into(), delayed)];
-        let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), named));
-        let home = MemoryOptions {
-            nonce: 1,
-            hash_seed: 1,
-            history: Budget::new(1 << 20, 1),
-            streams_max: 100,
-            reply: ReplyLimit {
-                publications_max: 100,
-                bytes_max: 1 << 20,
-            },
-            namespaces: namespaces.clone(),
-        };
-        let options = HubOptions {
-            subscriptions_max: 10,
-            hash_seed: 1,
-            namespaces,
-        };
-        let hub = Hub::new(options, MemoryBroker::new(ShardId(0), 1, home));
+        let hub = support::hub(0, 1, vec![("late".into(), delayed)]);
         let mut stage = Self {
             hub,
             now: Now::default(),

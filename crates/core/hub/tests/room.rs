@@ -1,12 +1,11 @@
 //! What waits for members is bounded, in publications and in bytes, and a channel has a part of it.
 
+mod support;
+
 use std::sync::Arc;
 
-use throng_broker::{
-    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Refusal, Reply,
-    ReplyLimit,
-};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, ReplyTo, Sink};
+use throng_broker::{Draft, Refusal, Reply};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
 
 struct Nobody;
@@ -32,24 +31,7 @@ fn payload(bytes: usize) -> Payload {
 
 /// A hub with one member of each of these channels.
 fn hub(channels: &[&str]) -> Hub {
-    let namespaces = Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new()));
-    let home = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, 1),
-        streams_max: 100,
-        reply: ReplyLimit {
-            publications_max: 100,
-            bytes_max: 1 << 20,
-        },
-        namespaces: namespaces.clone(),
-    };
-    let options = HubOptions {
-        subscriptions_max: 10,
-        hash_seed: 1,
-        namespaces,
-    };
-    let mut hub = Hub::new(options, MemoryBroker::new(ShardId(0), 1, home));
+    let mut hub = support::hub(0, 1, Vec::new());
     for channel in channels {
         let command = Command::Subscribe {
             reply_to: ReplyTo {
