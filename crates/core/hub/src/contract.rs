@@ -35,7 +35,7 @@ pub enum FormKind {
 pub struct Format(u8);
 
 impl Format {
-    const NUMBER_BITS: u8 = 4;
+    const NUMBER_BITS: u8 = 5;
     /// Different forms that there may be.
     pub const COUNT: u8 = 1 << Self::NUMBER_BITS;
     pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 2;

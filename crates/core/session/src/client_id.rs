@@ -47,10 +47,21 @@ impl NodeKey {
         self.number
     }
 
+    /// The node's name in protocols: its number in hexadecimal digits.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{:016x}", self.number)
+    }
+
     /// The public id of a connection.
     #[must_use]
     pub fn client_id(&self, conn: ConnId) -> ClientId {
-        let plain = u128::from(conn.to_bits()) << 64 | u128::from(self.number);
+        self.sealed(conn, self.number)
+    }
+
+    /// An id of a connection, made with a mark that says what kind of id it is.
+    fn sealed(&self, conn: ConnId, mark: u64) -> ClientId {
+        let plain = u128::from(conn.to_bits()) << 64 | u128::from(mark);
         let sealed = self.block.seal(plain.to_be_bytes());
         let mut digits = sealed
             .iter()
@@ -66,9 +77,27 @@ impl NodeKey {
         ClientId(text)
     }
 
+    /// The secret id of a connection's session: who knows it may act as that client. Nobody can
+    /// tell it from the public id.
+    #[must_use]
+    pub fn session_id(&self, conn: ConnId) -> ClientId {
+        self.sealed(conn, !self.number)
+    }
+
     /// The connection that a public id of this node names; it may have gone since.
     #[must_use]
     pub fn conn_id(&self, text: &str) -> Option<ConnId> {
+        self.opened(text, self.number)
+    }
+
+    /// The connection that a session's secret id names; it may have gone since.
+    #[must_use]
+    pub fn conn_of_session(&self, text: &str) -> Option<ConnId> {
+        self.opened(text, !self.number)
+    }
+
+    /// The connection of an id that was made with this mark.
+    fn opened(&self, text: &str, mark: u64) -> Option<ConnId> {
         if text.len() != 36 {
             return None;
         }
@@ -84,7 +113,7 @@ impl NodeKey {
             sealed = sealed << 4 | u128::from(digit);
         }
         let plain = u128::from_be_bytes(self.block.open(sealed.to_be_bytes()));
-        (plain as u64 == self.number).then(|| ConnId::from_bits((plain >> 64) as u64))
+        (plain as u64 == mark).then(|| ConnId::from_bits((plain >> 64) as u64))
     }
 }
 
@@ -129,6 +158,16 @@ mod tests {
             assert_eq!(key_one.conn_id(id.as_str()), Some(conn));
             assert_eq!(key(2).conn_id(id.as_str()), None);
         }
+    }
+
+    #[test]
+    fn a_public_id_is_no_session() {
+        let key = key(1);
+        let conn = ConnId::new(ShardId(3), 7, 1);
+        let (public, secret) = (key.client_id(conn), key.session_id(conn));
+        assert_eq!(key.conn_of_session(secret.as_str()), Some(conn));
+        assert_eq!(key.conn_of_session(public.as_str()), None);
+        assert_eq!(key.conn_id(secret.as_str()), None);
     }
 
     #[test]

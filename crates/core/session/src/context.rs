@@ -67,7 +67,7 @@ impl<S, O> Context<'_, S, O> {
     }
 
     /// Counts and notes that a client has spent more than it may.
-    pub(crate) fn note_overspent(&self, over: Overspent) {
+    pub fn note_overspent(&self, over: Overspent) {
         self.count(over.counter());
         let (_, why) = over.status();
         self.shared.notices.refused("work", "", "", why);

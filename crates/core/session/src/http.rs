@@ -28,7 +28,10 @@ pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, answer_text, respond, respond_json};
 pub use serve::send_page;
-pub use subscribe::{Params, allow_origin, check_draining, permitted_channels, write_stream_head};
+pub use subscribe::{
+    Params, allow_origin, check_draining, permitted_channels, write_stream_head,
+    write_stream_head_of,
+};
 
 use crate::flow::Resume;
 use crate::port::Port;

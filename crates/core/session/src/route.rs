@@ -115,6 +115,9 @@ Throng's client port:
   GET  /sse?channel=NAME               EventSource, resumes by Last-Event-ID
   GET  /stream?channel=NAME            one JSON object a line
   GET  /connection/websocket           Centrifugo SDKs
+  POST /connection/http_stream         the same where WebSockets do not pass
+  GET  /connection/sse
+  POST /emulation                      commands of these two
   GET  /connection/uni_websocket       Centrifugo, unidirectional
   GET  /connection/uni_sse
   POST /connection/uni_http_stream

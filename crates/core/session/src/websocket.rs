@@ -100,7 +100,7 @@ impl<T> WebSocket<T> {
     /// Lends the decoder, so that the gateway can be called while it reads, and the allowance that
     /// pays for what is read; see [`WebSocket::put_decoder`].
     pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> Decoder {
-        cx.shared.meter.lend(self.allowance);
+        self.lend_allowance(cx);
         std::mem::replace(&mut self.decoder, Decoder::new(Role::Server))
     }
 
@@ -112,12 +112,23 @@ impl<T> WebSocket<T> {
         cx: &mut Context<'_, S, O>,
     ) {
         self.decoder = decoder;
-        if let Some(allowance) = cx.shared.meter.take_back() {
-            self.allowance = allowance;
-        }
+        self.take_allowance_back(cx);
         if let Err(fault) = fed {
             cx.count(Counter::BadRequests);
             self.close(fault.close_code(), fault.reason(), cx);
+        }
+    }
+
+    /// Lends the allowance that pays for what the client asks; see
+    /// [`WebSocket::take_allowance_back`].
+    pub fn lend_allowance<S, O>(&self, cx: &Context<'_, S, O>) {
+        cx.shared.meter.lend(self.allowance);
+    }
+
+    /// Takes it back, with what was spent.
+    pub fn take_allowance_back<S, O>(&mut self, cx: &Context<'_, S, O>) {
+        if let Some(allowance) = cx.shared.meter.take_back() {
+            self.allowance = allowance;
         }
     }
 

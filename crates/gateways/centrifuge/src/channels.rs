@@ -51,7 +51,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
             rejects_unrecovered,
         });
     }
-    cx.subscribe(command, channel, ws.form(), position(subscribe));
+    cx.subscribe(command, channel, ws.mode().form(), position(subscribe));
 }
 
 /// Checks a subscription token. `None`: there is none. `Some(None)`: good for ever.

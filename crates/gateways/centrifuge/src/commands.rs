@@ -1,4 +1,4 @@
-//! The Centrifugo client protocol, version 2, over a WebSocket: what each command does.
+//! The Centrifugo client protocol, version 2: what each command does.
 //!
 //! Replies carry the command's id; the hub's answers bring it back as their token. What a client
 //! wants of one channel is answered in order, and a delivery never overtakes its subscription's
@@ -17,14 +17,14 @@ use crate::socket::Socket;
 
 /// Carries out the commands of one frame. Each of them is charged to the client.
 pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
-    for command in ws.codec().commands(frame) {
+    for command in ws.mode().codec().commands(frame) {
         if ws.is_closing() {
             return;
         }
         match command {
             Ok(command) if may(ws, &command.request, cx) => {
                 run(ws, command.id, command.request, cx);
-                ws.ws.check_trust(cx);
+                ws.check_trust(cx);
             }
             Ok(_) => {}
             Err(_) => {
@@ -42,7 +42,7 @@ fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
         Request::Subscribe(_) => Work::Subscribe,
         _ => Work::Message,
     };
-    ws.ws.may(work, cx)
+    ws.may(work, cx)
 }
 
 fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {

@@ -1,7 +1,9 @@
 //! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
 
 use throng_auth::TokenFault;
-use throng_centrifuge::{Connect, ErrorCode, RefreshResult, Reply, encode_connect_push};
+use throng_centrifuge::{
+    Connect, ConnectResult, ErrorCode, RefreshResult, Reply, SubscribeResult, encode_connect_push,
+};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect};
 
@@ -34,9 +36,7 @@ pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: 
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if own.is_empty() {
-        let client = cx.shared.node.client_id(cx.id);
-        let result = connect_result(ws.identity(), client.as_str(), &[], cx, true);
-        return ws.reply(command, &Reply::Connect(&result), cx);
+        return connected(ws, command, &[], cx);
     }
     let since = |channel: &ChannelName| {
         let sub = connect
@@ -88,13 +88,29 @@ pub(crate) fn opened(ws: &mut Socket, opening: &Opening, cx: &mut Cx<'_>) {
         return ws.disconnect(Disconnect::ServerError, cx);
     }
     let subs = subscriptions(opening, cx);
-    let client = cx.shared.node.client_id(cx.id);
-    let bidirectional = ws.is_bidirectional();
-    let result = connect_result(ws.identity(), client.as_str(), &subs, cx, bidirectional);
-    match bidirectional {
-        true => ws.reply(opening.command, &Reply::Connect(&result), cx),
-        false => ws_text(cx.out, |out| encode_connect_push(&result, out)),
+    if ws.is_bidirectional() {
+        return connected(ws, opening.command, &subs, cx);
     }
+    let client = cx.shared.node.client_id(cx.id);
+    let result = connect_result(ws.identity(), client.as_str(), &subs, cx, false);
+    ws_text(cx.out, |out| encode_connect_push(&result, out));
+}
+
+/// Answers the command `connect`.
+fn connected(ws: &Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)], cx: &mut Cx<'_>) {
+    let node = &cx.shared.node;
+    let client = node.client_id(cx.id);
+    let emulated = { ws.mode().is_emulated() }.then(|| (node.session_id(cx.id), node.name()));
+    let (session, node) = match &emulated {
+        Some((session, node)) => (session.as_str(), &**node),
+        None => ("", ""),
+    };
+    let result = ConnectResult {
+        session,
+        node,
+        ..connect_result(ws.identity(), client.as_str(), subs, cx, true)
+    };
+    ws.reply(command, &Reply::Connect(&result), cx);
 }
 
 /// The command `refresh`.

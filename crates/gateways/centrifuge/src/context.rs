@@ -2,5 +2,7 @@
 
 use throng_session::Context;
 
+use crate::emulation::Upward;
+
 /// The surroundings of one event.
-pub(crate) type Cx<'a> = Context<'a>;
+pub(crate) type Cx<'a> = Context<'a, (), Upward>;

@@ -1,7 +1,7 @@
 //! The wire forms of deliveries to Centrifugo's clients.
 
 use throng_centrifuge::{Codec, Push, encode_publication_push};
-use throng_session::encode::{line, sse_data, ws_binary, ws_text};
+use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind};
 use throng_types::Publication;
 
@@ -16,8 +16,17 @@ pub(crate) const UNI_HTTP: Form = Form::new(3, FormKind::Shared);
 /// The bidirectional protocol in Protobuf: a push in a frame.
 pub(crate) const PROTOBUF: Form = Form::new(4, FormKind::Shared);
 
+/// `/connection/sse`: a push in an event.
+pub(crate) const EVENTS: Form = Form::new(5, FormKind::Shared);
+/// `/connection/http_stream` in JSON: a push, a line in a chunk.
+pub(crate) const LINES: Form = Form::new(6, FormKind::Shared);
+/// `/connection/http_stream` in Protobuf: a push in a chunk.
+pub(crate) const MESSAGES: Form = Form::new(7, FormKind::Shared);
+
 /// All of them.
-pub(crate) const ALL: &[Form] = &[CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP, PROTOBUF];
+pub(crate) const ALL: &[Form] = &[
+    CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP, PROTOBUF, EVENTS, LINES, MESSAGES,
+];
 
 /// Appends a publication in a shared wire form.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
@@ -33,7 +42,14 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
         ws_text(out, push(false));
     } else if form == UNI_SSE.number {
         sse_data(out, push(false));
-    } else {
+    } else if form == UNI_HTTP.number {
         line(out, push(false));
+    } else if form == EVENTS.number {
+        sse_data(out, push(true));
+    } else if form == LINES.number {
+        line(out, push(true));
+    } else {
+        let push = Push::Publication(publication);
+        chunk(out, |out| Codec::Protobuf.push(&push, out));
     }
 }

@@ -1,13 +1,15 @@
 //! Centrifugo's clients as a gateway.
 
-use std::convert::Infallible;
 use std::rc::Rc;
+
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
+    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Sender, Shard,
+    Shared, Transport,
 };
 use throng_types::Publication;
 
 use crate::context::Cx;
+use crate::emulation::{self, Upward};
 use crate::session::Session;
 use crate::{forms, open};
 
@@ -18,8 +20,8 @@ pub struct Centrifuge;
 impl Family for Centrifuge {
     type Session = Session;
     type Shared = ();
-    type Order = Infallible;
-    type Mail = Infallible;
+    type Order = Upward;
+    type Mail = Upward;
 }
 
 impl Gateway for Centrifuge {
@@ -46,24 +48,33 @@ impl Gateway for Centrifuge {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
             Session::Call(call) => return call.event(event, cx),
+            Session::Upstream(request) => request.event(event, cx),
         }
         Flow::Stay
     }
 
     fn class(session: &Session) -> Class<'_> {
         let (transport, identity) = match session {
-            Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
+            Session::Socket(socket) => (socket.mode().transport(), socket.identity()),
             Session::Stream(stream) => (stream.transport(), stream.identity()),
-            Session::Call(_) => (Transport::Http, None),
+            Session::Call(_) | Session::Upstream(_) => (Transport::Http, None),
         };
         Class {
             transport,
-            is_client: !matches!(session, Session::Call(_)),
+            is_client: matches!(session, Session::Socket(_) | Session::Stream(_)),
             identity,
         }
     }
 
     fn encode((): &(), form: u8, publication: &Publication, out: &mut Vec<u8>) {
         forms::encode(form, publication, out);
+    }
+
+    fn order(&mut self, upward: Upward, shard: &mut impl Shard<Self>) {
+        emulation::carry(upward, shard);
+    }
+
+    fn mail(&mut self, _: Sender, upward: Upward, shard: &mut impl Shard<Self>) {
+        emulation::deliver(&upward, shard);
     }
 }

@@ -1,5 +1,5 @@
-//! Centrifugo's clients: its SDKs over `/connection/websocket`, its unidirectional transports, and
-//! its server API at `/api/`.
+//! Centrifugo's clients: its SDKs over `/connection/websocket` and the two transports that emulate
+//! it, its unidirectional transports, and its server API at `/api/`.
 //!
 //! The bidirectional protocol is spoken in JSON and in Protobuf; a publication is encoded once for
 //! all who take the same form.
@@ -13,8 +13,10 @@ mod channels;
 mod commands;
 mod connect;
 mod context;
+mod emulation;
 mod forms;
 mod gateway;
+mod mode;
 mod open;
 mod reply;
 mod results;
@@ -24,5 +26,6 @@ mod socket;
 mod socket_events;
 mod uni_stream;
 
+pub use emulation::{Upstream, Upward};
 pub use gateway::Centrifuge;
 pub use session::Session;

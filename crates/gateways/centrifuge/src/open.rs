@@ -7,10 +7,12 @@ use throng_types::Disconnect;
 use throng_ws::handshake;
 
 use crate::context::Cx;
+use crate::emulation;
+use crate::mode::Mode;
 use crate::results::uni_channels;
 use crate::server_api::{self, Form};
 use crate::session::Session;
-use crate::socket::{Mode, Socket};
+use crate::socket::Socket;
 use crate::uni_stream::{Framing, UniStream};
 
 const WS: u8 = 0;
@@ -18,6 +20,9 @@ const UNI_WS: u8 = 1;
 const UNI_SSE: u8 = 2;
 const UNI_HTTP: u8 = 3;
 const API: u8 = 4;
+const SSE: u8 = 5;
+const HTTP_STREAM: u8 = 6;
+const EMULATION: u8 = 7;
 
 fn form(incoming: &Incoming<'_, '_>) -> Option<Form> {
     Form::of(incoming.request.path())
@@ -26,6 +31,9 @@ fn form(incoming: &Incoming<'_, '_>) -> Option<Form> {
 pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
     Some(match (incoming.port, incoming.request.path()) {
         (Port::Client, "/connection/websocket") => Claim::endpoint(WS, "GET"),
+        (Port::Client, "/connection/sse") => Claim::endpoint(SSE, "GET, POST, OPTIONS"),
+        (Port::Client, "/connection/http_stream") => Claim::endpoint(HTTP_STREAM, "POST, OPTIONS"),
+        (Port::Client, "/emulation") => Claim::endpoint(EMULATION, "POST, OPTIONS"),
         (Port::Client, "/connection/uni_websocket") => Claim::endpoint(UNI_WS, "GET"),
         (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, OPTIONS"),
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
@@ -44,6 +52,9 @@ pub(crate) fn open(
 ) -> Result<Opened<Session>, Reject> {
     let session = match (claim.endpoint, form(incoming)) {
         (API, Some(form)) => return Ok(server_api::call(incoming, form, cx)),
+        (EMULATION, _) => return emulation::post(incoming, cx),
+        (SSE, _) => Session::Socket(emulation::events(incoming, cx)?),
+        (HTTP_STREAM, _) => Session::Socket(emulation::lines(incoming, cx)?),
         (WS, _) => Session::Socket(websocket(incoming, cx)?),
         (UNI_WS, _) => Session::Socket(uni_websocket(incoming, cx)?),
         (UNI_SSE, _) => Session::Stream(uni_stream(incoming, Framing::Sse, cx)?),
@@ -70,7 +81,11 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
         None => Codec::Json,
     };
     handshake::encode_response(&accept, offered.map(|(name, _)| name), cx.out);
-    Ok(Socket::new(Mode::Bidirectional(codec), cx))
+    let mode = match codec {
+        Codec::Json => Mode::Json,
+        Codec::Protobuf => Mode::Protobuf,
+    };
+    Ok(Socket::new(mode, cx))
 }
 
 fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {

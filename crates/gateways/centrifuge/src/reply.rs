@@ -1,27 +1,18 @@
 //! What a socket says, in its form of the protocol, and small things that several commands need.
 
 use throng_broker::Refusal;
-use throng_centrifuge::{Codec, ErrorCode, Push, Reply};
+use throng_centrifuge::{ErrorCode, Push, Reply};
 use throng_metrics::Counter;
-use throng_session::encode::{ws_binary, ws_text};
 use throng_types::{ChannelError, ChannelName, Disconnect, Now};
 
 use crate::context::Cx;
 use crate::socket::Socket;
 
-/// Appends a frame in a form of the protocol.
-pub(crate) fn frame(codec: Codec, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    match codec {
-        Codec::Json => ws_text(out, write),
-        Codec::Protobuf => ws_binary(out, write),
-    }
-}
-
 impl Socket {
     /// Answers a command.
     pub(crate) fn reply(&self, command: u32, reply: &Reply<'_>, cx: &mut Cx<'_>) {
-        let codec = self.codec();
-        frame(codec, cx.out, |out| codec.reply(command, reply, out));
+        let mode = self.mode();
+        mode.frame(cx.out, |out| mode.codec().reply(command, reply, out));
     }
 
     /// Answers a command with an error.
@@ -32,8 +23,8 @@ impl Socket {
 
     /// Says something unasked to a bidirectional client.
     pub(crate) fn push(&self, push: &Push<'_>, cx: &mut Cx<'_>) {
-        let codec = self.codec();
-        frame(codec, cx.out, |out| codec.push(push, out));
+        let mode = self.mode();
+        mode.frame(cx.out, |out| mode.codec().push(push, out));
     }
 
     /// The channel that a command names. An empty name ends the connection, as in Centrifugo;

@@ -1,15 +1,18 @@
 //! What a connection of a Centrifugo client is.
 
 use crate::call::Call;
+use crate::emulation::Upstream;
 use crate::socket::Socket;
 use crate::uni_stream::UniStream;
 
 /// One of its connections.
 pub enum Session {
-    /// A WebSocket, bidirectional or not.
+    /// A client that may speak, or a unidirectional WebSocket.
     Socket(Socket),
     /// A unidirectional stream.
     Stream(UniStream),
     /// A call of the server API, until it is answered.
     Call(Box<Call>),
+    /// Commands of a client whose stream is another connection.
+    Upstream(Box<Upstream>),
 }

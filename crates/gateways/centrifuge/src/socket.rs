@@ -1,30 +1,22 @@
-//! The state of a Centrifugo client's WebSocket, bidirectional or not.
+//! The state of a Centrifugo client that may speak, and of a unidirectional WebSocket.
 //!
 //! Invariant: the one deadline is the earliest of the next ping or awaited pong, the end of the
 //! client's tokens, and, before it has connected, the time that it has for that.
 
-use throng_centrifuge::Codec;
+use throng_centrifuge::Push;
+use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
-use throng_session::{Form, Identity, Opening, WebSocket, subscribe};
+use throng_session::{Identity, Opening, Overspent, WebSocket, Work, subscribe};
 use throng_types::{ChannelName, Disconnect, Position};
 
 use crate::asked::{Asked, Subscribing};
 use crate::context::Cx;
-use crate::forms::{CENTRIFUGE, PROTOBUF, UNI_WS};
+use crate::mode::Mode;
 
 /// How long after its end a token is still good for the connection or subscription that it opened,
 /// in seconds. SDKs fetch the next one when the time that they were told is over, not before
 /// (Centrifugo waits as long, `expired_close_delay`).
 const REFRESH_GRACE_S: u64 = 25;
-
-/// Whether the client may send commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// `/connection/websocket`, in this form of the protocol.
-    Bidirectional(Codec),
-    /// `/connection/uni_websocket`: after the first message it only listens.
-    Unidirectional,
-}
 
 /// How far a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +36,17 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
 }
 
-/// One client: its WebSocket, who it is, and the subscriptions that it begins with.
+/// One client: its transport, who it is, and the subscriptions that it begins with.
 pub struct Socket {
+    /// A client of an emulated transport has no WebSocket. It uses what every client needs besides,
+    /// heartbeat and allowance, and no frame comes or goes here.
     pub(crate) ws: WebSocket<State>,
     identity: Option<Box<Identity>>,
     asked: Option<Box<Asked>>,
 }
 
 impl Socket {
-    /// A WebSocket whose handshake was answered.
+    /// A client whose handshake was answered, or whose stream has begun.
     pub(crate) fn new(mode: Mode, cx: &mut Cx<'_>) -> Self {
         let state = State {
             mode,
@@ -88,33 +82,21 @@ impl Socket {
         self.ws.state.phase != Phase::New
     }
 
+    pub(crate) const fn mode(&self) -> Mode {
+        self.ws.state.mode
+    }
+
     pub(crate) const fn is_bidirectional(&self) -> bool {
-        matches!(self.ws.state.mode, Mode::Bidirectional(_))
-    }
-
-    /// The form of the protocol; unidirectional clients have JSON alone.
-    pub(crate) const fn codec(&self) -> Codec {
-        match self.ws.state.mode {
-            Mode::Bidirectional(codec) => codec,
-            Mode::Unidirectional => Codec::Json,
-        }
-    }
-
-    /// The wire form of deliveries to it.
-    pub(crate) const fn form(&self) -> Form {
-        match self.ws.state.mode {
-            Mode::Bidirectional(Codec::Json) => CENTRIFUGE,
-            Mode::Bidirectional(Codec::Protobuf) => PROTOBUF,
-            Mode::Unidirectional => UNI_WS,
-        }
+        self.mode().is_bidirectional()
     }
 
     /// How long a token's end may be overstayed, in seconds. Without a way to refresh the token the
     /// connection ends with it.
     pub(crate) const fn grace_s(&self) -> u64 {
-        match self.ws.state.mode {
-            Mode::Bidirectional(_) => REFRESH_GRACE_S,
-            Mode::Unidirectional => 0,
+        if self.is_bidirectional() {
+            REFRESH_GRACE_S
+        } else {
+            0
         }
     }
 
@@ -195,12 +177,58 @@ impl Socket {
         let resuming = channels.iter().any(|(_, since)| since.is_some());
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
-        subscribe(channels, self.form(), cx);
+        subscribe(channels, self.mode().form(), cx);
     }
+
+    // ---- what the client may ----
+
+    /// Charges a piece of work to the client; false if it asks for more than it may, and then it is
+    /// told so and the connection ends.
+    pub(crate) fn may(&mut self, work: Work, cx: &mut Cx<'_>) -> bool {
+        match cx.spend(work) {
+            Ok(()) => true,
+            Err(over) => {
+                self.overspent(over, cx);
+                false
+            }
+        }
+    }
+
+    /// Ends the connection if its client has brought too many bad tokens.
+    pub(crate) fn check_trust(&mut self, cx: &mut Cx<'_>) {
+        if cx.shared.meter.has_lost_trust() && !self.is_closing() {
+            cx.note_overspent(Overspent::Tokens);
+            self.overspent(Overspent::Tokens, cx);
+        }
+    }
+
+    fn overspent(&mut self, over: Overspent, cx: &mut Cx<'_>) {
+        if !self.is_closing() {
+            self.disconnect(over.disconnect(), cx);
+        }
+    }
+
+    // ---- the end ----
 
     /// Ends the connection for one of our reasons.
     pub(crate) fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
         cx.count(Counter::closed(reason));
-        self.ws.close(reason.code(), reason.reason(), cx);
+        self.close(reason.code(), reason.reason(), cx);
+    }
+
+    /// Ends the connection, and says why in the words of its transport.
+    pub(crate) fn close(&mut self, code: u16, reason: &str, cx: &mut Cx<'_>) {
+        let mode = self.mode();
+        if !mode.is_emulated() {
+            return self.ws.close(code, reason, cx);
+        }
+        if self.is_closing() {
+            return;
+        }
+        self.push(&Push::Disconnect { code, reason }, cx);
+        if mode.is_chunked() {
+            cx.out.extend_from_slice(LAST_CHUNK);
+        }
+        self.ws.cut(cx);
     }
 }

@@ -1,14 +1,13 @@
-//! What happens to a Centrifugo client's WebSocket.
+//! What happens to a Centrifugo client.
 
 use throng_centrifuge::{Push, encode_message_push, encode_unsubscribe_push, payload_of};
 use throng_hub::Answer;
 use throng_session::encode::ws_text;
-use throng_session::{Beat, Event, Heard, OPENING, Work, message_limits};
+use throng_session::{Beat, Event, Heard, OPENING, Payer, Work, message_limits};
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::context::Cx;
-use crate::reply::frame;
-use crate::socket::{Mode, Phase, Socket};
+use crate::socket::{Phase, Socket};
 use crate::{channels, commands, connect};
 
 impl Socket {
@@ -24,13 +23,29 @@ impl Socket {
             Event::Unsubscribed { channel, why } => self.unsubscribed(channel, why, cx),
             Event::Close(why) => {
                 cx.count(why.counter());
-                self.ws.close(why.code(), why.reason(), cx);
+                self.close(why.code(), why.reason(), cx);
             }
             Event::Surveyed(_) | Event::Publication(_) => {}
         }
     }
 
+    /// Commands that came by a request of their own.
+    pub(crate) fn upstream(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        if self.is_closing() || !self.mode().is_emulated() {
+            return;
+        }
+        // The client's address has paid for the request; here its own allowance counts.
+        cx.shared.meter.pays(Payer::NOBODY);
+        self.ws.lend_allowance(cx);
+        commands::run_all(self, data, cx);
+        self.ws.take_allowance_back(cx);
+    }
+
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        if self.mode().is_emulated() {
+            // Its stream carries nothing in this direction.
+            return;
+        }
         let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &message_limits(cx), |event| {
             match self.ws.hear(&event, cx) {
@@ -45,17 +60,12 @@ impl Socket {
     }
 
     fn message(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        match self.ws.state.mode {
-            // It only listens; what it says is counted and not used.
-            Mode::Unidirectional if self.is_connected() => {
-                self.ws.may(Work::Message, cx);
-            }
-            Mode::Bidirectional(_) => commands::run_all(self, data, cx),
-            Mode::Unidirectional => {
-                if self.ws.may(Work::Message, cx) {
-                    connect::uni_connect(self, data, cx);
-                }
-            }
+        if self.is_bidirectional() {
+            return commands::run_all(self, data, cx);
+        }
+        // Once connected it only listens; what it says is counted and not used.
+        if self.may(Work::Message, cx) && !self.is_connected() {
+            connect::uni_connect(self, data, cx);
         }
     }
 
@@ -71,8 +81,8 @@ impl Socket {
             Beat::Early => {}
             Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
             Beat::Ping => {
-                let codec = self.codec();
-                frame(codec, cx.out, |out| codec.ping(out));
+                let mode = self.mode();
+                mode.frame(cx.out, |out| mode.codec().ping(out));
                 // Unidirectional clients do not answer in their protocol.
                 if self.is_bidirectional() {
                     self.ws.state.phase = Phase::Pinged;

@@ -17,6 +17,7 @@ mod code;
 mod codec;
 mod command;
 mod data;
+mod emulation;
 mod json;
 mod malformed;
 mod protobuf;
@@ -30,6 +31,7 @@ pub use code::ErrorCode;
 pub use codec::{Codec, Commands};
 pub use command::{Command, Request};
 pub use data::Data;
+pub use emulation::Emulation;
 pub use json::{append_json, append_payload, append_text, payload_of};
 pub use malformed::Malformed;
 pub use push::{

@@ -23,6 +23,9 @@ pub(crate) fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8
             reason,
         } => encode_unsubscribe_push(channel, code, reason, bidirectional, out),
         Push::Message(data) => encode_message_push(data, bidirectional, out),
+        Push::Disconnect { code, reason } => {
+            encode_disconnect_push(code, reason, bidirectional, out);
+        }
         Push::Subscribe { channel, subscribe } => {
             encode_subscribe_push(channel, subscribe, bidirectional, out);
         }
@@ -69,7 +72,7 @@ pub fn encode_unsubscribe_push(
 
 /// The server is about to end the connection; see `throng_types::Disconnect` for codes and reasons.
 ///
-/// A bidirectional WebSocket says the same in its close frame and needs no push.
+/// A WebSocket says the same in its close frame and needs no push.
 pub fn encode_disconnect_push(code: u16, reason: &str, bidirectional: bool, out: &mut Vec<u8>) {
     wrap(bidirectional, out, |push| {
         append_end(code, reason, push.value("disconnect"));

@@ -71,6 +71,14 @@ pub enum Push<'a> {
     },
     /// To this connection alone, outside of any channel.
     Message(&'a Payload),
+    /// The server ends the connection; for transports without a close frame. See
+    /// `throng_types::Disconnect`.
+    Disconnect {
+        /// Whether the client should come back.
+        code: u16,
+        /// The sentence beside the code.
+        reason: &'a str,
+    },
     /// The server subscribed the connection.
     Subscribe {
         /// To which channel.

@@ -154,15 +154,28 @@ pub fn write_stream_head<S, O>(
     is_lines: bool,
     cx: &mut Context<'_, S, O>,
 ) -> Result<(), Reject> {
-    let request = incoming.request;
-    if is_lines && request.minor_version == 0 {
-        let sentence = "a stream of lines is sent in chunks, which needs HTTP/1.1";
-        return Err(Reject::new(426, sentence).with("Upgrade", "HTTP/1.1"));
-    }
     let content_type = match is_lines {
         true => "application/x-ndjson",
         false => "text/event-stream",
     };
+    write_stream_head_of(incoming, content_type, is_lines, cx)
+}
+
+/// Writes the head of a stream of any type, in chunks or until the connection ends.
+///
+/// # Errors
+/// 426, if chunks are wanted by HTTP/1.0, which has none.
+pub fn write_stream_head_of<S, O>(
+    incoming: &Incoming<'_, '_>,
+    content_type: &str,
+    in_chunks: bool,
+    cx: &mut Context<'_, S, O>,
+) -> Result<(), Reject> {
+    let request = incoming.request;
+    if in_chunks && request.minor_version == 0 {
+        let sentence = "this stream is sent in chunks, which needs HTTP/1.1";
+        return Err(Reject::new(426, sentence).with("Upgrade", "HTTP/1.1"));
+    }
     let mut headers = vec![
         ("Content-Type", content_type),
         ("Cache-Control", "no-cache"),
@@ -171,7 +184,7 @@ pub fn write_stream_head<S, O>(
     ];
     allow_origin(request.header("origin"), &mut headers);
     let date = cx.shared.dates.at(cx.now);
-    encode_stream_head(200, date.as_str(), &headers, is_lines, cx.out);
+    encode_stream_head(200, date.as_str(), &headers, in_chunks, cx.out);
     Ok(())
 }
 

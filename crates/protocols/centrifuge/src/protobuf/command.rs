@@ -8,7 +8,7 @@ use crate::command::{
 };
 use crate::data::Data;
 use crate::malformed::Malformed;
-use crate::{Connect, History, Since, Subscribe};
+use crate::{Connect, Emulation, History, Since, Subscribe};
 
 /// Reads the commands of one frame in Protobuf. The first [`Malformed`] is the last item.
 pub(crate) const fn commands(frame: &[u8]) -> Commands<'_> {
@@ -293,6 +293,23 @@ impl<'a> Message<'a> for Called<'a> {
         match number {
             1 => self.data = Data::Bytes(value.bytes()?),
             2 => self.method = value.text()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Reads the body of `POST /emulation`.
+pub(crate) fn emulation(body: &[u8]) -> Result<Emulation<'_>, Malformed> {
+    read(body)
+}
+
+impl<'a> Message<'a> for Emulation<'a> {
+    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.node = value.text()?,
+            2 => self.session = value.text()?,
+            3 => self.data = Cow::Borrowed(value.bytes()?),
             _ => {}
         }
         Ok(())

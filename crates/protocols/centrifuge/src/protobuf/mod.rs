@@ -18,7 +18,7 @@ mod read;
 mod reply;
 mod write;
 
-pub(crate) use command::{Commands, commands};
+pub(crate) use command::{Commands, commands, emulation};
 pub(crate) use push::append_push;
 pub(crate) use reply::append_reply;
 

@@ -35,6 +35,10 @@ fn append(push: &Push<'_>, out: &mut Vec<u8>) {
             });
         }
         Push::Message(data) => message(8, out, |out| bytes(1, &data.bytes, out)),
+        Push::Disconnect { code, reason } => message(11, out, |out| {
+            number(1, code.into(), out);
+            bytes(2, reason.as_bytes(), out);
+        }),
         Push::Subscribe { channel, subscribe } => {
             bytes(2, channel.as_bytes(), out);
             message(9, out, |out| {

@@ -1,0 +1,179 @@
+//! Clients behind proxies that let no WebSocket through: they listen to a stream,
+//! `/connection/sse` or `/connection/http_stream`, and send each of their commands by a request of
+//! its own, `POST /emulation` (Centrifugo, pages "HTTP streaming" and "SSE").
+//!
+//! Owns what becomes of such a request. Its commands are carried out by the session that it names,
+//! on that session's shard; it is answered as soon as they are on their way there. Two requests that
+//! are under way at once may overtake each other.
+//!
+//! Who knows a session's id may speak as its client: the id is told to that client alone.
+
+use throng_centrifuge::{Codec, Emulation};
+use throng_session::http::{Params, allow_origin, check_draining, respond, write_stream_head_of};
+use throng_session::{Event, Exchange, Flow, Incoming, Opened, Reject, Shard};
+use throng_types::{ConnId, End};
+
+use crate::Centrifuge;
+use crate::commands;
+use crate::context::Cx;
+use crate::mode::Mode;
+use crate::session::Session;
+use crate::socket::Socket;
+
+/// The type of bodies in Protobuf.
+const PROTOBUF: &str = "application/octet-stream";
+
+/// Commands on their way to the session that they name.
+#[derive(Debug)]
+pub struct Upward {
+    /// The request that brought them; nothing once they have left its shard.
+    request: Option<ConnId>,
+    /// The session's connection.
+    to: ConnId,
+    /// A frame of commands.
+    data: Box<[u8]>,
+}
+
+fn codec_of(incoming: &Incoming<'_, '_>) -> Codec {
+    match incoming.request.header("content-type") {
+        Some(PROTOBUF) => Codec::Protobuf,
+        _ => Codec::Json,
+    }
+}
+
+/// `/connection/sse`: the first commands stand in the URL, or in the body.
+pub(crate) fn events(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+    let params = Params::read(incoming)?;
+    let first = match incoming.request.method {
+        "POST" => incoming.body,
+        _ => params.connect.as_deref().unwrap_or_default().as_bytes(),
+    };
+    if first.is_empty() {
+        let sentence = "the first command is missing: cf_connect=COMMAND";
+        return Err(Reject::new(400, sentence));
+    }
+    stream(Mode::Events, first, incoming, cx)
+}
+
+/// `/connection/http_stream`: the first commands stand in the body.
+pub(crate) fn lines(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
+    let mode = match codec_of(incoming) {
+        Codec::Json => Mode::Lines,
+        Codec::Protobuf => Mode::Messages,
+    };
+    stream(mode, incoming.body, incoming, cx)
+}
+
+fn stream(
+    mode: Mode,
+    first: &[u8],
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Socket, Reject> {
+    check_draining(cx.shared)?;
+    let content_type = match mode {
+        Mode::Events => "text/event-stream",
+        Mode::Messages => PROTOBUF,
+        _ => "application/x-ndjson",
+    };
+    write_stream_head_of(incoming, content_type, mode.is_chunked(), cx)?;
+    let mut socket = Socket::new(mode, cx);
+    commands::run_all(&mut socket, first, cx);
+    Ok(socket)
+}
+
+/// `POST /emulation`.
+pub(crate) fn post(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<Session>, Reject> {
+    let emulation = Emulation::parse(codec_of(incoming), incoming.body)
+        .map_err(|_| Reject::new(400, "the body is not what the protocol says"))?;
+    if emulation.node != cx.shared.node.name() {
+        return Err(Reject::new(404, "there is no such node"));
+    }
+    let request = Upstream {
+        exchange: Exchange::new(incoming),
+        origin: incoming.request.header("origin").map(Into::into),
+    };
+    match cx.shared.node.conn_of_session(&emulation.session) {
+        Some(to) => cx.order(Upward {
+            request: Some(cx.id),
+            to,
+            data: emulation.data.into(),
+        }),
+        // As in Centrifugo, the client is not told: its stream tells it.
+        None => {
+            let keep_alive = request.exchange.keep_alive;
+            request.respond(204, cx);
+            return Ok(Opened::Answered { keep_alive });
+        }
+    }
+    cx.set_deadline(None);
+    Ok(Opened::Session(Session::Upstream(Box::new(request))))
+}
+
+/// A request with commands, until they are on their way.
+pub struct Upstream {
+    exchange: Exchange,
+    /// The page that may read the answer.
+    origin: Option<Box<str>>,
+}
+
+impl Upstream {
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
+        match event {
+            // The answer comes within this turn.
+            Event::Bytes(input) => {
+                let limits = &cx.shared.limits;
+                let bytes_max = 2 * (limits.head_bytes_max + limits.message_bytes_max);
+                self.exchange.keep(input, bytes_max, cx);
+            }
+            Event::Timeout => cx.end(End::Flush),
+            _ => {}
+        }
+    }
+
+    fn respond(&self, status: u16, cx: &mut Cx<'_>) {
+        let mut headers = Vec::new();
+        allow_origin(self.origin.as_deref(), &mut headers);
+        respond(status, &headers, b"", self.exchange.keep_alive, cx);
+    }
+}
+
+/// Carries commands to their session, or towards its shard, and answers the request.
+pub(crate) fn carry(upward: Upward, shard: &mut impl Shard<Centrifuge>) {
+    let (to, request) = (upward.to.shard(), upward.request);
+    let status = if to.0 >= shard.shards() || to == shard.this() {
+        deliver(&upward, shard);
+        204
+    } else if shard.has_room(to) {
+        shard.mail(
+            to,
+            Upward {
+                request: None,
+                ..upward
+            },
+        );
+        204
+    } else {
+        503
+    };
+    let Some(request) = request else {
+        return;
+    };
+    shard.with(request, |session, cx| match session {
+        Session::Upstream(request) => {
+            request.respond(status, cx);
+            request.exchange.done(cx)
+        }
+        _ => Flow::Stay,
+    });
+}
+
+/// Lets the session carry them out, if it is still there.
+pub(crate) fn deliver(upward: &Upward, shard: &mut impl Shard<Centrifuge>) {
+    shard.with(upward.to, |session, cx| {
+        if let Session::Socket(socket) = session {
+            socket.upstream(&upward.data, cx);
+        }
+        Flow::Stay
+    });
+}
