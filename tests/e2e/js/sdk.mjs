@@ -1,12 +1,16 @@
 // One client of the npm package `centrifuge`, steered by lines of JSON on standard input.
-// node sdk.mjs [protobuf]
+// node sdk.mjs [protobuf] [http_stream | sse]
 // What happens to it is told in lines of JSON on standard output, in the order in which it happens.
 // python/sdk.py speaks the same language with the other official SDK.
 import { createInterface } from 'node:readline';
+import EventSource from 'eventsource';
 import WebSocket from 'ws';
 
 // Two builds of the package. In Protobuf data are bytes, which here are always JSON.
-const protobuf = process.argv[2] === 'protobuf';
+const words = process.argv.slice(2);
+const protobuf = words.includes('protobuf');
+// A transport that emulates a WebSocket, if one is to be used.
+const emulated = words.find((word) => word !== 'protobuf');
 const { Centrifuge } = await import(protobuf ? 'centrifuge/build/protobuf' : 'centrifuge');
 const written = (data) => (protobuf ? new TextEncoder().encode(JSON.stringify(data)) : data);
 const read = (data) =>
@@ -50,9 +54,17 @@ function follow(sub, channel) {
   });
 }
 
+// Another path of the server that a WebSocket's URL names, by HTTP.
+const at = (url, path) => new URL(path, url.replace('ws:', 'http:')).href;
+
+const endpoint = (url) =>
+  emulated ? [{ transport: emulated, endpoint: at(url, `/connection/${emulated}`) }] : url;
+
 function connect(order) {
-  client = new Centrifuge(order.url, {
+  client = new Centrifuge(endpoint(order.url), {
     websocket: WebSocket,
+    eventsource: EventSource,
+    emulationEndpoint: at(order.url, '/emulation'),
     token: order.token ?? '',
     getToken: supplier('token wanted', order.tokens),
     minReconnectDelay: 20,

@@ -42,6 +42,27 @@ impl Sdk {
         script("sdk.mjs", &["protobuf"])
     }
 
+    /// The same package over a stream and requests, in JSON.
+    #[must_use]
+    #[track_caller]
+    pub fn javascript_stream() -> Self {
+        script("sdk.mjs", &["http_stream"])
+    }
+
+    /// The same in Protobuf.
+    #[must_use]
+    #[track_caller]
+    pub fn javascript_protobuf_stream() -> Self {
+        script("sdk.mjs", &["protobuf", "http_stream"])
+    }
+
+    /// The same package over an event stream and requests.
+    #[must_use]
+    #[track_caller]
+    pub fn javascript_events() -> Self {
+        script("sdk.mjs", &["sse"])
+    }
+
     /// The PyPI package `centrifuge-python`.
     #[must_use]
     #[track_caller]

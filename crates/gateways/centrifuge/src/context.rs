@@ -2,7 +2,7 @@
 
 use throng_session::Context;
 
-use crate::emulation::Upward;
+use crate::upward::Upward;
 
 /// The surroundings of one event.
 pub(crate) type Cx<'a> = Context<'a, (), Upward>;

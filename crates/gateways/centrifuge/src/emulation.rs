@@ -3,36 +3,25 @@
 //! its own, `POST /emulation` (Centrifugo, pages "HTTP streaming" and "SSE").
 //!
 //! Owns what becomes of such a request. Its commands are carried out by the session that it names,
-//! on that session's shard; it is answered as soon as they are on their way there. Two requests that
-//! are under way at once may overtake each other.
+//! on that session's shard; it is answered as soon as they are on their way there. Two requests
+//! that are under way at once may overtake each other.
 //!
 //! Who knows a session's id may speak as its client: the id is told to that client alone.
 
-use throng_centrifuge::{Codec, Emulation};
-use throng_session::http::{Params, allow_origin, check_draining, respond, write_stream_head_of};
-use throng_session::{Event, Exchange, Flow, Incoming, Opened, Reject, Shard};
-use throng_types::{ConnId, End};
+use throng_centrifuge::Codec;
+use throng_session::http::{Params, check_draining, write_stream_head_of};
+use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard};
 
-use crate::Centrifuge;
 use crate::commands;
 use crate::context::Cx;
 use crate::mode::Mode;
 use crate::session::Session;
 use crate::socket::Socket;
+use crate::upstream::Upstream;
+use crate::upward::Upward;
 
 /// The type of bodies in Protobuf.
 const PROTOBUF: &str = "application/octet-stream";
-
-/// Commands on their way to the session that they name.
-#[derive(Debug)]
-pub struct Upward {
-    /// The request that brought them; nothing once they have left its shard.
-    request: Option<ConnId>,
-    /// The session's connection.
-    to: ConnId,
-    /// A frame of commands.
-    data: Box<[u8]>,
-}
 
 fn codec_of(incoming: &Incoming<'_, '_>) -> Codec {
     match incoming.request.header("content-type") {
@@ -83,16 +72,17 @@ fn stream(
 }
 
 /// `POST /emulation`.
-pub(crate) fn post(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<Session>, Reject> {
-    let emulation = Emulation::parse(codec_of(incoming), incoming.body)
+pub(crate) fn post(
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Session>, Reject> {
+    let emulation = codec_of(incoming)
+        .emulation(incoming.body)
         .map_err(|_| Reject::new(400, "the body is not what the protocol says"))?;
     if emulation.node != cx.shared.node.name() {
         return Err(Reject::new(404, "there is no such node"));
     }
-    let request = Upstream {
-        exchange: Exchange::new(incoming),
-        origin: incoming.request.header("origin").map(Into::into),
-    };
+    let request = Upstream::new(incoming);
     match cx.shared.node.conn_of_session(&emulation.session) {
         Some(to) => cx.order(Upward {
             request: Some(cx.id),
@@ -101,7 +91,7 @@ pub(crate) fn post(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opene
         }),
         // As in Centrifugo, the client is not told: its stream tells it.
         None => {
-            let keep_alive = request.exchange.keep_alive;
+            let keep_alive = request.keep_alive();
             request.respond(204, cx);
             return Ok(Opened::Answered { keep_alive });
         }
@@ -110,36 +100,16 @@ pub(crate) fn post(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opene
     Ok(Opened::Session(Session::Upstream(Box::new(request))))
 }
 
-/// A request with commands, until they are on their way.
-pub struct Upstream {
-    exchange: Exchange,
-    /// The page that may read the answer.
-    origin: Option<Box<str>>,
+/// The gateway, as far as it concerns this module.
+pub(crate) trait Emulates:
+    Family<Session = Session, Shared = (), Order = Upward, Mail = Upward>
+{
 }
 
-impl Upstream {
-    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
-        match event {
-            // The answer comes within this turn.
-            Event::Bytes(input) => {
-                let limits = &cx.shared.limits;
-                let bytes_max = 2 * (limits.head_bytes_max + limits.message_bytes_max);
-                self.exchange.keep(input, bytes_max, cx);
-            }
-            Event::Timeout => cx.end(End::Flush),
-            _ => {}
-        }
-    }
-
-    fn respond(&self, status: u16, cx: &mut Cx<'_>) {
-        let mut headers = Vec::new();
-        allow_origin(self.origin.as_deref(), &mut headers);
-        respond(status, &headers, b"", self.exchange.keep_alive, cx);
-    }
-}
+impl<G: Family<Session = Session, Shared = (), Order = Upward, Mail = Upward>> Emulates for G {}
 
 /// Carries commands to their session, or towards its shard, and answers the request.
-pub(crate) fn carry(upward: Upward, shard: &mut impl Shard<Centrifuge>) {
+pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
     let (to, request) = (upward.to.shard(), upward.request);
     let status = if to.0 >= shard.shards() || to == shard.this() {
         deliver(&upward, shard);
@@ -160,16 +130,13 @@ pub(crate) fn carry(upward: Upward, shard: &mut impl Shard<Centrifuge>) {
         return;
     };
     shard.with(request, |session, cx| match session {
-        Session::Upstream(request) => {
-            request.respond(status, cx);
-            request.exchange.done(cx)
-        }
+        Session::Upstream(request) => request.done(status, cx),
         _ => Flow::Stay,
     });
 }
 
 /// Lets the session carry them out, if it is still there.
-pub(crate) fn deliver(upward: &Upward, shard: &mut impl Shard<Centrifuge>) {
+pub(crate) fn deliver<G: Emulates>(upward: &Upward, shard: &mut impl Shard<G>) {
     shard.with(upward.to, |session, cx| {
         if let Session::Socket(socket) = session {
             socket.upstream(&upward.data, cx);

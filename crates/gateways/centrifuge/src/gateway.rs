@@ -9,9 +9,9 @@ use throng_session::{
 use throng_types::Publication;
 
 use crate::context::Cx;
-use crate::emulation::{self, Upward};
 use crate::session::Session;
-use crate::{forms, open};
+use crate::upward::Upward;
+use crate::{emulation, forms, open};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]

@@ -25,7 +25,10 @@ mod session;
 mod socket;
 mod socket_events;
 mod uni_stream;
+mod upstream;
+mod upward;
 
-pub use emulation::{Upstream, Upward};
 pub use gateway::Centrifuge;
 pub use session::Session;
+pub use upstream::Upstream;
+pub use upward::Upward;

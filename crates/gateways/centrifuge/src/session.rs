@@ -1,9 +1,9 @@
 //! What a connection of a Centrifugo client is.
 
 use crate::call::Call;
-use crate::emulation::Upstream;
 use crate::socket::Socket;
 use crate::uni_stream::UniStream;
+use crate::upstream::Upstream;
 
 /// One of its connections.
 pub enum Session {

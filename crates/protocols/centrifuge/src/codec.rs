@@ -1,6 +1,7 @@
 //! The two forms of the bidirectional protocol.
 
 use crate::command::Command;
+use crate::emulation::Emulation;
 use crate::malformed::Malformed;
 use crate::words::{Push, Reply};
 use crate::{protobuf, push, reply};
@@ -22,6 +23,17 @@ impl Codec {
             Self::Json => Form::Json(crate::command::commands(frame)),
             Self::Protobuf => Form::Protobuf(protobuf::commands(frame)),
         })
+    }
+
+    /// Reads the body of `POST /emulation`.
+    ///
+    /// # Errors
+    /// It is no such request.
+    pub fn emulation(self, body: &[u8]) -> Result<Emulation<'_>, Malformed> {
+        match self {
+            Self::Json => Emulation::parse(body),
+            Self::Protobuf => protobuf::emulation(body),
+        }
     }
 
     /// Appends the reply to command `id`.

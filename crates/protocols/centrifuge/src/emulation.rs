@@ -5,10 +5,9 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::codec::Codec;
 use crate::json::text;
 use crate::malformed::{Malformed, not_a_command, utf8};
-use crate::{protobuf, strict};
+use crate::strict;
 
 /// The body of `POST /emulation`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct Emulation<'a> {
     pub node: Cow<'a, str>,
     /// The session, as the connect result named it.
     pub session: Cow<'a, str>,
-    /// A frame of commands, for [`Codec::commands`].
+    /// A frame of commands, for [`crate::Codec::commands`].
     pub data: Cow<'a, [u8]>,
 }
 
@@ -34,15 +33,10 @@ struct Json<'a> {
 }
 
 impl<'a> Emulation<'a> {
-    /// Reads a body in one of the protocol's forms.
-    ///
-    /// # Errors
-    /// It is no such request.
-    pub fn parse(codec: Codec, body: &'a [u8]) -> Result<Self, Malformed> {
-        if codec == Codec::Protobuf {
-            return protobuf::emulation(body);
-        }
-        let json: Json<'a> = strict::from_str(utf8(body)?).map_err(|error| not_a_command(&error))?;
+    /// Reads a body in JSON; see [`crate::Codec::emulation`].
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
+        let json: Json<'a> =
+            strict::from_str(utf8(body)?).map_err(|error| not_a_command(&error))?;
         Ok(Self {
             node: json.node,
             session: json.session,
@@ -56,7 +50,7 @@ impl<'a> Emulation<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Codec;
 
     #[test]
     fn both_forms_are_read_alike() {
@@ -66,11 +60,11 @@ mod tests {
             bytes.extend([number << 3 | 2, text.len() as u8]);
             bytes.extend(text.as_bytes());
         }
-        let read = Emulation::parse(Codec::Json, json).expect("a request");
-        assert_eq!(Emulation::parse(Codec::Protobuf, &bytes), Ok(read));
+        let read = Codec::Json.emulation(json).expect("a request");
+        assert_eq!(Codec::Protobuf.emulation(&bytes), Ok(read));
         for cut in 1..bytes.len() {
             let fields_end = [3, 6].contains(&cut);
-            let read = Emulation::parse(Codec::Protobuf, &bytes[..cut]);
+            let read = Codec::Protobuf.emulation(&bytes[..cut]);
             assert_eq!(read.is_ok(), fields_end, "{cut}");
         }
     }
@@ -78,7 +72,7 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused() {
         for wrong in ["", "[]", "1", "{\"data\":{}}", "{\"data\":\"x\"", "{} {}"] {
-            let read = Emulation::parse(Codec::Json, wrong.as_bytes());
+            let read = Codec::Json.emulation(wrong.as_bytes());
             assert!(read.is_err(), "{wrong}");
         }
     }

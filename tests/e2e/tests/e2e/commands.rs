@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Setup, script, until};
 
-use crate::support::{RECOVERY, Start, data, publish, sdks, url};
+use crate::support::{RECOVERY, Start, data, emulated, publish, sdks, url};
 
 fn connected(server: &Server, start: Start) -> (Sdk, Value) {
     let mut client = start();
@@ -15,7 +15,7 @@ fn connected(server: &Server, start: Start) -> (Sdk, Value) {
 #[test]
 fn what_one_client_publishes_another_one_hears() {
     let server = Setup::new(RECOVERY).shards(2).start();
-    for (name, start) in sdks() {
+    for (name, start) in sdks().into_iter().chain(emulated()) {
         let (mut speaker, _) = connected(&server, start);
         let (mut listener, _) = connected(&server, start);
         for channel in ["news", "chat:room"] {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use throng_testkit::{Proxy, Server, Setup};
 
-use crate::support::{RECOVERY, Start, data, publish, sdks, url};
+use crate::support::{RECOVERY, Start, data, emulated, publish, sdks, url};
 
 /// What is said while the client is away.
 const MISSED: usize = 50;
@@ -78,6 +78,18 @@ fn fifty_missed_messages_come_back_from_other_shards() {
     let server = Setup::new(RECOVERY).shards(4).start();
     for (name, start) in sdks() {
         let channels: Vec<String> = (0..12).map(|n| format!("chat:{name}-{n}")).collect();
+        tell(name, start, &server, &channels);
+    }
+    server.stop();
+}
+
+/// The same without WebSockets: commands come on other connections than the stream's, and mostly
+/// on another shard's.
+#[test]
+fn fifty_missed_messages_come_back_without_a_websocket() {
+    let server = Setup::new(RECOVERY).shards(3).start();
+    for (name, start) in emulated() {
+        let channels: Vec<String> = (0..4).map(|n| format!("chat:{name}-{n}")).collect();
         tell(name, start, &server, &channels);
     }
     server.stop();

@@ -28,6 +28,15 @@ pub(crate) fn sdks() -> [(&'static str, Start); 4] {
     ]
 }
 
+/// centrifuge-js without a WebSocket: a stream downwards, a request for each command upwards.
+pub(crate) fn emulated() -> [(&'static str, Start); 3] {
+    [
+        ("http_stream", Sdk::javascript_stream),
+        ("http_stream-protobuf", Sdk::javascript_protobuf_stream),
+        ("sse", Sdk::javascript_events),
+    ]
+}
+
 /// Where an SDK connects.
 pub(crate) fn url(address: std::net::SocketAddr) -> Value {
     json!({ "url": format!("ws://{address}/connection/websocket") })
