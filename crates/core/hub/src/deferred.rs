@@ -2,7 +2,8 @@
 //!
 //! A client may subscribe, unsubscribe and subscribe again in one breath. The first is answered
 //! when the broker has replied; what follows must neither overtake it nor take it back, so it
-//! waits here and is carried out, in order, after that answer.
+//! waits here and is carried out, in order, after that answer. When the server ends the
+//! subscription meanwhile, every subscribe that was asked before ends with it.
 //!
 //! Rule for "full": what is one too many is refused as [`Refusal::Busy`].
 //!
@@ -21,17 +22,24 @@ use crate::{Answer, Command, ReplyTo, Sink};
 /// Commands of one connection that may wait behind a subscribe. Queue: `behind a subscribe`.
 const DEFERRED_MAX: usize = 16;
 
+/// A command that waits.
+struct Later {
+    command: Command,
+    /// A subscribe that was taken back while it waited.
+    is_cancelled: bool,
+}
+
 /// Commands that wait, and those that wait no more.
 #[derive(Default)]
 pub(crate) struct Deferred {
     /// By connection and channel. Bound: as many as there are requests without a reply.
-    waiting: BTreeMap<(ConnId, u32), VecDeque<Command>>,
+    waiting: BTreeMap<(ConnId, u32), VecDeque<Later>>,
     /// Their subscribe has been answered. Bound: as those that wait; empty between two calls.
-    ready: VecDeque<Command>,
+    ready: VecDeque<Later>,
 }
 
 impl Deferred {
-    /// Whether something of a connection waits for a channel.
+    /// Whether what a connection asks of a channel must wait here.
     pub(crate) fn has(&self, conn: ConnId, channel: u32) -> bool {
         self.waiting.contains_key(&(conn, channel))
     }
@@ -46,10 +54,32 @@ impl Deferred {
     ) {
         let behind = self.waiting.entry((conn, channel)).or_default();
         if behind.len() < DEFERRED_MAX {
-            behind.push_back(command);
+            behind.push_back(Later {
+                command,
+                is_cancelled: false,
+            });
         } else {
-            refuse(command, sink);
+            refuse(command, Refusal::Busy, sink);
         }
+    }
+
+    /// Takes back all subscribes of a connection that wait for a channel; true if there are any.
+    pub(crate) fn cancel(&mut self, conn: ConnId, channel: u32) -> bool {
+        let behind = self.waiting.get_mut(&(conn, channel));
+        let mut any = false;
+        for later in behind.into_iter().flatten() {
+            if matches!(later.command, Command::Subscribe { .. }) {
+                any |= !later.is_cancelled;
+                later.is_cancelled = true;
+            }
+        }
+        any
+    }
+
+    /// The subscribe that waits for the broker was taken back. Its refusal is still to come, and
+    /// what the connection asks of the channel meanwhile waits for that.
+    pub(crate) fn hold(&mut self, conn: ConnId, channel: u32) {
+        self.waiting.entry((conn, channel)).or_default();
     }
 
     /// A subscribe has been answered: what waits for it may go on.
@@ -60,9 +90,15 @@ impl Deferred {
         }
     }
 
-    /// The next command that waits no more.
-    pub(crate) fn next_ready(&mut self) -> Option<Command> {
-        self.ready.pop_front()
+    /// The next command that waits no more. Refuses those that were taken back.
+    pub(crate) fn next_ready(&mut self, sink: &mut impl Sink) -> Option<Command> {
+        loop {
+            let later = self.ready.pop_front()?;
+            if !later.is_cancelled {
+                return Some(later.command);
+            }
+            refuse(later.command, Refusal::Cancelled, sink);
+        }
     }
 
     /// A connection has gone.
@@ -73,12 +109,12 @@ impl Deferred {
     }
 }
 
-fn refuse(command: Command, sink: &mut impl Sink) {
+fn refuse(command: Command, refusal: Refusal, sink: &mut impl Sink) {
     match command {
         Command::Subscribe {
             reply_to, channel, ..
         } => {
-            let result = Err(Refusal::Busy);
+            let result = Err(refusal);
             sink.answer(reply_to, Answer::Subscribed { channel, result });
         }
         Command::Unsubscribe {
@@ -86,7 +122,7 @@ fn refuse(command: Command, sink: &mut impl Sink) {
             channel,
             token: Some(token),
         } => {
-            let result = Err(Refusal::Busy);
+            let result = Err(refusal);
             let answer = Answer::Unsubscribed { channel, result };
             sink.answer(ReplyTo { conn, token }, answer);
         }

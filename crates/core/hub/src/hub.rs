@@ -7,6 +7,7 @@ use crate::local::Local;
 use crate::members::NewSubscription;
 use crate::replies::{OnlyDeliveries, Replies};
 use crate::requests::Waiting;
+use crate::subscriptions::Place;
 use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
 
 /// Sizes for metrics.
@@ -91,7 +92,7 @@ impl<B: Broker> Hub<B> {
 
     /// Carries out what waited for a subscribe that has been answered.
     fn act_on_ready(&mut self, now: Now, sink: &mut impl Sink) {
-        while let Some(command) = self.local.deferred.next_ready() {
+        while let Some(command) = self.local.deferred.next_ready(sink) {
             if let Some(command) = self.local.defer(command, sink) {
                 self.act(command, now, sink);
             }
@@ -202,14 +203,18 @@ impl<B: Broker> Hub<B> {
         self.leave_unused(now);
     }
 
-    /// Ends one subscription; false if there was none.
+    /// Ends one subscription, and those that were asked for and wait; false if there was none.
     pub fn unsubscribe(&mut self, conn: ConnId, channel: &ChannelName, now: Now) -> bool {
         let Some(key) = self.local.channels.key(channel) else {
             return false;
         };
+        let waited = self.local.deferred.cancel(conn, key);
         let Some(entry) = self.local.subscriptions.remove(conn, key) else {
-            return false;
+            return waited;
         };
+        if matches!(entry.place, Place::Asked(_)) {
+            self.local.deferred.hold(conn, key);
+        }
         self.local.detach(conn, entry);
         self.leave_unused(now);
         true

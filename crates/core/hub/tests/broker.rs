@@ -358,13 +358,16 @@ fn who_unsubscribes_before_the_reply_is_answered_and_is_no_member() {
     scene.publish("a", 2, 1);
     scene.fan_out(10);
     assert_eq!(scene.deliveries(), []);
-    // Of two tickets of one connection, the second counts.
+    // The second subscribe of one connection waits for the refusal of the first.
     scene.subscribe(1, "a");
     scene.unsubscribe(1, "a");
     scene.subscribe(1, "a");
     let asked = scene.asked();
+    assert_eq!(asked.len(), 1);
     scene.subscribed(asked[0].clone().unwrap(), Ok(2));
     scene.answers(&[(2, "a Cancelled")]);
+    let asked = scene.asked();
+    assert_eq!(asked[0], Err(name("a")), "it leaves, and comes back");
     scene.subscribed(asked[1].clone().unwrap(), Ok(2));
     scene.answers(&[(3, "a at Some(2)")]);
     assert_eq!(scene.asked(), []);

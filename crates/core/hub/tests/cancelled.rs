@@ -28,6 +28,27 @@ fn carry(hubs: &mut [Hub; 2], answers: &mut Answers) {
     }
 }
 
+fn subscribe(conn: ConnId, token: u32, channel: &ChannelName) -> Command {
+    Command::Subscribe {
+        reply_to: ReplyTo { conn, token },
+        channel: channel.clone(),
+        format: Format::new(0, FormKind::Shared),
+        since: None,
+    }
+}
+
+fn unsubscribe(conn: ConnId, token: u32, channel: &ChannelName) -> Command {
+    Command::Unsubscribe {
+        conn,
+        channel: channel.clone(),
+        token: Some(token),
+    }
+}
+
+fn two_hubs() -> [Hub; 2] {
+    [0, 1].map(|shard| support::hub(shard, 2, Vec::new()))
+}
+
 /// A channel whose home is the other shard.
 fn elsewhere() -> ChannelName {
     let mut names = (0..).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
@@ -39,25 +60,15 @@ fn elsewhere() -> ChannelName {
 #[test]
 fn what_waits_goes_with_its_connection() {
     let channel = elsewhere();
-    let mut hubs = [
-        support::hub(0, 2, Vec::new()),
-        support::hub(1, 2, Vec::new()),
-    ];
+    let mut hubs = two_hubs();
     let mut answers = Answers::default();
     let conn = ConnId::new(ShardId(0), 3, 1);
     for token in [1, 3] {
-        let subscribe = Command::Subscribe {
-            reply_to: ReplyTo { conn, token },
-            channel: channel.clone(),
-            format: Format::new(0, FormKind::Shared),
-            since: None,
-        };
-        let unsubscribe = Command::Unsubscribe {
-            conn,
-            channel: channel.clone(),
-            token: Some(token + 1),
-        };
-        for command in [subscribe, unsubscribe] {
+        let after = token + 1;
+        for command in [
+            subscribe(conn, token, &channel),
+            unsubscribe(conn, after, &channel),
+        ] {
             hubs[0].handle(command, Now::default(), &mut answers);
         }
     }
@@ -67,24 +78,70 @@ fn what_waits_goes_with_its_connection() {
     assert!(!hubs[0].has_channel(&channel));
 }
 
+/// The server ends a subscription whose subscribe waits for the broker. The client's unsubscribe
+/// is answered after the subscribe that it sent before.
+#[test]
+fn answers_keep_the_order_of_commands() {
+    let channel = elsewhere();
+    let mut hubs = two_hubs();
+    let mut answers = Answers::default();
+    let conn = ConnId::new(ShardId(0), 3, 1);
+    hubs[0].handle(subscribe(conn, 1, &channel), Now::default(), &mut answers);
+    assert!(hubs[0].unsubscribe(conn, &channel, Now::default()));
+    hubs[0].handle(unsubscribe(conn, 2, &channel), Now::default(), &mut answers);
+    assert!(answers.0.is_empty(), "the home has not answered");
+    carry(&mut hubs, &mut answers);
+    let tokens: Vec<u32> = answers
+        .0
+        .iter()
+        .map(|(reply_to, _)| reply_to.token)
+        .collect();
+    assert_eq!(tokens, [1, 2]);
+    assert!(!hubs[0].has_channel(&channel));
+}
+
+/// What the server ends is ended, also what the client asked for before and what waits.
+#[test]
+fn the_server_ends_what_waits_too() {
+    let channel = elsewhere();
+    let mut hubs = two_hubs();
+    let mut answers = Answers::default();
+    let conn = ConnId::new(ShardId(0), 3, 1);
+    for command in [
+        subscribe(conn, 1, &channel),
+        unsubscribe(conn, 2, &channel),
+        subscribe(conn, 3, &channel),
+    ] {
+        hubs[0].handle(command, Now::default(), &mut answers);
+    }
+    assert!(hubs[0].unsubscribe(conn, &channel, Now::default()));
+    assert!(
+        !hubs[0].unsubscribe(conn, &channel, Now::default()),
+        "twice"
+    );
+    carry(&mut hubs, &mut answers);
+    let heard: Vec<(u32, bool)> = { answers.0 }
+        .into_iter()
+        .map(|(reply_to, answer)| match answer {
+            Answer::Subscribed { result, .. } => (reply_to.token, result.is_ok()),
+            Answer::Unsubscribed { result, .. } => (reply_to.token, result.is_ok()),
+            _ => panic!("an answer of another kind"),
+        })
+        .collect();
+    assert_eq!(heard, [(1, false), (2, true), (3, false)]);
+    assert!(!hubs[0].is_subscribed(conn, &channel));
+    assert!(!hubs[0].has_channel(&channel));
+}
+
 #[test]
 fn every_subscribe_is_answered() {
     let channel = elsewhere();
-    let mut hubs = [
-        support::hub(0, 2, Vec::new()),
-        support::hub(1, 2, Vec::new()),
-    ];
+    let mut hubs = two_hubs();
     let mut answers = Answers::default();
     let conn = ConnId::new(ShardId(0), 3, 1);
-    let subscribe = |token| Command::Subscribe {
-        reply_to: ReplyTo { conn, token },
-        channel: channel.clone(),
-        format: Format::new(0, FormKind::Shared),
-        since: None,
-    };
-    hubs[0].handle(subscribe(1), Now::default(), &mut answers);
+    hubs[0].handle(subscribe(conn, 1, &channel), Now::default(), &mut answers);
     assert!(hubs[0].unsubscribe(conn, &channel, Now::default()));
-    hubs[0].handle(subscribe(2), Now::default(), &mut answers);
+    hubs[0].handle(subscribe(conn, 2, &channel), Now::default(), &mut answers);
     assert!(answers.0.is_empty(), "the home has not answered");
     carry(&mut hubs, &mut answers);
     let heard: Vec<(u32, Option<Refusal>)> = { answers.0 }
