@@ -46,7 +46,7 @@
 
 use throng_types::{ChannelName, Now, ShardId};
 
-use crate::{BrokerStats, Reply, Request};
+use crate::{BrokerStats, Draft, Reply, Request, Ticket};
 
 /// One shard's part of a broker.
 pub trait Broker {
@@ -58,6 +58,15 @@ pub trait Broker {
     /// Replies and deliveries that are known at once are handed to `hub` before this returns.
     /// [`Request::Leave`] hands it nothing.
     fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver);
+
+    /// Makes many publications that were asked for together. Each has a ticket and a reply of its
+    /// own, as if it were a [`Request::Publish`] by itself, in this order. A broker that can sends
+    /// those with one destination in one message.
+    fn publish_all(&mut self, drafts: Vec<(Ticket, Draft)>, now: Now, hub: &mut impl Receiver) {
+        for (ticket, draft) in drafts {
+            self.request(Request::Publish { ticket, draft }, now, hub);
+        }
+    }
 
     /// Takes mail from another shard's part. A broker whose driver runs on a thread of its own
     /// gets that driver's mail here too, with its own shard as the sender.

@@ -25,7 +25,7 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 pub use reply_limit::ReplyLimit;
 
-use crate::{Broker, Draft, Published, Receiver, Refusal, Reply, Request};
+use crate::{Broker, Draft, Published, Receiver, Refusal, Reply, Request, Ticket};
 use home::Home;
 use outbox::Outbox;
 
@@ -153,15 +153,52 @@ impl Broker for MemoryBroker {
             return;
         }
         let outbox = &mut self.outboxes[home.index()];
-        if outbox.may_ask() || matches!(request, Request::Leave { .. }) {
+        if outbox.may_ask(1) || matches!(request, Request::Leave { .. }) {
             outbox.push(Mail::Request(request));
         } else if let Some(reply) = request.refused(Refusal::Busy) {
             hub.reply(reply);
         }
     }
 
+    fn publish_all(&mut self, drafts: Vec<(Ticket, Draft)>, now: Now, hub: &mut impl Receiver) {
+        let shards = self.outboxes.len() as u8;
+        let mut away: Vec<Vec<(Ticket, Draft)>> = Vec::new();
+        away.resize_with(usize::from(shards), Vec::new);
+        for (ticket, draft) in drafts {
+            let home = home_of(&draft.channel, shards);
+            let group = &mut away[home.index()];
+            if home == self.shard {
+                self.request(Request::Publish { ticket, draft }, now, hub);
+            } else if self.outboxes[home.index()].may_ask(1 + group.len()) {
+                group.push((ticket, draft));
+            } else {
+                let result = Err(Refusal::Busy);
+                hub.reply(Reply::Published { ticket, result });
+            }
+        }
+        for (outbox, group) in self.outboxes.iter_mut().zip(away) {
+            if !group.is_empty() {
+                outbox.push(Mail::Publications(group));
+            }
+        }
+    }
+
     fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
         match mail {
+            Mail::Publications(drafts) => {
+                let publish = |(ticket, draft)| {
+                    let result = self.publish(draft, now, hub);
+                    (ticket, result.map_err(|(refusal, _)| refusal))
+                };
+                let results = drafts.into_iter().map(publish).collect();
+                self.outboxes[from.index()].push(Mail::Published(results));
+            }
+            Mail::Published(results) => {
+                for (ticket, result) in results {
+                    self.outboxes[from.index()].answered();
+                    hub.reply(Reply::Published { ticket, result });
+                }
+            }
             Mail::Request(request) => {
                 if let Some(reply) = self.serve(from, request, now, hub) {
                     self.outboxes[from.index()].push(Mail::Reply(reply));

@@ -178,3 +178,44 @@ fn so_many_deliveries_wait_for_a_mailbox() {
         while home.take_mail(ShardId(0)).is_some() {}
     }
 }
+
+#[test]
+fn publications_that_go_together_are_one_message_to_each_other_shard() {
+    let (mut part, mut home) = (part(0), part(1));
+    let mut heard = Heard::default();
+    let names = (0..100).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
+    let with = |channel| Draft {
+        channel,
+        ..draft(1)
+    };
+    let drafts: Vec<_> = (0..).map(Ticket).zip(names.map(with)).collect();
+    let here = |(_, draft): &&(Ticket, Draft)| home_of(&draft.channel, 3) == ShardId(0);
+    let count = drafts.iter().filter(here).count();
+    part.publish_all(drafts, NOW, &mut heard);
+    assert_eq!(heard.0.len(), count, "those at home here");
+    let mail = part.take_mail(ShardId(1)).unwrap();
+    assert!(part.take_mail(ShardId(1)).is_none());
+    assert!(part.take_mail(ShardId(2)).is_some());
+    assert!(part.take_mail(ShardId(2)).is_none());
+    home.mail(ShardId(0), mail, NOW, &mut Heard::default());
+    let answer = home.take_mail(ShardId(0)).unwrap();
+    assert!(!home.has_mail(ShardId(0)));
+    part.mail(ShardId(1), answer, NOW, &mut heard);
+    let replied = heard.0.len() - count;
+    assert!(replied > 10, "{replied}");
+    // Each of them counts: what is too much is refused one by one, and what was answered is room.
+    let many = |count: u32| (0..count).map(|n| (Ticket(n), draft(1))).collect();
+    heard.0.clear();
+    part.publish_all(many(REQUESTS_MAX + 3), NOW, &mut heard);
+    assert_eq!(heard.0.len(), 3);
+    part.publish_all(many(1), NOW, &mut heard);
+    part.request(subscribe(1), NOW, &mut heard);
+    assert_eq!(heard.0.len(), 5);
+    let mail = part.take_mail(ShardId(1)).unwrap();
+    home.mail(ShardId(0), mail, NOW, &mut Heard::default());
+    let answer = home.take_mail(ShardId(0)).unwrap();
+    part.mail(ShardId(1), answer, NOW, &mut heard);
+    assert_eq!(heard.0.len(), 5 + REQUESTS_MAX as usize);
+    part.publish_all(many(1), NOW, &mut heard);
+    assert_eq!(heard.0.len(), 5 + REQUESTS_MAX as usize);
+}

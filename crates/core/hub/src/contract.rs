@@ -131,6 +131,14 @@ pub enum Command {
         /// What to publish.
         draft: Draft,
     },
+    /// Publish many at once, in this order. Each is answered by itself: the first with the token of
+    /// `reply_to`, each other one with the token after that of the one before it, wrapping.
+    PublishAll {
+        /// Whom to answer.
+        reply_to: ReplyTo,
+        /// What to publish.
+        drafts: Vec<Draft>,
+    },
     /// Read a channel's past. Answered.
     History {
         /// Whom to answer.
@@ -162,7 +170,7 @@ pub enum Answer {
         /// Whether there is no subscription now. It is refused if too much waits before it.
         result: Result<(), Refusal>,
     },
-    /// To [`Command::Publish`].
+    /// To [`Command::Publish`], and to each publication of [`Command::PublishAll`].
     Published {
         /// The position, in channels that keep history.
         result: Result<Option<Position>, Refusal>,

@@ -134,6 +134,19 @@ impl<B: Broker> Hub<B> {
                 let ticket = self.local.waiting.insert(Waiting::Publish { reply_to });
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
+            Command::PublishAll { reply_to, drafts } => {
+                let waiting = &mut self.local.waiting;
+                let ask = |(n, draft): (u32, Draft)| {
+                    let token = reply_to.token.wrapping_add(n);
+                    let reply_to = ReplyTo { token, ..reply_to };
+                    (waiting.insert(Waiting::Publish { reply_to }), draft)
+                };
+                let drafts = (0..).zip(drafts).map(ask).collect();
+                let local = &mut self.local;
+                let hub = &mut Replies { local, sink };
+                self.broker.publish_all(drafts, now, hub);
+                self.leave_unused(now);
+            }
             Command::History {
                 reply_to,
                 channel,

@@ -55,7 +55,7 @@ pub use notice::{Notice, NoticeKind, Notices};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{RESERVED, Verdict, may_publish, may_read_history, may_subscribe};
 pub use port::Port;
-pub use publishing::{Publications, PublishResult, draft};
+pub use publishing::{Publications, PublishResult, draft, publish_all};
 pub use route::{Claim, Rank};
 pub use shard::{Own, Shard};
 pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};

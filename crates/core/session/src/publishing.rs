@@ -25,15 +25,6 @@ impl Publications {
         }
     }
 
-    /// Orders publications of the hub.
-    pub fn order<S, O>(drafts: Vec<Draft>, cx: &mut Context<'_, S, O>) -> Self {
-        let all = Self::new(drafts.len());
-        for (token, draft) in (0..).zip(drafts) {
-            publish(token, draft, cx);
-        }
-        all
-    }
-
     /// How many there are.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -56,6 +47,12 @@ impl Publications {
         }
     }
 
+    /// Whether all answers are in.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.waiting == 0
+    }
+
     /// All of them, once they are in.
     #[must_use]
     pub fn all(&self) -> Option<Vec<PublishResult>> {
@@ -75,6 +72,22 @@ pub(crate) fn publish<S, O>(token: u32, draft: Draft, cx: &mut Context<'_, S, O>
     let channel = draft.channel.as_str();
     cx.shared.notices.published("publish", channel);
     cx.hub(Command::Publish { reply_to, draft });
+}
+
+/// Orders publications for calls of the server API, together: one message to each other shard. The
+/// answers' tokens count from `first_token`, wrapping.
+pub fn publish_all<S, O>(first_token: u32, mut drafts: Vec<Draft>, cx: &mut Context<'_, S, O>) {
+    if drafts.len() == 1
+        && let Some(draft) = drafts.pop()
+    {
+        return publish(first_token, draft, cx);
+    }
+    for draft in &drafts {
+        let channel = draft.channel.as_str();
+        cx.shared.notices.published("publish", channel);
+    }
+    let reply_to = cx.reply_to(first_token);
+    cx.hub(Command::PublishAll { reply_to, drafts });
 }
 
 /// A draft of data alone.

@@ -6,6 +6,7 @@
 
 mod outside;
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,7 +24,7 @@ use throng_gateway_grip::{
 use throng_gateway_plain::Plain;
 use throng_grip::exchange::Rest;
 use throng_grip::routes::parse_routes;
-use throng_hub::{Answer, Command};
+use throng_hub::{Answer, Command, ReplyTo};
 use throng_server::gateways::{GatewayOrder, Gateways, Session};
 use throng_server::{GatewayList, Holds, Sessions, Slot};
 use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as Desk, solo};
@@ -59,8 +60,14 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       k\r\nTransfer-Encoding: chunked\r\n\r\n1b\r\n{\"channel\":\"a\",\"data\":\"\\n\"}\r\n0\r\n\
       \r\nGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
     b"\x010\x09\x01GET /healthz HTTP/1.1\r\nHost: h\r\n\r\nPOST /api/channels HTTP/1.1\r\nHost: \
-      h\r\nX-API-Key: k\r\nContent-Length: 16\r\n\r\n{\"pattern\":\"a*\"}GET /healthz \
-      HTTP/1.1\r\nHost: h\r\n\r\n",
+      h\r\nX-API-Key: k\r\nContent-Length: 16\r\n\r\n{\"pattern\":\"a*\"}",
+    b"\x01\x05\x09\x31GET /pub HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nUpgrade: \
+      websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
+      dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x85\x00\x00\x00\x00a\tk\n1\x82\x81\x00\x00\x00\x00x",
+    b"\x01\x05\x09\x31POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
+      1\r\n\r\n1POST /pub?channel=bc HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
+      2\r\n\r\n23POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: j\r\nContent-Length: \
+      1\r\n\r\n1",
     b"\x01@\x31\x05POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
       1\r\n\r\n1POST /pub?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nX-API-Key: \
       k\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\nPOST /api/publish \
@@ -237,6 +244,15 @@ fn told(orders: Vec<Order<GatewayOrder>>) -> String {
             }
             Order::Gateway(GatewayOrder::Grip(GripOrder::Finish { .. })) => is_whole = true,
             Order::Gateway(GatewayOrder::Grip(GripOrder::Forget { .. })) => asked = None,
+            // What goes together depends on what came together.
+            Order::Hub(Command::PublishAll { reply_to, drafts }) => {
+                for (n, draft) in (0..).zip(drafts) {
+                    let token = reply_to.token.wrapping_add(n);
+                    let reply_to = ReplyTo { token, ..reply_to };
+                    let order: Order = Order::Hub(Command::Publish { reply_to, draft });
+                    _ = writeln!(out, "{order:?}");
+                }
+            }
             other => _ = writeln!(out, "{other:?}"),
         }
     }
@@ -246,14 +262,16 @@ fn told(orders: Vec<Order<GatewayOrder>>) -> String {
     out
 }
 
-/// The token of the next publication that was ordered.
-fn next_publication(orders: &[Order<GatewayOrder>], seen: &mut usize) -> Option<u32> {
+/// The tokens of the next publications that were ordered.
+fn next_publications(orders: &[Order<GatewayOrder>], seen: &mut usize) -> Option<Vec<u32>> {
     orders.iter().skip(*seen).find_map(|order| {
         *seen += 1;
-        match order {
-            Order::Hub(Command::Publish { reply_to, .. }) => Some(reply_to.token),
-            _ => None,
-        }
+        let (first, count) = match order {
+            Order::Hub(Command::Publish { reply_to, .. }) => (reply_to.token, 1),
+            Order::Hub(Command::PublishAll { reply_to, drafts }) => (reply_to.token, drafts.len()),
+            _ => return None,
+        };
+        Some((0..count as u32).map(|n| first.wrapping_add(n)).collect())
     })
 }
 
@@ -271,6 +289,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     sessions.count(&session);
     let (mut rest, mut ended, mut is_paused) = (wire, false, false);
     let mut answered = 0;
+    let mut tokens = VecDeque::new();
     for &bytes in chunk_bytes.iter().cycle() {
         let (chunk, further) = rest.split_at(bytes.min(rest.len()));
         rest = further;
@@ -291,7 +310,14 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
             if Gateways::as_http(&mut session).is_none() {
                 break;
             }
-            let Some(token) = next_publication(&orders, &mut answered) else {
+            if tokens.is_empty() {
+                tokens.extend(
+                    next_publications(&orders, &mut answered)
+                        .into_iter()
+                        .flatten(),
+                );
+            }
+            let Some(token) = tokens.pop_front() else {
                 break;
             };
             let answer = Answer::Published { result: Ok(None) };

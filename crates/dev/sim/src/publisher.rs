@@ -19,6 +19,8 @@ enum Asked {
     Pub(u64, usize),
     Publish(u64, usize),
     Broadcast(u64, Vec<usize>),
+    /// `/api/batch`: in each channel the publication, and then its history.
+    Batch(u64, Vec<usize>),
     History(usize),
     Channels,
     Info,
@@ -153,8 +155,18 @@ impl Publisher {
                 let several = around.setup.broadcasts && other != channel;
                 all.extend(several.then_some(other));
                 let names: Vec<&str> = all.iter().map(|&at| CHANNELS[at].name).collect();
-                let broadcast = json!({"channels": names, "data": parsed(&data)});
                 around.witness.sends(&all, &data, true);
+                let data = parsed(&data);
+                if n.is_multiple_of(2) {
+                    let both = |name: &&str| {
+                        let publish = json!({"publish": {"channel": name, "data": data}});
+                        [publish, json!({"history": {"channel": name, "limit": 5}})]
+                    };
+                    let commands: Vec<Value> = names.iter().flat_map(both).collect();
+                    let batch = json!({ "commands": commands });
+                    return self.call(Asked::Batch(n, all), "batch", &batch, around);
+                }
+                let broadcast = json!({"channels": names, "data": data});
                 self.call(Asked::Broadcast(n, all), "broadcast", &broadcast, around);
             }
             72..77 => {
@@ -286,6 +298,18 @@ impl Publisher {
                 for (channel, response) in channels.iter().zip(responses) {
                     assert!(response["error"].is_null(), "{body}");
                     published(*n, *channel, &response["result"]);
+                }
+                witness.answered(*n, true);
+            }
+            Asked::Batch(n, channels) => {
+                let replies = body["replies"].as_array().expect("one each");
+                assert_eq!(replies.len(), 2 * channels.len());
+                for (channel, pair) in channels.iter().zip(replies.chunks(2)) {
+                    assert!(pair[0]["publish"].is_object(), "{body}");
+                    published(*n, *channel, &pair[0]["publish"]);
+                    let keeps = CHANNELS[*channel].history.0 > 0;
+                    let code = pair[1]["error"]["code"].as_u64();
+                    assert_eq!(code, (!keeps).then_some(108), "{body}");
                 }
                 witness.answered(*n, true);
             }

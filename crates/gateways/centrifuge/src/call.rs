@@ -1,54 +1,85 @@
 //! Calls of the server API whose answers depend on the hub, or on every shard.
 //!
-//! One request carries one call, or many that are carried out one after the other.
+//! One request carries one call, or many. Publications and questions for history are carried out
+//! as they stand there, without waiting for each other: of one channel the broker keeps their
+//! order. What is asked of every shard waits for the calls before it and is waited for by those
+//! behind it. Answers leave together, in the order of the calls.
+//!
+//! Rule for "full": so many publications and pages of history of one request are without an answer;
+//! further calls wait. Once the replies are long enough, the calls that are left are refused.
+//! Queue: `batch`.
+//!
+//! Invariants
+//! - Tokens rise from call to call; a call has as many as it awaits answers of the hub.
+//! - The first of the open calls is not answered yet.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use throng_broker::{HistoryQuery, Refusal};
+use throng_broker::{Draft, HistoryPage, HistoryQuery, Refusal};
 use throng_centrifuge::HistoryResult;
 use throng_centrifuge::api::{
-    ApiError, ApiResult, ChannelPattern, Method, NodeInfo, PublishResult, encode_bare_error,
-    encode_batch_reply, encode_legacy, encode_response,
+    ApiError, ApiResult, encode_bare_error, encode_batch_reply, encode_legacy, encode_response,
 };
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    Context, Event, Exchange, Flow, NodeCount, Publications, PublishResult as Outcome, Survey,
-    SurveyReply, respond_json,
+    Event, Exchange, Flow, Publications, Survey, SurveyReply, publish_all, respond_json,
 };
 use throng_types::{ChannelName, End, Epoch, Position};
 
 use crate::context::Cx;
+use crate::published::{error_of, published};
+use crate::surveyed::Surveyed;
 
 /// Bytes of the replies to many calls, from which on further calls are refused. Queue: `batch`.
 const REPLIES_BYTES_MAX: usize = 8 << 20;
+/// Publications of one request that may be without an answer, unless a single call has more.
+/// Queue: `batch`.
+const PUBLICATIONS_MAX: usize = 1024;
+/// Pages of history of one request that may be without an answer. Queue: `batch`.
+const HISTORIES_MAX: usize = 8;
 
 /// A call that was understood and is not carried out yet.
 pub(crate) enum Task {
     /// Publications, and whether the answer is a broadcast's.
-    Publish(Vec<throng_broker::Draft>, bool),
+    Publish(Vec<Draft>, bool),
     /// A part of a channel's past.
     History(ChannelName, HistoryQuery),
     /// A question or an order to every shard.
-    Survey(Survey, Awaited),
+    Survey(Survey, Surveyed),
 }
 
-/// What is awaited.
-pub(crate) enum Awaited {
-    /// Nothing: every call has been answered.
-    Nothing,
+/// What a call awaits, and what has come of it.
+enum Awaited {
+    /// Nothing: it was refused.
+    Refused(ApiError),
     /// One answer for each channel, in order.
     Publications {
         publications: Publications,
         is_broadcast: bool,
     },
-    History,
-    Channels {
-        pattern: Box<str>,
-    },
-    Info,
-    /// That all shards have done it.
-    Done(Method),
+    History(Option<Result<HistoryPage, Refusal>>),
+    Survey(Surveyed, Option<Vec<SurveyReply>>),
+}
+
+/// A call that was carried out and whose answer is not written.
+struct OpenCall {
+    /// The command's id.
+    id: u32,
+    /// The token of the first answer that it awaits.
+    first: u32,
+    awaited: Awaited,
+}
+
+impl OpenCall {
+    fn is_answered(&self) -> bool {
+        match &self.awaited {
+            Awaited::Refused(_) => true,
+            Awaited::Publications { publications, .. } => publications.is_whole(),
+            Awaited::History(page) => page.is_some(),
+            Awaited::Survey(_, replies) => replies.is_some(),
+        }
+    }
 }
 
 /// How the answers are put together.
@@ -67,11 +98,14 @@ pub(crate) enum Together {
 pub struct Call {
     exchange: Exchange,
     together: Together,
-    awaited: Awaited,
-    /// The command that is carried out now.
-    id: u32,
     /// Commands that wait for their turn, with their ids. Bound: the request's body.
     rest: VecDeque<(u32, Result<Task, ApiError>)>,
+    /// Those that were carried out. Bound: [`PUBLICATIONS_MAX`], [`HISTORIES_MAX`], and those
+    /// between them that were refused.
+    open: VecDeque<OpenCall>,
+    publications: usize,
+    histories: usize,
+    next_token: u32,
     body: Vec<u8>,
     status: u16,
 }
@@ -85,9 +119,11 @@ impl Call {
         Self {
             exchange,
             together,
-            awaited: Awaited::Nothing,
-            id: 0,
             rest,
+            open: VecDeque::new(),
+            publications: 0,
+            histories: 0,
+            next_token: 0,
             body: Vec::new(),
             status: 200,
         }
@@ -95,120 +131,182 @@ impl Call {
 
     /// Carries out calls until one has to wait; true if all are answered, and the answer written.
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.awaited = Awaited::Nothing;
-        while let Some((id, task)) = self.rest.pop_front() {
-            self.id = id;
-            let is_full = self.body.len() > REPLIES_BYTES_MAX;
-            match task {
-                Ok(_) if is_full => self.reply(Err(ApiError::Internal), cx),
-                Ok(task) => {
-                    self.awaited = start(task, cx);
-                    return false;
-                }
-                Err(error) => self.reply(Err(error), cx),
+        let (mut first, mut drafts) = (self.next_token, Vec::new());
+        loop {
+            self.write_known(cx);
+            if !{ self.rest.front() }.is_some_and(|(_, task)| self.may_start(task.as_ref().ok())) {
+                break;
             }
+            let Some((id, task)) = self.rest.pop_front() else {
+                break;
+            };
+            let is_full = self.body.len() > REPLIES_BYTES_MAX;
+            let token = self.next_token;
+            let awaited = match task {
+                Err(error) => Awaited::Refused(error),
+                Ok(_) if is_full => Awaited::Refused(ApiError::Internal),
+                Ok(Task::Publish(theirs, is_broadcast)) => {
+                    if drafts.is_empty() {
+                        first = token;
+                    }
+                    self.publications += theirs.len();
+                    self.next_token += theirs.len() as u32;
+                    let publications = Publications::new(theirs.len());
+                    drafts.extend(theirs);
+                    Awaited::Publications {
+                        publications,
+                        is_broadcast,
+                    }
+                }
+                Ok(Task::History(channel, query)) => {
+                    // It shows what was published before it.
+                    publish(first, &mut drafts, cx);
+                    self.histories += 1;
+                    self.next_token += 1;
+                    let reply_to = cx.reply_to(token);
+                    cx.hub(Command::History {
+                        reply_to,
+                        channel,
+                        query,
+                        only_subscribed: false,
+                    });
+                    Awaited::History(None)
+                }
+                Ok(Task::Survey(survey, surveyed)) => {
+                    cx.survey(survey);
+                    Awaited::Survey(surveyed, None)
+                }
+            };
+            self.open.push_back(OpenCall {
+                id,
+                first: token,
+                awaited,
+            });
+        }
+        publish(first, &mut drafts, cx);
+        if !self.open.is_empty() {
+            return false;
         }
         self.write(cx);
         true
     }
 
+    /// Whether a call may be carried out now; nothing has to wait that is only refused.
+    fn may_start(&self, task: Option<&Task>) -> bool {
+        let front = self.open.front().map(|call| &call.awaited);
+        match task {
+            None => true,
+            Some(_) if matches!(front, Some(Awaited::Survey(..))) => false,
+            Some(Task::Publish(drafts, _)) => {
+                self.publications == 0 || self.publications + drafts.len() <= PUBLICATIONS_MAX
+            }
+            Some(Task::History(..)) => self.histories < HISTORIES_MAX,
+            Some(Task::Survey(..)) => self.open.is_empty(),
+        }
+    }
+
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match event {
             Event::Bytes(input) => self.exchange.keep_behind_api_call(input, cx),
-            Event::Answer { token, answer } => return self.answer(token, answer, cx),
-            Event::Surveyed(replies) => return self.surveyed(replies, cx),
+            Event::Answer { token, answer } => {
+                self.answer(token, answer);
+                return self.go_on(cx);
+            }
+            Event::Surveyed(replies) => {
+                if let Some(OpenCall {
+                    awaited: Awaited::Survey(_, place),
+                    ..
+                }) = self.open.front_mut()
+                {
+                    *place = Some(replies);
+                }
+                return self.go_on(cx);
+            }
             Event::Timeout => cx.end(End::Flush),
             // The answer comes within this turn or the next few; it is not cut off.
+            Event::Close(_) => self.exchange.keep_alive = false,
             _ => {}
         }
         Flow::Stay
     }
 
-    fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) -> Flow {
-        match (&mut self.awaited, answer) {
-            (
-                Awaited::Publications {
-                    publications,
-                    is_broadcast,
-                },
-                answer,
-            ) => {
-                let Some(results) = publications.answer(token, &answer) else {
-                    return Flow::Stay;
-                };
-                let is_broadcast = *is_broadcast;
-                let results: Vec<_> = results.into_iter().map(published).collect();
-                match results.first() {
-                    Some(&only) if !is_broadcast => self.respond(only.map(ApiResult::Publish), cx),
-                    _ => self.respond(Ok(ApiResult::Broadcast(&results)), cx),
-                }
-            }
-            (Awaited::History, Answer::History { result }) => {
-                let nowhere = Position {
-                    epoch: Epoch(0),
-                    offset: 0,
-                };
-                match &result {
-                    Ok(page) => {
-                        let found = HistoryResult {
-                            publications: &page.publications,
-                            position: page.position.unwrap_or(nowhere),
-                        };
-                        self.respond(Ok(ApiResult::History(found)), cx)
-                    }
-                    Err(refusal) => self.respond(Err(error_of(*refusal)), cx),
-                }
-            }
-            _ => Flow::Stay,
-        }
-    }
-
-    /// Every shard has answered.
-    fn surveyed(&mut self, replies: Vec<SurveyReply>, cx: &mut Cx<'_>) -> Flow {
-        match &self.awaited {
-            Awaited::Channels { pattern } => {
-                let channels = sum_channels(replies, &ChannelPattern::new(pattern));
-                let channels: Vec<(&str, u32)> = channels
-                    .iter()
-                    .map(|(name, count)| (name.as_str(), *count))
-                    .collect();
-                self.respond(Ok(ApiResult::Channels(&channels)), cx)
-            }
-            Awaited::Info => {
-                let count = NodeCount::sum(replies);
-                let uid = format!("{:016x}", cx.shared.node.number());
-                let uptime_ms = cx.now.unix_ms.saturating_sub(cx.shared.started_unix_ms);
-                let node = NodeInfo {
-                    uid: &uid,
-                    name: "throng",
-                    version: cx.shared.version,
-                    num_clients: count.clients,
-                    num_users: count.users.len() as u32,
-                    num_channels: count.channels.len() as u32,
-                    num_subs: count.subscriptions,
-                    uptime_s: u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX),
-                };
-                self.respond(Ok(ApiResult::Info(&[node])), cx)
-            }
-            Awaited::Done(method) => {
-                let method = *method;
-                self.respond(Ok(ApiResult::Done(method)), cx)
-            }
-            Awaited::Nothing | Awaited::Publications { .. } | Awaited::History => Flow::Stay,
-        }
-    }
-
-    /// The call has its answer: the next one, or the end.
-    fn respond(&mut self, result: Result<ApiResult<'_>, ApiError>, cx: &mut Cx<'_>) -> Flow {
-        self.reply(result, cx);
-        match self.advance(cx) {
+    /// Something was answered: carries out what may go on, or ends the exchange.
+    fn go_on(&mut self, cx: &mut Cx<'_>) -> Flow {
+        let is_next = self.open.front().is_some_and(OpenCall::is_answered);
+        match is_next && self.advance(cx) {
             true => self.exchange.done(cx),
             false => Flow::Stay,
         }
     }
 
+    /// The hub has answered.
+    fn answer(&mut self, token: u32, answer: Answer) {
+        let after = self.open.partition_point(|call| call.first <= token);
+        let call = after.checked_sub(1).and_then(|at| self.open.get_mut(at));
+        let Some(OpenCall { first, awaited, .. }) = call else {
+            return;
+        };
+        match (awaited, answer) {
+            (Awaited::Publications { publications, .. }, answer) => {
+                publications.take(token - *first, &answer);
+            }
+            (Awaited::History(place), Answer::History { result }) => *place = Some(result),
+            _ => {}
+        }
+    }
+
+    /// Writes the answers that have no other one before them.
+    fn write_known(&mut self, cx: &Cx<'_>) {
+        while let Some(call) = self.open.pop_front_if(|call| call.is_answered()) {
+            self.write_one(call, cx);
+        }
+    }
+
+    fn write_one(&mut self, call: OpenCall, cx: &Cx<'_>) {
+        let id = call.id;
+        match call.awaited {
+            Awaited::Refused(error) => self.reply(id, Err(error), cx),
+            Awaited::Publications {
+                publications,
+                is_broadcast,
+            } => {
+                self.publications -= publications.len();
+                let results = publications.all().unwrap_or_default();
+                let results: Vec<_> = results.into_iter().map(published).collect();
+                match results.first() {
+                    Some(&only) if !is_broadcast => {
+                        self.reply(id, only.map(ApiResult::Publish), cx);
+                    }
+                    _ => self.reply(id, Ok(ApiResult::Broadcast(&results)), cx),
+                }
+            }
+            Awaited::History(page) => {
+                self.histories -= 1;
+                match page {
+                    Some(Ok(page)) => {
+                        let nowhere = Position {
+                            epoch: Epoch(0),
+                            offset: 0,
+                        };
+                        let found = HistoryResult {
+                            publications: &page.publications,
+                            position: page.position.unwrap_or(nowhere),
+                        };
+                        self.reply(id, Ok(ApiResult::History(found)), cx);
+                    }
+                    Some(Err(refusal)) => self.reply(id, Err(error_of(refusal)), cx),
+                    None => {}
+                }
+            }
+            Awaited::Survey(surveyed, replies) => {
+                let replies = replies.unwrap_or_default();
+                surveyed.answer(replies, cx, |result| self.reply(id, Ok(result), cx));
+            }
+        }
+    }
+
     /// Appends the answer to one call.
-    fn reply(&mut self, result: Result<ApiResult<'_>, ApiError>, cx: &Cx<'_>) {
+    fn reply(&mut self, id: u32, result: Result<ApiResult<'_>, ApiError>, cx: &Cx<'_>) {
         if let Err(error) = result {
             cx.count(Counter::error(error.code()));
         }
@@ -231,7 +329,7 @@ impl Call {
                 if !self.body.is_empty() {
                     self.body.push(b'\n');
                 }
-                encode_legacy(self.id, result, &mut self.body);
+                encode_legacy(id, result, &mut self.body);
             }
         }
     }
@@ -245,110 +343,11 @@ impl Call {
     }
 }
 
-/// Begins a call.
-fn start(task: Task, cx: &mut Cx<'_>) -> Awaited {
-    match task {
-        Task::Publish(drafts, is_broadcast) => {
-            let counters = &cx.shared.counters;
-            counters.add(Counter::PublicationsApi, drafts.len() as u64);
-            Awaited::Publications {
-                publications: Publications::order(drafts, cx),
-                is_broadcast,
-            }
-        }
-        Task::History(channel, query) => {
-            let reply_to = cx.reply_to(0);
-            cx.hub(Command::History {
-                reply_to,
-                channel,
-                query,
-                only_subscribed: false,
-            });
-            Awaited::History
-        }
-        Task::Survey(survey, awaited) => {
-            cx.survey(survey);
-            awaited
-        }
-    }
-}
-
-/// A style of answer: to a broadcast, a list.
-const BROADCAST: u8 = 1;
-/// A style of answer: errors show in the HTTP status too.
-const ERRORS_IN_STATUS: u8 = 2;
-
-/// How publications of a request of its own are answered.
-pub(crate) const fn style(errors_in_status: bool, is_broadcast: bool) -> u8 {
-    let errors = if errors_in_status {
-        ERRORS_IN_STATUS
-    } else {
-        0
-    };
-    errors | if is_broadcast { BROADCAST } else { 0 }
-}
-
-/// Answers publications of a request of its own.
-pub(crate) fn write_published(
-    outcomes: &[Outcome],
-    style: u8,
-    keep_alive: bool,
-    cx: &mut Context<'_>,
-) {
-    let results: Vec<_> = outcomes.iter().copied().map(published).collect();
-    let result = match results.first() {
-        Some(&only) if style & BROADCAST == 0 => only.map(ApiResult::Publish),
-        _ => Ok(ApiResult::Broadcast(&results)),
-    };
-    let (mut status, mut body) = (200, Vec::new());
-    if let Err(error) = result {
-        cx.count(Counter::error(error.code()));
-    }
-    match result {
-        Err(error) if style & ERRORS_IN_STATUS != 0 => {
-            status = error.http_status();
-            encode_bare_error(error, &mut body);
-        }
-        _ => encode_response(result.as_ref().map_err(|error| *error), &mut body),
-    }
-    respond_json(status, &body, keep_alive, cx);
-}
-
-fn published(outcome: Outcome) -> Result<PublishResult, ApiError> {
-    match outcome {
-        Ok(position) => Ok(PublishResult { position }),
-        Err(refusal) => Err(error_of(refusal)),
-    }
-}
-
-/// One count per channel, by name; a channel may have subscribers on several shards.
-fn sum_channels(replies: Vec<SurveyReply>, pattern: &ChannelPattern) -> BTreeMap<ChannelName, u32> {
-    let mut sums = BTreeMap::new();
-    for reply in replies {
-        let SurveyReply::Channels(channels) = reply else {
-            continue;
-        };
-        for (name, count) in channels {
-            if pattern.matches(name.as_str()) {
-                *sums.entry(name).or_insert(0) += count;
-            }
-        }
-    }
-    sums
-}
-
-/// The server API's code for a refusal.
-const fn error_of(refusal: Refusal) -> ApiError {
-    match refusal {
-        // Temporary, and the API has no other code for that.
-        Refusal::Busy => ApiError::Internal,
-        Refusal::UnknownChannel => ApiError::UnknownChannel,
-        // Only sessions are refused like that.
-        Refusal::AlreadySubscribed
-        | Refusal::NotSubscribed
-        | Refusal::ChannelLimit
-        | Refusal::Cancelled => ApiError::BadRequest,
-        Refusal::NotAvailable => ApiError::NotAvailable,
-        Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
+/// Orders publications that were gathered.
+fn publish(first: u32, drafts: &mut Vec<Draft>, cx: &mut Cx<'_>) {
+    if !drafts.is_empty() {
+        let counters = &cx.shared.counters;
+        counters.add(Counter::PublicationsApi, drafts.len() as u64);
+        publish_all(first, std::mem::take(drafts), cx);
     }
 }

@@ -9,14 +9,16 @@ use throng_centrifuge::api::{
     parse_legacy,
 };
 use throng_metrics::Counter;
-use throng_session::http::Later;
+use throng_session::http::{Later, WriteAnswer};
 use throng_session::{Exchange, Incoming, Opened, Survey, draft, respond_json};
 use throng_types::{ChannelName, Disconnect};
 
-use crate::call::{Awaited, Call, Task, Together, style, write_published};
+use crate::call::{Call, Task, Together};
 use crate::context::Cx;
+use crate::published::{style, write_published};
 use crate::results::position_of;
 use crate::session::Session;
+use crate::surveyed::Surveyed;
 
 /// Channels that one request may publish to, in all of its calls.
 const CHANNELS_MAX: usize = 10_000;
@@ -72,12 +74,8 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
             .counters
             .add(Counter::PublicationsApi, drafts.len() as u64);
         let style = style(errors_in_status, is_broadcast);
-        return Opened::Later(Later::publish(
-            drafts.into_iter(),
-            incoming,
-            (write_published, style),
-            cx,
-        ));
+        let write = (write_published as WriteAnswer, style);
+        return Opened::Later(Later::publish_all(drafts, incoming, write, cx));
     }
     let mut call = Call::new(Exchange::new(incoming), together, calls);
     if call.advance(cx) {
@@ -193,9 +191,9 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
         }
         ApiRequest::Channels(channels) => {
             let pattern = (&*channels.pattern).into();
-            Task::Survey(Survey::Channels, Awaited::Channels { pattern })
+            Task::Survey(Survey::Channels, Surveyed::Channels { pattern })
         }
-        ApiRequest::Info => Task::Survey(Survey::Count, Awaited::Info),
+        ApiRequest::Info => Task::Survey(Survey::Count, Surveyed::Info),
         ApiRequest::Unsubscribe(unsubscribe) => {
             check_who(&unsubscribe.user, &unsubscribe.client, &unsubscribe.session)?;
             let channel = match &*unsubscribe.channel {
@@ -207,10 +205,10 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
                 client: (&*unsubscribe.client).into(),
                 channel,
             };
-            Task::Survey(survey, Awaited::Done(Method::Unsubscribe))
+            Task::Survey(survey, Surveyed::Done(Method::Unsubscribe))
         }
         ApiRequest::Disconnect(disconnect) => {
-            Task::Survey(end(&disconnect)?, Awaited::Done(Method::Disconnect))
+            Task::Survey(end(&disconnect)?, Surveyed::Done(Method::Disconnect))
         }
         ApiRequest::Rpc(rpc) => {
             return Err(match &*rpc.method {

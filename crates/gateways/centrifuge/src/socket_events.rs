@@ -130,7 +130,7 @@ impl Socket {
     }
 
     fn tell_dropped(&self, dropped: u32, cx: &mut Cx<'_>) {
-        let data = payload_of(format!("{{\"dropped\":{dropped}}}").into_bytes());
+        let data = payload_of(format!("{{\"dropped\":{dropped}}}").as_bytes());
         match self.is_bidirectional() {
             true => self.push(&Push::Message(&data), cx),
             false => ws_text(cx.out, |out| encode_message_push(&data, false, out)),

@@ -88,7 +88,7 @@ impl UniStream {
                 }
             }
             Event::Drained { dropped } if !self.stream.is_closing() => {
-                let data = payload_of(format!("{{\"dropped\":{dropped}}}").into_bytes());
+                let data = payload_of(format!("{{\"dropped\":{dropped}}}").as_bytes());
                 self.framing
                     .push(cx.out, |out| encode_message_push(&data, false, out));
             }

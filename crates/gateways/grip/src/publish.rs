@@ -87,6 +87,7 @@ impl Publishing {
             }
             Event::Timeout => cx.end(End::Flush),
             // The answer comes within this turn or the next few; it is not cut off.
+            Event::Close(_) => self.exchange.keep_alive = false,
             _ => {}
         }
         Flow::Stay

@@ -37,6 +37,9 @@ const STREAM_BYTES: usize = 256;
 /// The shard that is home to a channel.
 #[must_use]
 pub fn home_of(channel: &ChannelName, shards: u8) -> ShardId {
+    if shards <= 1 {
+        return ShardId(0);
+    }
     // The high half: FNV's low bits are the weaker ones.
     ShardId(((channel.stable_hash() >> 32) % u64::from(shards.max(1))) as u8)
 }

@@ -4,13 +4,13 @@
 //! [`crate::Refusal::Busy`]. Nothing that was accepted is dropped.
 //!
 //! Why two shards cannot wait for each other: a shard has at most [`REQUESTS_MAX`] requests
-//! without a reply, so replies need no more room than that and always have it; deliveries are
-//! checked for room before a publication is accepted; nothing else is sent but `Leave`, at most
-//! one for each subscribe before it.
+//! without a reply (of publications that go together each counts), so replies need no more room
+//! than that and always have it; deliveries are checked for room before a publication is accepted;
+//! nothing else is sent but `Leave`, at most one for each subscribe before it.
 
 use std::collections::VecDeque;
 
-use crate::{Reply, Request};
+use crate::{Draft, Published, Refusal, Reply, Request, Ticket};
 
 /// A message between the parts of two shards.
 #[derive(Debug)]
@@ -19,6 +19,10 @@ pub enum Mail {
     Request(Request),
     /// From a channel's home.
     Reply(Reply),
+    /// Publications that were asked for together, to the home of their channels.
+    Publications(Vec<(Ticket, Draft)>),
+    /// What became of them, in the same order.
+    Published(Vec<(Ticket, Result<Published, Refusal>)>),
 }
 
 /// Requests to one shard that may be without a reply. Queue: `outbox`.
@@ -42,9 +46,10 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Whether there is room for one more request.
-    pub(super) fn may_ask(&self) -> bool {
-        self.unanswered < REQUESTS_MAX && self.mail.len() < (DELIVERIES_MAX + REQUESTS_MAX) as usize
+    /// Whether there is room for so many more requests.
+    pub(super) fn may_ask(&self, more: usize) -> bool {
+        self.unanswered as usize + more <= REQUESTS_MAX as usize
+            && self.mail.len() < (DELIVERIES_MAX + REQUESTS_MAX) as usize
     }
 
     /// Whether there is room for one more delivery of that size. One of any size has room while
@@ -65,8 +70,9 @@ impl Outbox {
                 self.deliveries += 1;
                 self.delivery_bytes += publication.cost_bytes();
             }
-            Mail::Reply(_) | Mail::Request(Request::Leave { .. }) => {}
+            Mail::Reply(_) | Mail::Published(_) | Mail::Request(Request::Leave { .. }) => {}
             Mail::Request(_) => self.unanswered += 1,
+            Mail::Publications(drafts) => self.unanswered += drafts.len() as u32,
         }
         self.mail.push_back(mail);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    BrokerStats, ChannelOptions, Namespaces, Reply, ReplyLimit, Request, Retention,
+    BrokerStats, ChannelOptions, Draft, Namespaces, Reply, ReplyLimit, Request, Retention, Ticket,
 };
 use throng_types::{Now, Rng, ShardId};
 
@@ -61,6 +61,13 @@ impl Setup {
 pub trait Cluster {
     /// The hub of a shard makes a request.
     fn request(&mut self, shard: ShardId, request: Request, now: Now);
+
+    /// The hub of a shard makes publications together.
+    fn publish_all(&mut self, shard: ShardId, drafts: Vec<(Ticket, Draft)>, now: Now) {
+        for (ticket, draft) in drafts {
+            self.request(shard, Request::Publish { ticket, draft }, now);
+        }
+    }
 
     /// Lets one thing happen that is under way, such as a piece of mail that arrives. `rng` chooses
     /// which. False if nothing is under way, or if no hub has room for it.

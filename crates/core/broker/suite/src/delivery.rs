@@ -1,6 +1,8 @@
 //! Who gets a publication.
 
-use throng_broker::{BrokerStats, Draft, Refusal};
+use std::collections::BTreeMap;
+
+use throng_broker::{BrokerStats, Draft, Refusal, Reply};
 
 use crate::cluster::TTL_MS;
 use crate::tester::{Tester, draft};
@@ -83,6 +85,52 @@ pub fn only_subscribers_get_publications(tester: &mut Tester) {
         for shard in tester.shards() {
             tester.delivered(shard);
         }
+    }
+}
+
+/// Publications that go together are in order with each other and with those before and after
+/// them, and each has a reply.
+pub fn many_at_once_are_as_each_alone(tester: &mut Tester) {
+    let listener = tester.shard();
+    let channels: Vec<String> = (0..8).map(|n| format!("kept:{n}")).collect();
+    for channel in &channels {
+        tester.subscribe(listener, channel, None);
+    }
+    let publisher = tester.shard();
+    let mut tickets = Vec::new();
+    for round in 0..5 {
+        let text = |more: &str| format!("{round}{more}");
+        let alone = draft(&channels[0], &text("a"));
+        tickets.push(
+            tester.ask(publisher, |ticket| throng_broker::Request::Publish {
+                ticket,
+                draft: alone,
+            }),
+        );
+        let together = { channels.iter().chain(&channels) }
+            .zip(0..)
+            .map(|(channel, n)| draft(channel, &text(if n < 8 { "b" } else { "c" })));
+        tickets.extend(tester.publish_all(publisher, together.collect()));
+        tickets.extend(tester.publish_all(publisher, vec![draft(&channels[1], &text("d"))]));
+        tester.step();
+    }
+    tester.settle();
+    for ticket in tickets {
+        let reply = tester.reply(publisher, ticket);
+        let Some(Reply::Published { result, .. }) = reply else {
+            panic!("{reply:?} to a publication");
+        };
+        assert!(result.is_ok_and(|published| published.position.is_some()));
+    }
+    let mut heard: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (channel, text) in tester.delivered_where(listener) {
+        heard.entry(channel).or_default().push(text);
+    }
+    for (n, channel) in channels.iter().enumerate() {
+        let marks: &[&str] = [&["a", "b", "c"][..], &["b", "c", "d"], &["b", "c"]][n.min(2)];
+        let each = |round: u32| marks.iter().map(move |mark| format!("{round}{mark}"));
+        let expected: Vec<String> = (0..5).flat_map(each).collect();
+        assert_eq!(heard.get(channel), Some(&expected), "{channel}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{Broker, BrokerStats, Receiver, Reply, Request};
+use throng_broker::{Broker, BrokerStats, Draft, Receiver, Reply, Request, Ticket};
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
 use crate::cluster::Cluster;
@@ -76,6 +76,12 @@ impl<B: Broker> Cluster for Parts<B> {
     fn request(&mut self, shard: ShardId, request: Request, now: Now) {
         let at = shard.index();
         self.brokers[at].request(request, now, &mut self.inboxes[at]);
+        self.collect_mail(at);
+    }
+
+    fn publish_all(&mut self, shard: ShardId, drafts: Vec<(Ticket, Draft)>, now: Now) {
+        let at = shard.index();
+        self.brokers[at].publish_all(drafts, now, &mut self.inboxes[at]);
         self.collect_mail(at);
     }
 

@@ -60,6 +60,16 @@ impl Tester {
         ticket
     }
 
+    /// Makes publications together, and waits for nothing; gives their tickets.
+    pub(crate) fn publish_all(&mut self, shard: ShardId, drafts: Vec<Draft>) -> Vec<u32> {
+        let first = self.next_ticket;
+        self.next_ticket += drafts.len() as u32;
+        let tickets = (first..).map(Ticket);
+        let drafts = tickets.zip(drafts).collect();
+        self.cluster.publish_all(shard, drafts, self.now);
+        (first..self.next_ticket).collect()
+    }
+
     /// Lets one thing happen, and hears what has arrived.
     pub(crate) fn step(&mut self) -> bool {
         let more = self.cluster.step(self.now, &mut self.rng);
@@ -185,10 +195,16 @@ impl Tester {
 
     /// The texts of what has reached a shard.
     pub(crate) fn delivered(&mut self, shard: ShardId) -> Vec<String> {
+        let heard = self.delivered_where(shard).into_iter();
+        heard.map(|(_, text)| text).collect()
+    }
+
+    /// The same, with the channels.
+    pub(crate) fn delivered_where(&mut self, shard: ShardId) -> Vec<(String, String)> {
         let mut texts = Vec::new();
         self.heard[shard.index()].retain(|reply| {
             if let Reply::Delivery(publication) = reply {
-                texts.push(text(publication));
+                texts.push((publication.channel.as_str().to_owned(), text(publication)));
                 return false;
             }
             true

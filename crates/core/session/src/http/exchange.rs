@@ -1,7 +1,8 @@
 //! A request whose answer comes later: what a gateway keeps of the connection meanwhile.
 //!
-//! Rule for "full": what the client sends behind the request is kept up to a bound that the
-//! gateway names; a client that sends more is cut off. Queue: `pipelined requests`.
+//! Rule for "full": behind a call of the server API, what one read gave is kept and nothing more is
+//! read. What a client sends behind another request is kept up to a bound that the gateway names; a
+//! client that sends more is cut off. Queue: `pipelined requests`.
 
 use std::net::IpAddr;
 
@@ -20,6 +21,8 @@ pub struct Exchange {
     pub keep_alive: bool,
     /// Requests behind this one.
     raw: Vec<u8>,
+    /// Nothing is read, because a request is behind this one.
+    is_paused: bool,
     allowance: Option<Allowance>,
 }
 
@@ -32,6 +35,7 @@ impl Exchange {
             peer: incoming.peer,
             keep_alive: incoming.request.keep_alive(),
             raw: Vec::new(),
+            is_paused: false,
             allowance: incoming.allowance,
         }
     }
@@ -45,6 +49,7 @@ impl Exchange {
             peer,
             keep_alive: true,
             raw: Vec::new(),
+            is_paused: false,
             allowance: None,
         }
     }
@@ -70,11 +75,12 @@ impl Exchange {
         }
     }
 
-    /// Keeps requests behind a call of the server API: as much as two of the longest.
+    /// Keeps what one read gave behind a call of the server API, and reads nothing more until that
+    /// is answered.
     pub fn keep_behind_api_call<S, O>(&mut self, input: &[u8], cx: &mut Context<'_, S, O>) {
-        let limits = &cx.shared.limits;
-        let bytes_max = 2 * (limits.head_bytes_max + limits.publish_bytes_max);
-        self.keep(input, bytes_max, cx);
+        self.raw.extend_from_slice(input);
+        self.is_paused = true;
+        cx.pause(true);
     }
 
     /// The answer is written: the connection takes the next request, or ends.
@@ -83,6 +89,9 @@ impl Exchange {
             cx.set_deadline(None);
             cx.end(End::Flush);
             return Flow::Stay;
+        }
+        if self.is_paused {
+            cx.pause(false);
         }
         cx.deadline_at(cx.now.mono + cx.shared.limits.keepalive_timeout_ms);
         Flow::Http(Resume {

@@ -9,26 +9,41 @@ use throng_hub::Answer;
 use super::pipeline::{Later, Pipeline, WriteAnswer};
 use super::request::Incoming;
 use super::{Becomes, Http, Router};
-use crate::publishing::publish;
+use crate::publishing::{publish, publish_all};
 use crate::route::Claim;
 use crate::{Context, Opened};
 
 impl Later {
-    /// Orders publications of the hub, one at least. Once all of them are answered, `write` makes
-    /// the answer; it is given `style` back.
+    /// Orders a publication of the hub. Once it is answered, `write` makes the answer; it is given
+    /// `style` back.
     pub fn publish<S, O>(
-        drafts: impl ExactSizeIterator<Item = Draft>,
+        draft: Draft,
         incoming: &Incoming<'_, '_>,
-        (write, style): (WriteAnswer, u8),
+        write: (WriteAnswer, u8),
+        cx: &mut Context<'_, S, O>,
+    ) -> Self {
+        publish(incoming.first_token, draft, cx);
+        Self::new(1, incoming, write)
+    }
+
+    /// The same for many, one at least, which go together and have one answer.
+    pub fn publish_all<S, O>(
+        drafts: Vec<Draft>,
+        incoming: &Incoming<'_, '_>,
+        write: (WriteAnswer, u8),
         cx: &mut Context<'_, S, O>,
     ) -> Self {
         debug_assert_ne!(drafts.len(), 0, "nobody would answer");
-        let later = Self::new(drafts.len(), incoming, (write, style));
-        for (token, draft) in (0..).zip(drafts) {
-            publish(incoming.first_token.wrapping_add(token), draft, cx);
-        }
+        let later = Self::new(drafts.len(), incoming, write);
+        publish_all(incoming.first_token, drafts, cx);
         later
     }
+}
+
+/// Bytes of requests that may be without an answer: as many as two of the longest have.
+pub(super) fn waiting_bytes_max(cx: &Context<'_>) -> usize {
+    let limits = &cx.shared.limits;
+    2 * (limits.head_bytes_max + limits.publish_bytes_max)
 }
 
 impl Http {
@@ -91,8 +106,7 @@ impl Http {
         claim: Option<&(u8, Claim)>,
         cx: &Context<'_>,
     ) -> bool {
-        let limits = &cx.shared.limits;
-        let bytes_max = 2 * (limits.head_bytes_max + limits.publish_bytes_max);
+        let bytes_max = waiting_bytes_max(cx);
         let has_room = |pipeline: &Pipeline| pipeline.has_room(bytes_max);
         claim.is_some_and(|(_, claim)| claim.pipelines)
             && !request.expects_continue()

@@ -1,6 +1,7 @@
 //! What a client says to Centrifugo's protocol, and what it is answered: the dialogues of the
 //! reference server.
 
+mod batches;
 mod codes;
 mod order;
 mod protobuf;

@@ -1,4 +1,4 @@
-//! One client's WebSocket in front of two hubs, played without a shard.
+//! One client's WebSocket in front of three hubs, played without a shard.
 //!
 //! The client's connection lives on shard 0. What it orders is carried out after each of its
 //! frames, as a shard does it at the end of a turn; mail between the shards takes another round.
@@ -18,6 +18,9 @@ use throng_session::{Event, Gateway, Order, Port, Shared};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
+/// Shards; the client's is the first.
+const SHARDS: u8 = 3;
+
 /// Signs the tokens of tests.
 pub(crate) const SECRET: &str = "a secret that is long enough for HS256";
 /// The time at which every dialogue begins, in Unix seconds.
@@ -32,7 +35,7 @@ pub(crate) fn sign(claims: &serde_json::Value) -> String {
 /// A channel at home on a shard, in a namespace (`""` for none).
 pub(crate) fn channel_on(shard: u8, namespace: &str) -> String {
     let mut names = (0..).map(|n| format!("{namespace}c{n}"));
-    let is_there = |name: &String| home_of(&channel(name), 2) == ShardId(shard);
+    let is_there = |name: &String| home_of(&channel(name), SHARDS) == ShardId(shard);
     names.find(is_there).expect("one of them")
 }
 
@@ -94,7 +97,7 @@ fn options() -> Namespaces {
 /// A client's connection, the hubs behind it, and what it has heard.
 pub(crate) struct Scene {
     solo: Solo<Centrifuge>,
-    hubs: [Hub; 2],
+    hubs: [Hub; SHARDS as usize],
     heard: Vec<u8>,
     /// How the handshake was answered.
     pub(crate) head: String,
@@ -148,7 +151,7 @@ impl Scene {
             let memory = MemoryOptions {
                 nonce: 1,
                 hash_seed: 1,
-                history: Budget::new(1 << 20, 2),
+                history: Budget::new(1 << 20, SHARDS.into()),
                 streams_max: 100,
                 reply: ReplyLimit {
                     publications_max: 100,
@@ -161,7 +164,7 @@ impl Scene {
                 hash_seed: 1,
                 namespaces: namespaces.clone(),
             };
-            Hub::new(options, MemoryBroker::new(ShardId(shard), 2, memory))
+            Hub::new(options, MemoryBroker::new(ShardId(shard), SHARDS, memory))
         };
         let id = ConnId::new(ShardId(0), 3, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -172,7 +175,7 @@ impl Scene {
         };
         Self {
             solo,
-            hubs: [hub(0), hub(1)],
+            hubs: [hub(0), hub(1), hub(2)],
             heard: Vec::new(),
             head: String::new(),
         }
@@ -273,7 +276,7 @@ impl Scene {
                     self.carry_out(command);
                 }
             }
-            for (from, to) in [(0, 1), (1, 0)] {
+            for (from, to) in [(0, 1), (0, 2), (2, 0), (1, 0), (1, 2), (2, 1)] {
                 while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
                     is_quiet = false;
                     let mut outlet = Outlet::default();
