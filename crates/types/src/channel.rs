@@ -2,7 +2,8 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 /// The longest channel name, in bytes of UTF-8. Centrifugo's default limit is the same.
 pub const CHANNEL_BYTES_MAX: usize = 255;
@@ -33,11 +34,12 @@ impl std::error::Error for ChannelError {}
 /// The name of a channel: 1 to [`CHANNEL_BYTES_MAX`] bytes of UTF-8 without control characters, or
 /// more where [`ChannelName::with_bound`] made it.
 ///
-/// Cloning counts a reference. What stands before the first `:` is the namespace
+/// A name of up to 23 bytes is in the value itself; of a longer one, cloning counts a reference.
+/// What stands before the first `:` is the namespace
 /// (`chat` in `chat:42`), which selects the channel's options. A leading `$`, which marks a channel
 /// that needs a token of its own, is no part of it (`chat` in `$chat:42`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChannelName(Arc<str>);
+pub struct ChannelName(SmolStr);
 
 impl ChannelName {
     /// Checks and copies a name.
@@ -54,10 +56,10 @@ impl ChannelName {
         if name.len() > bytes_max {
             return Err(ChannelError::TooLong);
         }
-        if name.chars().any(char::is_control) {
+        if has_control(name) {
             return Err(ChannelError::ControlCharacter);
         }
-        Ok(Self(name.into()))
+        Ok(Self(SmolStr::new(name)))
     }
 
     /// The whole name.
@@ -78,6 +80,16 @@ impl ChannelName {
     pub fn stable_hash(&self) -> u64 {
         stable_hash(&self.0)
     }
+}
+
+/// Whether a text has control characters (Unicode's category Cc).
+fn has_control(text: &str) -> bool {
+    if !text.is_ascii() {
+        return text.chars().any(char::is_control);
+    }
+    // Without a branch for each byte.
+    let count = |count: usize, byte: &u8| count + usize::from(byte.is_ascii_control());
+    text.as_bytes().iter().fold(0, count) > 0
 }
 
 /// The namespace of a name that has not been checked yet.

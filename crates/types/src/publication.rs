@@ -18,8 +18,8 @@ pub enum PayloadKind {
 /// The data of a publication. Whoever makes one has checked that `bytes` are of `kind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The data, untouched.
-    pub bytes: Box<[u8]>,
+    /// The data, untouched; shared by all publications of one request.
+    pub bytes: Arc<[u8]>,
     /// What `bytes` were found to be.
     pub kind: PayloadKind,
 }

@@ -9,9 +9,11 @@
 mod body;
 mod client;
 mod exchange;
+mod habit;
 mod later;
 mod page;
 mod pipeline;
+mod repeat;
 mod request;
 mod response;
 mod serve;
@@ -37,7 +39,7 @@ use crate::flow::Resume;
 use crate::port::Port;
 use crate::route::Claim;
 use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
-use body::{Coming, whole_body};
+use body::{Coming, limits, whole_body};
 use pipeline::Pipeline;
 use response::keep_head;
 
@@ -146,22 +148,7 @@ impl Http {
     }
 
     fn limits<S, O>(&self, claim: Option<&Claim>, cx: &Context<'_, S, O>) -> Limits {
-        let limits = &cx.shared.limits;
-        let own = match self.port {
-            Port::Client => limits.message_bytes_max,
-            Port::Api | Port::Own { .. } => limits.publish_bytes_max,
-        };
-        let claimed = claim.and_then(|claim| claim.body_bytes_max);
-        let streams = claim.is_some_and(|claim| claim.streams_body);
-        Limits {
-            head_bytes_max: limits.head_bytes_max,
-            body_bytes_max: match streams {
-                // What is read as a signed number elsewhere is none.
-                true => i64::MAX as u64,
-                false => claimed.unwrap_or(own) as u64,
-            },
-            ..Limits::default()
-        }
+        limits(self.port, claim, cx)
     }
 
     /// Bytes arrived; all of them are taken.
@@ -209,6 +196,14 @@ impl Http {
             ..self.limits(None, cx)
         };
         while !input.is_empty() {
+            if let Some(bytes) = self.repeat(input, router, cx) {
+                input = &input[bytes..];
+                searched = 0;
+                if self.takes_nothing(cx) {
+                    return None;
+                }
+                continue;
+            }
             let (request, head_bytes) = match parse_request_resumed(input, searched, &any_body) {
                 Ok(Some(whole)) => whole,
                 Ok(None) => {
@@ -228,7 +223,7 @@ impl Http {
                 }
             };
             searched = 0;
-            let rest = &input[head_bytes..];
+            let (head, rest) = input.split_at(head_bytes);
             let claim = self.claim(&request, router, cx);
             if self.is_waiting() && !self.may_pipeline(&request, claim.as_ref(), cx) {
                 return self.wait_with(input, cx);
@@ -249,7 +244,7 @@ impl Http {
                         return self.open_body(&request, claim, rest, router, cx);
                     }
                     self.pending = Some(Box::new(Pending {
-                        raw: input[..head_bytes].to_vec(),
+                        raw: head.to_vec(),
                         searched: 0,
                         coming: Some(Coming::new(request.body, &limits, cx.now)),
                     }));
@@ -263,8 +258,12 @@ impl Http {
             input = &rest[body_bytes..];
             let start = cx.out.len();
             let opened = self.serve(&request, claim, (&body, false), router, cx);
+            let is_later = matches!(opened, Opened::Later(_));
             if let Some(session) = self.opened(opened, (start, head_bytes + body_bytes), cx) {
                 return Some((session, input.to_vec()));
+            }
+            if let Some(claim) = claim.filter(|_| is_later) {
+                self.learn(head, &request, claim, cx);
             }
             if self.takes_nothing(cx) {
                 return None;

@@ -5,7 +5,8 @@
 //! Input: one byte of limits, four chunk lengths (used over and over), then the wire.
 
 use throng_http1::{
-    BadRequest, Limits, Request, encode_request, parse_request, parse_request_resumed, query,
+    BadRequest, KnownHead, Limits, Request, encode_request, parse_request, parse_request_resumed,
+    query,
 };
 
 /// Where mutations begin.
@@ -14,6 +15,8 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       close\r\n\r\nrest",
     b"\xfe\x05\x05\x05\x05POST http://h:80/p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: \
       100-continue\r\n\r\nhello",
+    b"\x00\x05\x05\x05\x05POST /pub?a HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\nPOST \
+      /pub?bc HTTP/1.1\r\nHost: h\r\nContent-Length: 12\r\n\r\n",
     b"\x50\x01\x02\x03\x04PUT /x HTTP/1.0\r\nTransfer-Encoding: chunked\r\nUpgrade: \
       websocket\r\nConnection: upgrade\r\n\r\n",
 ];
@@ -99,5 +102,18 @@ pub fn http1_request(input: &[u8]) {
         assert!(length <= limits.head_bytes_max && wire[..length].ends_with(b"\r\n\r\n"));
         assert_eq!(parse_request(&wire[..length], &limits), whole);
         check_accepted(&request);
+        check_known(&wire[..length], &request, &wire[length..], &limits);
+    }
+}
+
+/// A head that is read because of the one before it is read as it always is.
+fn check_known(head: &[u8], request: &Request<'_>, next: &[u8], limits: &Limits) {
+    let Some(known) = KnownHead::of(head, request) else {
+        return;
+    };
+    let again = parse_request(head, limits).expect("it was accepted");
+    assert_eq!(known.read(head, limits), again);
+    if let Some(read) = known.read(next, limits) {
+        assert_eq!(parse_request(next, limits), Ok(Some(read)));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-use throng_broker::Refusal;
+use throng_broker::{Draft, Refusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
@@ -24,12 +24,17 @@ fn post(target: &str, more: &str) -> String {
 fn ordered(publisher: &mut Solo<Plain>) -> Vec<(String, u32)> {
     let orders = std::mem::take(&mut publisher.orders);
     let of = |order| match order {
-        Order::Hub(Command::Publish { reply_to, draft }) => {
-            (draft.channel.as_str().to_owned(), reply_to.token)
-        }
+        Order::Hub(Command::Publish { reply_to, draft }) => (reply_to.token, vec![draft]),
+        Order::Hub(Command::PublishAll { reply_to, drafts }) => (reply_to.token, drafts),
         other => panic!("{other:?}"),
     };
-    orders.into_iter().map(of).collect()
+    let each = |(first, drafts): (u32, Vec<Draft>)| {
+        let names = drafts
+            .into_iter()
+            .map(|draft| draft.channel.as_str().to_owned());
+        names.zip(first..)
+    };
+    orders.into_iter().map(of).flat_map(each).collect()
 }
 
 fn answer(publisher: &mut Solo<Plain>, token: u32, result: PublishResult) {
@@ -261,4 +266,67 @@ fn long_requests_without_an_answer_are_few() {
     answer(&mut publisher, 3, Ok(None));
     publisher.feed(long(6).as_bytes());
     assert_eq!(ordered(&mut publisher), [("6".to_owned(), 6)]);
+}
+
+#[test]
+fn a_request_like_the_one_before_is_judged_by_what_differs() {
+    let shared = throng_session::Shared {
+        api_keys: std::sync::Arc::new(throng_auth::ApiKeys::new(["sesame"]).unwrap()),
+        ..solo::shared()
+    };
+    let id = ConnId::new(ShardId(0), 1, 1);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut publisher = Solo::<Plain>::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()));
+    let key = "X-API-Key: sesame\r\n";
+    let long = post("/pub?channel=b", key).replace("Length: 1", "Length: 3") + "23";
+    // (what comes, the channels that are published to, the answer)
+    let asked = [
+        (post("/pub?channel=a", key), "a", "200 {}"),
+        (post("/pub?channel=b", key), "b", "200 {}"),
+        (long, "b", "200 {}"),
+        (post("/pub?channel=b&channel=c", key), "b c", "200 [{},{}]"),
+        (
+            post("/pub", key),
+            "",
+            "400 no channel given: add ?channel=NAME",
+        ),
+        (post("/pub?channel=%ff", key), "", "400 "),
+        (post("/pub?channel=a", ""), "", "401 "),
+        (post("/pub?channel=a&api_key=sesame", ""), "a", "200 {}"),
+        (post("/pub?channel=a", ""), "", "401 "),
+        (post("/pub?channel=a", "X-API-Key: no\r\n"), "", "401 "),
+        (post("/pubs?channel=a", key), "", "405 "),
+        (
+            post("/pub?channel=a", "X-API-Key: sesame\r\nOrigin: x\r\n"),
+            "",
+            "403 ",
+        ),
+        (post("/pub?channel=d", key), "d", "200 {}"),
+    ];
+    // With what comes behind it in the same read, or alone; whole or in two pieces.
+    for cut in [None, Some(7), Some(90)] {
+        for (request, channels, expected) in &asked {
+            let (now, later) = request.split_at(cut.unwrap_or(request.len()).min(request.len()));
+            publisher.feed(now.as_bytes());
+            if !later.is_empty() {
+                publisher.feed(later.as_bytes());
+            }
+            let ordered = ordered(&mut publisher);
+            let names: Vec<&str> = ordered.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names.join(" "), *channels, "{request}");
+            for (_, token) in &ordered {
+                answer(&mut publisher, *token, Ok(None));
+            }
+            let answers = written(&mut publisher);
+            let [one] = &answers[..] else {
+                panic!("{answers:?} to {request}");
+            };
+            assert!(one.starts_with(expected), "{one} to {request}");
+        }
+    }
+    // An end that is asked for is one.
+    publisher.feed(post("/pub?channel=a", key).as_bytes());
+    let close = post("/pub?channel=b", &format!("{key}Connection: close\r\n"));
+    publisher.feed((close + &post("/pub?channel=c", key)).as_bytes());
+    assert_eq!(ordered(&mut publisher).len(), 2);
 }

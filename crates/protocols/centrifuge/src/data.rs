@@ -36,7 +36,7 @@ impl<'a> Data<'a> {
                 bytes: json.get().as_bytes().into(),
                 kind: PayloadKind::Json,
             },
-            Self::Bytes(bytes) => payload_of(bytes.to_vec()),
+            Self::Bytes(bytes) => payload_of(bytes),
         }
     }
 }

@@ -31,8 +31,8 @@ pub fn append_payload(payload: &Payload, out: &mut Vec<u8>) {
 
 /// Finds out what `bytes` are: one JSON value, other UTF-8 text, or neither.
 #[must_use]
-pub fn payload_of(bytes: Vec<u8>) -> Payload {
-    let kind = match std::str::from_utf8(&bytes) {
+pub fn payload_of(bytes: &[u8]) -> Payload {
+    let kind = match std::str::from_utf8(bytes) {
         Err(_) => PayloadKind::Binary,
         Ok(text) if begins_as_json(text) && serde_json::from_str::<&RawValue>(text).is_ok() => {
             PayloadKind::Json

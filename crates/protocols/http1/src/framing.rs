@@ -108,7 +108,7 @@ fn names_unknown_coding(list: &[u8]) -> bool {
 }
 
 /// A number of decimal digits alone: `str::parse` would take a plus sign too.
-fn decimal(value: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

@@ -1,5 +1,6 @@
 //! The field lines of a head that has been checked.
 
+use std::ops::Range;
 use std::str;
 
 use memchr::memchr;
@@ -82,6 +83,20 @@ impl<'b> Line<'b> {
         };
         own.eq_ignore_ascii_case(name.as_bytes())
             .then(|| trim(value))
+    }
+
+    /// Where that value is in the line.
+    pub(crate) fn place_of(&self, name: &str) -> Option<Range<usize>> {
+        let value = self.value_of(name)?;
+        let rest = self.0.get(name.len() + 1..)?;
+        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t'));
+        let start = name.len() + 1 + blanks.count();
+        Some(start..start + value.len())
+    }
+
+    /// Its length, without its end.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.0.len()
     }
 }
 

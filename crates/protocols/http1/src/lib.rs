@@ -19,6 +19,7 @@ mod fault;
 mod framing;
 mod head;
 mod headers;
+mod known;
 mod limits;
 pub mod query;
 mod request;
@@ -33,6 +34,7 @@ pub use encode::{
 pub use fault::{BadBody, BadRequest, BadResponse};
 pub use framing::{Body, ResponseBody};
 pub use headers::Headers;
+pub use known::KnownHead;
 pub use limits::{HEADERS_CAP, Limits};
 pub use request::{METHOD_BYTES_MAX, Request, parse_request, parse_request_resumed};
 pub use response::{Response, parse_response};

@@ -26,10 +26,10 @@ pub struct Request<'b> {
     pub minor_version: u8,
     /// How the body that follows is delimited.
     pub body: Body,
-    authority: Option<&'b str>,
-    path: &'b str,
-    query: &'b str,
-    headers: Headers<'b>,
+    pub(crate) authority: Option<&'b str>,
+    pub(crate) path: &'b str,
+    pub(crate) query: &'b str,
+    pub(crate) headers: Headers<'b>,
 }
 
 impl<'b> Request<'b> {
@@ -248,6 +248,13 @@ fn scan_target(bytes: &[u8]) -> Result<Option<usize>, BadRequest> {
         }
     }
     Ok(None)
+}
+
+/// Whether these bytes can be a target.
+pub(crate) fn is_target(bytes: &[u8]) -> bool {
+    bytes
+        .iter()
+        .all(|&byte| !matches!(byte, 0..=b' ' | b'#' | 0x7f))
 }
 
 const VERSION_LINE_BYTES: usize = b"HTTP/1.1\r\n".len();

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use throng_http1::{BadBody, Body, BodyDecoder, Limits, Request};
 use throng_types::{Millis, Now};
 
-use crate::SessionLimits;
+use crate::port::Port;
+use crate::route::Claim;
+use crate::{Context, SessionLimits};
 
 /// A body that is not whole yet.
 pub(super) struct Coming {
@@ -77,5 +79,25 @@ pub(super) fn whole_body<'b>(
         if at >= rest.len() {
             return Ok(None);
         }
+    }
+}
+
+/// The limits of a request by a port, with the claim to it if there is one.
+pub(super) fn limits<S, O>(port: Port, claim: Option<&Claim>, cx: &Context<'_, S, O>) -> Limits {
+    let limits = &cx.shared.limits;
+    let own = match port {
+        Port::Client => limits.message_bytes_max,
+        Port::Api | Port::Own { .. } => limits.publish_bytes_max,
+    };
+    let claimed = claim.and_then(|claim| claim.body_bytes_max);
+    let streams = claim.is_some_and(|claim| claim.streams_body);
+    Limits {
+        head_bytes_max: limits.head_bytes_max,
+        body_bytes_max: match streams {
+            // What is read as a signed number elsewhere is none.
+            true => i64::MAX as u64,
+            false => claimed.unwrap_or(own) as u64,
+        },
+        ..Limits::default()
     }
 }

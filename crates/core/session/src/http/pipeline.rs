@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use throng_hub::Answer;
 
 use super::Incoming;
+use super::habit::Habit;
 use crate::{Context, Publications, PublishResult};
 
 /// Requests of one connection that may be without an answer. Queue: `pipelined requests`.
@@ -119,6 +120,7 @@ pub(super) struct Pipeline {
     behind: Vec<u8>,
     /// Nothing that comes is taken: the connection ends once all is answered.
     pub(super) ends: bool,
+    pub(super) habit: Habit,
 }
 
 impl Pipeline {

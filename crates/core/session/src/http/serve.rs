@@ -170,7 +170,7 @@ fn answer<R: Router>(
 }
 
 /// Writes the answer to a request that is not carried out.
-fn reject_with(
+pub(super) fn reject_with(
     reject: Reject,
     is_for_pages: bool,
     incoming: &Incoming<'_, '_>,

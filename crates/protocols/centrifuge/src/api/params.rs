@@ -248,7 +248,7 @@ pub struct RpcRequest<'a> {
 fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ApiError> {
     if !b64data.is_empty() {
         let bytes = STANDARD.decode(b64data).map_err(|_| ApiError::BadRequest)?;
-        return Ok(payload_of(bytes));
+        return Ok(payload_of(&bytes));
     }
     let data = data.ok_or(ApiError::BadRequest)?;
     Ok(Payload {

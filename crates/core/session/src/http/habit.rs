@@ -1,0 +1,37 @@
+//! What a connection knows of its requests, so that one like the last need not be judged again.
+//!
+//! Owns: the head of a request that was carried out, and what was found out about it. Never: reads
+//! a request or carries one out.
+
+use std::net::IpAddr;
+
+use throng_http1::KnownHead;
+
+use crate::route::Claim;
+
+/// How often another head may come than the one that is known, before no more are learned. Each
+/// that is like it counts against one that was not.
+pub(super) const PATIENCE: u8 = 4;
+
+/// A request that was carried out.
+pub(super) struct Repeat {
+    pub(super) head: KnownHead,
+    pub(super) gateway: u8,
+    pub(super) claim: Claim,
+    pub(super) client: IpAddr,
+}
+
+/// What a connection knows of its requests.
+pub(super) struct Habit {
+    pub(super) known: Option<Repeat>,
+    pub(super) patience: u8,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self {
+            known: None,
+            patience: PATIENCE,
+        }
+    }
+}
