@@ -1,7 +1,10 @@
 // One WebSocket of the npm package `ws`: node ws.mjs URL [OPTION]...
 //   no-pong           does not answer pings
 //   origin=ORIGIN     says that it comes from a page of that origin
-// Orders on standard input, one a line: `send TEXT`, `binary TEXT`, `pause`, `resume`, `close`,
+//   protocol=NAME     offers this subprotocol
+//   key=KEY           sends this key as `X-API-Key`
+// Orders on standard input, one a line: `send TEXT`, `json STRING` (sends what the string holds),
+// `binary TEXT`, `pause`, `resume`, `close`,
 // `cut`.
 import { createInterface } from 'node:readline';
 import WebSocket from 'ws';
@@ -9,9 +12,15 @@ import WebSocket from 'ws';
 const tell = (event, fields = {}) =>
   process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
 const [url, ...options] = process.argv.slice(2);
-const origin = options.find((option) => option.startsWith('origin='))?.slice(7);
+const option = (name) =>
+  options.find((option) => option.startsWith(name + '='))?.slice(name.length + 1);
 
-const ws = new WebSocket(url, { autoPong: !options.includes('no-pong'), origin });
+const headers = option('key') ? { 'X-API-Key': option('key') } : {};
+const ws = new WebSocket(url, option('protocol') ?? [], {
+  autoPong: !options.includes('no-pong'),
+  origin: option('origin'),
+  headers,
+});
 ws.on('open', () => tell('open'));
 ws.on('message', (data, binary) => tell('message', { data: data.toString(), binary }));
 ws.on('ping', (data) => tell('ping', { data: data.toString() }));
@@ -21,6 +30,7 @@ ws.on('error', (error) => tell('error', { message: error.message }));
 
 const orders = {
   send: (text) => ws.send(text),
+  json: (text) => ws.send(JSON.parse(text)),
   binary: (text) => ws.send(Buffer.from(text)),
   ping: (text) => ws.ping(text),
   pause: () => {

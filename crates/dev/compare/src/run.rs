@@ -30,6 +30,9 @@ pub(crate) fn rounds(args: &Args, cache: &Cache, field: &Field, report: &mut Rep
     for round in 1..=args.rounds() {
         for scenario in args.scenarios() {
             for (place, peer) in field.peers.iter().enumerate() {
+                if scenario.is_throngs_own() && !peer.key().starts_with("throng") {
+                    continue;
+                }
                 eprintln!("round {round}: {scenario:?}, {}", peer.title());
                 match setting.attempts(peer.as_ref(), scenario) {
                     Ok((command, samples)) => {

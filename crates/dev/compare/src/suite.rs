@@ -31,6 +31,8 @@ pub(crate) enum Scenario {
     Wide,
     /// The same as fast as it goes, pipelined on one connection
     Pipelined,
+    /// The same by Throng's WebSocket for publishers
+    Socket,
     /// Deliveries and latency on some channels with some subscribers
     Rooms,
     /// Streams that follow links of their own
@@ -43,6 +45,13 @@ pub(crate) enum Scenario {
     CostsRooms,
     /// One channel with all subscribers, 4 in flight
     CostsFanOut,
+}
+
+impl Scenario {
+    /// Whether nobody but Throng has what is measured.
+    pub(crate) fn is_throngs_own(self) -> bool {
+        self == Self::Socket
+    }
 }
 
 impl Suite {
@@ -65,6 +74,7 @@ impl Suite {
                 Scenario::FanOutLarge,
                 Scenario::Wide,
                 Scenario::Pipelined,
+                Scenario::Socket,
                 Scenario::Rooms,
             ],
             Self::Shards => &[

@@ -16,7 +16,7 @@ use throng_server::{Assembly, Options, ShardApp, Start};
 use throng_types::{ConnId, ShardId};
 
 use crate::kernel::Quiet;
-use crate::requests::{Kind, PAYLOAD, publication};
+use crate::requests::{Kind, PAYLOAD, message, publication, publisher};
 
 /// How often each thing is done while it is counted.
 const TIMES: usize = 64;
@@ -197,10 +197,15 @@ pub(crate) fn play() -> Result<()> {
 
 /// Publications that nobody receives, by each way.
 fn publishing(stage: &mut Stage) -> Result<()> {
-    let publisher = stage.connect(API, &[Vec::new()])?;
-    for (way, channel) in [("pub", "c1"), ("pub", "own:c1"), ("api", "c1")] {
-        let request = publication(way, channel);
-        let name = format!("publish {way} {channel}");
+    let ways = [
+        ("pub c1", Vec::new(), publication("pub", "c1")),
+        ("pub own:c1", Vec::new(), publication("pub", "own:c1")),
+        ("api c1", Vec::new(), publication("api", "c1")),
+        ("socket c1", publisher(), message("c1")),
+    ];
+    for (way, opening, request) in ways {
+        let publisher = stage.connect(API, &[opening])?;
+        let name = format!("publish {way}");
         for rehearsal in (0..=REHEARSALS).rev() {
             begin(&name, TIMES, rehearsal > 0);
             for _ in 0..TIMES {
@@ -215,8 +220,9 @@ fn publishing(stage: &mut Stage) -> Result<()> {
             stage.send_each(&publisher, &pipelined)?;
             begin("-", 1, rehearsal > 0);
         }
+        stage.end(&publisher)?;
     }
-    stage.end(&publisher)
+    Ok(())
 }
 
 fn begin(name: &str, times: usize, is_rehearsal: bool) {
@@ -295,6 +301,21 @@ fn connections(stage: &mut Stage, kind: Kind, is_rehearsal: bool) -> Result<()> 
         stage.received(&members) - before >= TIMES * PAYLOAD.len(),
         "{kind:?}: nothing was delivered to one"
     );
+    if kind == Kind::Ws {
+        // The same by a publisher's WebSocket.
+        let socket = stage.connect(API, &[self::publisher()])?;
+        let messages: Vec<u8> = (0..TIMES).flat_map(|n| message(&each(n))).collect();
+        stage.send_each(&socket, &messages)?;
+        let before = stage.received(&members);
+        begin("publish by socket and deliver one to one", TIMES);
+        stage.send_each(&socket, &messages)?;
+        pause();
+        ensure!(
+            stage.received(&members) - before >= TIMES * PAYLOAD.len(),
+            "nothing was delivered from a socket"
+        );
+        stage.end(&socket)?;
+    }
     stage.end(&members)?;
     stage.end(&publisher)
 }

@@ -94,6 +94,26 @@ fn text(text: &str, out: &mut Vec<u8>) {
     );
 }
 
+/// What opens a publisher's WebSocket.
+pub(crate) fn publisher() -> Vec<u8> {
+    let mut out = Vec::new();
+    upgrade("/pub", &mut out);
+    out
+}
+
+/// A message of a publisher's WebSocket.
+pub(crate) fn message(channel: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let message = [channel.as_bytes(), b"\n", PAYLOAD].concat();
+    encode_message(
+        Masking::Client([1, 2, 3, 4]),
+        Opcode::Text,
+        &message,
+        &mut out,
+    );
+    out
+}
+
 /// A request that publishes, by each way to do so.
 pub(crate) fn publication(way: &str, channel: &str) -> Vec<u8> {
     let mut out = Vec::new();

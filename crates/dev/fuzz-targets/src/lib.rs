@@ -36,6 +36,7 @@ mod grip_zmtp;
 mod http1_body;
 mod http1_request;
 mod http1_response;
+mod plain_publication;
 mod proxy_header;
 mod session_ids;
 mod session_ports;
@@ -92,6 +93,7 @@ targets! {
     http1_body,
     http1_request,
     http1_response,
+    plain_publication,
     proxy_header,
     session_ids,
     session_ports,

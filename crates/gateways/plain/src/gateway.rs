@@ -46,6 +46,7 @@ impl Gateway for Plain {
         match session {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
+            Session::Publisher(publisher) => publisher.event(event, cx),
         }
         Flow::Stay
     }
@@ -54,10 +55,11 @@ impl Gateway for Plain {
         let (transport, identity) = match session {
             Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
             Session::Stream(stream) => (stream.transport(), stream.identity()),
+            Session::Publisher(_) => (Transport::WebSocket, None),
         };
         Class {
             transport,
-            is_client: true,
+            is_client: !matches!(session, Session::Publisher(_)),
             identity,
         }
     }

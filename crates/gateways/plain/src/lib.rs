@@ -1,5 +1,5 @@
 //! Clients without a protocol of their own: `/ws`, `/sse` and `/stream` deliver a channel's data,
-//! `POST /pub` publishes it.
+//! `/pub` publishes it, a request or a message of a WebSocket each.
 //!
 //! Owns: these paths, the wire forms of their deliveries, the cursor that an `EventSource` brings
 //! back. Never: other gateways, sockets, clocks.
@@ -10,11 +10,14 @@ mod forms;
 mod framing;
 mod gateway;
 mod open;
+mod publication;
 mod publish;
+mod publisher;
 mod session;
 mod socket;
 mod stream;
 
 pub use cursor::{Cursor, CursorEntry};
 pub use gateway::Plain;
+pub use publication::{BadPublication, Wanted};
 pub use session::Session;

@@ -9,6 +9,7 @@ use crate::context::Cx;
 use crate::cursor::Cursor;
 use crate::framing::Framing;
 use crate::publish::publish;
+use crate::publisher::Publisher;
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::stream::Lines;
@@ -17,6 +18,10 @@ const WS: u8 = 0;
 const SSE: u8 = 1;
 const LINES: u8 = 2;
 const PUBLISH: u8 = 3;
+const PUBLISHER: u8 = 4;
+
+/// The subprotocol of a publisher's WebSocket.
+const SUBPROTOCOL: &str = "throng-publish";
 
 pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
     const SUBSCRIBE: &str = "GET, OPTIONS";
@@ -24,9 +29,12 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
         (Port::Client, "/ws") => Claim::endpoint(WS, "GET"),
         (Port::Client, "/stream") => Claim::endpoint(LINES, SUBSCRIBE),
         (Port::Client | Port::Api, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
+        (Port::Api, "/pub") if incoming.request.method == "GET" => {
+            Claim::endpoint(PUBLISHER, "GET, POST")
+        }
         (Port::Api, "/pub") => Claim {
             pipelines: true,
-            ..Claim::endpoint(PUBLISH, "POST")
+            ..Claim::endpoint(PUBLISH, "GET, POST")
         },
         _ => return None,
     })
@@ -39,6 +47,7 @@ pub(crate) fn open(
 ) -> Result<Opened<Session>, Reject> {
     let session = match claim.endpoint {
         PUBLISH => return publish(incoming, cx).map(Opened::Later),
+        PUBLISHER => Session::Publisher(Box::new(publisher(incoming, cx)?)),
         WS => Session::Socket(websocket(incoming, cx)?),
         SSE => Session::Stream(stream(incoming, Framing::Sse, cx)?),
         _ => Session::Stream(stream(incoming, Framing::Lines, cx)?),
@@ -55,6 +64,14 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
     let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
     handshake::encode_response(&accept, None, cx.out);
     Ok(Socket::open(identity, channels, cx))
+}
+
+fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    let subprotocol = accept.protocols.contains(SUBPROTOCOL);
+    handshake::encode_response(&accept, subprotocol.then_some(SUBPROTOCOL), cx.out);
+    Ok(Publisher::open(cx))
 }
 
 fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Result<Lines, Reject> {

@@ -31,18 +31,18 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<La
         let sentence = format!("more than {CHANNELS_MAX} channels in one request");
         return Err(Reject::new(400, sentence));
     }
-    let payload = payload_of(incoming.body.to_vec());
+    let payload = payload_of(incoming.body);
     let counters = &cx.shared.counters;
     counters.add(Counter::PublicationsApi, 1 + channels.len() as u64);
     let write = (write_answer as WriteAnswer, 0);
     if channels.is_empty() {
-        let only = std::iter::once(draft(last, payload));
+        let only = draft(last, payload);
         return Ok(Later::publish(only, incoming, write, cx));
     }
     channels.push(last);
     let drafts = channels.into_iter();
     let drafts = drafts.map(|channel| draft(channel, payload.clone()));
-    Ok(Later::publish(drafts, incoming, write, cx))
+    Ok(Later::publish_all(drafts.collect(), incoming, write, cx))
 }
 
 /// `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. If any was
@@ -78,7 +78,7 @@ fn write_answer(results: &[PublishResult], _: u8, keep_alive: bool, cx: &mut Con
 }
 
 /// The status and sentence for a refusal.
-const fn status_of(refusal: Refusal) -> (u16, &'static str) {
+pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
     match refusal {
         Refusal::Busy => (
             503,

@@ -1,5 +1,6 @@
 //! What a connection of a plain client is.
 
+use crate::publisher::Publisher;
 use crate::socket::Socket;
 use crate::stream::Lines;
 
@@ -9,4 +10,6 @@ pub enum Session {
     Socket(Socket),
     /// `/sse` and `/stream`.
     Stream(Lines),
+    /// A publisher's WebSocket. Boxed, because there are few.
+    Publisher(Box<Publisher>),
 }

@@ -1,6 +1,7 @@
 //! The `throng` binary, met by clients that were written by others. See `docs/TESTING.md`.
 
 mod answers;
+mod batches;
 mod browser;
 mod commands;
 mod curl;
@@ -16,6 +17,7 @@ mod observe;
 mod pages;
 mod pipelined;
 mod proxies;
+mod publisher;
 mod slow;
 mod story;
 mod support;

@@ -23,6 +23,8 @@ pub(crate) enum Pace {
     InFlight(usize),
     /// The same, all of them on one connection that waits for no answer.
     Pipelined(usize),
+    /// The same by messages of Throng's WebSocket for publishers.
+    Socket(usize),
     /// So many each second, whatever became of those before: latency counts from the moment that
     /// each was due.
     PerSecond(u32),
@@ -140,7 +142,7 @@ impl Client {
             let registry = self.poll.registry();
             self.publishers[place].publish(channel, &stamp.encode(), registry)?;
             plan.published();
-            from = place + usize::from(!matches!(plan.pace, Pace::Pipelined(_)));
+            from = place + usize::from(!matches!(plan.pace, Pace::Pipelined(_) | Pace::Socket(_)));
         }
         self.publishers.iter_mut().try_for_each(Publisher::send)
     }
@@ -197,7 +199,7 @@ impl Plan {
     /// Whether all was published.
     fn is_over(&self, window_over: bool) -> bool {
         match self.pace {
-            Pace::InFlight(_) | Pace::Pipelined(_) => window_over,
+            Pace::InFlight(_) | Pace::Pipelined(_) | Pace::Socket(_) => window_over,
             Pace::PerSecond(_) => self.end_ns <= self.next_due_ns,
         }
     }
@@ -210,7 +212,7 @@ impl Plan {
     /// When the next publication was or is due, if that is now or was before.
     fn due(&self, deliveries: u64, now_ns: u64) -> Option<u64> {
         match self.pace {
-            Pace::InFlight(most) | Pace::Pipelined(most) => {
+            Pace::InFlight(most) | Pace::Pipelined(most) | Pace::Socket(most) => {
                 let missing = self.expected().saturating_sub(deliveries);
                 let in_flight = missing.div_ceil(self.subscribers);
                 (in_flight < most as u64).then_some(now_ns)

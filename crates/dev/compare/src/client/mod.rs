@@ -4,6 +4,7 @@
 //! A subscriber costs it a socket and a frame decoder, and every frame is read, checked and
 //! counted. It is the same for each peer, so what it costs itself cancels out of comparisons.
 
+mod acks;
 mod connect;
 mod dialect;
 mod events;

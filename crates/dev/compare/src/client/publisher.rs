@@ -1,4 +1,5 @@
-//! An HTTP connection that publishes, one request after the other, or pipelined.
+//! A connection that publishes: by HTTP requests, one after the other or pipelined, or by messages
+//! of Throng's WebSocket for publishers.
 //!
 //! Owns: its socket and the answers that it waits for. Never: sends before the answer to the
 //! request before has come, unless it pipelines; so as many publications are on their way as there
@@ -15,7 +16,19 @@ use mio::{Interest, Registry, Token};
 use throng_client::{ResponseEvent, ResponseReader};
 use throng_http1::Limits;
 
+use super::acks::Acks;
 use super::dialect::Dialect;
+
+/// How a publisher sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// A request each, and waits for its answer.
+    OneByOne,
+    /// A request each, without waiting.
+    Pipelined,
+    /// A message each of Throng's WebSocket for publishers.
+    Socket,
+}
 
 /// One connection at a time.
 #[derive(Debug)]
@@ -24,14 +37,13 @@ pub(super) struct Publisher {
     address: SocketAddr,
     token: Token,
     stream: TcpStream,
-    /// Whether requests are sent without waiting for answers.
-    pipelines: bool,
+    door: Door,
     /// What is to be sent, and how much of it has left.
     request: Vec<u8>,
     sent: usize,
     /// Requests without an answer.
     unanswered: u32,
-    answer: Answer,
+    answer: Answers,
     state: State,
 }
 
@@ -50,30 +62,36 @@ impl Publisher {
         address: SocketAddr,
         registry: &Registry,
         token: Token,
-        pipelines: bool,
+        door: Door,
     ) -> Result<Self> {
+        let mut request = Vec::new();
+        let answer = match door {
+            Door::Socket => Answers::Acks(Acks::open(address, &mut request)),
+            Door::OneByOne | Door::Pipelined => Answers::Requests(Answer::default()),
+        };
         Ok(Self {
             dialect,
             address,
             token,
             stream: connect(address, registry, token)?,
-            pipelines,
-            request: Vec::new(),
+            door,
+            request,
             sent: 0,
             unanswered: 0,
-            answer: Answer::default(),
+            answer,
             state: State::Connecting,
         })
     }
 
     /// Whether it waits for nothing.
     pub(super) fn is_idle(&self) -> bool {
-        self.state != State::Connecting && self.unanswered == 0
+        self.state != State::Connecting && self.answer.is_open() && self.unanswered == 0
     }
 
     /// Whether it can take a publication.
     pub(super) fn may_publish(&self) -> bool {
-        self.is_idle() || self.pipelines && self.state == State::Open
+        let waits = self.door == Door::OneByOne || !self.answer.is_open();
+        self.is_idle() || !waits && self.state == State::Open
     }
 
     /// Takes one publication, which leaves with [`Publisher::send`]. To be called when it may
@@ -85,9 +103,13 @@ impl Publisher {
         registry: &Registry,
     ) -> Result<()> {
         debug_assert!(self.may_publish());
-        let host = self.address.to_string();
-        self.dialect
-            .encode_publication(channel, payload, &host, &mut self.request);
+        if self.door == Door::Socket {
+            Acks::encode_publication(channel, payload, &mut self.request);
+        } else {
+            let host = self.address.to_string();
+            self.dialect
+                .encode_publication(channel, payload, &host, &mut self.request);
+        }
         self.unanswered += 1;
         if self.state == State::Spent {
             self.stream = connect(self.address, registry, self.token)?;
@@ -136,24 +158,27 @@ impl Publisher {
                     ended = true;
                     break;
                 }
-                Ok(bytes) => self.answer.feed(&buffer[..bytes])?,
+                Ok(bytes) => self.answer.feed(&mut buffer[..bytes])?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("a publishing connection broke"),
             }
         }
-        let whole = std::mem::take(&mut self.answer.whole);
+        let whole = self.answer.take_whole();
         ensure!(
             whole <= self.unanswered,
             "the server answered more than it was asked"
         );
         self.unanswered -= whole;
-        if whole > 0 && (!self.answer.keeps_connection || ended) {
+        if let Answers::Requests(answer) = &mut self.answer
+            && whole > 0
+            && (!answer.keeps_connection || ended)
+        {
             ensure!(
-                self.unanswered == 0 && self.answer.is_whole(),
+                self.unanswered == 0 && answer.is_whole(),
                 "the server closed a publishing connection before it had answered everything"
             );
-            self.answer = Answer::default();
+            *answer = Answer::default();
             self.state = State::Spent;
             return Ok(());
         }
@@ -167,6 +192,38 @@ fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<Tcp
     let mut stream = TcpStream::from_std(fd.into());
     registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
     Ok(stream)
+}
+
+/// What the server says.
+#[derive(Debug)]
+enum Answers {
+    Requests(Answer),
+    Acks(Acks),
+}
+
+impl Answers {
+    /// Whether publications may be sent.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Requests(_) => true,
+            Self::Acks(acks) => acks.is_open(),
+        }
+    }
+
+    fn feed(&mut self, bytes: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Requests(answer) => answer.feed(bytes),
+            Self::Acks(acks) => acks.feed(bytes),
+        }
+    }
+
+    /// How many publications were answered since this was last asked.
+    fn take_whole(&mut self) -> u32 {
+        match self {
+            Self::Requests(answer) => std::mem::take(&mut answer.whole),
+            Self::Acks(acks) => acks.take(),
+        }
+    }
 }
 
 /// What the server says to a publication.

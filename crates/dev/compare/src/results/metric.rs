@@ -25,6 +25,9 @@ pub(crate) enum Metric {
     Pipelined,
     PipelinedRate,
     PipelinedP99Ms,
+    Socket,
+    SocketRate,
+    SocketP99Ms,
     Rooms,
     RoomsP50Ms,
     RoomsP99Ms,
@@ -54,7 +57,7 @@ pub(crate) enum Metric {
 
 impl Metric {
     /// In the order of the table.
-    pub(crate) const ALL: [Self; 38] = [
+    pub(crate) const ALL: [Self; 41] = [
         Self::IdleBytes,
         Self::IdleOwnBytes,
         Self::StartBytes,
@@ -68,6 +71,9 @@ impl Metric {
         Self::Pipelined,
         Self::PipelinedRate,
         Self::PipelinedP99Ms,
+        Self::Socket,
+        Self::SocketRate,
+        Self::SocketP99Ms,
         Self::Rooms,
         Self::RoomsP50Ms,
         Self::RoomsP99Ms,
@@ -122,8 +128,9 @@ impl Metric {
                 grouped(scale.wide_channels),
                 scale.pipelined
             )),
-            Self::PipelinedRate => String::from("deliveries per second there"),
-            Self::PipelinedP99Ms => String::from("p99 there"),
+            Self::Socket => deliveries(String::from("the same, by a publisher's WebSocket")),
+            Self::PipelinedRate | Self::SocketRate => String::from("deliveries per second there"),
+            Self::PipelinedP99Ms | Self::SocketP99Ms => String::from("p99 there"),
             Self::Rooms => deliveries(format!(
                 "{} channels × {} at {}/s",
                 grouped(scale.room_channels),
@@ -172,7 +179,9 @@ impl Metric {
             Self::IdleBytes | Self::IdleOwnBytes => grouped(value.max(0.0).round() as usize),
             Self::StartBytes | Self::LeftBytes => format!("{:.1}", value / 1e6),
             Self::AcceptUs => format!("{value:.1}"),
-            Self::PipelinedP99Ms | Self::RoomsP50Ms | Self::RoomsP99Ms => format!("{value:.1} ms"),
+            Self::PipelinedP99Ms | Self::SocketP99Ms | Self::RoomsP50Ms | Self::RoomsP99Ms => {
+                format!("{value:.1} ms")
+            }
             // Whoever is not among them may have missed something: not to be rounded up.
             Self::LinksPunctual => format!("{:.1} %", (value * 1000.0).floor() / 10.0),
             Self::LinksCpu => format!("{value:.2}"),
@@ -202,6 +211,8 @@ impl Metric {
             | Self::Wide
             | Self::Pipelined
             | Self::PipelinedRate
+            | Self::Socket
+            | Self::SocketRate
             | Self::Rooms => grouped((value / 1000.0).round() as usize * 1000),
         }
     }

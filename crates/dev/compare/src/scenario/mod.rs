@@ -11,6 +11,7 @@
 //! - `wide`: many channels with one subscriber each, at a rate.
 //! - `pipelined`: the same channels, so many publications in flight on one connection that waits
 //!   for no answer.
+//! - `socket`: the same by messages of Throng's WebSocket for publishers.
 //! - `rooms`: some channels with some subscribers each, at a rate, with latency.
 //! - `costs-…`: what shards cost each other under such loads: messages, wake-ups, context switches
 //!   and write calls of each delivery.
@@ -48,6 +49,7 @@ pub(crate) fn measure(
         Scenario::FanOutLarge => traffic::fan_out_large(server, scale),
         Scenario::Wide => traffic::wide(server, scale),
         Scenario::Pipelined => traffic::pipelined(server, scale),
+        Scenario::Socket => traffic::socket(server, scale),
         Scenario::Rooms => traffic::rooms(server, scale),
         Scenario::Links => links::links(server, scale, origin),
         Scenario::CostsOne => traffic::costs_one_to_one(server, scale),

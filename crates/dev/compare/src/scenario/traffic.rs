@@ -69,15 +69,39 @@ pub(super) fn pipelined(server: &Server, scale: &Scale) -> Result<Samples> {
         names: Names::Any,
         window: scale.window,
     };
-    let mut client = ready(server, scale, &load)?;
-    let (flow, used_us) = publish(server, &mut client, &load)?;
+    let metrics = [
+        Metric::Pipelined,
+        Metric::PipelinedRate,
+        Metric::PipelinedP99Ms,
+    ];
+    as_fast_as_it_goes(server, scale, &load, metrics)
+}
+
+/// The same by messages of Throng's WebSocket for publishers.
+pub(super) fn socket(server: &Server, scale: &Scale) -> Result<Samples> {
+    let load = Load {
+        channels: scale.wide_channels,
+        subscribers: 1,
+        pace: Pace::Socket(scale.pipelined),
+        names: Names::Any,
+        window: scale.window,
+    };
+    let metrics = [Metric::Socket, Metric::SocketRate, Metric::SocketP99Ms];
+    as_fast_as_it_goes(server, scale, &load, metrics)
+}
+
+fn as_fast_as_it_goes(
+    server: &Server,
+    scale: &Scale,
+    load: &Load,
+    [cpu, rate, p99]: [Metric; 3],
+) -> Result<Samples> {
+    let mut client = ready(server, scale, load)?;
+    let (flow, used_us) = publish(server, &mut client, load)?;
     Ok(vec![
-        (Metric::Pipelined, per_cpu_second(&flow, used_us)),
-        (
-            Metric::PipelinedRate,
-            flow.deliveries as f64 / flow.took.as_secs_f64(),
-        ),
-        (Metric::PipelinedP99Ms, flow.latency_p99_us as f64 / 1e3),
+        (cpu, per_cpu_second(&flow, used_us)),
+        (rate, flow.deliveries as f64 / flow.took.as_secs_f64()),
+        (p99, flow.latency_p99_us as f64 / 1e3),
     ])
 }
 

@@ -151,7 +151,7 @@ impl Scene {
             let memory = MemoryOptions {
                 nonce: 1,
                 hash_seed: 1,
-                history: Budget::new(1 << 20, SHARDS.into()),
+                history: Budget::new(1 << 20, SHARDS),
                 streams_max: 100,
                 reply: ReplyLimit {
                     publications_max: 100,

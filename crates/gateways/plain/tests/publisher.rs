@@ -1,0 +1,187 @@
+//! A publisher's WebSocket: what is ordered when, what is acknowledged, and its end.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use throng_broker::{Draft, Refusal};
+use throng_gateway_plain::Plain;
+use throng_hub::{Answer, Command};
+use throng_session::solo::{self, Solo};
+use throng_session::{CloseReason, Event, Order, Port, PublishResult};
+use throng_types::{ConnId, Disconnect, End, ShardId};
+use throng_ws::{Decoder, Limits, Masking, Opcode, Role, encode_message, handshake};
+
+fn publisher() -> Solo<Plain> {
+    let id = ConnId::new(ShardId(0), 1, 1);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut publisher = Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::new(()));
+    let mut request = Vec::new();
+    let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
+    handshake::encode_request("t", "/pub", [7; 16], &[protocol], &mut request);
+    publisher.feed(&request);
+    let head = String::from_utf8(std::mem::take(&mut publisher.out)).unwrap();
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    assert!(head.contains("Sec-WebSocket-Protocol: throng-publish\r\n"));
+    publisher
+}
+
+fn message(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let masking = Masking::Client([1, 2, 3, 4]);
+    encode_message(masking, Opcode::Text, text.as_bytes(), &mut out);
+    out
+}
+
+/// What was ordered together since this was last asked: the first token, and the drafts.
+fn ordered(publisher: &mut Solo<Plain>) -> Vec<(u32, Vec<Draft>)> {
+    let orders = std::mem::take(&mut publisher.orders);
+    let of = |order| match order {
+        Order::Hub(Command::Publish { reply_to, draft }) => (reply_to.token, vec![draft]),
+        Order::Hub(Command::PublishAll { reply_to, drafts }) => (reply_to.token, drafts),
+        other => panic!("{other:?}"),
+    };
+    orders.into_iter().map(of).collect()
+}
+
+fn answer(publisher: &mut Solo<Plain>, number: u32, result: PublishResult) {
+    let answer = Answer::Published { result };
+    let token = number;
+    publisher.event(Event::Answer { token, answer });
+}
+
+/// What was said since this was last asked.
+fn said(publisher: &mut Solo<Plain>) -> Vec<String> {
+    let mut out = std::mem::take(&mut publisher.out);
+    let mut said = Vec::new();
+    let limits = Limits {
+        message_bytes_max: 1000,
+    };
+    Decoder::new(Role::Client)
+        .feed(&mut out, &limits, |event| {
+            said.push(match event {
+                throng_ws::Event::Message { data, .. } => String::from_utf8(data.to_vec()).unwrap(),
+                throng_ws::Event::Close(frame) => format!("close {}", frame.unwrap().code),
+                other => format!("{other:?}"),
+            });
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    said
+}
+
+#[test]
+fn what_comes_together_is_ordered_together_and_acknowledged_by_range() {
+    let mut publisher = publisher();
+    let messages = ["a\n1", "b\tkey\n{}", "c\n"].map(message).concat();
+    publisher.feed(&messages);
+    let orders = ordered(&mut publisher);
+    let [(1, drafts)] = &orders[..] else {
+        panic!("{orders:?}");
+    };
+    let names: Vec<&str> = drafts.iter().map(|draft| draft.channel.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(drafts[1].idempotency_key.as_deref(), Some("key"));
+    assert_eq!(&*drafts[1].payload.bytes, b"{}");
+    answer(&mut publisher, 3, Ok(None));
+    answer(&mut publisher, 2, Err(Refusal::Busy));
+    let refused = said(&mut publisher);
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].starts_with(r#"{"n":2,"status":503,"error":"a queue is full"#));
+    answer(&mut publisher, 1, Ok(None));
+    assert_eq!(said(&mut publisher), [r#"{"ack":3}"#]);
+    // What has no channel has a number all the same, and others go on.
+    publisher.feed(&["d\n", "nothing", "a\r\n", "e\n"].map(message).concat());
+    let firsts: Vec<u32> = { ordered(&mut publisher) }
+        .iter()
+        .map(|(first, _)| *first)
+        .collect();
+    assert_eq!(firsts, [4, 7]);
+    let refused = said(&mut publisher);
+    assert!(
+        refused[0].starts_with(r#"{"n":5,"status":400,"#),
+        "{refused:?}"
+    );
+    assert!(
+        refused[1].starts_with(r#"{"n":6,"status":400,"#),
+        "{refused:?}"
+    );
+    answer(&mut publisher, 7, Ok(None));
+    assert_eq!(said(&mut publisher), [""; 0]);
+    answer(&mut publisher, 4, Ok(None));
+    assert_eq!(said(&mut publisher), [r#"{"ack":7}"#]);
+    // Alone, and at once.
+    publisher.feed(&message("nothing"));
+    let told = said(&mut publisher);
+    assert_eq!(told[1], r#"{"ack":8}"#, "{told:?}");
+}
+
+#[test]
+fn a_message_in_pieces_is_the_same_message() {
+    let whole = ["a\n1", "bad", "b\n2"].map(message).concat();
+    for cut in 0..whole.len() {
+        let mut publisher = publisher();
+        publisher.feed(&whole[..cut]);
+        publisher.feed(&whole[cut..]);
+        let orders = ordered(&mut publisher);
+        let names: Vec<(u32, &str)> = { orders.iter() }
+            .map(|(first, drafts)| (*first, drafts[0].channel.as_str()))
+            .collect();
+        assert_eq!(names, [(1, "a"), (3, "b")], "{cut}");
+        assert_eq!(said(&mut publisher).len(), 1, "{cut}");
+    }
+}
+
+#[test]
+fn so_many_messages_are_without_an_answer() {
+    let mut publisher = publisher();
+    let each = |n: u32| message(&format!("c{n}\n"));
+    publisher.feed(&(0..1023).flat_map(each).collect::<Vec<u8>>());
+    assert_eq!(publisher.actions.pause, None);
+    publisher.feed(&each(1));
+    assert_eq!(publisher.actions.pause, Some(true));
+    let (mut paused, mut acks) = (true, 0);
+    for number in 1..=1024 {
+        answer(&mut publisher, number, Ok(None));
+        acks += said(&mut publisher).len();
+        if let Some(pause) = publisher.actions.pause {
+            assert!(!pause && paused && number == 512, "{number}");
+            paused = false;
+        }
+    }
+    assert!(!paused);
+    assert_eq!(acks, 16, "one for 64");
+}
+
+#[test]
+fn a_server_that_stops_answers_first() {
+    let mut publisher = publisher();
+    publisher.feed(&["a\n1", "b\n2"].map(message).concat());
+    let why = CloseReason::Because(Disconnect::Shutdown);
+    publisher.event(Event::Close(&why));
+    assert_eq!(
+        (publisher.actions.end, publisher.actions.pause),
+        (None, Some(true))
+    );
+    publisher.feed(&message("c\n3"));
+    assert_eq!(ordered(&mut publisher).len(), 1, "nothing more is taken");
+    answer(&mut publisher, 1, Ok(None));
+    answer(&mut publisher, 2, Ok(None));
+    assert_eq!(said(&mut publisher), [r#"{"ack":2}"#, "close 1012"]);
+    assert_eq!(publisher.actions.end, Some(End::Flush));
+    // Who has nothing under way is told at once.
+    let mut idle = self::publisher();
+    idle.event(Event::Close(&why));
+    assert_eq!(said(&mut idle), ["close 1012"]);
+}
+
+#[test]
+fn it_is_on_the_api_port_alone_and_by_upgrade() {
+    for (port, status) in [(Port::Api, "426"), (Port::Client, "404")] {
+        let id = ConnId::new(ShardId(0), 1, 1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mut asks = Solo::<Plain>::new(id, port, peer, Rc::new(solo::shared()), Rc::new(()));
+        asks.feed(b"GET /pub HTTP/1.1\r\nHost: t\r\n\r\n");
+        let told = String::from_utf8_lossy(&asks.out);
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");
+    }
+}
