@@ -29,7 +29,7 @@ pub use frame::{Frame, Frames};
 pub use id::{ConnId, ShardId};
 pub use overflow::Overflow;
 pub use position::{Epoch, Position};
-pub use publication::{Payload, PayloadKind, Publication, Publisher};
+pub use publication::{Payload, PayloadKind, Publication, Publisher, Told};
 pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, mix};
 pub use slots::Slots;

@@ -24,8 +24,8 @@ pub struct Payload {
     pub kind: PayloadKind,
 }
 
-/// Who published, when a connection did (and not the server API).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who is behind a connection: with a publication that it made, or in a channel where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publisher {
     /// The connection's public id.
     pub client: Box<str>,
@@ -33,6 +33,33 @@ pub struct Publisher {
     pub user: Box<str>,
     /// JSON from the connection token's `info` claim.
     pub conn_info: Option<Box<str>>,
+    /// JSON about this connection in this channel, from the subscription token's `info` claim.
+    pub chan_info: Option<Box<str>>,
+}
+
+impl Publisher {
+    /// What it costs to keep, in bytes.
+    #[must_use]
+    pub fn cost_bytes(&self) -> usize {
+        let length = |info: &Option<Box<str>>| info.as_ref().map_or(0, |info| info.len());
+        size_of::<Self>()
+            + self.client.len()
+            + self.user.len()
+            + length(&self.conn_info)
+            + length(&self.chan_info)
+    }
+}
+
+/// What a publication tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Told {
+    /// Somebody published it.
+    #[default]
+    Data,
+    /// The connection in [`Publication::publisher`] has come to the channel.
+    Joined,
+    /// That connection has left it.
+    Left,
 }
 
 /// One message of a channel.
@@ -40,6 +67,8 @@ pub struct Publisher {
 pub struct Publication {
     /// The channel that it belongs to.
     pub channel: ChannelName,
+    /// What it tells. Comings and goings have no data and no position, and are not kept.
+    pub told: Told,
     /// Its place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
     /// The data.
@@ -62,12 +91,7 @@ impl Publication {
     /// What it costs to keep: the data and its fixed parts, in bytes.
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
-        let publisher = self.publisher.as_ref().map_or(0, |publisher| {
-            publisher.client.len()
-                + publisher.user.len()
-                + publisher.conn_info.as_ref().map_or(0, |info| info.len())
-                + size_of::<Publisher>()
-        });
+        let publisher = { self.publisher.as_ref() }.map_or(0, |publisher| publisher.cost_bytes());
         size_of::<Self>()
             + self.payload.bytes.len()
             + publisher

@@ -49,6 +49,8 @@ function follow(sub, channel) {
   sub.on('publication', ({ data, offset, info }) => {
     tell('publication', { channel, data: read(data), offset, user: info?.user });
   });
+  sub.on('join', ({ info: { client, user } }) => tell('join', { channel, client, user }));
+  sub.on('leave', ({ info: { client, user } }) => tell('leave', { channel, client, user }));
   sub.on('error', ({ error: { code, message } }) => {
     tell('subscription error', { channel, code, message });
   });
@@ -116,7 +118,15 @@ const orders = {
   async rpc(order) {
     return { data: read((await client.rpc(order.method, written(order.data))).data) };
   },
-  presence: (order) => client.presence(order.channel).then(() => ({})),
+  async presence(order) {
+    const { clients } = await client.presence(order.channel);
+    const users = Object.values(clients).map((info) => info.user);
+    return { clients: Object.keys(clients).sort(), users: users.sort() };
+  },
+  async presence_stats(order) {
+    const { numClients, numUsers } = await client.presenceStats(order.channel);
+    return { num_clients: numClients, num_users: numUsers };
+  },
   send: (order) => client.send(written(order.data)).then(() => ({})),
 };
 

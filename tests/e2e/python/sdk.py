@@ -98,6 +98,12 @@ class Subscription(centrifuge.SubscriptionEventHandler):
         data = read(pub.data)
         tell("publication", channel=self.channel, data=data, offset=pub.offset, user=user)
 
+    async def on_join(self, ctx):
+        tell("join", channel=self.channel, client=ctx.info.client, user=ctx.info.user)
+
+    async def on_leave(self, ctx):
+        tell("leave", channel=self.channel, client=ctx.info.client, user=ctx.info.user)
+
     async def on_error(self, ctx):
         code = getattr(ctx.error, "code", ctx.code)
         tell("subscription error", channel=self.channel, code=code, message=str(ctx.error))
@@ -161,8 +167,14 @@ class Driver:
         return {"data": read(result.data)}
 
     async def presence(self, order):
-        await self.client.presence(order["channel"])
-        return {}
+        result = await self.client.presence(order["channel"])
+        clients = sorted(result.clients)
+        users = sorted(info.user for info in result.clients.values())
+        return {"clients": clients, "users": users}
+
+    async def presence_stats(self, order):
+        result = await self.client.presence_stats(order["channel"])
+        return {"num_clients": result.num_clients, "num_users": result.num_users}
 
 
 async def carry_out(driver, order):

@@ -22,6 +22,7 @@ pub(crate) fn home_options(
         streams_max: (limits.streams_max as usize).div_ceil(usize::from(shards)),
         reply: ReplyLimit {
             publications_max: limits.history_reply_max as usize,
+            members_max: limits.presence_reply_max as usize,
             bytes_max: limits.history_reply_bytes_max as usize,
         },
         namespaces,

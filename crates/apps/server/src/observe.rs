@@ -11,6 +11,7 @@ use crate::shard::ShardApp;
 pub struct Observer {
     turns: LoopStats,
     conns: ConnStats,
+    news_dropped: u64,
 }
 
 impl Observer {
@@ -51,6 +52,9 @@ impl Observer {
         let hub = app.hub().stats();
         counters.set(Gauge::Channels, hub.home.streams as u64);
         counters.set(Gauge::Subscriptions, hub.subscriptions as u64);
+        let before = std::mem::replace(&mut self.news_dropped, hub.news_dropped);
+        counters.add(Counter::PresenceDropped, hub.news_dropped - before);
+        counters.set(Gauge::PresenceMembers, hub.home.members as u64);
         counters.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
         counters.set(
             Gauge::HistoryPublications,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
-use throng_broker::{ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, Retention};
+use throng_broker::{
+    ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, Retention,
+};
 use throng_config::{Config, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
@@ -50,6 +52,8 @@ pub struct Blueprint {
     closed_namespaces: Arc<[&'static str]>,
     verifier: Option<Arc<Verifier>>,
     anonymous: bool,
+    personal_channel: bool,
+    api_for_clients: bool,
     guards: Arc<Guards>,
     api_keys: Arc<ApiKeys>,
     observatory: Arc<Observatory>,
@@ -116,6 +120,8 @@ impl Blueprint {
             closed_namespaces: closed.into(),
             verifier: verifier(config)?.map(Arc::new),
             anonymous: config.anonymous_allowed(),
+            personal_channel: config.auth.personal_channel,
+            api_for_clients: config.listen.api_for_clients,
             guards: Arc::new(guards(config, own_ports)?),
             api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
             observatory: Arc::new(observatory),
@@ -146,6 +152,8 @@ impl Blueprint {
             closed_namespaces: self.closed_namespaces.clone(),
             verifier: self.verifier.clone(),
             anonymous: self.anonymous,
+            personal_channel: self.personal_channel,
+            api_for_clients: self.api_for_clients,
             guards: self.guards.clone(),
             api_keys: self.api_keys.clone(),
             node: self.node.clone(),
@@ -264,6 +272,14 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
         anonymous_publish: options.anonymous_publish,
         publish: options.publish,
         history: options.history,
+        presence: PresenceOptions {
+            is_listed: options.presence,
+            is_announced: options.join_leave,
+            is_pushed: options.force_push_join_leave,
+            for_subscriber: options.allow_presence_for_subscriber,
+            for_client: options.allow_presence_for_client,
+            for_anonymous: options.allow_presence_for_anonymous,
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, Shared};
-use throng_types::{ConnId, Frame, Frames, Publication};
+use throng_types::{ConnId, Frame, Frames, Publication, Told};
 
 use crate::list::GatewayList;
 use crate::sessions::Sessions;
@@ -31,6 +31,8 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
         match (batch.format.kind(), batch.encoded) {
+            // Nothing but comings and goings, of which this subscription does not hear.
+            (FormKind::Shared, Some(encoded)) if encoded.frames.is_empty() => {}
             (FormKind::Shared, Some(encoded)) => {
                 self.send(
                     index,
@@ -126,7 +128,11 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
 
     /// Shows a session a publication that it must look at itself.
     fn show(&mut self, index: u32, publication: &Arc<Publication>) {
-        let Some(id) = self.conns.id(index) else {
+        let Some(id) = self
+            .conns
+            .id(index)
+            .filter(|_| publication.told == Told::Data)
+        else {
             return;
         };
         let mut sessions = Sessions {
@@ -156,7 +162,8 @@ impl<L: GatewayList, K: Kernel> Outlet<'_, L, K> {
         let mut frames = Frames::default();
         self.conns.with(id, |session, _| {
             let mut one = Vec::new();
-            for publication in batch.publications {
+            let publications = batch.publications.iter();
+            for publication in publications.filter(|known| known.told == Told::Data) {
                 one.clear();
                 L::encode_personal(session, publication, &mut one);
                 if !one.is_empty() {

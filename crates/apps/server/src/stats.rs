@@ -135,6 +135,7 @@ impl Ticker {
             tags: None,
             skip_history: true,
             idempotency_key: None,
+            version: None,
         };
         // Nobody waits for the answer.
         let nobody = ReplyTo {

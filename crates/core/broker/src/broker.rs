@@ -16,9 +16,9 @@
 //! - Every shard gets a channel's publications in the order of their positions.
 //!
 //! Replies
-//! - Every request but [`Request::Leave`] gets exactly one reply, to the hub that made it, with
-//!   its ticket. It may come while the request is being made or at any later time. Replies about
-//!   different channels may overtake each other.
+//! - Every request but [`Request::Leave`] and [`Request::Quit`] gets exactly one reply, to the hub
+//!   that made it, with its ticket. It may come while the request is being made or at any later
+//!   time. Replies about different channels may overtake each other.
 //! - A publisher that needs its order and repeats what was refused has one publication of a
 //!   channel under way at a time: a later one may be accepted while an earlier one is refused.
 //! - A refused request had no effect. [`Refusal::Busy`] means that a bounded queue on the way is
@@ -41,8 +41,17 @@
 //!   [`Recovery::Lost`].
 //! - A stream that was forgotten after it had a publication comes back with another epoch.
 //!
-//! Presence will be more requests and replies of the same kind: a member's row is a request, and
-//! joining and leaving are told on the way of deliveries. The trait needs no new function for it.
+//! Presence
+//! - Who came with an accepted [`Request::Subscribe`] is listed, if it wanted to be, from before
+//!   the reply until its [`Request::Quit`] took effect. Who comes twice is listed once. A hub sends
+//!   one quit for each such subscribe, after it.
+//! - Comings and goings travel as deliveries, without a position, to shards that are interested.
+//!   Who comes does not hear of it before the reply to its own subscribe. They may be dropped when
+//!   there is little room, and in channels whose subscribers keep the latest delivery alone: the
+//!   list is what counts. Publications are never dropped for them.
+//! - An answer with everybody is refused ([`crate::Refusal::TooLong`]) rather than cut.
+//! - When a node ends without a word, its members are not listed for ever. How long they are is the
+//!   broker's to say; in memory they end with the process.
 
 use throng_types::{ChannelName, Now, ShardId};
 
@@ -56,7 +65,7 @@ pub trait Broker {
     /// Carries out a request of this shard's hub.
     ///
     /// Replies and deliveries that are known at once are handed to `hub` before this returns.
-    /// [`Request::Leave`] hands it nothing.
+    /// [`Request::Leave`] and [`Request::Quit`] hand it deliveries alone.
     fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver);
 
     /// Makes many publications that were asked for together. Each has a ticket and a reply of its

@@ -11,6 +11,26 @@ use throng_types::{ChannelName, Payload, Position, Publication, Publisher};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
+/// Somebody who is to be seen in a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Presence {
+    /// Who it is. Its public id tells it from all others.
+    pub who: Arc<Publisher>,
+    /// It stands in the list of those who are present.
+    pub is_listed: bool,
+    /// Its coming and going is told to the channel's subscribers.
+    pub is_announced: bool,
+}
+
+/// Which of a channel's publications is the newer one, by the publisher's own count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Higher is newer.
+    pub number: u64,
+    /// Numbers of different epochs are not compared, and an empty one is compared with all.
+    pub epoch: Box<str>,
+}
+
 /// A publication before it has a position.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -27,21 +47,19 @@ pub struct Draft {
     /// A second draft with the same key within some minutes is answered like the first and not
     /// delivered.
     pub idempotency_key: Option<Box<str>>,
+    /// A draft that is not newer than the newest of its channel is answered and not delivered. Only
+    /// in channels that keep history.
+    pub version: Option<Box<Version>>,
 }
 
 impl Draft {
     /// What the publication will cost to keep, in bytes; see [`Publication::cost_bytes`].
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
-        let publisher = self.publisher.as_deref().map_or(0, publisher_bytes);
+        let publisher = { self.publisher.as_deref() }.map_or(0, Publisher::cost_bytes);
         let tags = self.tags.as_ref().map_or(0, |tags| tags.len());
         size_of::<Publication>() + self.payload.bytes.len() + publisher + tags
     }
-}
-
-fn publisher_bytes(publisher: &Publisher) -> usize {
-    let info = publisher.conn_info.as_ref().map_or(0, |info| info.len());
-    size_of::<Publisher>() + publisher.client.len() + publisher.user.len() + info
 }
 
 /// Which part of a channel's history is wanted.
@@ -68,6 +86,15 @@ pub enum Request {
         channel: ChannelName,
         /// Where the subscriber was, if it wants what it missed.
         since: Option<Position>,
+        /// Who comes, if that is to be seen. It is listed before the reply and announced after it.
+        presence: Option<Presence>,
+    },
+    /// Somebody who came with a subscribe has left. Has no reply.
+    Quit {
+        /// The channel.
+        channel: ChannelName,
+        /// As the subscribe said.
+        presence: Presence,
     },
     /// This shard's last subscriber has left. Has no reply.
     Leave {
@@ -80,6 +107,15 @@ pub enum Request {
         ticket: Ticket,
         /// What to publish.
         draft: Draft,
+    },
+    /// Say who is present.
+    Present {
+        /// Echoed in the reply.
+        ticket: Ticket,
+        /// The channel.
+        channel: ChannelName,
+        /// Everybody, not only how many they are.
+        with_members: bool,
     },
     /// Read what was published.
     History {
@@ -99,6 +135,8 @@ impl Request {
         match self {
             Self::Subscribe { channel, .. }
             | Self::Leave { channel }
+            | Self::Quit { channel, .. }
+            | Self::Present { channel, .. }
             | Self::History { channel, .. } => channel,
             Self::Publish { draft, .. } => &draft.channel,
         }
@@ -112,7 +150,11 @@ impl Request {
                 ticket,
                 result: Err(refusal),
             },
-            Self::Leave { .. } => return None,
+            Self::Leave { .. } | Self::Quit { .. } => return None,
+            Self::Present { ticket, .. } => Reply::Present {
+                ticket,
+                result: Err(refusal),
+            },
             Self::Publish { ticket, .. } => Reply::Published {
                 ticket,
                 result: Err(refusal),
@@ -154,6 +196,17 @@ pub struct HistoryPage {
     pub publications: Vec<Arc<Publication>>,
 }
 
+/// Who is present in a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// How many connections.
+    pub clients: u32,
+    /// Different users; those without a user are one.
+    pub users: u32,
+    /// Everybody, in any order; nothing if only the numbers were asked for.
+    pub members: Option<Vec<Arc<Publisher>>>,
+}
+
 /// What became of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
@@ -184,6 +237,8 @@ pub enum Refusal {
     NotAvailable,
     /// The position asked for is of another epoch or lies ahead of the stream.
     UnrecoverablePosition,
+    /// The answer would be longer than one may be.
+    TooLong,
 }
 
 /// What a broker says to a hub.
@@ -210,6 +265,13 @@ pub enum Reply {
         /// What was found.
         result: Result<HistoryPage, Refusal>,
     },
-    /// A publication for the shard's subscribers.
+    /// To [`Request::Present`].
+    Present {
+        /// Of the request.
+        ticket: Ticket,
+        /// Who is there.
+        result: Result<Present, Refusal>,
+    },
+    /// A publication for the shard's subscribers, or the word that somebody came or went.
     Delivery(Arc<Publication>),
 }

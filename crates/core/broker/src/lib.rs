@@ -16,12 +16,12 @@ mod options;
 pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal, Reply, Request, Subscribed,
-    Ticket,
+    Draft, HistoryPage, HistoryQuery, Presence, Present, Published, Recovery, Refusal, Reply,
+    Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
     BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX,
     ReplyLimit, home_of,
 };
-pub use options::{ChannelOptions, Namespaces, Retention};
+pub use options::{ChannelOptions, Namespaces, PresenceOptions, Retention};
 pub use throng_types::Overflow;

@@ -14,11 +14,14 @@
 mod budget;
 mod home;
 mod keys;
+mod members;
 mod outbox;
 mod reply_limit;
 mod stream;
 
-use throng_types::{ChannelName, Now, ShardId};
+use std::sync::Arc;
+
+use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, Publisher, ShardId, Told};
 
 pub use budget::Budget;
 pub use home::{BrokerStats, MemoryOptions, home_of};
@@ -114,14 +117,34 @@ impl MemoryBroker {
                 ticket,
                 channel,
                 since,
-            } => Reply::Subscribed {
-                ticket,
-                result: Ok(self.home.subscribe(from, &channel, since, now)),
-            },
+                presence,
+            } => {
+                if let Some(presence) = presence.filter(|presence| presence.is_listed) {
+                    self.home.members.add(&channel, &presence.who);
+                }
+                Reply::Subscribed {
+                    ticket,
+                    result: Ok(self.home.subscribe(from, &channel, since, now)),
+                }
+            }
             Request::Leave { channel } => {
                 self.home.leave(from, &channel, now);
                 return None;
             }
+            Request::Quit { channel, presence } => {
+                if presence.is_listed {
+                    self.home.members.remove(&channel, &presence.who.client);
+                }
+                return None;
+            }
+            Request::Present {
+                ticket,
+                channel,
+                with_members,
+            } => Reply::Present {
+                ticket,
+                result: self.home.present(&channel, with_members),
+            },
             Request::Publish { ticket, draft } => {
                 let result = self.publish(draft, now, hub);
                 Reply::Published {
@@ -141,19 +164,76 @@ impl MemoryBroker {
     }
 }
 
+/// The coming or going that follows from a request, once it has taken effect.
+fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
+    let (channel, presence, told) = match request {
+        Request::Subscribe {
+            channel,
+            presence: Some(presence),
+            ..
+        } => (channel, presence, Told::Joined),
+        Request::Quit { channel, presence } => (channel, presence, Told::Left),
+        _ => return None,
+    };
+    let publication = || Publication {
+        channel: channel.clone(),
+        told,
+        position: None,
+        payload: Payload {
+            bytes: Arc::from(&[][..]),
+            kind: PayloadKind::Text,
+        },
+        publisher: Some(Box::new(Publisher::clone(&presence.who))),
+        tags: None,
+        time_unix_ms: now.unix_ms,
+    };
+    { presence.is_announced }.then(|| publication().shared())
+}
+
+impl MemoryBroker {
+    /// Carries out a request, replies, and then tells who came or went.
+    fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
+        let announcement = announcement(&request, now);
+        if let Some(reply) = self.serve(from, request, now, hub) {
+            if from == self.shard {
+                hub.reply(reply);
+            } else {
+                self.outboxes[from.index()].push(Mail::Reply(reply));
+            }
+        }
+        if let Some(announcement) = announcement {
+            self.announce(&announcement, hub);
+        }
+    }
+
+    /// Tells subscribers of a coming or going, as far as there is room to spare.
+    fn announce(&mut self, announcement: &Arc<Publication>, hub: &mut impl Receiver) {
+        let channel = &announcement.channel;
+        if !self.home.may_announce(channel) {
+            return;
+        }
+        for shard in bits(self.home.interest(channel)) {
+            let delivery = Reply::Delivery(announcement.clone());
+            if shard == self.shard {
+                hub.reply(delivery);
+            } else if self.outboxes[shard.index()].has_spare_room() {
+                self.outboxes[shard.index()].push(Mail::Reply(delivery));
+            }
+        }
+    }
+}
+
 impl Broker for MemoryBroker {
     type Mail = Mail;
 
     fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
         let home = home_of(request.channel(), self.outboxes.len() as u8);
         if home == self.shard {
-            if let Some(reply) = self.serve(home, request, now, hub) {
-                hub.reply(reply);
-            }
-            return;
+            return self.carry_out(home, request, now, hub);
         }
         let outbox = &mut self.outboxes[home.index()];
-        if outbox.may_ask(1) || matches!(request, Request::Leave { .. }) {
+        let needs_no_room = matches!(request, Request::Leave { .. } | Request::Quit { .. });
+        if needs_no_room || outbox.may_ask(1) {
             outbox.push(Mail::Request(request));
         } else if let Some(reply) = request.refused(Refusal::Busy) {
             hub.reply(reply);
@@ -199,11 +279,7 @@ impl Broker for MemoryBroker {
                     hub.reply(Reply::Published { ticket, result });
                 }
             }
-            Mail::Request(request) => {
-                if let Some(reply) = self.serve(from, request, now, hub) {
-                    self.outboxes[from.index()].push(Mail::Reply(reply));
-                }
-            }
+            Mail::Request(request) => self.carry_out(from, request, now, hub),
             Mail::Reply(reply) => {
                 if !matches!(reply, Reply::Delivery(_)) {
                     self.outboxes[from.index()].answered();

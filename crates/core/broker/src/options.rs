@@ -42,6 +42,25 @@ pub struct ChannelOptions {
     pub publish: bool,
     /// Whether connections may read the history of channels that they do not subscribe to.
     pub history: bool,
+    /// Who is there, and who may see it.
+    pub presence: PresenceOptions,
+}
+
+/// What is told of a channel's subscribers, and to whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PresenceOptions {
+    /// Whether there is a list of subscribers.
+    pub is_listed: bool,
+    /// Whether coming and going is told to subscribers who ask for it.
+    pub is_announced: bool,
+    /// Whether it is told to all subscribers.
+    pub is_pushed: bool,
+    /// Whether subscribers may see who is there.
+    pub for_subscriber: bool,
+    /// Whether connections with a user may, without a subscription.
+    pub for_client: bool,
+    /// Whether connections without a user may do the same.
+    pub for_anonymous: bool,
 }
 
 /// Every namespace's options, and those of channels without a namespace.

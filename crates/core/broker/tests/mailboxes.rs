@@ -6,7 +6,7 @@ use throng_broker::{
     Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
     Namespaces, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket, home_of,
 };
-use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, ShardId};
+use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, ShardId, Told};
 
 const NOW: Now = Now {
     mono: throng_types::Millis(0),
@@ -34,6 +34,7 @@ fn part(shard: u8) -> MemoryBroker {
         streams_max: 100,
         reply: ReplyLimit {
             publications_max: 100,
+            members_max: 100,
             bytes_max: 1 << 20,
         },
         namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
@@ -58,6 +59,7 @@ fn draft(bytes: usize) -> Draft {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     }
 }
 
@@ -66,6 +68,7 @@ fn subscribe(ticket: u32) -> Request {
         ticket: Ticket(ticket),
         channel: channel(),
         since: None,
+        presence: None,
     }
 }
 
@@ -137,6 +140,7 @@ fn so_many_requests_wait_for_a_reply() {
     // Deliveries are no replies.
     let delivery = Publication {
         channel: channel(),
+        told: Told::Data,
         position: None,
         payload: draft(1).payload,
         publisher: None,

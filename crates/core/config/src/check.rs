@@ -1,5 +1,7 @@
 //! Checks across options: combinations that would be unsafe or could not work.
 
+mod keys;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -160,6 +162,17 @@ impl Checks<'_> {
                 );
             }
         }
+        if config.listen.api_for_clients
+            && !auth.api_keys_set()
+            && !auth.insecure
+            && !config.open_mode()
+        {
+            self.problem(
+                "listen.api_for_clients",
+                "listen.api_for_clients: every client could use the server API, since it needs no \
+                 key: set auth.api_keys",
+            );
+        }
         if auth.client_keys() && !auth.api_keys_set() && is_loopback(&address) {
             self.warnings.push(format!(
                 "listen.api: every program of this machine may publish and disconnect at \
@@ -179,32 +192,6 @@ impl Checks<'_> {
                 "no client can connect: no key for tokens is set and auth.anonymous is false"
                     .to_owned(),
             );
-        }
-    }
-
-    fn keys(&mut self) {
-        for key in [
-            "hmac_secret",
-            "hmac_previous_secret",
-            "rsa_public_key",
-            "ecdsa_public_key",
-            "eddsa_public_key",
-        ] {
-            let text = format!("auth.{key}");
-            let file = format!("auth.{key}_file");
-            if self.is_set(&text) && self.is_set(&file) {
-                let message = format!("{file}: {text} is set too; keep one of the two");
-                self.problem(&file, message);
-            }
-        }
-        if self
-            .config
-            .auth
-            .api_keys
-            .iter()
-            .any(|key| key.trim().is_empty())
-        {
-            self.problem("auth.api_keys", "auth.api_keys: one of the keys is blank");
         }
     }
 
@@ -295,6 +282,10 @@ impl Checks<'_> {
     }
 
     fn channel(&mut self, path: &str, options: &ChannelOptions) {
+        if options.force_push_join_leave && !options.join_leave {
+            let path = format!("{path}.force_push_join_leave");
+            self.problem(&path, format!("{path}: it needs join_leave = true"));
+        }
         let (size, ttl_ms) = (options.history_size, options.history_ttl_ms);
         let missing = match (size, ttl_ms) {
             (0, 0) => "history_size and history_ttl",

@@ -10,7 +10,7 @@ use crate::options::{
     Appwrite, Auth, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Websocket,
 };
 use crate::origin::{Origin, Origins};
-use crate::secret::{Secret, is_placeholder};
+use crate::secret::{Secret, is_placeholder, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
 
 /// Every option's value, checked.
@@ -196,6 +196,14 @@ impl Auth {
             }
             self.api_keys.extend(keys.into_iter().map(Secret::from));
             return Ok(());
+        }
+        let is_secret = matches!(option, "hmac_secret" | "hmac_previous_secret");
+        if is_secret
+            && !self.short_hmac_secret
+            && !text.trim().is_empty()
+            && let Some(fault) = signing_secret_fault(text.trim())
+        {
+            return Err(wrong(fault));
         }
         self.set(option, &Given::Text(text.trim()))
             .map_err(|fault| wrong(&fault.message))

@@ -368,6 +368,18 @@ impl<'a> Loader<'a> {
                 ("publish", &mut options.publish),
                 ("anonymous_publish", &mut options.anonymous_publish),
                 ("history", &mut options.history),
+                (
+                    "allow_presence_for_subscriber",
+                    &mut options.allow_presence_for_subscriber,
+                ),
+                (
+                    "allow_presence_for_client",
+                    &mut options.allow_presence_for_client,
+                ),
+                (
+                    "allow_presence_for_anonymous",
+                    &mut options.allow_presence_for_anonymous,
+                ),
             ] {
                 if *self.origins.get(&format!("{path}.{key}")) == Origin::Default {
                     *permission = open;

@@ -39,6 +39,9 @@ section! {
             Rule::ANY.flag("--listen");
         /// Address of the server API, the metrics and the dashboard.
         "api" api: SocketAddr, Address, loopback(8001), Rule::ANY.flag("--api");
+        /// Whether the server API (`/api`) is served on the addresses for clients too, as
+        /// Centrifugo does. It needs `auth.api_keys`; limits of clients hold for its callers.
+        "api_for_clients" api_for_clients: bool, Bool, false, Rule::ANY;
         /// The proxies in front, by address or block. What one of them says of a client is
         /// believed: `X-Forwarded-For` (the last address that is none of theirs) and PROXY headers.
         /// Limits and logs then mean that client. Name no address from which clients come
@@ -110,6 +113,9 @@ section! {
         /// The most bytes in one answer with history, unless it is a single publication.
         "history_reply_bytes_max" history_reply_bytes_max: u64, Size, MIB,
             Rule::ANY.range(4 * KIB, GIB);
+        /// The most members of a channel in one answer to `presence`; where there are more, the
+        /// answer is an error, and `presence_stats` says how many.
+        "presence_reply_max" presence_reply_max: u32, Count, 10_000, Rule::ANY.range(1, 1_000_000);
         /// How many channels without subscribers and history have their position remembered, so
         /// that a client that comes back is told that it missed nothing. The oldest goes first.
         "streams_max" streams_max: u32, Count, 2_000_000, Rule::ANY.range(1, 1_000_000_000);
@@ -156,6 +162,9 @@ section! {
         /// The file that holds the second HMAC secret.
         "hmac_previous_secret_file" hmac_previous_secret_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/hmac-previous-secret\"");
+        /// Accept an HMAC secret of fewer than 32 bytes, which can be guessed. Only for the move
+        /// from a server that had one.
+        "short_hmac_secret" short_hmac_secret: bool, Bool, false, Rule::ANY;
         /// The RSA public key that checks client tokens (RS256, RS384, RS512), in PEM form.
         "rsa_public_key" rsa_public_key: Option<String>, Opt<Pem>, None,
             Rule::ANY.example("\"-----BEGIN PUBLIC KEY-----…\"");
@@ -185,6 +194,8 @@ section! {
         "leeway" leeway_ms: u64, Duration, 0, Rule::ANY.range(0, HOUR);
         /// Refuse tokens without `exp`, which never expire.
         "require_exp" require_exp: bool, Bool, false, Rule::ANY;
+        /// Subscribe each connection with a user to the channel `#USER`, from its start.
+        "personal_channel" personal_channel: bool, Bool, false, Rule::ANY;
         /// Whether clients may connect without a token.
         "anonymous" anonymous: Option<bool>, Opt<Bool>, None,
             Rule::ANY.example("false").unset(OPEN);
@@ -276,6 +287,23 @@ section! {
         /// with a token, and those without if `anonymous_subscribe` is true. Subscribers always
         /// may.
         "history" history: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
+        /// Whether there is a list of those who subscribe, for the commands and calls `presence`
+        /// and `presence_stats`. A member costs some 300 bytes and the length of its `info`.
+        "presence" presence: bool, Bool, false, Rule::ANY;
+        /// Whether subscribers may ask to be told who comes and goes; they need to be allowed to
+        /// see who is there. In a crowd some of it is left out: the list is what counts.
+        "join_leave" join_leave: bool, Bool, false, Rule::ANY;
+        /// Whether all subscribers are told, unasked. It needs `join_leave`.
+        "force_push_join_leave" force_push_join_leave: bool, Bool, false, Rule::ANY;
+        /// Whether subscribers may see who is there.
+        "allow_presence_for_subscriber" allow_presence_for_subscriber: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients with a token may see who is there without subscribing.
+        "allow_presence_for_client" allow_presence_for_client: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients without a token may do so too where `allow_presence_for_client` is set.
+        "allow_presence_for_anonymous" allow_presence_for_anonymous: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
     }
 }
 

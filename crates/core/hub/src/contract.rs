@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use throng_broker::{Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Refusal, Subscribed};
+use throng_broker::{
+    Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Presence, Present, Refusal, Subscribed,
+};
 use throng_types::{ChannelName, ConnId, Frames, Position, Publication};
 
 /// What a hub is made of.
@@ -38,7 +40,9 @@ impl Format {
     const NUMBER_BITS: u8 = 5;
     /// Different forms that there may be.
     pub const COUNT: u8 = 1 << Self::NUMBER_BITS;
-    pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 2;
+    const KIND_MASK: u8 = 3;
+    const NEWS: u8 = 1 << (Self::NUMBER_BITS + 2);
+    pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 3;
 
     /// The form with this number.
     ///
@@ -65,12 +69,25 @@ impl Format {
     /// What it says of its deliveries.
     #[must_use]
     pub const fn kind(self) -> FormKind {
-        match self.0 >> Self::NUMBER_BITS {
+        match self.0 >> Self::NUMBER_BITS & Self::KIND_MASK {
             0 => FormKind::Shared,
             1 => FormKind::Noted,
             2 => FormKind::Personal,
             _ => FormKind::Shown,
         }
+    }
+
+    /// The same form for a subscription that hears of comings and goings, too. Only forms with
+    /// shared bytes do.
+    #[must_use]
+    pub const fn with_news(self) -> Self {
+        Self(self.0 | Self::NEWS)
+    }
+
+    /// Whether the subscription hears of comings and goings.
+    #[must_use]
+    pub const fn has_news(self) -> bool {
+        self.0 & Self::NEWS != 0
     }
 
     /// Whether there are bytes that connections of this form share.
@@ -108,10 +125,13 @@ pub enum Command {
         reply_to: ReplyTo,
         /// The channel.
         channel: ChannelName,
-        /// How deliveries to this connection look; the same for all its subscriptions.
+        /// How deliveries to this connection look; the same for all its subscriptions, but for what
+        /// [`Format::with_news`] says.
         format: Format,
         /// Where it was, if it wants what it missed.
         since: Option<Position>,
+        /// Who comes, if that is to be seen.
+        presence: Option<Presence>,
     },
     /// Stop receiving; what is already queued still leaves. With a token it is answered, after
     /// whatever the connection wanted of the channel before. Without one it takes effect at once,
@@ -138,6 +158,17 @@ pub enum Command {
         reply_to: ReplyTo,
         /// What to publish.
         drafts: Vec<Draft>,
+    },
+    /// Say who is present in a channel. Answered.
+    Present {
+        /// Whom to answer.
+        reply_to: ReplyTo,
+        /// The channel.
+        channel: ChannelName,
+        /// Everybody, not only how many they are.
+        with_members: bool,
+        /// As in [`Command::History`].
+        only_subscribed: bool,
     },
     /// Read a channel's past. Answered.
     History {
@@ -174,6 +205,11 @@ pub enum Answer {
     Published {
         /// The position, in channels that keep history.
         result: Result<Option<Position>, Refusal>,
+    },
+    /// To [`Command::Present`].
+    Present {
+        /// Who is there.
+        result: Result<Present, Refusal>,
     },
     /// To [`Command::History`].
     History {
@@ -235,6 +271,10 @@ mod tests {
                 let format = Format::new(number, kind);
                 assert_eq!((format.number(), format.kind()), (number, kind));
                 assert_eq!(Format::from_bits(format.to_bits()), format);
+                let news = format.with_news();
+                assert_eq!((news.number(), news.kind()), (number, kind));
+                assert_eq!((format.has_news(), news.has_news()), (false, true));
+                assert_eq!(Format::from_bits(news.to_bits()), news);
                 assert_eq!(format.is_encoded(), matches!(kind, Shared | Noted));
             }
         }

@@ -29,10 +29,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::Overflow;
-use throng_types::{Millis, Publication};
+use throng_types::{Millis, Publication, Told};
 
 use crate::channel::Member;
-use crate::{Encoded, Format, Sink};
+use crate::{Encoded, FormKind, Format, Sink};
 
 /// Publications that one visit carries.
 const VISIT_MAX: u64 = 256;
@@ -364,7 +364,8 @@ impl Fanout {
     }
 }
 
-/// Publications in one wire form, each once.
+/// Publications in one wire form, each once. Of comings and goings there is nothing for who does
+/// not hear of them; in a form whose sessions compare frames with publications, an empty frame.
 fn encode(
     format: Format,
     publications: &[Arc<Publication>],
@@ -372,7 +373,15 @@ fn encode(
     sink: &mut impl Sink,
 ) {
     encoded.has_gaps = false;
+    let has_gaps = format.kind() == FormKind::Noted;
     for publication in publications {
+        if publication.told != Told::Data && !format.has_news() {
+            if has_gaps {
+                encoded.frames.push(|_| ());
+                encoded.has_gaps = true;
+            }
+            continue;
+        }
         let before = encoded.frames.bytes().len();
         encoded
             .frames

@@ -17,6 +17,8 @@ pub struct HubStats {
     pub channels: usize,
     /// Subscriptions on this shard, answered or not.
     pub subscriptions: usize,
+    /// Comings and goings that were not told for want of room, since the start.
+    pub news_dropped: u64,
     /// Of this shard's part of the broker.
     pub home: BrokerStats,
 }
@@ -43,6 +45,7 @@ impl<B: Broker> Hub<B> {
         HubStats {
             channels: self.local.channels.len(),
             subscriptions: self.local.subscriptions.total(),
+            news_dropped: self.local.news_dropped,
             home: self.broker.stats(),
         }
     }
@@ -106,12 +109,14 @@ impl<B: Broker> Hub<B> {
                 channel,
                 format,
                 since,
+                presence,
             } => {
                 let wanted = NewSubscription {
                     reply_to,
                     channel,
                     format,
                     since,
+                    presence,
                 };
                 let Some(request) = self.local.subscribe(wanted, sink) else {
                     return;
@@ -146,6 +151,29 @@ impl<B: Broker> Hub<B> {
                 let hub = &mut Replies { local, sink };
                 self.broker.publish_all(drafts, now, hub);
                 self.leave_unused(now);
+            }
+            Command::Present {
+                reply_to,
+                channel,
+                only_subscribed: true,
+                ..
+            } if !self.local.is_subscribed(reply_to.conn, &channel) => {
+                let result = Err(Refusal::NotSubscribed);
+                sink.answer(reply_to, Answer::Present { result });
+            }
+            Command::Present {
+                reply_to,
+                channel,
+                with_members,
+                ..
+            } => {
+                let ticket = self.local.waiting.insert(Waiting::Present { reply_to });
+                let request = Request::Present {
+                    ticket,
+                    channel,
+                    with_members,
+                };
+                self.request(request, now, sink);
             }
             Command::History {
                 reply_to,
@@ -260,13 +288,12 @@ impl<B: Broker> Hub<B> {
         self.local.resting.first().map(|&(until, _)| until)
     }
 
-    /// Tells the broker of channels that nobody here subscribes to any more.
+    /// Tells the broker who has left, and of channels that nobody here subscribes to any more.
     fn leave_unused(&mut self, now: Now) {
-        while let Some(channel) = self.local.left.pop() {
+        while let Some(farewell) = self.local.farewells.pop() {
             let local = &mut self.local;
-            let request = Request::Leave { channel };
             self.broker
-                .request(request, now, &mut OnlyDeliveries { local });
+                .request(farewell, now, &mut OnlyDeliveries { local });
         }
     }
 }

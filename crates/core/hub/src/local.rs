@@ -13,11 +13,11 @@
 //! - A fan-out is in `turn_order` or in `resting`, once.
 //! - A channel in `channels` has a member, somebody who is joining, or a subscribe without a reply.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::ChannelMap;
-use throng_types::{ChannelName, ConnId, Millis, Publication, Slots};
+use throng_broker::{ChannelMap, Presence, Request};
+use throng_types::{ChannelName, ConnId, Millis, Publication, Slots, Told};
 
 use crate::HubOptions;
 use crate::channel::{Channel, NO_FANOUT};
@@ -30,6 +30,9 @@ use crate::subscriptions::Subscriptions;
 pub(crate) const WAITING_MAX: usize = 65_536;
 /// The bytes of those publications. Queue: `fan-out`.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Comings and goings are dropped while a channel has so much waiting, so that a crowd that comes
+/// at once does not fill the queue. Queue: `comings and goings`.
+const NEWS_MAX: usize = 1024;
 /// One channel may have one part in so many.
 const CHANNEL_PART: usize = 4;
 /// Fan-outs that are over and kept for the next ones: a turn of publications to a channel each
@@ -42,6 +45,8 @@ pub(crate) struct Local {
     pub(crate) channels: ChannelMap<Channel>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
+    /// Who came with a subscription, by connection and channel. Queue: `members`.
+    pub(crate) present: BTreeMap<(ConnId, u32), Presence>,
     pub(crate) deferred: Deferred,
     pub(crate) fanouts: Slots<Box<Fanout>>,
     /// Bound: [`SPARE`].
@@ -59,10 +64,12 @@ pub(crate) struct Local {
     pub(crate) publications: usize,
     /// Their bytes.
     pub(crate) bytes: usize,
+    /// Comings and goings that found no room.
+    pub(crate) news_dropped: u64,
     /// Publications with tags that everybody has got, until the sink is told.
     pub(crate) carried: Vec<Arc<Publication>>,
-    /// Channels that were released, until the broker is told.
-    pub(crate) left: Vec<ChannelName>,
+    /// What the broker has yet to be told: who has left, and channels that were released.
+    pub(crate) farewells: Vec<Request>,
 }
 
 impl Local {
@@ -72,6 +79,7 @@ impl Local {
             options,
             subscriptions: Subscriptions::default(),
             waiting: Requests::default(),
+            present: BTreeMap::new(),
             deferred: Deferred::default(),
             fanouts: Slots::default(),
             spare: Vec::new(),
@@ -79,8 +87,9 @@ impl Local {
             resting: BTreeSet::new(),
             publications: 0,
             bytes: 0,
+            news_dropped: 0,
             carried: Vec::new(),
-            left: Vec::new(),
+            farewells: Vec::new(),
         }
     }
 
@@ -125,6 +134,14 @@ impl Local {
         }
         if channel.members.len() == 0 && channel.fanout == NO_FANOUT {
             return self.nobody_gets(publication);
+        }
+        if publication.told != Told::Data {
+            let fanout = self.fanouts.get(channel.fanout);
+            let waiting = fanout.map_or(0, |fanout| fanout.waiting());
+            if waiting >= NEWS_MAX || self.publications >= WAITING_MAX / CHANNEL_PART {
+                self.news_dropped += 1;
+                return;
+            }
         }
         if channel.fanout == NO_FANOUT {
             let options = self.options.namespaces.find(&publication.channel);
@@ -193,7 +210,7 @@ impl Local {
         if let Some((name, channel)) = self.channels.remove(key)
             && channel.live
         {
-            self.left.push(name);
+            self.farewells.push(Request::Leave { channel: name });
         }
     }
 }

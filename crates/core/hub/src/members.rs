@@ -1,6 +1,6 @@
 //! Who is a member of what: subscribing, joining, leaving.
 
-use throng_broker::{Recovery, Refusal, Request, Subscribed};
+use throng_broker::{Presence, Recovery, Refusal, Request, Subscribed};
 use throng_types::{ChannelName, ConnId, Position};
 
 use crate::channel::{Channel, Member};
@@ -16,6 +16,7 @@ pub(crate) struct NewSubscription {
     pub(crate) channel: ChannelName,
     pub(crate) format: Format,
     pub(crate) since: Option<Position>,
+    pub(crate) presence: Option<Presence>,
 }
 
 impl Local {
@@ -61,10 +62,12 @@ impl Local {
             channel,
             format,
             since,
+            presence,
         } = wanted;
         let conn = reply_to.conn;
         let key = self.channels.key_or_insert(&channel, || Channel::NEW);
         if since.is_none()
+            && presence.is_none()
             && let Some(subscribed) = self.known_position(key)
         {
             let place = self.join(conn, key, format);
@@ -87,6 +90,9 @@ impl Local {
             channel: key,
             format,
         });
+        if let Some(presence) = &presence {
+            self.present.insert((conn, key), presence.clone());
+        }
         let place = Place::Asked(ticket.0);
         self.subscriptions.add(
             conn,
@@ -99,6 +105,7 @@ impl Local {
             ticket,
             channel,
             since,
+            presence,
         })
     }
 
@@ -144,8 +151,22 @@ impl Local {
         }
     }
 
+    /// Lets the broker know that somebody has left, if it knew that they had come.
+    fn quit(&mut self, conn: ConnId, key: u32) {
+        if self.present.is_empty() {
+            return;
+        }
+        if let Some(presence) = self.present.remove(&(conn, key))
+            && let Some((name, _)) = self.channels.at(key)
+        {
+            let channel = name.clone();
+            self.farewells.push(Request::Quit { channel, presence });
+        }
+    }
+
     /// Takes a connection out of a channel after its entry was taken out of the subscriptions.
     pub(crate) fn detach(&mut self, conn: ConnId, entry: Entry) {
+        self.quit(conn, entry.channel);
         let Some(channel) = self.channels.at_mut(entry.channel) else {
             return;
         };

@@ -39,6 +39,11 @@ impl<S: Sink> Receiver for Replies<'_, S> {
                     sink.answer(reply_to, Answer::Published { result });
                 }
             }
+            Reply::Present { ticket, result } => {
+                if let Waiting::Present { reply_to } = local.waiting.remove(ticket) {
+                    sink.answer(reply_to, Answer::Present { result });
+                }
+            }
             Reply::History { ticket, result } => {
                 if let Waiting::History { reply_to } = local.waiting.remove(ticket) {
                     sink.answer(reply_to, Answer::History { result });
@@ -97,6 +102,8 @@ impl Local {
             }
             Err(refusal) => {
                 self.subscriptions.remove(reply_to.conn, key);
+                // It never came.
+                self.present.remove(&(reply_to.conn, key));
                 Err(refusal)
             }
         };

@@ -19,6 +19,9 @@ pub(crate) enum Waiting {
     History {
         reply_to: ReplyTo,
     },
+    Present {
+        reply_to: ReplyTo,
+    },
     /// Nobody: the first place, which is always taken.
     Nobody,
 }

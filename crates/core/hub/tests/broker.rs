@@ -10,7 +10,7 @@ use throng_broker::{
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
+    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId, Told,
 };
 
 const NOW: Now = Now {
@@ -86,6 +86,7 @@ impl Sink for Heard {
             Answer::Unsubscribed { channel, result } => format!("{channel} left {result:?}"),
             Answer::Published { result } => format!("published {result:?}"),
             Answer::History { result } => format!("history {:?}", result.map(|it| it.position)),
+            Answer::Present { result } => format!("present {:?}", result.map(|it| it.clients)),
         };
         self.answers.push((reply_to.token, told));
     }
@@ -132,6 +133,7 @@ fn position(offset: u64) -> Position {
 fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
     Arc::new(Publication {
         channel: name(channel),
+        told: Told::Data,
         position: Some(position(offset)),
         payload: Payload {
             bytes: vec![b'x'; bytes].into(),
@@ -188,6 +190,7 @@ impl Scene {
             channel: name(channel),
             format: Format::new(3, kind),
             since,
+            presence: None,
         };
         self.hub.handle(command, NOW, &mut self.heard);
     }
@@ -206,7 +209,8 @@ impl Scene {
             .map(|request| match request {
                 Reply::Subscribed { ticket, .. }
                 | Reply::Published { ticket, .. }
-                | Reply::History { ticket, .. } => Ok(ticket),
+                | Reply::History { ticket, .. }
+                | Reply::Present { ticket, .. } => Ok(ticket),
                 Reply::Delivery(left) => Err(left.channel.clone()),
             })
             .collect()
@@ -419,6 +423,7 @@ fn replies_find_who_asked() {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     };
     let publish = Command::Publish {
         reply_to: reply_to(2),

@@ -34,6 +34,7 @@ fn subscribe(conn: ConnId, token: u32, channel: &ChannelName) -> Command {
         channel: channel.clone(),
         format: Format::new(0, FormKind::Shared),
         since: None,
+        presence: None,
     }
 }
 

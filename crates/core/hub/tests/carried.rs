@@ -45,6 +45,7 @@ fn publish(hub: &mut Hub, tags: Option<&str>) {
         tags: tags.map(Into::into),
         skip_history: false,
         idempotency_key: None,
+        version: None,
     };
     hub.publish_here(draft, Now::default()).expect("room");
 }
@@ -61,6 +62,7 @@ fn hub(members: u32, heard: &mut Heard) -> Hub {
             channel: channel(),
             format: Format::new(1, FormKind::Shared),
             since: None,
+            presence: None,
         };
         hub.handle(command, Now::default(), heard);
     }

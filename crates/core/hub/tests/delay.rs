@@ -59,6 +59,7 @@ impl Stage {
             channel: ChannelName::new(channel).unwrap(),
             format: Format::new(0, FormKind::Shared),
             since: None,
+            presence: None,
         };
         self.hub.handle(command, self.now, &mut self.carried);
     }
@@ -74,6 +75,7 @@ impl Stage {
             tags: None,
             skip_history: false,
             idempotency_key: None,
+            version: None,
         };
         self.hub.publish_here(draft, self.now).expect("room");
     }

@@ -185,6 +185,7 @@ impl World {
                 streams_max: 100,
                 reply: ReplyLimit {
                     publications_max: 1000,
+                    members_max: 100,
                     bytes_max: 1 << 20,
                 },
                 namespaces: namespaces.clone(),
@@ -296,6 +297,7 @@ impl World {
             channel,
             format,
             since,
+            presence: None,
         };
         self.hubs[shard].handle(command, self.now, &mut self.recorders[shard]);
     }
@@ -333,6 +335,7 @@ impl World {
             tags: None,
             skip_history: false,
             idempotency_key: None,
+            version: None,
         };
         let reply_to = ReplyTo {
             conn: ConnId::new(ShardId(shard as u8), 1 << 20, 0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use throng_broker::{Draft, Refusal, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId};
+use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId, Told};
 
 struct Nobody;
 
@@ -41,6 +41,7 @@ fn hub(channels: &[&str]) -> Hub {
             channel: name(channel),
             format: Format::new(0, FormKind::Shared),
             since: None,
+            presence: None,
         };
         hub.handle(command, Now::default(), &mut Nobody);
     }
@@ -58,6 +59,7 @@ fn fill(hub: &mut Hub, channel: &str, bytes: usize) -> usize {
             tags: None,
             skip_history: false,
             idempotency_key: None,
+            version: None,
         };
         if let Err((refusal, draft)) = hub.publish_here(draft, Now::default()) {
             assert_eq!(refusal, Refusal::Busy);
@@ -103,6 +105,7 @@ fn other() -> Draft {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     }
 }
 
@@ -136,6 +139,7 @@ fn what_waits_for_those_who_left_waits_no_more() {
     let delivery = |channel: &str| {
         Mail::Reply(Reply::Delivery(Arc::new(Publication {
             channel: name(channel),
+            told: Told::Data,
             position: None,
             payload: payload(1),
             publisher: None,

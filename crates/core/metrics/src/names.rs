@@ -124,6 +124,8 @@ metrics! {
         "deliveries_total" "Publications put on the queues of subscribers." { Deliveries }
         "delivery_bytes_total" "Bytes of those deliveries, as they go over the \
                                 wire." { DeliveryBytes }
+        "presence_dropped_total" "Comings and goings that were not told for want of room, \
+                                 counted by each shard." { PresenceDropped }
         "dropped_total" "Deliveries that a full queue shed, by the channel's slow_consumer rule." {
             DroppedOldest(policy = "drop-oldest"),
             DroppedLatestOnly(policy = "latest-only"),
@@ -271,6 +273,9 @@ metrics! {
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come \
                                 back." { HistoryPublications }
+        "presence_members" "Subscriptions that stand in the lists of channels with presence." {
+            PresenceMembers
+        }
         "history_bytes" "Bytes of memory that they take." { HistoryBytes }
         "accept_paused" "Shards that have stopped accepting connections." { AcceptPaused }
         "shards" "Shards, each a thread." { Shards }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use throng_broker::Presence;
 use throng_hub::{Command, Format, ReplyTo};
 use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
@@ -160,11 +161,24 @@ impl<S, O> Context<'_, S, O> {
         since: Option<Position>,
     ) {
         let format = self.format(form);
+        self.subscribe_as(token, channel, format, since, None);
+    }
+
+    /// The same for somebody who is to be seen in the channel, or hears of others.
+    pub fn subscribe_as(
+        &mut self,
+        token: u32,
+        channel: ChannelName,
+        format: Format,
+        since: Option<Position>,
+        presence: Option<Presence>,
+    ) {
         self.hub(Command::Subscribe {
             reply_to: self.reply_to(token),
             channel,
             format,
             since,
+            presence,
         });
     }
 

@@ -53,7 +53,9 @@ pub use http::{
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
-pub use permit::{RESERVED, Verdict, may_publish, may_read_history, may_subscribe};
+pub use permit::{
+    RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
+};
 pub use port::Port;
 pub use publishing::{Publications, PublishResult, draft, publish_all};
 pub use route::{Claim, Rank};

@@ -9,7 +9,7 @@
 //! 5. the options `anonymous_subscribe`, and `subscribe` for connections with a user.
 
 use throng_auth::{Allow, ChannelPattern};
-use throng_broker::ChannelOptions;
+use throng_broker::{ChannelOptions, PresenceOptions};
 use throng_types::ChannelName;
 
 use crate::{Identity, Shared};
@@ -139,6 +139,58 @@ pub fn may_read_history(
         let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
         grounds.by_name().unwrap_or_else(by_options)
     })
+}
+
+/// Whether a connection may see who is present in a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// In any case.
+    Yes,
+    /// While it subscribes to the channel.
+    IfSubscribed,
+    /// The namespace is not configured.
+    UnknownChannel,
+    /// There is no list.
+    NotAvailable,
+    /// Not this client.
+    No,
+}
+
+/// Whether a connection may see who is present.
+#[must_use]
+pub fn may_see_presence(
+    identity: Option<&Identity>,
+    channel: &ChannelName,
+    shared: &Shared,
+) -> Sight {
+    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
+    if let Some(options) = grounds.as_ref().map(|grounds| grounds.options.presence) {
+        if !options.is_listed {
+            return Sight::NotAvailable;
+        }
+        if options.for_subscriber {
+            let is_closed = grounds.is_some_and(|grounds| grounds.is_closed);
+            let by_option = !is_closed && sees(identity, options);
+            return if by_option {
+                Sight::Yes
+            } else {
+                Sight::IfSubscribed
+            };
+        }
+    }
+    let by_options = |grounds: &Grounds<'_>| sees(identity, grounds.options.presence);
+    match verdict("presence", grounds, shared, by_options) {
+        Verdict::Yes => Sight::Yes,
+        Verdict::UnknownChannel => Sight::UnknownChannel,
+        Verdict::No => Sight::No,
+    }
+}
+
+/// Whether the options let a connection see who is present in channels that it does not subscribe
+/// to.
+fn sees(identity: Option<&Identity>, options: PresenceOptions) -> bool {
+    let has_user = identity.is_some_and(|identity| !identity.user.is_empty());
+    options.for_client && (has_user || options.for_anonymous)
 }
 
 /// Whether a connection may publish.

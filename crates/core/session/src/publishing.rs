@@ -100,5 +100,6 @@ pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     }
 }

@@ -34,6 +34,8 @@ pub struct Claim {
     /// Whether it may be carried out while requests before it have no answer yet. Such a claim is
     /// answered at once or with [`crate::Opened::Later`], and opens no session.
     pub pipelines: bool,
+    /// Whether a key of the server API is asked for, on whatever port.
+    pub needs_key: bool,
     /// Bytes of a body that is awaited whole; `None` for the port's limit.
     pub body_bytes_max: Option<usize>,
 }
@@ -50,6 +52,7 @@ impl Claim {
             preflight: methods.contains("OPTIONS"),
             streams_body: false,
             pipelines: false,
+            needs_key: false,
             body_bytes_max: None,
         }
     }

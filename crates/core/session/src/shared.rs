@@ -93,6 +93,10 @@ pub struct Shared {
     pub verifier: Option<Arc<Verifier>>,
     /// Whether a client without a token may connect.
     pub anonymous: bool,
+    /// Whether a connection with a user begins with the channel `#USER`.
+    pub personal_channel: bool,
+    /// Whether the server API is served on the client ports.
+    pub api_for_clients: bool,
     /// Pages that may connect from a browser, and by which names.
     pub guards: Arc<Guards>,
     /// Keys of the server API; without any, everybody who reaches the port may call it.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Origins};
-use throng_broker::{ChannelOptions, Namespaces};
+use throng_broker::{ChannelOptions, Namespaces, PresenceOptions};
 use throng_metrics::Counters;
 use throng_types::{Actions, ConnId, Now};
 
@@ -96,6 +96,12 @@ pub fn shared() -> Shared {
         anonymous_publish: true,
         publish: true,
         history: true,
+        presence: PresenceOptions {
+            for_client: true,
+            for_anonymous: true,
+            for_subscriber: true,
+            ..PresenceOptions::default()
+        },
         ..ChannelOptions::default()
     };
     Shared {
@@ -104,6 +110,8 @@ pub fn shared() -> Shared {
         closed_namespaces: Arc::new([]),
         verifier: None,
         anonymous: true,
+        personal_channel: false,
+        api_for_clients: false,
         guards: Arc::new(Guards {
             client: guard(),
             api: guard(),

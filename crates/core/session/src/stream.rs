@@ -41,15 +41,26 @@ impl Stream {
         cx: &mut Context<'_, S, O>,
     ) -> Self {
         let resuming = channels.iter().any(|(_, since)| since.is_some());
+        let stream = Self::awaiting(identity, channels.len(), resuming, cx);
+        subscribe(channels, form, cx);
+        stream
+    }
+
+    /// A stream whose head was written, and whose gateway asks for so many channels itself.
+    pub fn awaiting<S, O>(
+        identity: Option<Box<Identity>>,
+        channels: usize,
+        resuming: bool,
+        cx: &mut Context<'_, S, O>,
+    ) -> Self {
         let stream = Self {
             identity,
-            opening: Some(Opening::new(channels.len(), 0, resuming)),
+            opening: Some(Opening::new(channels, 0, resuming)),
             beat_at: first_beat(cx.id, cx.shared.limits.stream_keepalive_ms, cx.now),
             closing: false,
         };
         cx.hold(true);
         stream.arm(cx);
-        subscribe(channels, form, cx);
         stream
     }
 

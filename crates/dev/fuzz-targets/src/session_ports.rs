@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::Platforms;
 use throng_auth::{ApiKeys, KeyConfig, Verifier};
-use throng_broker::{ChannelOptions, Namespaces, Retention};
+use throng_broker::{ChannelOptions, Namespaces, PresenceOptions, Retention};
 use throng_engine::Effects;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions};
 use throng_gateway_centrifuge::Centrifuge;
@@ -139,6 +139,14 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         anonymous_publish: true,
         publish: true,
         history: true,
+        presence: PresenceOptions {
+            is_listed: true,
+            is_announced: true,
+            is_pushed: true,
+            for_subscriber: true,
+            for_client: true,
+            for_anonymous: true,
+        },
     };
     let keys = KeyConfig {
         hmac_secret: Some(b"a secret of the targets' own".as_slice().into()),

@@ -165,6 +165,7 @@ fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
         Answer::Unsubscribed { result, .. } => result.is_ok(),
         Answer::Published { result } => result.is_ok(),
         Answer::History { result } => result.is_ok(),
+        Answer::Present { result } => result.is_ok(),
     };
     out.extend_from_slice(match is_good {
         true => b"OK\n",

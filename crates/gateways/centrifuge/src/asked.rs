@@ -13,6 +13,8 @@ pub(crate) struct Subscribing {
     pub(crate) channel: ChannelName,
     /// When the subscription token ends the subscription, if there is one: `Some(None)` for never.
     pub(crate) until: Option<Option<u64>>,
+    /// JSON for the subscriber, from its token.
+    pub(crate) data: Option<Box<str>>,
     /// The client wants no subscription that did not recover.
     pub(crate) rejects_unrecovered: bool,
 }
@@ -22,6 +24,8 @@ pub(crate) struct Subscribing {
 pub(crate) struct Asked {
     /// Until every channel that the connection begins with has answered.
     pub(crate) opening: Option<Box<Opening>>,
+    /// JSON for the subscriber of some of these channels, from its token.
+    pub(crate) data: Vec<(ChannelName, Box<str>)>,
     /// Bound: subscribes that the hub has not answered, of which it takes no more than a few for
     /// each channel of the connection.
     pub(crate) subscribing: Vec<Subscribing>,

@@ -5,9 +5,9 @@
 //! order. What is asked of every shard waits for the calls before it and is waited for by those
 //! behind it. Answers leave together, in the order of the calls.
 //!
-//! Rule for "full": so many publications and pages of history of one request are without an answer;
-//! further calls wait. Once the replies are long enough, the calls that are left are refused.
-//! Queue: `batch`.
+//! Rule for "full": so many publications and pages (of history, of members) of one request are
+//! without an answer; further calls wait. Once the replies are long enough, the calls that are left
+//! are refused. Queue: `batch`.
 //!
 //! Invariants
 //! - Tokens rise from call to call; a call has as many as it awaits answers of the hub.
@@ -15,11 +15,11 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{Draft, HistoryPage, HistoryQuery, Refusal};
-use throng_centrifuge::HistoryResult;
+use throng_broker::{Draft, HistoryPage, HistoryQuery, Present, Refusal};
 use throng_centrifuge::api::{
     ApiError, ApiResult, encode_bare_error, encode_batch_reply, encode_legacy, encode_response,
 };
+use throng_centrifuge::{ClientInfo, HistoryResult};
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
@@ -36,7 +36,7 @@ const REPLIES_BYTES_MAX: usize = 8 << 20;
 /// Publications of one request that may be without an answer, unless a single call has more.
 /// Queue: `batch`.
 const PUBLICATIONS_MAX: usize = 1024;
-/// Pages of history of one request that may be without an answer. Queue: `batch`.
+/// Pages of history or members of one request that may be without an answer. Queue: `batch`.
 const HISTORIES_MAX: usize = 8;
 
 /// A call that was understood and is not carried out yet.
@@ -45,6 +45,8 @@ pub(crate) enum Task {
     Publish(Vec<Draft>, bool),
     /// A part of a channel's past.
     History(ChannelName, HistoryQuery),
+    /// Who is present in a channel; everybody, or only how many.
+    Present(ChannelName, bool),
     /// A question or an order to every shard.
     Survey(Survey, Surveyed),
 }
@@ -59,6 +61,7 @@ enum Awaited {
         is_broadcast: bool,
     },
     History(Option<Result<HistoryPage, Refusal>>),
+    Present(Option<Result<Present, Refusal>>),
     Survey(Surveyed, Option<Vec<SurveyReply>>),
 }
 
@@ -77,6 +80,7 @@ impl OpenCall {
             Awaited::Refused(_) => true,
             Awaited::Publications { publications, .. } => publications.is_whole(),
             Awaited::History(page) => page.is_some(),
+            Awaited::Present(present) => present.is_some(),
             Awaited::Survey(_, replies) => replies.is_some(),
         }
     }
@@ -172,6 +176,18 @@ impl Call {
                     });
                     Awaited::History(None)
                 }
+                Ok(Task::Present(channel, with_members)) => {
+                    self.histories += 1;
+                    self.next_token += 1;
+                    let reply_to = cx.reply_to(token);
+                    cx.hub(Command::Present {
+                        reply_to,
+                        channel,
+                        with_members,
+                        only_subscribed: false,
+                    });
+                    Awaited::Present(None)
+                }
                 Ok(Task::Survey(survey, surveyed)) => {
                     cx.survey(survey);
                     Awaited::Survey(surveyed, None)
@@ -200,7 +216,7 @@ impl Call {
             Some(Task::Publish(drafts, _)) => {
                 self.publications == 0 || self.publications + drafts.len() <= PUBLICATIONS_MAX
             }
-            Some(Task::History(..)) => self.histories < HISTORIES_MAX,
+            Some(Task::History(..) | Task::Present(..)) => self.histories < HISTORIES_MAX,
             Some(Task::Survey(..)) => self.open.is_empty(),
         }
     }
@@ -251,6 +267,7 @@ impl Call {
                 publications.take(token - *first, &answer);
             }
             (Awaited::History(place), Answer::History { result }) => *place = Some(result),
+            (Awaited::Present(place), Answer::Present { result }) => *place = Some(result),
             _ => {}
         }
     }
@@ -298,11 +315,29 @@ impl Call {
                     None => {}
                 }
             }
+            Awaited::Present(present) => {
+                self.histories -= 1;
+                match present {
+                    Some(Ok(present)) => self.reply_present(id, &present, cx),
+                    Some(Err(refusal)) => self.reply(id, Err(error_of(refusal)), cx),
+                    None => {}
+                }
+            }
             Awaited::Survey(surveyed, replies) => {
                 let replies = replies.unwrap_or_default();
                 surveyed.answer(replies, cx, |result| self.reply(id, Ok(result), cx));
             }
         }
+    }
+
+    fn reply_present(&mut self, id: u32, present: &Present, cx: &Cx<'_>) {
+        let (clients, users) = (present.clients, present.users);
+        let Some(members) = &present.members else {
+            let result = ApiResult::PresenceStats { clients, users };
+            return self.reply(id, Ok(result), cx);
+        };
+        let members: Vec<_> = members.iter().map(|who| ClientInfo::from(&**who)).collect();
+        self.reply(id, Ok(ApiResult::Presence(&members)), cx);
     }
 
     /// Appends the answer to one call.

@@ -1,19 +1,21 @@
 //! What a client does in channels: subscribe, publish, look back; and what it is answered.
 
-use throng_auth::{Claims, TokenFault};
+use throng_auth::{Claims, SubscriptionOptions, TokenFault};
 use throng_broker::{Draft, Recovery, Refusal, Subscribed};
 use throng_centrifuge::{
-    Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult, Subscribe,
+    ClientInfo, Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult, Subscribe,
 };
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    Verdict, check_token as session_check, may_publish, may_read_history, may_subscribe,
+    Sight, Verdict, check_token as session_check, may_publish, may_read_history, may_see_presence,
+    may_subscribe,
 };
 use throng_types::{ChannelName, Disconnect, Epoch, Position, Publisher};
 
 use crate::asked::Subscribing;
 use crate::context::Cx;
+use crate::manner::Manner;
 use crate::reply::{code_of, ttl};
 use crate::results::{history_query, position, subscribe_result};
 use crate::socket::Socket;
@@ -31,36 +33,54 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         // Unfiltered deliveries would not be what the client asked for.
         return ws.error(command, ErrorCode::BadRequest, cx);
     }
-    let until = match check_token(ws, &channel, &subscribe.token, cx) {
-        Ok(until) => until,
+    let grant = match check_token(ws, &channel, &subscribe.token, cx) {
+        Ok(grant) => grant,
         Err(TokenFault::Purpose) => return ws.disconnect(Disconnect::InvalidToken, cx),
         Err(TokenFault::Expired) => return ws.error(command, ErrorCode::TokenExpired, cx),
         Err(_) => return ws.error(command, ErrorCode::PermissionDenied, cx),
     };
-    match may_subscribe(ws.identity(), &channel, until.is_some(), cx.shared) {
+    match may_subscribe(ws.identity(), &channel, grant.is_some(), cx.shared) {
         Verdict::Yes => {}
         Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
         Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
     }
     let rejects_unrecovered = subscribe.rejects_unrecovered();
+    let until = grant.as_ref().map(|grant| grant.until);
+    let options = grant.map(|grant| grant.options).unwrap_or_default();
+    let Manner { format, presence } = Manner::new(
+        ws.identity(),
+        &channel,
+        &options,
+        subscribe.join_leave,
+        ws.mode().form(),
+        cx,
+    );
     if until.is_some() || rejects_unrecovered {
         ws.asked_mut().subscribing.push(Subscribing {
             command,
             channel: channel.clone(),
             until,
+            data: options.data,
             rejects_unrecovered,
         });
     }
-    cx.subscribe(command, channel, ws.mode().form(), position(subscribe));
+    cx.subscribe_as(command, channel, format, position(subscribe), presence);
 }
 
-/// Checks a subscription token. `None`: there is none. `Some(None)`: good for ever.
+/// What a subscription token gives.
+struct Grant {
+    /// When the subscription ends; `None` for never.
+    until: Option<u64>,
+    options: SubscriptionOptions,
+}
+
+/// Checks a subscription token. `None`: there is none.
 fn check_token(
     ws: &Socket,
     channel: &ChannelName,
     token: &str,
     cx: &Cx<'_>,
-) -> Result<Option<Option<u64>>, TokenFault> {
+) -> Result<Option<Grant>, TokenFault> {
     let Some(verifier) = cx.shared.verifier.as_ref().filter(|_| !token.is_empty()) else {
         return Ok(None);
     };
@@ -68,7 +88,13 @@ fn check_token(
     let client = cx.shared.node.client_id(cx.id);
     let check = |claims: Claims| {
         claims.check_subscription(channel.as_str(), user, client.as_str())?;
-        Ok(Some(claims.ends_at_unix_s()))
+        Ok(Some(Grant {
+            until: claims.ends_at_unix_s(),
+            options: SubscriptionOptions {
+                info: claims.info,
+                ..claims.options
+            },
+        }))
     };
     session_check(verifier, token, check, cx.shared, cx.now)
 }
@@ -89,7 +115,7 @@ pub(crate) fn sub_refresh(
         return ws.error(command, ErrorCode::PermissionDenied, cx);
     }
     match check_token(ws, &channel, token, cx) {
-        Ok(Some(until)) => {
+        Ok(Some(Grant { until, .. })) => {
             ws.identity_mut().set_subscription_until(&channel, until);
             ws.arm(cx);
             let result = SubRefreshResult {
@@ -126,6 +152,7 @@ pub(crate) fn publish(
             .map(|identity| identity.user.clone())
             .unwrap_or_default(),
         conn_info: identity.and_then(|identity| identity.info.clone()),
+        chan_info: None,
     };
     let draft = Draft {
         channel,
@@ -134,6 +161,7 @@ pub(crate) fn publish(
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     };
     let reply_to = cx.reply_to(command);
     cx.hub(Command::Publish { reply_to, draft });
@@ -162,6 +190,33 @@ pub(crate) fn history(ws: &mut Socket, command: u32, history: &History<'_>, cx: 
     });
 }
 
+/// The commands `presence` and, without members, `presence_stats`.
+pub(crate) fn presence(
+    ws: &mut Socket,
+    command: u32,
+    channel: &str,
+    with_members: bool,
+    cx: &mut Cx<'_>,
+) {
+    let Some(channel) = ws.channel(command, channel, cx) else {
+        return;
+    };
+    let only_subscribed = match may_see_presence(ws.identity(), &channel, cx.shared) {
+        Sight::Yes => false,
+        Sight::IfSubscribed => true,
+        Sight::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
+        Sight::NotAvailable => return ws.error(command, ErrorCode::NotAvailable, cx),
+        Sight::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
+    };
+    let reply_to = cx.reply_to(command);
+    cx.hub(Command::Present {
+        reply_to,
+        channel,
+        with_members,
+        only_subscribed,
+    });
+}
+
 /// A subscribe command's answer.
 pub(crate) fn subscribed(
     ws: &mut Socket,
@@ -186,7 +241,8 @@ pub(crate) fn subscribed(
         return ws.error(command, ErrorCode::UnrecoverablePosition, cx);
     }
     let mut result = subscribe_result(channel, subscribed, cx);
-    if let Some(until) = asked.and_then(|asked| asked.until) {
+    result.data = asked.as_ref().and_then(|asked| asked.data.as_deref());
+    if let Some(until) = asked.as_ref().and_then(|asked| asked.until) {
         ws.identity_mut().set_subscription_until(channel, until);
         ws.arm(cx);
         result.expires = until.is_some();
@@ -209,6 +265,18 @@ pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx
             cx.count(Counter::PublicationsClient);
             ws.reply(command, &Reply::Publish, cx);
         }
+        Answer::Present {
+            result: Ok(present),
+        } => match &present.members {
+            Some(members) => {
+                let members: Vec<_> = members.iter().map(|who| ClientInfo::from(&**who)).collect();
+                ws.reply(command, &Reply::Presence(&members), cx);
+            }
+            None => {
+                let (clients, users) = (present.clients, present.users);
+                ws.reply(command, &Reply::PresenceStats { clients, users }, cx);
+            }
+        },
         Answer::History { result: Ok(page) } => {
             let nowhere = Position {
                 epoch: Epoch(0),
@@ -225,6 +293,9 @@ pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx
             ..
         }
         | Answer::Published {
+            result: Err(refusal),
+        }
+        | Answer::Present {
             result: Err(refusal),
         }
         | Answer::History {

@@ -71,11 +71,8 @@ fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {
         // Nobody here listens to messages outside channels; without a word the client would not
         // know.
         Request::Send { .. } => ws.disconnect(Disconnect::NotAvailable, cx),
-        Request::Presence { channel } | Request::PresenceStats { channel } => {
-            if ws.channel(command, &channel, cx).is_some() {
-                ws.error(command, ErrorCode::NotAvailable, cx);
-            }
-        }
+        Request::Presence { channel } => channels::presence(ws, command, &channel, true, cx),
+        Request::PresenceStats { channel } => channels::presence(ws, command, &channel, false, cx),
         Request::Rpc { .. } => ws.error(command, ErrorCode::NotAvailable, cx),
         Request::Refresh { token } => connect::refresh(ws, command, &token, cx),
         Request::SubRefresh { channel, token } => {

@@ -11,6 +11,7 @@ use throng_session::encode::ws_text;
 use throng_session::{AuthError, Identity, Opening, authenticate};
 
 use crate::context::Cx;
+use crate::manner::Wanted;
 use crate::reply::ttl;
 use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket};
@@ -45,11 +46,11 @@ pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: 
             .find(|sub| *sub.channel == *channel.as_str());
         sub.and_then(position)
     };
-    let channels = own
-        .into_iter()
-        .map(|channel| (channel.clone(), since(&channel)))
-        .collect();
-    ws.open(channels, command, cx);
+    let own = own.into_iter().map(|wanted| Wanted {
+        since: since(&wanted.channel),
+        ..wanted
+    });
+    ws.open(own.collect(), command, cx);
 }
 
 /// The first message of a unidirectional WebSocket.
@@ -75,19 +76,24 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if channels.is_empty() {
-        opened(ws, &Opening::default(), cx);
+        opened(ws, &Opening::default(), &[], cx);
     } else {
         ws.open(channels, 0, cx);
     }
 }
 
 /// All channels that the connection begins with have answered: its first words.
-pub(crate) fn opened(ws: &mut Socket, opening: &Opening, cx: &mut Cx<'_>) {
+pub(crate) fn opened(
+    ws: &mut Socket,
+    opening: &Opening,
+    data: &[(ChannelName, Box<str>)],
+    cx: &mut Cx<'_>,
+) {
     cx.hold(false);
     if !ws.is_bidirectional() && opening.opened.iter().any(|opened| opened.result.is_err()) {
         return ws.disconnect(Disconnect::ServerError, cx);
     }
-    let subs = subscriptions(opening, cx);
+    let subs = subscriptions(opening, data, cx);
     if ws.is_bidirectional() {
         return connected(ws, opening.command, &subs, cx);
     }

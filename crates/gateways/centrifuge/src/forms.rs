@@ -1,9 +1,9 @@
 //! The wire forms of deliveries to Centrifugo's clients.
 
-use throng_centrifuge::{Codec, Push, encode_publication_push};
+use throng_centrifuge::{ClientInfo, Codec, Push, encode_publication_push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind};
-use throng_types::Publication;
+use throng_types::{Publication, Told};
 
 /// The bidirectional protocol in JSON: a push in a frame.
 pub(crate) const CENTRIFUGE: Form = Form::new(0, FormKind::Shared);
@@ -28,15 +28,35 @@ pub(crate) const ALL: &[Form] = &[
     CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP, PROTOBUF, EVENTS, LINES, MESSAGES,
 ];
 
+/// A publication, a coming or a going.
+fn words(publication: &Publication) -> Push<'_> {
+    let channel = publication.channel.as_str();
+    let info = || { publication.publisher.as_deref() }.map_or_else(ClientInfo::default, Into::into);
+    match publication.told {
+        Told::Data => Push::Publication(publication),
+        Told::Joined => Push::Join {
+            channel,
+            info: info(),
+        },
+        Told::Left => Push::Leave {
+            channel,
+            info: info(),
+        },
+    }
+}
+
 /// Appends a publication in a shared wire form.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     let push = |is_bidirectional| {
-        move |out: &mut Vec<u8>| encode_publication_push(publication, is_bidirectional, out)
+        move |out: &mut Vec<u8>| match publication.told {
+            Told::Data => encode_publication_push(publication, is_bidirectional, out),
+            Told::Joined | Told::Left => encode_push(&words(publication), is_bidirectional, out),
+        }
     };
     if form == CENTRIFUGE.number {
         ws_text(out, push(true));
     } else if form == PROTOBUF.number {
-        let push = Push::Publication(publication);
+        let push = words(publication);
         ws_binary(out, |out| Codec::Protobuf.push(&push, out));
     } else if form == UNI_WS.number {
         ws_text(out, push(false));
@@ -49,7 +69,7 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     } else if form == LINES.number {
         line(out, push(true));
     } else {
-        let push = Push::Publication(publication);
+        let push = words(publication);
         chunk(out, |out| Codec::Protobuf.push(&push, out));
     }
 }

@@ -31,8 +31,8 @@ impl Gateway for Centrifuge {
         Rc::new(())
     }
 
-    fn claim((): &(), incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
-        open::claim(incoming)
+    fn claim((): &(), incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim> {
+        open::claim(incoming, shared)
     }
 
     fn open(

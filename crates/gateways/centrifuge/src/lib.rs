@@ -16,6 +16,7 @@ mod context;
 mod emulation;
 mod forms;
 mod gateway;
+mod manner;
 mod mode;
 mod open;
 mod published;

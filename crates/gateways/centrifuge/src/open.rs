@@ -2,7 +2,7 @@
 
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, check_draining, write_stream_head};
-use throng_session::{Claim, Identity, Incoming, Opened, Port, Reject, authenticate};
+use throng_session::{Claim, Identity, Incoming, Opened, Port, Reject, Shared, authenticate};
 use throng_types::Disconnect;
 use throng_ws::handshake;
 
@@ -28,7 +28,7 @@ fn form(incoming: &Incoming<'_, '_>) -> Option<Form> {
     Form::of(incoming.request.path())
 }
 
-pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
+pub(crate) fn claim(incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim> {
     Some(match (incoming.port, incoming.request.path()) {
         (Port::Client, "/connection/websocket") => Claim::endpoint(WS, "GET"),
         (Port::Client, "/connection/sse") => Claim::endpoint(SSE, "GET, POST, OPTIONS"),
@@ -39,6 +39,12 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
         (Port::Api, _) => Claim {
             pipelines: form(incoming)?.is_publishing(),
+            ..Claim::endpoint(API, "POST")
+        },
+        (Port::Client, _) if shared.api_for_clients => Claim {
+            pipelines: form(incoming)?.is_publishing(),
+            needs_key: true,
+            body_bytes_max: Some(shared.limits.publish_bytes_max),
             ..Claim::endpoint(API, "POST")
         },
         _ => return None,
@@ -130,7 +136,7 @@ fn uni_stream(
     Ok(UniStream::open(
         framing,
         identity.map(Box::new),
-        channels,
+        &channels,
         cx,
     ))
 }

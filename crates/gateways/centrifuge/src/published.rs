@@ -66,7 +66,7 @@ pub(crate) const fn error_of(refusal: Refusal) -> ApiError {
         | Refusal::NotSubscribed
         | Refusal::ChannelLimit
         | Refusal::Cancelled => ApiError::BadRequest,
-        Refusal::NotAvailable => ApiError::NotAvailable,
+        Refusal::NotAvailable | Refusal::TooLong => ApiError::NotAvailable,
         Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
     }
 }

@@ -58,7 +58,7 @@ pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
         Refusal::UnknownChannel => ErrorCode::UnknownChannel,
         Refusal::AlreadySubscribed => ErrorCode::AlreadySubscribed,
         Refusal::NotSubscribed => ErrorCode::PermissionDenied,
-        Refusal::ChannelLimit => ErrorCode::LimitExceeded,
+        Refusal::ChannelLimit | Refusal::TooLong => ErrorCode::LimitExceeded,
         Refusal::NotAvailable => ErrorCode::NotAvailable,
         Refusal::UnrecoverablePosition => ErrorCode::UnrecoverablePosition,
     }

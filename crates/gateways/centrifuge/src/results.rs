@@ -1,6 +1,6 @@
 //! What clients learn: the results of commands, made from what the hub and the tokens say.
 
-use throng_auth::Claims;
+use throng_auth::{Claims, SubscriptionOptions};
 use throng_broker::{HistoryQuery, Recovery, Subscribed};
 use throng_centrifuge::{Connect, ConnectResult, History, Subscribe, SubscribeResult};
 use throng_metrics::Counter;
@@ -8,6 +8,7 @@ use throng_session::{Identity, Opening, Shared, Verdict, may_subscribe};
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
 use crate::context::Cx;
+use crate::manner::Wanted;
 use crate::reply::ttl;
 
 /// Where a client says it was.
@@ -30,26 +31,35 @@ pub(crate) fn position_of(epoch: &str, offset: u64) -> Position {
 ///
 /// # Errors
 /// [`Disconnect::PermissionDenied`] if one is closed to clients, whatever their tokens say.
-pub(crate) fn own_channels(
-    claims: &Claims,
-    shared: &Shared,
-) -> Result<Vec<ChannelName>, Disconnect> {
-    let names: Vec<&str> = if claims.subs.is_empty() {
-        claims.channels.iter().map(|name| &**name).collect()
-    } else {
-        claims.subs.keys().map(|name| &**name).collect()
+pub(crate) fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Disconnect> {
+    let wanted = |name: &str, options: SubscriptionOptions| {
+        let channel = ChannelName::new(name).ok()?;
+        let since = None;
+        Some(Wanted {
+            channel,
+            since,
+            options,
+        })
     };
-    let mut channels: Vec<_> = names
-        .into_iter()
-        .filter_map(|name| ChannelName::new(name).ok())
-        .collect();
-    channels.sort();
-    channels.dedup();
-    let is_closed = |channel| may_subscribe(None, channel, true, shared) == Verdict::No;
-    if channels.iter().any(is_closed) {
+    let mut all: Vec<Wanted> = if claims.subs.is_empty() {
+        let names = claims.channels.iter();
+        { names.filter_map(|name| wanted(name, SubscriptionOptions::default())) }.collect()
+    } else {
+        let subs = claims.subs.iter();
+        { subs.filter_map(|(name, options)| wanted(name, options.clone())) }.collect()
+    };
+    if shared.personal_channel && !claims.sub.is_empty() {
+        let name = format!("#{}", claims.sub);
+        all.extend(wanted(&name, SubscriptionOptions::default()));
+    }
+    all.sort_by(|a, b| a.channel.cmp(&b.channel));
+    all.dedup_by(|a, b| a.channel == b.channel);
+    let is_closed =
+        |wanted: &Wanted| may_subscribe(None, &wanted.channel, true, shared) == Verdict::No;
+    if all.iter().any(is_closed) {
         return Err(Disconnect::PermissionDenied);
     }
-    Ok(channels)
+    Ok(all)
 }
 
 /// The channels of a unidirectional connection: those that it names and those of its token.
@@ -58,30 +68,31 @@ pub(crate) fn uni_channels(
     claims: Option<&Claims>,
     identity: Option<&Identity>,
     shared: &Shared,
-) -> Result<Vec<(ChannelName, Option<Position>)>, Disconnect> {
+) -> Result<Vec<Wanted>, Disconnect> {
     let channels_max = shared.limits.channels_max;
     // Before anything is looked up: below, each channel is compared with all before it.
     if connect.subs.len() > channels_max {
         return Err(Disconnect::ChannelLimit);
     }
-    let mut channels: Vec<(ChannelName, Option<Position>)> = claims
+    let mut channels = claims
         .map(|claims| own_channels(claims, shared))
         .transpose()?
-        .unwrap_or_default()
-        .into_iter()
-        .map(|channel| (channel, None))
-        .collect();
+        .unwrap_or_default();
     for sub in &connect.subs {
         let channel = ChannelName::new(&sub.channel).map_err(|_| Disconnect::BadRequest)?;
         let since = position(sub);
-        if let Some((_, known)) = channels.iter_mut().find(|(known, _)| *known == channel) {
-            *known = since;
+        if let Some(known) = channels.iter_mut().find(|known| known.channel == channel) {
+            known.since = since;
             continue;
         }
         if may_subscribe(identity, &channel, false, shared) != Verdict::Yes {
             return Err(Disconnect::PermissionDenied);
         }
-        channels.push((channel, since));
+        channels.push(Wanted {
+            channel,
+            since,
+            options: SubscriptionOptions::default(),
+        });
     }
     if channels.len() > channels_max {
         return Err(Disconnect::ChannelLimit);
@@ -135,14 +146,17 @@ pub(crate) fn subscribe_result<'a>(
 /// What a connection learns of the channels that it begins with.
 pub(crate) fn subscriptions<'a>(
     opening: &'a Opening,
+    data: &'a [(ChannelName, Box<str>)],
     cx: &Cx<'_>,
 ) -> Vec<(&'a str, SubscribeResult<'a>)> {
     let opened = opening.opened.iter().filter_map(|opened| {
         let subscribed = opened.result.as_ref().ok()?;
-        Some((
-            opened.channel.as_str(),
-            subscribe_result(&opened.channel, subscribed, cx),
-        ))
+        let data = data.iter().find(|(channel, _)| *channel == opened.channel);
+        let result = SubscribeResult {
+            data: data.map(|(_, data)| &**data),
+            ..subscribe_result(&opened.channel, subscribed, cx)
+        };
+        Some((opened.channel.as_str(), result))
     });
     opened.collect()
 }

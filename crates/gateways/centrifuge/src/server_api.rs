@@ -217,9 +217,9 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
                 _ => ApiError::NotFound,
             });
         }
-        ApiRequest::Presence(request)
-        | ApiRequest::PresenceStats(request)
-        | ApiRequest::HistoryRemove(request) => {
+        ApiRequest::Presence(request) => Task::Present(channel_of(&request.channel)?, true),
+        ApiRequest::PresenceStats(request) => Task::Present(channel_of(&request.channel)?, false),
+        ApiRequest::HistoryRemove(request) => {
             channel_of(&request.channel)?;
             return Err(ApiError::NotAvailable);
         }

@@ -6,17 +6,21 @@
 use throng_centrifuge::Push;
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
-use throng_session::{Identity, Opening, Overspent, WebSocket, Work, subscribe};
-use throng_types::{ChannelName, Disconnect, Position};
+use throng_session::{Identity, Opening, Overspent, WebSocket, Work};
+use throng_types::{ChannelName, Disconnect};
 
 use crate::asked::{Asked, Subscribing};
 use crate::context::Cx;
+use crate::manner::Wanted;
 use crate::mode::Mode;
 
 /// How long after its end a token is still good for the connection or subscription that it opened,
 /// in seconds. SDKs fetch the next one when the time that they were told is over, not before
 /// (Centrifugo waits as long, `expired_close_delay`).
 const REFRESH_GRACE_S: u64 = 25;
+
+/// Channels that have answered, and JSON for the subscriber of some of them.
+pub(crate) type OpeningWithData = (Box<Opening>, Vec<(ChannelName, Box<str>)>);
 
 /// How far a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,10 +158,12 @@ impl Socket {
     }
 
     /// All of them have answered.
-    pub(crate) fn take_opening(&mut self) -> Option<Box<Opening>> {
-        let opening = self.asked.as_mut()?.opening.take();
+    pub(crate) fn take_opening(&mut self) -> Option<OpeningWithData> {
+        let asked = self.asked.as_mut()?;
+        let opening = asked.opening.take();
+        let data = std::mem::take(&mut asked.data);
         self.forget_asked();
-        opening
+        Some((opening?, data))
     }
 
     /// A subscription has ended; its token goes with it.
@@ -168,16 +174,17 @@ impl Socket {
     }
 
     /// Asks for the subscriptions that the connection begins with.
-    pub(crate) fn open(
-        &mut self,
-        channels: Vec<(ChannelName, Option<Position>)>,
-        command: u32,
-        cx: &mut Cx<'_>,
-    ) {
-        let resuming = channels.iter().any(|(_, since)| since.is_some());
+    pub(crate) fn open(&mut self, channels: Vec<Wanted>, command: u32, cx: &mut Cx<'_>) {
+        let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
-        subscribe(channels, self.mode().form(), cx);
+        for wanted in channels {
+            let form = self.mode().form();
+            wanted.subscribe(self.identity(), form, cx);
+            if let Some(data) = wanted.options.data {
+                self.asked_mut().data.push((wanted.channel, data));
+            }
+        }
     }
 
     // ---- what the client may ----

@@ -123,9 +123,9 @@ impl Socket {
         }
         let opening = self.opening_mut();
         if opening.is_some_and(|opening| opening.take(channel, result))
-            && let Some(opening) = self.take_opening()
+            && let Some((opening, data)) = self.take_opening()
         {
-            connect::opened(self, &opening, cx);
+            connect::opened(self, &opening, &data, cx);
         }
     }
 

@@ -37,7 +37,7 @@ impl Surveyed {
             }
             Self::Info => {
                 let count = NodeCount::sum(replies);
-                let uid = format!("{:016x}", cx.shared.node.number());
+                let uid = cx.shared.node.name();
                 let uptime_ms = cx.now.unix_ms.saturating_sub(cx.shared.started_unix_ms);
                 let node = NodeInfo {
                     uid: &uid,

@@ -8,10 +8,11 @@ use throng_centrifuge::{
 use throng_http1::LAST_CHUNK;
 use throng_session::encode::{line, sse_data};
 use throng_session::{CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport};
-use throng_types::{ChannelName, Disconnect, Position};
+use throng_types::Disconnect;
 
 use crate::context::Cx;
 use crate::forms::{UNI_HTTP, UNI_SSE};
+use crate::manner::Wanted;
 use crate::results::{connect_result, subscriptions};
 
 /// How objects are framed.
@@ -50,14 +51,18 @@ impl UniStream {
     pub(crate) fn open(
         framing: Framing,
         identity: Option<Box<Identity>>,
-        channels: Vec<(ChannelName, Option<Position>)>,
+        channels: &[Wanted],
         cx: &mut Cx<'_>,
     ) -> Self {
         let is_empty = channels.is_empty();
+        let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         let mut this = Self {
-            stream: Stream::open(identity, channels, framing.form(), cx),
+            stream: Stream::awaiting(identity, channels.len(), resuming, cx),
             framing,
         };
+        for wanted in channels {
+            wanted.subscribe(this.stream.identity.as_deref(), framing.form(), cx);
+        }
         if is_empty {
             this.begin(cx);
         }
@@ -114,7 +119,7 @@ impl UniStream {
             Err(reason) => self.disconnect(reason, cx),
             Ok(None) => {}
             Ok(Some(opening)) => {
-                let subs = subscriptions(&opening, cx);
+                let subs = subscriptions(&opening, &[], cx);
                 let client = cx.shared.node.client_id(cx.id);
                 let result = connect_result(self.identity(), client.as_str(), &subs, cx, false);
                 self.framing

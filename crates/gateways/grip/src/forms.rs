@@ -63,6 +63,7 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     })
 }
 

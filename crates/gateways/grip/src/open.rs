@@ -70,6 +70,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
                 preflight: false,
                 streams_body: !request.wants_upgrade("websocket") && request.method != "CONNECT",
                 pipelines: false,
+                needs_key: false,
                 body_bytes_max: Some(grip.options.body_bytes_max),
             })
         }

@@ -10,7 +10,7 @@ use throng_hub::Answer;
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway, OPENING, Port};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Payload, PayloadKind, Position, Publication, ShardId,
+    ChannelName, ConnId, Epoch, Payload, PayloadKind, Position, Publication, ShardId, Told,
 };
 
 const EPOCH: Epoch = Epoch(1);
@@ -31,6 +31,7 @@ fn first(name: &str) -> Arc<Publication> {
     });
     Publication {
         channel: channel(name),
+        told: Told::Data,
         position,
         payload,
         publisher: None,

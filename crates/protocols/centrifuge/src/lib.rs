@@ -36,7 +36,7 @@ pub use json::{append_json, append_payload, append_text, payload_of};
 pub use malformed::Malformed;
 pub use push::{
     encode_connect_push, encode_disconnect_push, encode_message_push, encode_publication_push,
-    encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
+    encode_push, encode_refresh_push, encode_subscribe_push, encode_unsubscribe_push,
 };
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, RefreshResult, SubRefreshResult,

@@ -12,11 +12,15 @@ use crate::reply::{ClientInfo, ConnectResult, append_connect, append_info, appen
 use crate::words::{Push, SubscribePush};
 
 /// Any push of those that bidirectional clients get, too.
-pub(crate) fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8>) {
+pub fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8>) {
     match *push {
         Push::Publication(publication) => encode_publication_push(publication, bidirectional, out),
-        Push::Join { channel, info } => encode_presence_push("join", channel, &info, out),
-        Push::Leave { channel, info } => encode_presence_push("leave", channel, &info, out),
+        Push::Join { channel, info } => {
+            encode_presence_push("join", (channel, &info), bidirectional, out)
+        }
+        Push::Leave { channel, info } => {
+            encode_presence_push("leave", (channel, &info), bidirectional, out)
+        }
         Push::Unsubscribe {
             channel,
             code,
@@ -36,11 +40,11 @@ pub(crate) fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8
 /// Somebody came to a channel, or left it.
 fn encode_presence_push(
     key: &'static str,
-    channel: &str,
-    info: &ClientInfo<'_>,
+    (channel, info): (&str, &ClientInfo<'_>),
+    bidirectional: bool,
     out: &mut Vec<u8>,
 ) {
-    wrap(true, out, |push| {
+    wrap(bidirectional, out, |push| {
         push.text("channel", channel);
         let mut object = Object::open(push.value(key));
         append_info(info, object.value("info"));

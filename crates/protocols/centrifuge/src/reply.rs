@@ -118,7 +118,7 @@ impl<'a> From<&'a Publisher> for ClientInfo<'a> {
             user: &publisher.user,
             client: &publisher.client,
             conn_info: publisher.conn_info.as_deref(),
-            chan_info: None,
+            chan_info: publisher.chan_info.as_deref(),
         }
     }
 }

@@ -16,6 +16,7 @@ mod nginx;
 mod observe;
 mod pages;
 mod pipelined;
+mod presence;
 mod proxies;
 mod publisher;
 mod slow;

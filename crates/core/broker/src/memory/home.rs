@@ -16,15 +16,16 @@ mod kept;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId};
+use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId, Told};
 
 use super::budget::{Budget, Share};
 use super::keys::{Keys, key_of};
+use super::members::Members;
 use super::reply_limit::ReplyLimit;
 use super::stream::{NEVER, Stream};
 use crate::{
-    ChannelMap, Draft, HistoryPage, HistoryQuery, Namespaces, Recovery, Refusal, Retention,
-    Subscribed,
+    ChannelMap, Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Present, Recovery, Refusal,
+    Retention, Subscribed,
 };
 
 /// How long a stream without subscribers and history remembers its position, so that
@@ -71,6 +72,8 @@ pub struct BrokerStats {
     pub history_publications: usize,
     /// What they and their streams cost.
     pub history_bytes: usize,
+    /// Members that are listed.
+    pub members: usize,
 }
 
 /// An accepted publication and who must get it.
@@ -95,6 +98,7 @@ pub(super) struct Home {
     history_publications: usize,
     forgotten: u32,
     keys: Keys,
+    pub(super) members: Members,
 }
 
 impl Home {
@@ -108,6 +112,7 @@ impl Home {
             history_publications: 0,
             forgotten: 0,
             keys: Keys::new(options.hash_seed),
+            members: Members::new(options.hash_seed),
             options,
         }
     }
@@ -118,6 +123,7 @@ impl Home {
             streams: self.streams.len(),
             history_publications: self.history_publications,
             history_bytes: self.share.used() - self.keys.bytes(),
+            members: self.members.total(),
         }
     }
 
@@ -136,6 +142,29 @@ impl Home {
 
     fn retention(&self, channel: &ChannelName) -> Retention {
         self.retention_of(channel).unwrap_or_default()
+    }
+
+    /// Whether comings and goings are told in a channel. Where subscribers keep only the latest
+    /// delivery, that is to be a publication.
+    pub(super) fn may_announce(&self, channel: &ChannelName) -> bool {
+        let options = self.options.namespaces.find(channel);
+        options.is_some_and(|options| options.overflow != Overflow::LatestOnly)
+    }
+
+    /// Who is present in a channel.
+    pub(super) fn present(
+        &self,
+        channel: &ChannelName,
+        with_members: bool,
+    ) -> Result<Present, Refusal> {
+        let Some(options) = self.options.namespaces.find(channel) else {
+            return Err(Refusal::UnknownChannel);
+        };
+        if !options.presence.is_listed {
+            return Err(Refusal::NotAvailable);
+        }
+        let members_max = self.options.reply.members_max;
+        self.members.present(channel, with_members, members_max)
     }
 
     /// Notes that shard `from` has subscribers and says where the stream stands.
@@ -306,6 +335,7 @@ impl Home {
 fn publication(draft: Draft, position: Option<Position>, now: Now) -> Arc<Publication> {
     Publication {
         channel: draft.channel,
+        told: Told::Data,
         position,
         payload: draft.payload,
         publisher: draft.publisher,

@@ -6,7 +6,7 @@
 //! Why two shards cannot wait for each other: a shard has at most [`REQUESTS_MAX`] requests
 //! without a reply (of publications that go together each counts), so replies need no more room
 //! than that and always have it; deliveries are checked for room before a publication is accepted;
-//! nothing else is sent but `Leave`, at most one for each subscribe before it.
+//! nothing else is sent but `Leave` and `Quit`, at most one each for each subscribe before them.
 
 use std::collections::VecDeque;
 
@@ -31,6 +31,8 @@ pub const REQUESTS_MAX: u32 = 8192;
 pub const DELIVERIES_MAX: u32 = 16_384;
 /// Bytes of deliveries that may wait for one shard's mailbox. Queue: `outbox`.
 const DELIVERY_BYTES_MAX: usize = 64 << 20;
+/// Comings and goings may wait while no more than one part in so many is taken.
+const NEWS_PART: u32 = 16;
 /// Places that an empty outbox keeps.
 const CAPACITY_KEPT: usize = 1024;
 
@@ -59,6 +61,11 @@ impl Outbox {
             || self.deliveries < DELIVERIES_MAX && self.delivery_bytes + bytes <= DELIVERY_BYTES_MAX
     }
 
+    /// Whether there is room for a coming or going, which must not take that of publications.
+    pub(super) const fn has_spare_room(&self) -> bool {
+        self.deliveries < DELIVERIES_MAX / NEWS_PART && self.delivery_bytes < DELIVERY_BYTES_MAX / 4
+    }
+
     /// Notes that a request has its reply.
     pub(super) const fn answered(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
@@ -70,7 +77,9 @@ impl Outbox {
                 self.deliveries += 1;
                 self.delivery_bytes += publication.cost_bytes();
             }
-            Mail::Reply(_) | Mail::Published(_) | Mail::Request(Request::Leave { .. }) => {}
+            Mail::Reply(_)
+            | Mail::Published(_)
+            | Mail::Request(Request::Leave { .. } | Request::Quit { .. }) => {}
             Mail::Request(_) => self.unanswered += 1,
             Mail::Publications(drafts) => self.unanswered += drafts.len() as u32,
         }

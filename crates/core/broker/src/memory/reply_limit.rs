@@ -7,6 +7,8 @@ use throng_types::Publication;
 /// How much history or recovery one reply may carry. A single publication may be larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimit {
+    /// Members of a channel at most; more are not told at all.
+    pub members_max: usize,
     /// Publications at most.
     pub publications_max: usize,
     /// Their cost at most, in bytes.

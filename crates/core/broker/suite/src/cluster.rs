@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    BrokerStats, ChannelOptions, Draft, Namespaces, Reply, ReplyLimit, Request, Retention, Ticket,
+    BrokerStats, ChannelOptions, Draft, Namespaces, PresenceOptions, Reply, ReplyLimit, Request,
+    Retention, Ticket,
 };
 use throng_types::{Now, Rng, ShardId};
 
@@ -11,6 +12,8 @@ use throng_types::{Now, Rng, ShardId};
 pub const KEPT: u32 = 8;
 /// Publications that the channels `long:` keep.
 pub const LONG: u32 = 60;
+/// The most members in one answer.
+pub(crate) const MEMBERS_MAX: usize = 30;
 /// How long both keep them, in milliseconds.
 pub const TTL_MS: u64 = 60_000;
 
@@ -24,7 +27,7 @@ pub struct Setup {
     /// How much one reply may carry.
     pub reply: ReplyLimit,
     /// Channels without history; `kept:` and `long:` with history and recovery; `past:` with
-    /// history, but without recovery.
+    /// history, but without recovery; `seen:` with a list of members who hear of each other.
     pub namespaces: Arc<Namespaces>,
 }
 
@@ -40,16 +43,26 @@ impl Setup {
             recovery,
             ..ChannelOptions::default()
         };
+        let seen = ChannelOptions {
+            presence: PresenceOptions {
+                is_listed: true,
+                is_announced: true,
+                ..PresenceOptions::default()
+            },
+            ..options(0, false)
+        };
         let named = vec![
             ("kept".into(), options(KEPT, true)),
             ("long".into(), options(LONG, true)),
             ("past".into(), options(KEPT, false)),
+            ("seen".into(), seen),
         ];
         Self {
             shards,
             history_bytes_max: 1 << 18,
             reply: ReplyLimit {
                 publications_max: 20,
+                members_max: MEMBERS_MAX,
                 bytes_max: 8192,
             },
             namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),

@@ -56,7 +56,9 @@ impl Late {
 impl Cluster for Late {
     fn request(&mut self, shard: ShardId, request: Request, _: Now) {
         let line = &mut self.lines[shard.index()];
-        if line.requests.len() < REQUESTS_MAX || matches!(request, Request::Leave { .. }) {
+        if line.requests.len() < REQUESTS_MAX
+            || matches!(request, Request::Leave { .. } | Request::Quit { .. })
+        {
             line.requests.push_back(request);
         } else {
             line.arrived.extend(request.refused(Refusal::Busy));

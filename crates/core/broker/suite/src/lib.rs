@@ -16,6 +16,7 @@ mod cluster;
 mod delivery;
 mod late;
 mod parts;
+mod presence;
 mod random;
 mod streams;
 mod tester;
@@ -25,6 +26,7 @@ pub use cluster::{Cluster, KEPT, LONG, Make, Setup, TTL_MS};
 pub use delivery::*;
 pub use late::Late;
 pub use parts::Parts;
+pub use presence::*;
 pub use random::*;
 pub use streams::*;
 pub use tester::Tester;
@@ -65,6 +67,9 @@ macro_rules! tests {
             a_full_hub_makes_publishers_busy,
             every_request_has_one_reply,
             nothing_is_lost_or_doubled_in_any_order,
+            members_are_those_who_came_and_have_not_left,
+            who_comes_hears_of_it_after_its_reply,
+            a_long_list_is_not_cut,
         );
     };
     ($make:expr => $($property:ident),* $(,)?) => {

@@ -133,6 +133,7 @@ impl<B: Broker> Cluster for Parts<B> {
             sum.streams += stats.streams;
             sum.history_publications += stats.history_publications;
             sum.history_bytes += stats.history_bytes;
+            sum.members += stats.members;
         }
         Some(sum)
     }

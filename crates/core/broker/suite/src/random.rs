@@ -132,7 +132,7 @@ impl Model<'_> {
                             assert_eq!(log.insert(position.offset, text), None, "one offset each");
                         }
                     }
-                    Reply::History { .. } => panic!("nobody asked"),
+                    Reply::History { .. } | Reply::Present { .. } => panic!("nobody asked"),
                 }
             }
         }

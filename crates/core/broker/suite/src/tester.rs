@@ -217,7 +217,8 @@ const fn ticket_of(reply: &Reply) -> Option<u32> {
     match reply {
         Reply::Subscribed { ticket, .. }
         | Reply::Published { ticket, .. }
-        | Reply::History { ticket, .. } => Some(ticket.0),
+        | Reply::History { ticket, .. }
+        | Reply::Present { ticket, .. } => Some(ticket.0),
         Reply::Delivery(_) => None,
     }
 }
@@ -244,6 +245,7 @@ pub(crate) fn draft(channel: &str, text: &str) -> Draft {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     }
 }
 
@@ -252,6 +254,7 @@ pub(crate) fn subscribe(ticket: Ticket, channel: &str, since: Option<Position>) 
         ticket,
         channel: name(channel),
         since,
+        presence: None,
     }
 }
 

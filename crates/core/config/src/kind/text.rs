@@ -3,7 +3,7 @@
 use throng_grip::proxy::XffRule;
 
 use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
-use crate::secret::{Secret, is_placeholder, signing_secret_fault};
+use crate::secret::{Secret, is_placeholder};
 
 /// A kind whose values are TOML strings.
 pub(crate) trait TextKind {
@@ -98,9 +98,8 @@ impl TextKind for SigningSecret {
     }
 
     fn of(text: &str) -> Option<Secret> {
-        signing_secret_fault(text)
-            .is_none()
-            .then(|| Secret::from(text))
+        // Its length is looked at when it is known what else is set.
+        (!text.is_empty() && !is_placeholder(text)).then(|| Secret::from(text))
     }
 
     fn text(value: &Secret) -> String {

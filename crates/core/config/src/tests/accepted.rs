@@ -300,6 +300,7 @@ fn every_option_can_be_set_from_every_layer() {
         // What else has to be set for it.
         let needs = match path.as_str() {
             "channel.recovery" => "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n",
+            "channel.force_push_join_leave" => "[channel]\njoin_leave = true\n",
             "listen.proxy_protocol" => "[listen]\ntrusted_proxies = \"10.0.0.1\"\n",
             _ => "",
         };

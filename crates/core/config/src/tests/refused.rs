@@ -453,7 +453,11 @@ fn secrets_that_can_be_guessed_are_refused() {
         for option in ["hmac_secret", "hmac_previous_secret"] {
             let found = refusals(&format!("[auth]\n{option} = \"{secret}\""), &[], &[]);
             let column = option.len() + 4;
-            let expected = format!("throng.toml:2:{column}: auth.{option}: {wanted}");
+            let why = match secret.len() {
+                ..32 => signing_secret_fault(secret).unwrap_or_default(),
+                _ => wanted,
+            };
+            let expected = format!("throng.toml:2:{column}: auth.{option}: {why}");
             assert_eq!(
                 found,
                 if fine { vec![] } else { vec![expected] },
@@ -465,6 +469,33 @@ fn secrets_that_can_be_guessed_are_refused() {
             assert_eq!(auth.take_file(&file, secret).is_ok(), fine, "{secret}");
         }
     }
+    let short = load("[auth]\nhmac_secret = \"secret\"\nshort_hmac_secret = true");
+    assert!(
+        short
+            .warnings
+            .iter()
+            .any(|warning| warning.starts_with("auth.hmac_secret: shorter than 32 bytes")),
+        "{:?}",
+        short.warnings
+    );
+    let mut auth = load("[auth]\nhmac_secret_file = \"s\"\nshort_hmac_secret = true")
+        .config
+        .auth;
+    let file = auth.files().remove(0);
+    assert_eq!(auth.take_file(&file, "secret"), Ok(()));
+    assert!(auth.take_file(&file, "change-me").is_err());
+    check(
+        "[channel]\nforce_push_join_leave = true",
+        &["throng.toml:2:25: channel.force_push_join_leave: it needs join_leave = true"],
+    );
+    check(
+        "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"\n\
+         [listen]\napi_for_clients = true",
+        &[
+            "throng.toml:4:19: listen.api_for_clients: every client could use the server API, \
+             since it needs no key: set auth.api_keys",
+        ],
+    );
     check(
         "[auth]\napi_keys = [\"k\", \"change-me-to-32-characters-or-more\"]",
         &[

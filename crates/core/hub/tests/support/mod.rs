@@ -17,6 +17,7 @@ pub(crate) fn hub(shard: u8, shards: u8, named: Vec<(Box<str>, ChannelOptions)>)
         streams_max: 100,
         reply: ReplyLimit {
             publications_max: 100,
+            members_max: 100,
             bytes_max: 1 << 20,
         },
         namespaces: namespaces.clone(),

@@ -214,7 +214,7 @@ fn dispatch<R: Router>(
         return Ok(Opened::Answered { keep_alive });
     }
     let needs_no_key = matches!(owner, Owner::FrontDoor(own) if own.needs_no_key());
-    if incoming.port == Port::Api && !needs_no_key {
+    if claim.needs_key || incoming.port == Port::Api && !needs_no_key {
         check_key(incoming, cx)?;
     }
     match owner {

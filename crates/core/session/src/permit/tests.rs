@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use throng_broker::Namespaces;
+use throng_broker::{ChannelOptions, Namespaces, PresenceOptions};
 
 use super::*;
 use crate::solo;
@@ -44,6 +44,14 @@ const CLOSED: ChannelOptions = ChannelOptions {
     anonymous_publish: false,
     publish: false,
     history: false,
+    presence: PresenceOptions {
+        is_listed: true,
+        is_announced: false,
+        is_pushed: false,
+        for_subscriber: false,
+        for_client: false,
+        for_anonymous: false,
+    },
 };
 const SUBSCRIBE: ChannelOptions = ChannelOptions {
     subscribe: true,
@@ -181,5 +189,43 @@ fn publishing_needs_an_option_of_its_own() {
     ] {
         let found = may_publish(who.as_ref(), &name("news"), &shared(options));
         assert_eq!(found, expected);
+    }
+}
+
+/// Who may see those present, by which options.
+#[test]
+fn presence_is_seen_by_whom_the_options_let() {
+    let (ann, nobody) = (Some(identity("ann", None)), None);
+    let seen = |is_listed, for_subscriber, for_client, for_anonymous| PresenceOptions {
+        is_listed,
+        for_subscriber,
+        for_client,
+        for_anonymous,
+        ..PresenceOptions::default()
+    };
+    for (options, who, expected) in [
+        (seen(false, true, true, true), &ann, Sight::NotAvailable),
+        (seen(true, false, false, false), &ann, Sight::No),
+        (seen(true, false, false, true), &ann, Sight::No),
+        (seen(true, true, false, false), &ann, Sight::IfSubscribed),
+        (seen(true, true, false, false), &nobody, Sight::IfSubscribed),
+        (seen(true, false, true, false), &ann, Sight::Yes),
+        (seen(true, true, true, false), &ann, Sight::Yes),
+        (seen(true, false, true, false), &nobody, Sight::No),
+        (seen(true, true, true, false), &nobody, Sight::IfSubscribed),
+        (seen(true, false, true, true), &nobody, Sight::Yes),
+    ] {
+        let options = ChannelOptions {
+            presence: options,
+            ..CLOSED
+        };
+        let shared = Shared {
+            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+            ..solo::shared()
+        };
+        let sight = may_see_presence(who.as_ref(), &name("news"), &shared);
+        assert_eq!(sight, expected, "{options:?} {who:?}");
+        let unknown = may_see_presence(who.as_ref(), &name("no:where"), &shared);
+        assert_eq!(unknown, Sight::UnknownChannel);
     }
 }

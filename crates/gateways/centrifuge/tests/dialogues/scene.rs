@@ -155,6 +155,7 @@ impl Scene {
                 streams_max: 100,
                 reply: ReplyLimit {
                     publications_max: 100,
+                    members_max: 100,
                     bytes_max: 1 << 20,
                 },
                 namespaces: namespaces.clone(),

@@ -3,9 +3,9 @@
 use throng_types::Position;
 
 use super::{ApiError, Method};
-use crate::HistoryResult;
 use crate::json::{Object, append_text};
-use crate::reply::append_history;
+use crate::reply::{append_history, append_presence, append_presence_stats};
+use crate::{ClientInfo, HistoryResult};
 
 /// What a publication came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,15 @@ pub enum ApiResult<'a> {
     Done(Method),
     /// Of [`Method::History`].
     History(HistoryResult<'a>),
+    /// Of [`Method::Presence`]: everybody who is present.
+    Presence(&'a [ClientInfo<'a>]),
+    /// Of [`Method::PresenceStats`].
+    PresenceStats {
+        /// How many connections.
+        clients: u32,
+        /// Different users.
+        users: u32,
+    },
     /// Of [`Method::Channels`]: names and numbers of subscribed connections.
     Channels(&'a [(&'a str, u32)]),
     /// Of [`Method::Info`].
@@ -61,6 +70,8 @@ impl ApiResult<'_> {
             Self::Broadcast(_) => Method::Broadcast,
             Self::Done(method) => *method,
             Self::History(_) => Method::History,
+            Self::Presence(_) => Method::Presence,
+            Self::PresenceStats { .. } => Method::PresenceStats,
             Self::Channels(_) => Method::Channels,
             Self::Info(_) => Method::Info,
         }
@@ -72,6 +83,8 @@ impl ApiResult<'_> {
             Self::Broadcast(responses) => append_broadcast(responses, out),
             Self::Done(_) => out.extend_from_slice(b"{}"),
             Self::History(result) => append_history(result, out),
+            Self::Presence(present) => append_presence(present.iter().copied(), out),
+            Self::PresenceStats { clients, users } => append_presence_stats(*clients, *users, out),
             Self::Channels(channels) => append_channels(channels, out),
             Self::Info(nodes) => append_nodes(nodes, out),
         }

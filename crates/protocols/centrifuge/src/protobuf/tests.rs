@@ -5,7 +5,7 @@ mod schema;
 use proptest::prelude::*;
 use prost::Message as _;
 use throng_types::{
-    ChannelName, Epoch, Payload, PayloadKind, Position, Publication, Publisher, Unsubscribe,
+    ChannelName, Epoch, Payload, PayloadKind, Position, Publication, Publisher, Told, Unsubscribe,
 };
 
 use self::schema as pb;
@@ -296,6 +296,7 @@ fn position(offset: u64) -> Position {
 fn publication(offset: u64, data: &[u8], kind: PayloadKind) -> std::sync::Arc<Publication> {
     Publication {
         channel: ChannelName::new("chat:42").unwrap(),
+        told: Told::Data,
         position: (offset > 0).then(|| position(offset)),
         payload: Payload {
             bytes: data.into(),
@@ -305,6 +306,7 @@ fn publication(offset: u64, data: &[u8], kind: PayloadKind) -> std::sync::Arc<Pu
             client: "c1".into(),
             user: "ann".into(),
             conn_info: Some("{}".into()),
+            chan_info: None,
         })),
         tags: Some(r#"{"k":"v\n"}"#.into()),
         time_unix_ms: 5,

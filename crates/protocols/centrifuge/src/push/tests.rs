@@ -1,12 +1,13 @@
 //! Pushes in both of their shapes.
 
-use throng_types::{ChannelName, Disconnect, Epoch, PayloadKind, Position, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Epoch, PayloadKind, Position, Told, Unsubscribe};
 
 use super::*;
 
 fn publication(channel: &str, bytes: &[u8], kind: PayloadKind) -> Publication {
     Publication {
         channel: ChannelName::new(channel).unwrap(),
+        told: Told::Data,
         position: None,
         payload: payload(bytes, kind),
         publisher: None,

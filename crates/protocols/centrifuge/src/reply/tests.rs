@@ -1,6 +1,6 @@
 //! Replies as bytes, and as the parser of an SDK would see them.
 
-use throng_types::{ChannelName, Epoch, Payload, PayloadKind};
+use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Told};
 
 use super::*;
 use crate::Request;
@@ -9,6 +9,7 @@ use crate::command::commands;
 fn publication(offset: u64, data: &str) -> Arc<Publication> {
     Publication {
         channel: ChannelName::new("chat:42").unwrap(),
+        told: Told::Data,
         position: Some(position(offset)),
         payload: Payload {
             bytes: data.as_bytes().into(),
@@ -169,6 +170,7 @@ fn histories() {
         client: "c1".into(),
         user: "".into(),
         conn_info: Some("{\"name\":\n\"Ada\"}".into()),
+        chan_info: None,
     }));
     told.tags = Some(r#"{"k":"v"}"#.into());
     told.time_unix_ms = 1_790_000_000_000;

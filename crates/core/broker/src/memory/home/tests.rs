@@ -46,6 +46,7 @@ fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> MemoryOptions {
         streams_max: 1000,
         reply: ReplyLimit {
             publications_max: 1000,
+            members_max: 100,
             bytes_max: 1 << 20,
         },
         namespaces: Arc::new(namespaces),
@@ -95,6 +96,7 @@ fn draft(channel: &str, data: &str) -> Draft {
         tags: None,
         skip_history: false,
         idempotency_key: None,
+        version: None,
     }
 }
 

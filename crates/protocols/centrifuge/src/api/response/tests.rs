@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Publication};
+use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Publication, Told};
 
 use super::*;
 
@@ -76,6 +76,7 @@ fn results() {
 fn history_is_the_clients_history() {
     let publication = Arc::new(Publication {
         channel: ChannelName::new("c").unwrap(),
+        told: Told::Data,
         position: published(2).position,
         payload: Payload {
             bytes: b"{\n}".as_slice().into(),

@@ -53,6 +53,7 @@ fn tags_publishers_and_streams_are_in_the_budget() {
         client: "c".repeat(100).into(),
         user: "u".repeat(50).into(),
         conn_info: Some("i".repeat(25).into()),
+        chan_info: None,
     };
     let published = Draft {
         publisher: Some(Box::new(publisher)),
@@ -165,6 +166,7 @@ fn a_stream_is_noted_once_however_often_it_falls_idle() {
 fn one_reply_carries_only_so_much() {
     let reply = ReplyLimit {
         publications_max: 4,
+        members_max: 100,
         bytes_max: 3 * (size_of::<Publication>() + 10),
     };
     let mut home = Home::new(MemoryOptions {
@@ -201,6 +203,7 @@ fn one_reply_carries_only_so_much() {
     let mut few = Home::new(MemoryOptions {
         reply: ReplyLimit {
             publications_max: 2,
+            members_max: 100,
             bytes_max: 1 << 20,
         },
         ..options(10, 1000, 1 << 20)

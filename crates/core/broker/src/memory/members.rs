@@ -1,0 +1,201 @@
+//! Who is present in the channels whose home is one shard.
+//!
+//! Owns the lists. Never: who may see them, who is told of a coming or going.
+//!
+//! What a member costs: what its hub keeps of it in any case is shared with the list, which adds
+//! two entries of ordered sets, some 40 bytes. The list of a channel without members is not there.
+//!
+//! Invariants
+//! - `users` counts the members of each user; all counts add up to the members.
+//! - There is no list without a member.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use throng_types::{ChannelName, Publisher};
+
+use crate::{ChannelMap, Present, Refusal};
+
+/// A member in the order of public ids.
+struct Member(Arc<Publisher>);
+
+/// One member of a user, in the order of users.
+struct User(Arc<Publisher>);
+
+macro_rules! ordered_by {
+    ($Type:ident, $field:ident) => {
+        impl PartialEq for $Type {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.$field == other.0.$field
+            }
+        }
+
+        impl Eq for $Type {}
+
+        impl PartialOrd for $Type {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $Type {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.0.$field.cmp(&other.0.$field)
+            }
+        }
+
+        impl Borrow<str> for $Type {
+            fn borrow(&self) -> &str {
+                &self.0.$field
+            }
+        }
+    };
+}
+
+ordered_by!(Member, client);
+ordered_by!(User, user);
+
+/// The members of one channel.
+#[derive(Default)]
+struct List {
+    members: BTreeSet<Member>,
+    users: BTreeMap<User, u32>,
+}
+
+impl List {
+    fn add(&mut self, who: &Arc<Publisher>) {
+        self.remove(&who.client);
+        self.members.insert(Member(who.clone()));
+        *self.users.entry(User(who.clone())).or_default() += 1;
+    }
+
+    fn remove(&mut self, client: &str) -> bool {
+        let Some(Member(who)) = self.members.take(client) else {
+            return false;
+        };
+        if let Some(count) = self.users.get_mut(&*who.user) {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(&*who.user);
+            }
+        }
+        true
+    }
+}
+
+/// The lists of all channels at home on a shard.
+pub(super) struct Members {
+    lists: ChannelMap<List>,
+    total: usize,
+}
+
+impl Members {
+    pub(super) fn new(hash_seed: u64) -> Self {
+        Self {
+            lists: ChannelMap::new(hash_seed),
+            total: 0,
+        }
+    }
+
+    /// Members of all channels.
+    pub(super) const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Adds a member, or puts the newer word of it in the place of the older one.
+    pub(super) fn add(&mut self, channel: &ChannelName, who: &Arc<Publisher>) {
+        let key = self.lists.key_or_insert(channel, List::default);
+        if let Some(list) = self.lists.at_mut(key) {
+            let before = list.members.len();
+            list.add(who);
+            self.total += list.members.len() - before;
+        }
+    }
+
+    /// Removes a member; false if it was not there.
+    pub(super) fn remove(&mut self, channel: &ChannelName, client: &str) -> bool {
+        let Some(key) = self.lists.key(channel) else {
+            return false;
+        };
+        let Some(list) = self.lists.at_mut(key) else {
+            return false;
+        };
+        if !list.remove(client) {
+            return false;
+        }
+        self.total -= 1;
+        if list.members.is_empty() {
+            self.lists.remove(key);
+        }
+        true
+    }
+
+    /// Who is present.
+    pub(super) fn present(
+        &self,
+        channel: &ChannelName,
+        with_members: bool,
+        members_max: usize,
+    ) -> Result<Present, Refusal> {
+        let Some(list) = self.lists.get(channel) else {
+            return Ok(Present {
+                members: with_members.then(Vec::new),
+                ..Present::default()
+            });
+        };
+        if with_members && list.members.len() > members_max {
+            return Err(Refusal::TooLong);
+        }
+        let members = list.members.iter().map(|Member(who)| who.clone());
+        Ok(Present {
+            clients: list.members.len() as u32,
+            users: list.users.len() as u32,
+            members: with_members.then(|| members.collect()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(client: &str, user: &str) -> Arc<Publisher> {
+        Arc::new(Publisher {
+            client: client.into(),
+            user: user.into(),
+            ..Publisher::default()
+        })
+    }
+
+    #[test]
+    fn members_come_once_and_go_once() {
+        let channel = ChannelName::new("c").expect("a name");
+        let mut members = Members::new(1);
+        for (client, user) in [("1", "ann"), ("2", "ann"), ("3", ""), ("1", "ann")] {
+            members.add(&channel, &who(client, user));
+        }
+        let numbers = |members: &Members| {
+            let present = members.present(&channel, false, 0).expect("numbers");
+            assert_eq!(present.members, None);
+            (members.total(), present.clients, present.users)
+        };
+        assert_eq!(numbers(&members), (3, 3, 2));
+        let all = members.present(&channel, true, 3).expect("room").members;
+        let all = all.unwrap_or_default();
+        let clients: Vec<&str> = all.iter().map(|who| &*who.client).collect();
+        assert_eq!(clients, ["1", "2", "3"]);
+        assert_eq!(members.present(&channel, true, 2), Err(Refusal::TooLong));
+        // The same connection as another user.
+        members.add(&channel, &who("3", "bob"));
+        assert_eq!(numbers(&members), (3, 3, 2));
+        for (client, was_there) in [("1", true), ("1", false), ("2", true), ("4", false)] {
+            assert_eq!(members.remove(&channel, client), was_there, "{client}");
+        }
+        assert_eq!(numbers(&members), (1, 1, 1));
+        assert!(members.remove(&channel, "3"));
+        assert_eq!(numbers(&members), (0, 0, 0));
+        assert!(members.lists.is_empty());
+    }
+}

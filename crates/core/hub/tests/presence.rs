@@ -1,0 +1,226 @@
+//! Who comes with a subscription is present as long as the subscription stands, on whatever shard.
+
+mod support;
+
+use std::sync::Arc;
+
+use throng_broker::{ChannelOptions, Presence, PresenceOptions, home_of};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
+use throng_types::{ChannelName, ConnId, Now, Publication, Publisher, ShardId, Told};
+
+const NOW: Now = Now {
+    mono: throng_types::Millis(1000),
+    unix_ms: 0,
+};
+
+#[derive(Default)]
+struct Heard {
+    answers: Vec<(u32, Answer)>,
+    /// Deliveries to connections: the slot, and the words.
+    deliveries: Vec<(u32, String)>,
+}
+
+impl Sink for Heard {
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        self.answers.push((reply_to.conn.index(), answer));
+    }
+
+    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+        let who = publication.publisher.as_ref().map_or("", |who| &who.client);
+        let word = match publication.told {
+            Told::Data => "data",
+            Told::Joined => "joined",
+            Told::Left => "left",
+        };
+        out.extend_from_slice(format!("{word} {who};").as_bytes());
+    }
+
+    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+        let encoded = batch.encoded.expect("a form with shared bytes");
+        let text = String::from_utf8_lossy(encoded.frames.bytes()).into_owned();
+        self.deliveries.push((index, text));
+    }
+}
+
+struct Scene {
+    hubs: [Hub; 2],
+    heard: [Heard; 2],
+    channel: ChannelName,
+}
+
+impl Scene {
+    /// Two shards; the channel is at home on the first.
+    fn new() -> Self {
+        let seen = ChannelOptions {
+            presence: PresenceOptions {
+                is_listed: true,
+                is_announced: true,
+                ..PresenceOptions::default()
+            },
+            ..ChannelOptions::default()
+        };
+        let hub = |shard| support::hub(shard, 2, vec![("seen".into(), seen)]);
+        let mut names = (0..).map(|n| ChannelName::new(&format!("seen:{n}")).expect("a name"));
+        let channel = names.find(|name| home_of(name, 2) == ShardId(0));
+        Self {
+            hubs: [hub(0), hub(1)],
+            heard: Default::default(),
+            channel: channel.expect("one of them"),
+        }
+    }
+
+    fn conn(shard: usize, index: u32) -> ConnId {
+        ConnId::new(ShardId(shard as u8), index, 1)
+    }
+
+    /// Subscribes a connection; nothing has happened yet but on its own shard.
+    fn ask(&mut self, shard: usize, index: u32, with_news: bool) {
+        let format = Format::new(1, FormKind::Shared);
+        let who = Arc::new(Publisher {
+            client: format!("{shard}.{index}").into(),
+            ..Publisher::default()
+        });
+        let command = Command::Subscribe {
+            reply_to: ReplyTo {
+                conn: Self::conn(shard, index),
+                token: 1,
+            },
+            channel: self.channel.clone(),
+            format: if with_news {
+                format.with_news()
+            } else {
+                format
+            },
+            since: None,
+            presence: Some(Presence {
+                who,
+                is_listed: true,
+                is_announced: true,
+            }),
+        };
+        self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            for (from, to) in [(0, 1), (1, 0)] {
+                while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
+                    let from = ShardId(from as u8);
+                    self.hubs[to].mail(from, mail, NOW, &mut self.heard[to]);
+                }
+            }
+            for (hub, heard) in self.hubs.iter_mut().zip(&mut self.heard) {
+                while hub.fan_out(100, NOW, heard) {}
+            }
+        }
+    }
+
+    fn gone(&mut self, shard: usize, index: u32) {
+        self.hubs[shard].gone(Self::conn(shard, index), NOW);
+        self.settle();
+    }
+
+    /// Who is present, as both shards see it.
+    #[track_caller]
+    fn assert_present(&mut self, expected: &[&str]) {
+        for shard in [0, 1] {
+            let command = Command::Present {
+                reply_to: ReplyTo {
+                    conn: Self::conn(shard, 99),
+                    token: 9,
+                },
+                channel: self.channel.clone(),
+                with_members: true,
+                only_subscribed: false,
+            };
+            self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
+            self.settle();
+            let Some((99, Answer::Present { result })) = self.heard[shard].answers.pop() else {
+                panic!("an answer");
+            };
+            let members = result.expect("a list").members.expect("everybody");
+            let clients: Vec<&str> = members.iter().map(|who| &*who.client).collect();
+            assert_eq!(clients, expected, "asked on shard {shard}");
+        }
+    }
+
+    /// What a connection has heard since it was asked last.
+    fn told(&mut self, shard: usize, index: u32) -> String {
+        let heard = &mut self.heard[shard].deliveries;
+        let theirs = heard.extract_if(.., |(slot, _)| *slot == index);
+        theirs.map(|(_, text)| text).collect()
+    }
+}
+
+#[test]
+fn a_member_is_listed_from_its_subscribe_until_it_has_gone() {
+    let mut scene = Scene::new();
+    for (shard, index) in [(0, 1), (1, 1), (1, 2)] {
+        scene.ask(shard, index, false);
+        scene.settle();
+    }
+    scene.assert_present(&["0.1", "1.1", "1.2"]);
+    scene.gone(1, 1);
+    scene.assert_present(&["0.1", "1.2"]);
+    let channel = scene.channel.clone();
+    assert!(scene.hubs[1].unsubscribe(Scene::conn(1, 2), &channel, NOW));
+    scene.settle();
+    scene.assert_present(&["0.1"]);
+    scene.gone(0, 1);
+    scene.assert_present(&[]);
+    assert_eq!(scene.hubs[0].stats().home.members, 0);
+}
+
+/// A connection that ends while its subscribe is on its way leaves nobody behind, and one that
+/// subscribes again at once is there.
+#[test]
+fn who_left_before_the_reply_is_not_there() {
+    let mut scene = Scene::new();
+    scene.ask(1, 1, false);
+    scene.gone(1, 1);
+    scene.assert_present(&[]);
+    scene.ask(1, 2, false);
+    let channel = scene.channel.clone();
+    assert!(scene.hubs[1].unsubscribe(Scene::conn(1, 2), &channel, NOW));
+    scene.ask(1, 2, false);
+    scene.settle();
+    scene.assert_present(&["1.2"]);
+}
+
+#[test]
+fn those_who_want_to_hear_of_others_do() {
+    let mut scene = Scene::new();
+    for (shard, index, with_news) in [(0, 1, true), (1, 1, true), (1, 2, false), (0, 2, false)] {
+        scene.ask(shard, index, with_news);
+        scene.settle();
+    }
+    assert_eq!(
+        scene.told(0, 1),
+        "joined 0.1;joined 1.1;joined 1.2;joined 0.2;"
+    );
+    assert_eq!(scene.told(1, 1), "joined 1.1;joined 1.2;joined 0.2;");
+    for (shard, index) in [(0, 2), (1, 2)] {
+        // They are visited, and there is nothing for them.
+        assert_eq!(scene.told(shard, index), "");
+    }
+    scene.gone(1, 2);
+    scene.gone(0, 2);
+    assert_eq!(scene.told(0, 1), "left 1.2;left 0.2;");
+    assert_eq!(scene.told(1, 1), "left 1.2;left 0.2;");
+}
+
+/// A crowd that comes at once is listed whole; of its comings no more is told than there is room
+/// for, and the rest is counted.
+#[test]
+fn a_storm_of_comings_is_bounded() {
+    let mut scene = Scene::new();
+    scene.ask(0, 1, true);
+    scene.settle();
+    for index in 2..2002 {
+        scene.ask(0, index, false);
+    }
+    assert_eq!(scene.hubs[0].stats().home.members, 2001);
+    assert_eq!(scene.hubs[0].stats().news_dropped, 2000 - 1024);
+    scene.settle();
+    assert_eq!(scene.told(0, 1).matches("joined").count(), 1 + 1024);
+}

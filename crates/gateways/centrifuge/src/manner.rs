@@ -1,0 +1,81 @@
+//! How a client takes part in a channel beside getting its publications: whether it is seen there,
+//! what it is seen as, and whether it hears of others who come and go.
+//!
+//! The channel's options decide, unless a token sets them aside for its subscription.
+
+use std::sync::Arc;
+
+use throng_auth::SubscriptionOptions;
+use throng_broker::Presence;
+use throng_hub::Format;
+use throng_session::{Form, Identity, OPENING, Sight, may_see_presence};
+use throng_types::{ChannelName, Position, Publisher};
+
+use crate::context::Cx;
+
+/// A subscription that a connection begins with.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) channel: ChannelName,
+    /// Where the client was.
+    pub(crate) since: Option<Position>,
+    /// What the token says of it.
+    pub(crate) options: SubscriptionOptions,
+}
+
+impl Wanted {
+    /// Asks for it, as a part of the connection's opening.
+    pub(crate) fn subscribe(&self, identity: Option<&Identity>, form: Form, cx: &mut Cx<'_>) {
+        let channel = self.channel.clone();
+        let manner = Manner::new(identity, &channel, &self.options, false, form, cx);
+        let Manner { format, presence } = manner;
+        cx.subscribe_as(OPENING, channel, format, self.since, presence);
+    }
+}
+
+/// How a client takes part.
+pub(crate) struct Manner {
+    /// The wire form of deliveries.
+    pub(crate) format: Format,
+    /// Who comes, if that is to be seen.
+    pub(crate) presence: Option<Presence>,
+}
+
+impl Manner {
+    /// By the channel's options and the token's. `asks_for_news` if the client wants to hear of
+    /// others; it is not told if it may not see them.
+    pub(crate) fn new(
+        identity: Option<&Identity>,
+        channel: &ChannelName,
+        own: &SubscriptionOptions,
+        asks_for_news: bool,
+        form: Form,
+        cx: &Cx<'_>,
+    ) -> Self {
+        let options = cx.shared.namespaces.find(channel);
+        let options = options.map(|options| options.presence).unwrap_or_default();
+        let is_listed = own.presence.unwrap_or(options.is_listed);
+        let is_announced = own.join_leave.unwrap_or(options.is_announced);
+        let may_hear = || {
+            let sight = may_see_presence(identity, channel, cx.shared);
+            matches!(sight, Sight::Yes | Sight::IfSubscribed)
+        };
+        let hears = own.force_push_join_leave.unwrap_or(options.is_pushed)
+            || asks_for_news && is_announced && may_hear();
+        let format = cx.format(form);
+        let presence = || Presence {
+            who: Arc::new(Publisher {
+                client: cx.shared.node.client_id(cx.id).as_str().into(),
+                user: { identity }.map_or_else(Box::default, |identity| identity.user.clone()),
+                conn_info: identity.and_then(|identity| identity.info.clone()),
+                chan_info: own.info.clone(),
+            }),
+            is_listed,
+            is_announced,
+        };
+        Self {
+            format: if hears { format.with_news() } else { format },
+            presence: (is_listed || is_announced).then(presence),
+        }
+    }
+}
