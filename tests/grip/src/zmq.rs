@@ -89,6 +89,19 @@ impl Peer {
         }
     }
 
+    /// Whether anything comes within a moment; it is kept for [`Peer::message`].
+    pub fn is_there(&mut self) -> bool {
+        let moment = Duration::from_millis(200);
+        self.stream
+            .set_read_timeout(Some(moment))
+            .expect("a deadline");
+        let is_there = matches!(self.stream.peek(&mut [0]), Ok(1..));
+        self.stream
+            .set_read_timeout(Some(SILENCE))
+            .expect("a deadline");
+        is_there
+    }
+
     /// Waits for a subscription; false if nothing comes. A SUB socket repeats all of them to
     /// whoever connects.
     pub fn wait(&mut self, channel: &str) -> bool {

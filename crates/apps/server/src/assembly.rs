@@ -67,8 +67,8 @@ impl Assembly {
     }
 
     /// Listeners of each shard: those for clients, the API's, and those of GRIP in the order of
-    /// `http_publish`, `zmq_pull`, `zmq_sub`, `zmq_command`, `prometheus`, as far as they are
-    /// configured.
+    /// `http_publish`, `zmq_pull`, `zmq_sub`, `zmq_command`, `prometheus`, `zmq_stats`, as far as
+    /// they are configured.
     #[must_use]
     pub const fn listeners(&self) -> usize {
         self.listeners

@@ -227,6 +227,7 @@ impl Grip {
             ("grip.zmq_pull", self.zmq_pull),
             ("grip.zmq_sub", self.zmq_sub),
             ("grip.zmq_command", self.zmq_command),
+            ("grip.zmq_stats", self.zmq_stats),
             ("grip.prometheus", self.prometheus),
         ]
         .into_iter()

@@ -252,6 +252,7 @@ impl Layer<'_> {
                           subscription, others never";
             self.without_effect("handler.update_on_first_subscription", reason);
         }
+        self.statistics(conf);
         match conf.prometheus_port.as_deref() {
             Some(ipc) if ipc.starts_with("ipc:") => {
                 let reason = "only addresses of TCP are listened on";
@@ -269,6 +270,47 @@ impl Layer<'_> {
             "grip.prometheus_prefix",
             prefix,
         );
+    }
+}
+
+impl Layer<'_> {
+    fn statistics(&mut self, conf: &PushpinConf) {
+        self.zmq(
+            "handler.stats_spec",
+            "grip.zmq_stats",
+            conf.stats_spec.as_deref(),
+        );
+        self.put_if("handler.stats_format", "grip.stats_json", conf.stats_json);
+        self.put_if(
+            "global.stats_connection_send",
+            "grip.stats_connections",
+            conf.stats_connections,
+        );
+        let times = [
+            (
+                "handler.stats_report_interval",
+                "grip.stats_report_interval",
+                conf.stats_report_interval_s,
+            ),
+            (
+                "global.stats_connection_ttl",
+                "grip.stats_connection_ttl",
+                conf.stats_connection_ttl_s,
+            ),
+            (
+                "handler.stats_subscription_ttl",
+                "grip.stats_subscription_ttl",
+                conf.stats_subscription_ttl_s,
+            ),
+            (
+                "handler.subscription_linger",
+                "grip.subscription_linger",
+                conf.subscription_linger_s,
+            ),
+        ];
+        for (option, path, seconds) in times {
+            self.put_if(option, path, seconds.map(|seconds| format!("{seconds}s")));
+        }
     }
 }
 

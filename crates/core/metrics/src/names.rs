@@ -240,6 +240,7 @@ metrics! {
             GripWaitingFull(reason = "waiting_full"),
             GripItemFaults(reason = "item"),
             GripDuplicates(reason = "duplicate"),
+            GripStatsDropped(reason = "stats_full"),
         }
         "bad_requests_total" "HTTP requests and WebSocket frames that broke their \
                               protocol." { BadRequests }

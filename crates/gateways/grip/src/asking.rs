@@ -77,6 +77,9 @@ impl Grip {
         shard: &mut impl Shard<Self>,
     ) {
         self.topics.left(conn);
+        self.stats_reader_left(conn, shard);
+        let now = shard.now().mono;
+        self.shared.stats(|book| book.closed(conn, now));
         let mut goes_on = false;
         shard.with_gone(conn, &mut session, |session, cx| {
             goes_on = session.connection_gone(cx);

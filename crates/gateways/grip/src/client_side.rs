@@ -17,7 +17,7 @@ use throng_types::{End, Millis, Publication};
 use throng_ws::{CloseFrame, Masking, encode_close};
 
 use crate::context::Cx;
-use crate::following::Following;
+use crate::following::{Following, leave_channel};
 use crate::forms::{GRIP_FRAMES, GRIP_OWN, hub_channel};
 use crate::frames::{close_code, frame};
 
@@ -141,7 +141,7 @@ impl Side {
                     .filter(|&at| at >= self.implicit)
                 {
                     self.following.channels.remove(at);
-                    cx.unsubscribe(channel);
+                    leave_channel(channel, cx);
                 }
             }
             // Whoever speaks to the backend lets go; and there are no sessions of that kind.
@@ -249,6 +249,7 @@ impl Side {
             && at <= now
         {
             self.send(keep_alive.kind, &keep_alive.content, cx);
+            cx.own.stats(|book| book.beat(cx.id));
             let at = now + u64::from(keep_alive.timeout_s) * 1000;
             self.keep_alive = Some((keep_alive, at));
             cx.count(Counter::Pings);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use throng_grip::exchange::OriginEvent;
+use throng_grip::stats::Mode;
 use throng_hub::Answer;
 use throng_session::{Event, Exchange, Flow};
 use throng_types::{ChannelName, End, Publication};
@@ -17,6 +18,7 @@ impl Session {
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         let flow = self.happens(event, cx);
         self.leave_if_over(cx);
+        note_end(&flow, cx);
         flow
     }
 
@@ -50,7 +52,9 @@ impl Session {
         };
         cx.forget_held();
         exchange.keep_alive &= !cx.shared.draining;
-        exchange.done(cx)
+        let flow = exchange.done(cx);
+        note_end(&flow, cx);
+        flow
     }
 
     /// A request's session may become something else.
@@ -66,7 +70,11 @@ impl Session {
     }
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        if self.is_websocket() {
+            cx.own.stats(|book| book.said(cx.id, cx.now.mono));
+        }
         match self {
+            Self::Stats(reader) => reader.bytes(input, cx),
             Self::Proxied(proxied) => proxied.bytes(input, cx),
             Self::OverHttp(socket) => socket.bytes(input, cx),
             Self::Tunnel(tunnel) => tunnel.bytes(input, cx),
@@ -92,7 +100,7 @@ impl Session {
             Self::OverHttp(socket) => socket.timeout(cx),
             Self::Tunnel(tunnel) => tunnel.timeout(cx),
             Self::Publishing(publishing) => return publishing.event(Event::Timeout, cx),
-            Self::Zmtp(_) => cx.end(End::Now),
+            Self::Zmtp(_) | Self::Stats(_) => cx.end(End::Now),
             Self::Leaving(_) => {}
         }
         Flow::Stay
@@ -107,7 +115,7 @@ impl Session {
             Self::Held(held) => held.publication(publication, cx),
             Self::OverHttp(socket) => socket.publication(publication, cx),
             Self::Tunnel(tunnel) => tunnel.publication(publication, cx),
-            Self::Publishing(_) | Self::Zmtp(_) | Self::Leaving(_) => {}
+            Self::Publishing(_) | Self::Zmtp(_) | Self::Stats(_) | Self::Leaving(_) => {}
         }
         Flow::Stay
     }
@@ -123,11 +131,14 @@ impl Session {
         // gets what is published.
         if let Answer::Subscribed { channel, result } = answer
             && result.is_ok()
-            && cx.own.tells_topics
         {
-            cx.order(Order::Subscribed {
-                channel: channel.clone(),
-            });
+            if cx.own.tells_topics {
+                cx.order(Order::Subscribed {
+                    channel: channel.clone(),
+                });
+            }
+            cx.own
+                .stats(|book| book.subscribed(cx.id, channel, self.mode()));
         }
         match self {
             Self::Proxied(proxied) => {
@@ -138,7 +149,7 @@ impl Session {
             Self::OverHttp(socket) => socket.answer(answer, cx),
             Self::Tunnel(tunnel) => tunnel.answer(answer, cx),
             Self::Zmtp(zmtp) => zmtp.answer(cx),
-            Self::Publishing(_) | Self::Leaving(_) => {}
+            Self::Publishing(_) | Self::Stats(_) | Self::Leaving(_) => {}
         }
         Flow::Stay
     }
@@ -149,7 +160,7 @@ impl Session {
             Self::Held(held) => held.close(cx),
             Self::OverHttp(socket) => socket.close(cx),
             Self::Tunnel(tunnel) => tunnel.close(cx),
-            Self::Zmtp(_) | Self::Leaving(_) => cx.end(End::Flush),
+            Self::Zmtp(_) | Self::Stats(_) | Self::Leaving(_) => cx.end(End::Flush),
             Self::Publishing(_) => {}
         }
     }
@@ -167,9 +178,10 @@ impl Session {
             Self::Held(held) => held.origin(token, event, cx),
             Self::OverHttp(socket) => socket.origin(token, event, cx),
             Self::Tunnel(tunnel) => tunnel.origin(event, cx),
-            Self::Publishing(_) | Self::Zmtp(_) | Self::Leaving(_) => {}
+            Self::Publishing(_) | Self::Zmtp(_) | Self::Stats(_) | Self::Leaving(_) => {}
         }
         self.leave_if_over(cx);
+        note_end(&flow, cx);
         flow
     }
 
@@ -211,7 +223,16 @@ impl Session {
 
     /// Whether it is a client's, as publishers mean it that check connections.
     pub(crate) const fn is_client(&self) -> bool {
-        !matches!(self, Self::Publishing(_) | Self::Zmtp(_))
+        !matches!(self, Self::Publishing(_) | Self::Zmtp(_) | Self::Stats(_))
+    }
+
+    /// How it is subscribed to its channels.
+    const fn mode(&self) -> Mode {
+        match self {
+            Self::Held(_) => Mode::Stream,
+            Self::OverHttp(_) | Self::Tunnel(_) => Mode::WebSocket,
+            _ => Mode::Response,
+        }
     }
 
     /// Whether it is a WebSocket whose handshake was answered.
@@ -257,5 +278,12 @@ impl Session {
             Self::OverHttp(socket) => socket.is_over(),
             _ => true,
         }
+    }
+}
+
+/// A request that is answered, for statistics; its connection takes the next one.
+fn note_end(flow: &Flow, cx: &Cx<'_>) {
+    if let Flow::Http(_) = flow {
+        cx.own.stats(|book| book.closed(cx.id, cx.now.mono));
     }
 }

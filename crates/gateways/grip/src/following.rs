@@ -107,7 +107,7 @@ impl Following {
 
     pub(crate) fn leave(&self, cx: &mut Cx<'_>) {
         for followed in &self.channels {
-            cx.unsubscribe(followed.channel.clone());
+            leave_channel(followed.channel.clone(), cx);
         }
     }
 
@@ -184,6 +184,12 @@ impl Following {
             channels: &channels,
         })
     }
+}
+
+/// A client gets no more of a channel.
+pub(crate) fn leave_channel(channel: ChannelName, cx: &mut Cx<'_>) {
+    cx.own.stats(|book| book.left(cx.id, &channel));
+    cx.unsubscribe(channel);
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ impl Gateway for Grip {
     fn accept(own: &GripShared, port: u8, _: IpAddr) -> Option<Session> {
         match own.options.ports.get(usize::from(port))? {
             PortKind::Zmq(socket) => Some(Session::Zmtp(Zmtp::new(*socket))),
+            PortKind::Stats => Some(Session::Stats(Box::default())),
             PortKind::Http | PortKind::Metrics => None,
         }
     }
@@ -136,6 +137,11 @@ impl Gateway for Grip {
     }
 
     fn deadline(&self) -> Option<Millis> {
-        self.sequencer.deadline()
+        let deadlines = [
+            self.sequencer.deadline(),
+            self.shared.stats_deadline(),
+            self.statistics.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 }

@@ -15,6 +15,7 @@ use crate::receipts::Receipts;
 use crate::sequencer::Sequencer;
 use crate::session::Session;
 use crate::shared::GripShared;
+use crate::stats::Statistics;
 use crate::topics::Topics;
 
 /// One shard's clients and publishers of GRIP.
@@ -33,6 +34,7 @@ pub struct Grip {
     pub(crate) gone_at: Millis,
     pub(crate) topics: Topics,
     pub(crate) receipts: Receipts,
+    pub(crate) statistics: Statistics,
     /// Milliseconds of clients that are not a minute yet, and up to when they were counted.
     pub(crate) connected_ms: u64,
     pub(crate) counted_at: Millis,
@@ -54,6 +56,7 @@ impl Grip {
             gone_at: Millis::default(),
             topics: Topics::default(),
             receipts: Receipts::default(),
+            statistics: Statistics::default(),
             connected_ms: 0,
             counted_at: Millis::default(),
         }

@@ -40,6 +40,7 @@ impl Held {
             return;
         }
         cx.count(Counter::Pings);
+        cx.own.stats(|book| book.beat(cx.id));
         self.write(&keep_alive.data, cx);
         let chance = cx.own.chance();
         self.state.beat_at = keep_alive_at(&keep_alive, cx.now.mono, chance);

@@ -9,7 +9,7 @@ use throng_types::Publication;
 
 use crate::context::Cx;
 use crate::follow::{Fetch, Step};
-use crate::following::Following;
+use crate::following::{Following, leave_channel};
 use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW};
 use crate::held::{Held, News};
 use crate::instructions::instruct_of;
@@ -146,7 +146,7 @@ impl Held {
         } else {
             for old in &follow.following.channels {
                 if new.find(&old.channel).is_none() {
-                    cx.unsubscribe(old.channel.clone());
+                    leave_channel(old.channel.clone(), cx);
                 }
             }
             // Who subscribes already stays as it is.

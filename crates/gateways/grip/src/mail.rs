@@ -13,6 +13,7 @@ use crate::receipt::Receipt;
 use crate::receipts::Heard;
 use crate::sequencer::LastItem;
 use crate::shared::RouteBook;
+use crate::stats::StatsMail;
 
 /// A message to the gateway on one shard.
 #[derive(Debug)]
@@ -92,6 +93,8 @@ pub enum Mail {
         /// What is known.
         found: Found,
     },
+    /// About statistics.
+    Stats(StatsMail),
     /// A channel has subscribers on the shard that says so, or none any more.
     Topic {
         /// The channel.

@@ -15,6 +15,7 @@ use crate::publish::publish;
 use crate::request::{Asked, came_by_tls, host_of};
 use crate::session::Session;
 use crate::shared::GripShared;
+use crate::stats::NewClient;
 use crate::tunnel::Tunnel;
 
 /// A route's.
@@ -80,7 +81,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
             PortKind::Metrics if matches!(path, "/" | "/metrics") => {
                 Some(Claim::endpoint(METRICS, "GET, HEAD"))
             }
-            PortKind::Metrics | PortKind::Zmq(_) => None,
+            PortKind::Metrics | PortKind::Stats | PortKind::Zmq(_) => None,
         },
     }
 }
@@ -138,10 +139,12 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         // The target `test` speaks WebSocket itself, whatever the route says.
         let over_http = |target: &Target| target.over_http && target.address != TargetAddress::Test;
         if !route.targets.iter().any(over_http) {
+            note_opened(&asked, true, cx);
             let tunnel = Tunnel::start(asked, accept, cx);
             cx.set_deadline(None);
             return Ok(Session::Tunnel(Box::new(tunnel)));
         }
+        note_opened(&asked, true, cx);
         let socket = OverHttp::start(asked, accept, cx);
         return Ok(Session::OverHttp(Box::new(socket)));
     }
@@ -149,10 +152,25 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         let reject = Reject::new(405, "this is no forward proxy");
         return Err(reject.with("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
     }
+    note_opened(&asked, false, cx);
     let proxied = Proxied::ask(incoming, asked, cx);
     match incoming.is_open {
         true => cx.deadline_at(cx.now.mono + cx.shared.limits.head_timeout_ms),
         false => cx.set_deadline(None),
     }
     Ok(Session::Proxied(Box::new(proxied)))
+}
+
+/// A client's request, for statistics.
+fn note_opened(asked: &Asked, is_websocket: bool, cx: &Cx<'_>) {
+    cx.own.stats(|book| {
+        let opened = NewClient {
+            id: cx.shared.node.client_id(cx.id),
+            route: asked.route.id.as_deref(),
+            peer: asked.peer,
+            is_websocket,
+            is_tls: asked.is_tls,
+        };
+        book.opened(cx.id, &opened, cx.now.mono);
+    });
 }

@@ -83,6 +83,11 @@ pub enum Order {
         /// The connection.
         conn: ConnId,
     },
+    /// From now on tell it statistics.
+    ReadStats {
+        /// The connection.
+        conn: ConnId,
+    },
     /// Which item of a channel went out last? Answered to it.
     LastId {
         /// The connection.

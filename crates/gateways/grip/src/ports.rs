@@ -7,6 +7,8 @@ pub enum PortKind {
     Http,
     /// A ZeroMQ socket.
     Zmq(Socket),
+    /// Statistics by ZeroMQ.
+    Stats,
     /// Pushpin's metrics.
     Metrics,
 }

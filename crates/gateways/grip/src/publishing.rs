@@ -18,6 +18,7 @@ use crate::receipt::Receipt;
 use crate::receipts::Heard;
 use crate::sequencer::Offered;
 use crate::shard::answer;
+use crate::statistics::Published;
 
 /// Drafts that may wait for the hub. Queue: `drafts`.
 const BEHIND_MAX: usize = 4096;
@@ -123,10 +124,16 @@ impl Grip {
     fn publish_behind(&mut self, shard: &mut impl Shard<Self>) {
         while let Some(draft) = self.behind.pop_front() {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
+            let told = Published::of(&draft, &self.shared);
             let heard = match shard.publish(draft) {
                 Err((Refusal::Busy, draft)) => return self.behind.push_front(draft),
                 Err((refusal, _)) => Heard::Refused(refusal),
-                Ok(published) => Heard::Shards(published.shards.unwrap_or(0)),
+                Ok(published) => {
+                    if let Some(told) = told {
+                        told.tell(&self.shared);
+                    }
+                    Heard::Shards(published.shards.unwrap_or(0))
+                }
             };
             if let Some(receipt) = receipt {
                 self.tell_receipt(receipt, heard, shard);

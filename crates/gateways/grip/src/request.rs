@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) peer: IpAddr,
     /// A proxy in front has signed it: what the backend says is for that proxy.
     is_trusted: bool,
+    /// Its client came by TLS.
+    pub(crate) is_tls: bool,
     /// What `X-Forwarded-Proto` tells the backend.
     forwarded_proto: Option<&'static str>,
     /// Of how many channels publishers had been told before the backend was asked.
@@ -74,8 +76,9 @@ impl Asked {
         } else {
             ""
         };
+        let is_tls = came_by_tls(request, grip);
         let forwarded_proto = match request.wants_upgrade("websocket") {
-            _ if !grip.options.set_forwarded_proto || !came_by_tls(request, grip) => None,
+            _ if !grip.options.set_forwarded_proto || !is_tls => None,
             true => Some("wss"),
             false => Some("https"),
         };
@@ -88,6 +91,7 @@ impl Asked {
             body: body.to_vec(),
             peer,
             is_trusted: sig.is_some_and(|sig| grip.is_upstream(sig, now)),
+            is_tls,
             forwarded_proto,
             topics_told: grip.topics_told(),
         }
@@ -103,6 +107,7 @@ impl Asked {
             body: std::mem::take(&mut self.body),
             peer: self.peer,
             is_trusted: self.is_trusted,
+            is_tls: self.is_tls,
             forwarded_proto: self.forwarded_proto,
             topics_told: self.topics_told,
         }

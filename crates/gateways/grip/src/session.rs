@@ -6,6 +6,7 @@ use crate::held::Held;
 use crate::over_http::OverHttp;
 use crate::proxied::Proxied;
 use crate::publish::Publishing;
+use crate::stats::StatsReader;
 use crate::tunnel::Tunnel;
 use crate::zmtp::Zmtp;
 
@@ -25,4 +26,6 @@ pub enum Session {
     Publishing(Box<Publishing>),
     /// A publisher by ZeroMQ.
     Zmtp(Zmtp),
+    /// Whoever reads statistics by ZeroMQ.
+    Stats(Box<StatsReader>),
 }

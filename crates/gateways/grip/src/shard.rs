@@ -6,6 +6,7 @@ use throng_metrics::{Counter, Gauge};
 use throng_session::{Flow, Sender, Shard};
 use throng_types::{ChannelName, ConnId, End};
 
+use crate::following::leave_channel;
 use crate::forms::hub_channel;
 use crate::grip::Grip;
 use crate::look::Found;
@@ -43,6 +44,7 @@ impl Grip {
                 self.tell_receipt(receipt, Heard::Count(count), shard);
             }
             Order::Listen { conn } => self.listen(conn, shard),
+            Order::ReadStats { conn } => self.read_stats(conn, shard),
             Order::Subscribed { channel } => self.subscribed(&channel, shard),
             Order::Refresh { channel } => self.refresh(&channel, shard),
             Order::Look {
@@ -90,6 +92,7 @@ impl Grip {
                 channel,
                 last,
             } => self.tell_last_item(conn, &channel, last, shard),
+            Mail::Stats(mail) => self.stats_mail(from, mail, shard),
             Mail::Routes(book) => self.shared.replace(book),
             Mail::Recover => recover(shard),
             Mail::Refresh { channel } => refresh_here(&channel, shard),
@@ -110,7 +113,9 @@ impl Grip {
         let is_more = self.exchanges.settle(|conn| shard.queued_bytes(conn));
         self.forget_topics(shard);
         self.wake_gone(shard);
-        self.publish_due(shard) || is_more
+        let is_behind = self.publish_due(shard);
+        self.run_statistics(shard);
+        is_behind || is_more
     }
 
     /// Adds up how long clients have been connected; once a second.
@@ -195,7 +200,7 @@ fn leave(conn: ConnId, shard: &mut impl Shard<Grip>) {
     let channels: Vec<ChannelName> = shard.hub().channels_of(conn).cloned().collect();
     shard.with(conn, |_, cx| {
         for channel in channels {
-            cx.unsubscribe(channel);
+            leave_channel(channel, cx);
         }
         cx.order(Order::Left { conn });
         Flow::Stay

@@ -6,20 +6,20 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_auth::{Algorithm, KeyConfig, KeyError, SigningKey, Verifier, sign};
+use throng_auth::{KeyConfig, KeyError, Verifier};
 use throng_grip::command::ZmqUris;
 use throng_grip::instruct::KeepAlive;
 use throng_grip::item::Item;
 use throng_grip::proxy::XffRule;
 use throng_grip::routes::{Route, Routes};
 use throng_grip::sequence::SequenceLimits;
-use throng_grip::sig::{SigClaims, is_pem};
+use throng_grip::sig::is_pem;
 use throng_types::{ConnId, Now, Publication, Rng};
 
 use crate::ports::PortKind;
+use crate::signer::Signer;
+use crate::stats::{Book, StatsOptions};
 
-/// How long one signature is used again, in seconds; it is good for an hour.
-const SIG_REUSE_S: u64 = 60;
 /// Different keep-alives that are shared between sessions.
 const KEEP_ALIVES_SHARED: usize = 64;
 
@@ -74,6 +74,8 @@ pub struct GripOptions {
     pub tells_topics: bool,
     /// The protocols of its own ports, by their numbers.
     pub ports: Vec<PortKind>,
+    /// Statistics for readers by ZeroMQ.
+    pub stats: Option<StatsOptions>,
     /// How backends are told apart in the random choices of their clients; any number.
     pub seed: u64,
 }
@@ -81,13 +83,6 @@ pub struct GripOptions {
 /// What this shard's sessions took of publications that are on their way, by where these are in
 /// memory: each stays there until it was taken out of here.
 type Taken = HashMap<usize, u64>;
-
-/// A key, and the token that was last made with it.
-struct Signer {
-    iss: String,
-    key: Vec<u8>,
-    made: RefCell<Option<(u64, Rc<str>)>>,
-}
 
 /// What is configured, and what the shard's sessions made before. One per shard, owned by its
 /// thread.
@@ -106,6 +101,8 @@ pub struct GripShared {
     topics_told: Cell<u64>,
     /// Publishers may want to know which channels have subscribers.
     pub(crate) tells_topics: bool,
+    /// The shard's clients, if statistics are configured.
+    pub(crate) book_of_clients: Option<RefCell<Book>>,
 }
 
 impl GripShared {
@@ -114,6 +111,9 @@ impl GripShared {
     pub fn new(options: Arc<GripOptions>) -> Self {
         Self {
             tells_topics: options.tells_topics,
+            book_of_clients: options
+                .stats
+                .map(|stats| RefCell::new(Book::new(stats.connection_ttl_ms))),
             chance: RefCell::new(Rng::new(options.seed)),
             topics_told: Cell::default(),
             book: RefCell::new(options.book.clone()),
@@ -189,11 +189,7 @@ impl GripShared {
             .iter()
             .find(|known| known.iss == iss && known.key == key);
         let signer = known.cloned().unwrap_or_else(|| {
-            let signer = Rc::new(Signer {
-                iss: iss.to_owned(),
-                key: key.to_vec(),
-                made: RefCell::default(),
-            });
+            let signer = Rc::new(Signer::new(iss, key));
             signers.push(signer.clone());
             signer
         });
@@ -232,29 +228,6 @@ impl GripShared {
     }
 }
 
-impl Signer {
-    fn token(&self, now: Now) -> Option<Rc<str>> {
-        let mut made = self.made.borrow_mut();
-        if let Some((at_s, token)) = &*made
-            && now.unix_s() < at_s + SIG_REUSE_S
-        {
-            return Some(token.clone());
-        }
-        let claims = SigClaims::new(&self.iss, now);
-        let token = match str::from_utf8(&self.key) {
-            Ok(pem) if is_pem(&self.key) => {
-                sign(&claims, Algorithm::Es256, SigningKey::EcdsaPem(pem))
-                    .or_else(|_| sign(&claims, Algorithm::Rs256, SigningKey::RsaPem(pem)))
-            }
-            _ => sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(&self.key)),
-        };
-        // The key was tried at the start.
-        let token: Rc<str> = token.ok()?.into();
-        *made = Some((now.unix_s(), token.clone()));
-        Some(token)
-    }
-}
-
 impl GripOptions {
     /// What checks the signatures of proxies in front: a secret's bytes, or the PEM text of a
     /// public key.
@@ -284,17 +257,13 @@ impl GripOptions {
     /// Whether a key can sign. To be asked at the start.
     #[must_use]
     pub fn can_sign(key: &[u8]) -> bool {
-        let signer = Signer {
-            iss: String::new(),
-            key: key.to_vec(),
-            made: RefCell::default(),
-        };
-        signer.token(Now::default()).is_some()
+        Signer::new("", key).token(Now::default()).is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use throng_auth::{Algorithm, SigningKey, sign};
     use throng_types::Millis;
 
     use super::*;

@@ -20,6 +20,7 @@ pub mod pushpin_conf;
 pub mod routes;
 pub mod sequence;
 pub mod sig;
+pub mod stats;
 pub mod tnet;
 mod value;
 pub mod ws_events;

@@ -59,6 +59,20 @@ pub struct PushpinConf {
     pub publish_body_bytes_max: Option<u64>,
     /// `[handler] command_spec`.
     pub zmq_command: Option<String>,
+    /// `[handler] stats_spec`.
+    pub stats_spec: Option<String>,
+    /// `[handler] stats_format`: whether it is JSON.
+    pub stats_json: Option<bool>,
+    /// `[handler] stats_report_interval`, in seconds.
+    pub stats_report_interval_s: Option<u64>,
+    /// `[global] stats_connection_send`.
+    pub stats_connections: Option<bool>,
+    /// `[global] stats_connection_ttl`, in seconds.
+    pub stats_connection_ttl_s: Option<u64>,
+    /// `[handler] stats_subscription_ttl`, in seconds.
+    pub stats_subscription_ttl_s: Option<u64>,
+    /// `[handler] subscription_linger`, in seconds.
+    pub subscription_linger_s: Option<u64>,
     /// `[handler] message_wait`, in milliseconds.
     pub message_wait_ms: Option<u64>,
     /// `[handler] id_cache_ttl`, in seconds.
@@ -149,6 +163,10 @@ impl PushpinConf {
     fn take(&mut self, option: &str, value: &str) -> Taken {
         match option.split_once('.') {
             Some(("global", "port_offset")) => number(value, &mut self.port_offset),
+            Some(("global", "stats_connection_ttl")) => {
+                number(value, &mut self.stats_connection_ttl_s)
+            }
+            Some(("global", "stats_connection_send")) => flag(value, &mut self.stats_connections),
             Some(("runner", key)) => self.runner(key, value),
             Some(("proxy", key)) => self.proxy(key, value),
             Some(("handler", key)) => self.handler(key, value),
@@ -215,6 +233,17 @@ impl PushpinConf {
             "push_in_http_max_headers_size" => number(value, &mut self.publish_head_bytes_max),
             "push_in_http_max_body_size" => number(value, &mut self.publish_body_bytes_max),
             "command_spec" => text(value, &mut self.zmq_command),
+            "stats_spec" => text(value, &mut self.stats_spec),
+            "stats_format" => match value {
+                "json" | "tnetstring" | "" => {
+                    self.stats_json = Some(value == "json");
+                    Taken::Yes
+                }
+                _ => Taken::BadValue,
+            },
+            "stats_report_interval" => number(value, &mut self.stats_report_interval_s),
+            "stats_subscription_ttl" => number(value, &mut self.stats_subscription_ttl_s),
+            "subscription_linger" => number(value, &mut self.subscription_linger_s),
             "message_wait" => number(value, &mut self.message_wait_ms),
             "id_cache_ttl" => number(value, &mut self.id_cache_ttl_s),
             "connection_subscription_max" => number(value, &mut self.subscriptions_max),
@@ -233,14 +262,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "global.ipc_prefix",
         "there is one process, without ipc sockets",
-    ),
-    (
-        "global.stats_connection_ttl",
-        "statistics are read over HTTP",
-    ),
-    (
-        "global.stats_connection_send",
-        "statistics are read over HTTP",
     ),
     ("runner.services", "there is one process"),
     ("runner.logdir", "logs go to standard error"),
@@ -267,7 +288,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("proxy.prometheus_prefix", "metrics are on the API port"),
     (
         "proxy.stats_report_interval",
-        "statistics are read over HTTP",
+        "there is one process, whose reports the handler's option sets",
     ),
     ("proxy.updates_check", "nothing is reported to anybody"),
     ("proxy.organization_name", "nothing is reported to anybody"),
@@ -275,7 +296,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "handler.ipc_file_mode",
         "there is one process, without ipc sockets",
     ),
-    ("handler.stats_spec", "statistics are read over HTTP"),
     (
         "handler.state_spec",
         "there is no state service to keep sessions",
@@ -290,19 +310,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "no delivery is dropped in silence: queues are bounded by connection",
     ),
     ("handler.message_block_size", "blocks are not counted"),
-    (
-        "handler.subscription_linger",
-        "a channel is left when its last subscriber has gone",
-    ),
-    (
-        "handler.stats_subscription_ttl",
-        "statistics are read over HTTP",
-    ),
-    (
-        "handler.stats_report_interval",
-        "statistics are read over HTTP",
-    ),
-    ("handler.stats_format", "statistics are read over HTTP"),
 ];
 
 const HTTPS: &str = "TLS ends in front of this server; a proxy there may set X-Forwarded-Proto";

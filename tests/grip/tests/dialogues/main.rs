@@ -29,6 +29,7 @@ mod play;
 mod publisher;
 mod script;
 mod sites;
+mod stats;
 mod text;
 mod verdict;
 

@@ -23,8 +23,16 @@ const CONF: &[Known] = &[
         "0",
         "added to the ports of publishers",
     ),
-    Known("global.stats_connection_ttl", "120", ""),
-    Known("global.stats_connection_send", "true", ""),
+    Known(
+        "global.stats_connection_ttl",
+        "120",
+        "`grip.stats_connection_ttl`",
+    ),
+    Known(
+        "global.stats_connection_send",
+        "true",
+        "`grip.stats_connections`",
+    ),
     Known(
         "runner.services",
         "condure,pushpin-proxy,pushpin-handler",
@@ -135,7 +143,11 @@ const CONF: &[Known] = &[
         "1000000",
         "`limits.publish_bytes_max`; larger is 413",
     ),
-    Known("handler.stats_spec", "ipc://stats", ""),
+    Known(
+        "handler.stats_spec",
+        "tcp://127.0.0.1:5564",
+        "differs: `grip.zmq_stats`; not by ipc",
+    ),
     Known(
         "handler.command_spec",
         "tcp://127.0.0.1:5563",
@@ -159,10 +171,23 @@ const CONF: &[Known] = &[
         "20",
         "`grip.channels_per_connection`",
     ),
-    Known("handler.subscription_linger", "60", ""),
-    Known("handler.stats_subscription_ttl", "60", ""),
-    Known("handler.stats_report_interval", "10", ""),
-    Known("handler.stats_format", "tnetstring", ""),
+    Known(
+        "handler.subscription_linger",
+        "60",
+        "differs: `grip.subscription_linger`, for statistics; publishers by SUB socket are told \
+         within 10 s",
+    ),
+    Known(
+        "handler.stats_subscription_ttl",
+        "60",
+        "`grip.stats_subscription_ttl`",
+    ),
+    Known(
+        "handler.stats_report_interval",
+        "10",
+        "`grip.stats_report_interval`",
+    ),
+    Known("handler.stats_format", "tnetstring", "`grip.stats_json`"),
     Known(
         "handler.prometheus_port",
         "9797",

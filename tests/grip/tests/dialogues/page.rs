@@ -44,9 +44,16 @@ const FURTHER: &[[&str; 3]] = &[
         "on purpose: RFC 9110 section 7.6.1",
     ],
     [
-        "sends statistics by ZeroMQ PUB (`stats_spec`)",
-        "`/metrics`, under Pushpin's names too",
-        "on purpose: one way out, which everybody's tools read",
+        "counts bytes and messages by route in `report` packets (`client-header-bytes-received` \
+         and eleven more), and blocks by `message_block_size`",
+        "`report` packets have connections, minutes and items; bytes are counted for all together, \
+         in `/metrics`",
+        "on purpose: Pushpin estimates them, and every piece of every answer would pay for them",
+    ],
+    [
+        "drops statistics for a reader by ZeroMQ PUB for whom 200,000 packets wait",
+        "1 MiB of them, and counts what is dropped",
+        "on purpose: a reader that does not read costs memory",
     ],
     [
         "takes channel names of any length",

@@ -12,6 +12,7 @@ use crate::origin::{Asked, Origin};
 use crate::publisher::publish;
 use crate::script::{Dialogue, Step};
 use crate::sites::Addresses;
+use crate::stats::Reader;
 use crate::text;
 use crate::verdict::Outcome;
 
@@ -22,6 +23,7 @@ struct Stage<'s> {
     clients: BTreeMap<String, Client>,
     publisher: Option<Client>,
     peers: BTreeMap<&'static str, Peer>,
+    reader: Option<Reader>,
 }
 
 pub(crate) fn play(dialogue: &Dialogue, to: &Addresses, origin: TcpListener) -> Outcome {
@@ -41,6 +43,7 @@ pub(crate) fn play(dialogue: &Dialogue, to: &Addresses, origin: TcpListener) -> 
         clients: BTreeMap::new(),
         publisher: None,
         peers: BTreeMap::new(),
+        reader: None,
     };
     let mut out = Outcome::new();
     for step in &dialogue.steps {
@@ -74,6 +77,7 @@ impl Stage<'_> {
             }
             "sub" => self.of_sub(what, step),
             "command" => self.of_command(what, step),
+            "stats" => self.of_stats(what),
             _ => panic!("no such step: {}", step.verb),
         }
     }
@@ -175,6 +179,20 @@ impl Stage<'_> {
         }
         let answer = self.peer("REQ").message();
         self.names.body(&answer.unwrap_or_else(|| NOTHING.into()))
+    }
+
+    fn of_stats(&mut self, what: &str) -> Vec<String> {
+        if what == "listens" {
+            let reader = Reader::connect(self.to.stats, self.to.publish, &self.names);
+            self.reader = Some(reader);
+            return Vec::new();
+        }
+        let words = what
+            .strip_prefix("gets ")
+            .and_then(|what| what.split_once(' '));
+        let (kind, value) = words.expect("gets KIND VALUE");
+        let reader = self.reader.as_mut().expect("stats listens, then gets");
+        reader.gets(kind, value, &self.names)
     }
 
     fn peer(&mut self, kind: &'static str) -> &mut Peer {

@@ -39,6 +39,8 @@
 //! | `sub sends` | the parts of a message to the ZeroMQ SUB socket, one a line |
 //! | `sub waits CHANNEL` | waits until the SUB socket asks for the channel |
 //! | `command sends`, `command gets` | a request to the ZeroMQ REP socket, and its answer |
+//! | `stats listens` | subscribes to all on the ZeroMQ PUB socket, and waits until it hears |
+//! | `stats gets KIND VALUE` | takes the first packet of a kind with this value in a field |
 
 use std::fs;
 use std::net::TcpListener;

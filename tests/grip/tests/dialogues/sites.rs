@@ -37,6 +37,7 @@ pub(crate) struct Addresses {
     pub(crate) pull: SocketAddr,
     pub(crate) sub: SocketAddr,
     pub(crate) command: SocketAddr,
+    pub(crate) stats: SocketAddr,
 }
 
 /// A server that runs until it is dropped.
@@ -51,8 +52,9 @@ pub(crate) fn throng(routes: &str) -> Site<(Server, TempDir)> {
     fs::write(&file, routes).expect("a file in it");
     let config = format!(
         "[grip]\nhttp_publish = \"127.0.0.1:0\"\nzmq_pull = \"tcp://127.0.0.1:0\"\n\
-         zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\nsig_key = \
-         \"{KEY}\"\n\
+         zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\n\
+         zmq_stats = \"tcp://127.0.0.1:0\"\nstats_report_interval = \"2s\"\n\
+         subscription_linger = \"2s\"\nsig_key = \"{KEY}\"\n\
          routes_file = \"{}\"\n",
         file.display()
     );
@@ -65,6 +67,7 @@ pub(crate) fn throng(routes: &str) -> Site<(Server, TempDir)> {
         pull: server.grip("zmq_pull"),
         sub: server.grip("zmq_sub"),
         command: server.grip("zmq_command"),
+        stats: server.grip("zmq_stats"),
     };
     Site {
         addresses,
@@ -132,9 +135,9 @@ fn try_pushpin(routes: &str) -> Option<Site<Pushpin>> {
     let warm = origin::bind();
     let path = folder.path().display();
     let warm_route = format!("warm.test {}\n", warm.local_addr().expect("its address"));
-    let sockets: Vec<TcpListener> = (0..5).map(|_| origin::bind()).collect();
-    let [clients, publish, pull, sub, command] =
-        [0, 1, 2, 3, 4].map(|at| sockets[at].local_addr().expect("its address"));
+    let sockets: Vec<TcpListener> = (0..6).map(|_| origin::bind()).collect();
+    let [clients, publish, pull, sub, command, stats] =
+        [0, 1, 2, 3, 4, 5].map(|at| sockets[at].local_addr().expect("its address"));
     drop(sockets);
     let packaged = fs::read_to_string(PACKAGED);
     let packaged = packaged.unwrap_or_else(|error| panic!("{PACKAGED}: {error}; {INSTALL}"));
@@ -158,6 +161,9 @@ fn try_pushpin(routes: &str) -> Option<Site<Pushpin>> {
             ("push_in_sub_specs", format!("tcp://{sub}")),
             ("push_in_http_port", publish.port().to_string()),
             ("command_spec", format!("tcp://{command}")),
+            ("stats_spec", format!("tcp://{stats}")),
+            ("stats_report_interval", "2".into()),
+            ("subscription_linger", "2".into()),
             ("message_rate", "0".into()),
             ("message_hwm", "0".into()),
         ],
@@ -190,6 +196,7 @@ fn try_pushpin(routes: &str) -> Option<Site<Pushpin>> {
         pull,
         sub,
         command,
+        stats,
     };
     // On a busy machine its processes may miss each other for good; then another one is started.
     let is_up = (0..DELIVERIES).any(|_| {

@@ -14,6 +14,7 @@ mod receivers;
 mod reload;
 mod shipped;
 mod sockets;
+mod stats;
 mod support;
 mod tunnels;
 mod uploads;

@@ -11,11 +11,13 @@ use throng_auth::Verifier;
 use throng_config::{Config, Grip as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Mail, PortKind, RouteBook, Socket, Ticket,
+    Backends, Grip, GripOptions, GripShared, Mail, PortKind, RouteBook, Socket, StatsOptions,
+    Ticket,
 };
 use throng_grip::command::ZmqUris;
 use throng_grip::exchange::{OriginFailure, OriginRequest};
 use throng_grip::sequence::SequenceLimits;
+use throng_grip::stats::StatsFormat;
 use throng_origin::{Client, Deliver, Origin, OriginOptions};
 use throng_sys::random;
 use throng_types::ConnId;
@@ -75,6 +77,7 @@ impl GripPlan {
             cdn_loop: section.cdn_loop.clone().unwrap_or_default(),
             uris: ZmqUris::default(),
             tells_topics: section.zmq_sub.is_some(),
+            stats: statistics(section),
             ports: ports(section).into_iter().map(|(port, _)| port).collect(),
             seed: random::seed(),
         };
@@ -114,7 +117,7 @@ impl GripPlan {
                 false => format!("tcp://{address}"),
             });
             match port {
-                PortKind::Http | PortKind::Metrics => {}
+                PortKind::Http | PortKind::Metrics | PortKind::Stats => {}
                 PortKind::Zmq(Socket::Pull) => options.uris.publish_pull = uri,
                 PortKind::Zmq(Socket::Sub) => options.uris.publish_sub = uri,
                 PortKind::Zmq(Socket::Rep) => options.uris.command = uri,
@@ -217,6 +220,7 @@ pub(crate) const fn option(port: PortKind) -> &'static str {
     match port {
         PortKind::Http => "http_publish",
         PortKind::Metrics => "prometheus",
+        PortKind::Stats => "zmq_stats",
         PortKind::Zmq(Socket::Pull) => "zmq_pull",
         PortKind::Zmq(Socket::Sub) => "zmq_sub",
         PortKind::Zmq(Socket::Rep) => "zmq_command",
@@ -234,6 +238,22 @@ pub(crate) fn metrics(section: &Section) -> PushpinMetrics {
     }
 }
 
+/// What is sent to readers of statistics, if there is a port for them.
+fn statistics(section: &Section) -> Option<StatsOptions> {
+    section.zmq_stats?;
+    Some(StatsOptions {
+        format: match section.stats_json {
+            true => StatsFormat::Json,
+            false => StatsFormat::Tnetstring,
+        },
+        report_interval_ms: section.stats_report_interval_ms,
+        sends_connections: section.stats_connections,
+        connection_ttl_ms: section.stats_connection_ttl_ms,
+        subscription_ttl_ms: section.stats_subscription_ttl_ms,
+        linger_ms: section.subscription_linger_ms,
+    })
+}
+
 /// The ports that are configured, in the order of their numbers.
 pub(crate) fn ports(section: &Section) -> Vec<(PortKind, SocketAddr)> {
     let zmq = PortKind::Zmq;
@@ -243,6 +263,7 @@ pub(crate) fn ports(section: &Section) -> Vec<(PortKind, SocketAddr)> {
         (zmq(Socket::Sub), section.zmq_sub),
         (zmq(Socket::Rep), section.zmq_command),
         (PortKind::Metrics, section.prometheus),
+        (PortKind::Stats, section.zmq_stats),
     ];
     all.into_iter()
         .filter_map(|(port, address)| Some((port, address?)))

@@ -85,6 +85,28 @@ section! {
         /// Address of the ZeroMQ REP socket for commands. Anyone who reaches it may give them.
         "zmq_command" zmq_command: Option<SocketAddr>, Opt<Endpoint>, None,
             Rule::ANY.example("\"tcp://127.0.0.1:5563\"");
+        /// Address of a ZeroMQ PUB socket with statistics as Pushpin sends them. Anyone who reaches
+        /// it may read them.
+        "zmq_stats" zmq_stats: Option<SocketAddr>, Opt<Endpoint>, None,
+            Rule::ANY.example("\"tcp://127.0.0.1:5564\"").unset("no statistics are sent");
+        /// Whether these statistics are JSON instead of tnetstrings.
+        "stats_json" stats_json: bool, Bool, false, Rule::ANY;
+        /// Between two reports of them on a route. "0s" sends none.
+        "stats_report_interval" stats_report_interval_ms: u64, Duration, 10 * SECOND,
+            Rule::ANY.range(SECOND, HOUR).zero("no reports");
+        /// Whether they tell of each connection.
+        "stats_connections" stats_connections: bool, Bool, true, Rule::ANY;
+        /// How long their readers remember a connection of which they hear no more. They hear of it
+        /// again in less.
+        "stats_connection_ttl" stats_connection_ttl_ms: u64, Duration, 120 * SECOND,
+            Rule::ANY.range(2 * SECOND, 24 * HOUR);
+        /// The same for the subscribers of a channel.
+        "stats_subscription_ttl" stats_subscription_ttl_ms: u64, Duration, 60 * SECOND,
+            Rule::ANY.range(2 * SECOND, 24 * HOUR);
+        /// How long they tell that a channel of long polls has subscribers after the last one was
+        /// answered, since clients mostly ask again.
+        "subscription_linger" subscription_linger_ms: u64, Duration, 60 * SECOND,
+            Rule::ANY.range(0, HOUR);
         /// The key that signs the `Grip-Sig` header of requests to backends. With an empty key, as
         /// in Pushpin, the header is there and proves nothing.
         "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None,

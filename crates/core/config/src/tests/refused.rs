@@ -176,6 +176,8 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "grip.message_wait"
                 | "grip.response_timeout"
                 | "grip.id_cache_ttl"
+                | "grip.stats_report_interval"
+                | "grip.subscription_linger"
         );
         if option.section != "namespace" {
             assert_eq!(refusals(&file, &[], &[]).is_empty(), allowed, "{file}");

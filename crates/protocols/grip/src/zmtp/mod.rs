@@ -1,5 +1,6 @@
 //! ZMTP 3, the protocol under ZeroMQ sockets (RFC 23 and 37 of ZeroMQ), as far as publishers
-//! of GRIP need it: the NULL mechanism and the socket types PULL, SUB and REP.
+//! of GRIP and collectors of statistics need it: the NULL mechanism and the socket types PULL, SUB,
+//! REP and PUB.
 //!
 //! `frame` cuts bytes into frames; `peer` is one connection.
 

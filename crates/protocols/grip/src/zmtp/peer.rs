@@ -18,6 +18,9 @@ pub enum Role {
     Pull,
     /// Sends messages to PULL sockets: once ready, with [`super::encode_message`].
     Push,
+    /// Sends messages to SUB and XSUB sockets: once ready, with [`super::encode_message`], those
+    /// that begin with a topic that the peer has subscribed to.
+    Pub,
     /// Subscribes to channels of PUB and XPUB sockets and takes their messages.
     Sub,
     /// Answers REQ and DEALER sockets.
@@ -29,6 +32,7 @@ impl Role {
         match self {
             Self::Pull => "PULL",
             Self::Push => "PUSH",
+            Self::Pub => "PUB",
             Self::Sub => "SUB",
             Self::Rep => "REP",
         }
@@ -38,6 +42,7 @@ impl Role {
         match self {
             Self::Pull => peer == b"PUSH",
             Self::Push => peer == b"PULL",
+            Self::Pub => peer == b"SUB" || peer == b"XSUB",
             Self::Sub => peer == b"PUB" || peer == b"XPUB",
             Self::Rep => peer == b"REQ" || peer == b"DEALER",
         }
@@ -177,6 +182,20 @@ impl Peer {
         }
     }
 
+    /// PUB: reads what a peer says; the topic, and whether it wants the messages that begin with it
+    /// or takes that back. None if it is neither.
+    #[must_use]
+    pub fn subscription_of(message: &Message) -> Option<(bool, &[u8])> {
+        let [part] = message.as_slice() else {
+            return None;
+        };
+        match part.split_first()? {
+            (1, topic) => Some((true, topic)),
+            (0, topic) => Some((false, topic)),
+            _ => None,
+        }
+    }
+
     /// REP: splits a request into its envelope, which goes in front of the reply as it is, and
     /// its body. None if there is no empty part between them.
     #[must_use]
@@ -206,7 +225,7 @@ impl Peer {
         while let Some((frame, bytes)) = Frame::decode(&input[used..], self.frame_bytes_max())? {
             used += bytes;
             if frame.is_command {
-                self.command(frame.body, out)?;
+                self.command(frame.body, out, messages)?;
             } else {
                 self.part(frame, messages)?;
             }
@@ -246,7 +265,12 @@ impl Peer {
         Ok(true)
     }
 
-    fn command(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ZmtpFault> {
+    fn command(
+        &mut self,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        messages: &mut Vec<Message>,
+    ) -> Result<(), ZmtpFault> {
         let (name, data) = short(body).ok_or(ZmtpFault::Command)?;
         match (self.state, name) {
             (State::Handshake, b"READY") => {
@@ -268,6 +292,13 @@ impl Peer {
             (State::Ready, b"PING") => {
                 let context = data.get(2..).ok_or(ZmtpFault::Command)?;
                 encode_command(b"PONG", context.get(..16).unwrap_or(context), out);
+            }
+            // As a peer of ZMTP 3.0 says it (RFC 37, section "PUB").
+            (State::Ready, b"SUBSCRIBE") if self.role == Role::Pub => {
+                messages.push(vec![[&[1], data].concat()]);
+            }
+            (State::Ready, b"CANCEL") if self.role == Role::Pub => {
+                messages.push(vec![[&[0], data].concat()]);
             }
             // Other commands are of later versions, and to be ignored.
             (State::Ready, _) => {}

@@ -120,6 +120,28 @@ fn subscriptions_by_version() {
     }
 }
 
+/// A SUB socket of either version says which topics it wants.
+#[test]
+fn subscriptions_of_a_peer() {
+    let (wanted, not) = (b"\x01sub ".to_vec(), b"\x00sub ".to_vec());
+    for said in [
+        &b"\0\x05\x01sub \0\x05\0sub "[..],
+        b"\x04\x0e\x09SUBSCRIBEsub \x04\x0b\x06CANCELsub ",
+    ] {
+        let wire = [&greeting(1)[..], &ready("SUB"), said].concat();
+        let messages = [vec![wanted.clone()], vec![not.clone()]];
+        check(Role::Pub, &wire, Ok(&messages), &ready("PUB"));
+    }
+    let read = |part: &[u8]| {
+        let message = vec![part.to_vec()];
+        Peer::subscription_of(&message).map(|(is_wanted, topic)| (is_wanted, topic.to_vec()))
+    };
+    assert_eq!(read(b"\x01a"), Some((true, b"a".to_vec())));
+    assert_eq!(read(b"\x00"), Some((false, Vec::new())));
+    assert_eq!((read(b""), read(b"\x02a")), (None, None));
+    assert_eq!(Peer::subscription_of(&vec![vec![1], vec![]]), None);
+}
+
 #[test]
 fn commands_in_between() {
     let wire = [

@@ -1,0 +1,206 @@
+//! One shard's clients, as statistics see them, and what happened to them in this turn.
+//!
+//! Owns: which clients are there, their channels, and news until they are taken. Never: adds up
+//! what several shards have, or makes packets.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use throng_grip::stats::Mode;
+use throng_session::ClientId;
+use throng_types::{ChannelName, ConnId, Millis};
+
+use super::lap::Lap;
+use super::news::{Connected, News, RouteId, Subscriber, Transports};
+
+const MINUTE_MS: u64 = 60_000;
+/// Between two signs of life of one WebSocket, in milliseconds.
+const ACTIVE_MS: u64 = 60_000;
+
+/// A client's request, as statistics see it.
+pub(crate) struct NewClient<'a> {
+    pub(crate) id: ClientId,
+    /// The route's id, if it has one.
+    pub(crate) route: Option<&'a str>,
+    pub(crate) peer: IpAddr,
+    pub(crate) is_websocket: bool,
+    pub(crate) is_tls: bool,
+}
+
+/// A client.
+struct Known {
+    id: ClientId,
+    route: RouteId,
+    peer: IpAddr,
+    is_websocket: bool,
+    is_tls: bool,
+    /// Up to when its minutes were told.
+    counted_at: Millis,
+    /// When it was last told to be alive.
+    active_at: Millis,
+    channels: BTreeMap<ChannelName, Mode>,
+}
+
+impl Known {
+    /// Minutes that began since the last call.
+    fn minutes(&mut self, now: Millis) -> u64 {
+        let minutes = now.0.saturating_sub(self.counted_at.0) / MINUTE_MS;
+        self.counted_at = self.counted_at + minutes * MINUTE_MS;
+        minutes
+    }
+
+    fn news(&self, is_new: bool, minutes: u64) -> News {
+        News::Connected(Box::new(Connected {
+            id: self.id,
+            route: self.route.clone(),
+            peer: self.peer,
+            is_websocket: self.is_websocket,
+            is_tls: self.is_tls,
+            is_new,
+            minutes,
+        }))
+    }
+}
+
+/// One shard's clients.
+pub(crate) struct Book {
+    /// Bound: the shard's connections.
+    known: BTreeMap<ConnId, Known>,
+    lap: Lap<ConnId>,
+    /// Bound: what one turn brings; it is taken at the end of each.
+    news: Vec<News>,
+}
+
+impl Book {
+    /// Tells of each client again before readers forget it.
+    pub(crate) fn new(connection_ttl_ms: u64) -> Self {
+        Self {
+            known: BTreeMap::new(),
+            lap: Lap::new(connection_ttl_ms / 2),
+            news: Vec::new(),
+        }
+    }
+
+    /// A client has sent a request.
+    pub(crate) fn opened(&mut self, conn: ConnId, opened: &NewClient<'_>, now: Millis) {
+        // Minutes are rounded up, so the first one counts at once.
+        let known = Known {
+            id: opened.id,
+            route: opened.route.unwrap_or_default().into(),
+            peer: opened.peer,
+            is_websocket: opened.is_websocket,
+            is_tls: opened.is_tls,
+            counted_at: now,
+            active_at: now,
+            channels: BTreeMap::new(),
+        };
+        self.closed(conn, now);
+        self.news.push(known.news(true, 1));
+        self.known.insert(conn, known);
+    }
+
+    /// Its request is answered, or its connection has gone.
+    pub(crate) fn closed(&mut self, conn: ConnId, now: Millis) {
+        let Some(mut known) = self.known.remove(&conn) else {
+            return;
+        };
+        let minutes = known.minutes(now);
+        for (channel, mode) in known.channels {
+            let route = known.route.clone();
+            self.news.push(News::Left(Subscriber {
+                channel,
+                mode,
+                route,
+            }));
+        }
+        self.news.push(News::Gone {
+            id: Box::new(known.id),
+            route: known.route,
+            minutes,
+        });
+    }
+
+    /// It gets what is published in a channel from now on.
+    pub(crate) fn subscribed(&mut self, conn: ConnId, channel: &ChannelName, mode: Mode) {
+        let Some(known) = self.known.get_mut(&conn) else {
+            return;
+        };
+        if known.channels.insert(channel.clone(), mode).is_none() {
+            self.news.push(News::Subscribed(Subscriber {
+                channel: channel.clone(),
+                mode,
+                route: known.route.clone(),
+            }));
+        }
+    }
+
+    /// It does not any more.
+    pub(crate) fn left(&mut self, conn: ConnId, channel: &ChannelName) {
+        let Some(known) = self.known.get_mut(&conn) else {
+            return;
+        };
+        if let Some(mode) = known.channels.remove(channel) {
+            self.news.push(News::Left(Subscriber {
+                channel: channel.clone(),
+                mode,
+                route: known.route.clone(),
+            }));
+        }
+    }
+
+    /// It was sent a sign of life.
+    pub(crate) fn beat(&mut self, conn: ConnId) {
+        if let Some(known) = self.known.get(&conn) {
+            let route = known.route.clone();
+            self.news.push(News::Active { route });
+        }
+    }
+
+    /// It has said something: told of once a minute.
+    pub(crate) fn said(&mut self, conn: ConnId, now: Millis) {
+        if let Some(known) = self.known.get_mut(&conn)
+            && now >= known.active_at + ACTIVE_MS
+        {
+            known.active_at = now;
+            let route = known.route.clone();
+            self.news.push(News::Active { route });
+        }
+    }
+
+    /// An item was published here.
+    pub(crate) fn published(
+        &mut self,
+        channel: ChannelName,
+        id: Option<String>,
+        transports: Transports,
+    ) {
+        self.news.push(News::Published {
+            channel,
+            id: id.map(Into::into),
+            transports,
+        });
+    }
+
+    /// When [`Book::step`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        (!self.known.is_empty()).then(|| self.lap.next_at())
+    }
+
+    /// Tells of some of those again who are still there.
+    pub(crate) fn step(&mut self, now: Millis) {
+        if now < self.lap.next_at() {
+            return;
+        }
+        for conn in self.lap.step(&self.known, now) {
+            if let Some(known) = self.known.get_mut(&conn) {
+                let minutes = known.minutes(now);
+                self.news.push(known.news(false, minutes));
+            }
+        }
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+}

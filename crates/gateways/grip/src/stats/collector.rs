@@ -1,0 +1,286 @@
+//! What all shards tell, added up and made into packets. One value, on the first shard.
+//!
+//! Owns: subscribers of channels, reports of routes, what was not told yet. Never: knows who reads
+//! the packets.
+//!
+//! Invariants
+//! - A channel is in `subscribers` while it has some, or lingers.
+//! - It is in `lingering` exactly while it lingers.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use throng_grip::stats::{Mode, StatsPacket};
+use throng_types::{ChannelName, Millis};
+
+use super::lap::{Lap, STEP_MS};
+use super::news::{Connected, News, RouteId, Subscriber, Transports, bit};
+use super::options::StatsOptions;
+use super::totals::{Since, Subscribers};
+use crate::forms::own_name;
+
+/// Channels that linger; beyond that the first ones stop early. Bound of `lingering`.
+const LINGERING_MAX: usize = 65_536;
+/// Between two looks for channels whose number of subscribers has changed, in milliseconds.
+const CHANGED_MS: u64 = 1000;
+
+type Key = (ChannelName, Mode);
+
+/// What all shards tell.
+pub(crate) struct Collector {
+    options: StatsOptions,
+    from: String,
+    /// Whether anybody reads packets; else none are made.
+    pub(crate) is_read: bool,
+    /// Bound: subscriptions, and `lingering`.
+    subscribers: BTreeMap<Key, Subscribers>,
+    lap: Lap<Key>,
+    lingering: BTreeSet<(Millis, Key)>,
+    /// Those whose number has changed. Bound: as for `subscribers`.
+    changed: BTreeSet<Key>,
+    changed_at: Millis,
+    /// Bound: the routes that have an id.
+    routes: BTreeMap<RouteId, Since>,
+    report_at: Millis,
+    activity: BTreeMap<RouteId, u64>,
+    requests: u64,
+    out: Vec<Vec<u8>>,
+}
+
+impl Collector {
+    /// Of a server with a name.
+    pub(crate) fn new(options: StatsOptions, from: String, now: Millis) -> Self {
+        Self {
+            from,
+            is_read: false,
+            subscribers: BTreeMap::new(),
+            lap: Lap::new(options.subscription_ttl_ms / 2),
+            lingering: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            changed_at: now + CHANGED_MS,
+            routes: BTreeMap::new(),
+            report_at: now + options.report_interval_ms,
+            activity: BTreeMap::new(),
+            requests: 0,
+            out: Vec::new(),
+            options,
+        }
+    }
+
+    fn push(&mut self, packet: &StatsPacket<'_>, route: &str) {
+        if self.is_read {
+            let packet = packet.encode(&self.from, route, self.options.format);
+            self.out.push(packet);
+        }
+    }
+
+    fn route(&mut self, route: &RouteId, now: Millis) -> &mut Since {
+        let since = self.routes.entry(route.clone());
+        since.or_insert_with(|| Since::new(now))
+    }
+
+    /// Takes what a shard tells.
+    pub(crate) fn hear(&mut self, news: News, now: Millis) {
+        match news {
+            News::Connected(connected) => self.connected(&connected, now),
+            News::Gone { id, route, minutes } => {
+                let since = self.route(&route, now);
+                since.lasted(minutes);
+                since.gone();
+                if self.options.sends_connections {
+                    let id = id.as_str();
+                    self.push(&StatsPacket::Disconnected { id }, &route);
+                }
+            }
+            News::Active { route } => *self.activity.entry(route).or_default() += 1,
+            News::Subscribed(subscriber) => self.subscribed(subscriber),
+            News::Left(subscriber) => self.left(subscriber, now),
+            News::Published {
+                channel,
+                id,
+                transports,
+            } => self.published(&channel, id.as_deref(), transports, now),
+        }
+    }
+
+    fn connected(&mut self, connected: &Connected, now: Millis) {
+        let since = self.route(&connected.route, now);
+        since.lasted(connected.minutes);
+        if connected.is_new {
+            since.connected();
+            self.requests += 1;
+            *self.activity.entry(connected.route.clone()).or_default() += 1;
+        }
+        if self.options.sends_connections {
+            let packet = StatsPacket::Connected {
+                id: connected.id.as_str(),
+                is_websocket: connected.is_websocket,
+                peer: connected.peer,
+                is_tls: connected.is_tls,
+                ttl_s: self.options.connection_ttl_ms / 1000,
+            };
+            self.push(&packet, &connected.route);
+        }
+    }
+
+    fn subscribed(&mut self, subscriber: Subscriber) {
+        let key = (subscriber.channel, subscriber.mode);
+        let known = self.subscribers.entry(key.clone()).or_default();
+        let is_first = known.count() == 0;
+        known.add(&subscriber.route);
+        if let Some(until) = known.lingers_until.take() {
+            self.lingering.remove(&(until, key.clone()));
+        }
+        match is_first {
+            true => self.tell_subscribers(&key),
+            false => _ = self.changed.insert(key),
+        }
+    }
+
+    fn left(&mut self, subscriber: Subscriber, now: Millis) {
+        let key = (subscriber.channel, subscriber.mode);
+        let Some(known) = self.subscribers.get_mut(&key) else {
+            return;
+        };
+        known.remove(&subscriber.route);
+        if known.count() > 0 {
+            self.changed.insert(key);
+        } else if key.1 == Mode::Response {
+            let until = now + self.options.linger_ms;
+            known.lingers_until = Some(until);
+            self.changed.remove(&key);
+            self.lingering.insert((until, key));
+            if self.lingering.len() > LINGERING_MAX
+                && let Some((_, first)) = self.lingering.pop_first()
+            {
+                self.forget(&first);
+            }
+        } else {
+            self.forget(&key);
+        }
+    }
+
+    /// A channel has no subscribers any more.
+    fn forget(&mut self, key: &Key) {
+        self.subscribers.remove(key);
+        self.changed.remove(key);
+        let channel = own_name(&key.0);
+        self.push(
+            &StatsPacket::Unsubscribed {
+                mode: key.1,
+                channel,
+            },
+            "",
+        );
+    }
+
+    fn tell_subscribers(&mut self, key: &Key) {
+        let Some(known) = self.subscribers.get(key) else {
+            return;
+        };
+        // One that lingers may come back, and is not told of again until then.
+        if known.lingers_until.is_some() {
+            return;
+        }
+        let packet = StatsPacket::Subscribed {
+            mode: key.1,
+            channel: own_name(&key.0),
+            ttl_s: self.options.subscription_ttl_ms / 1000,
+            subscribers: known.count(),
+        };
+        self.push(&packet, "");
+    }
+
+    fn published(
+        &mut self,
+        channel: &ChannelName,
+        item_id: Option<&str>,
+        transports: Transports,
+        now: Millis,
+    ) {
+        self.route(&RouteId::default(), now).received();
+        for mode in Mode::ALL {
+            if transports & bit(mode) == 0 {
+                continue;
+            }
+            let Some(known) = self.subscribers.get(&(channel.clone(), mode)) else {
+                continue;
+            };
+            let count = known.count();
+            if count == 0 {
+                continue;
+            }
+            for (route, count) in known.routes().to_vec() {
+                let is_response = mode == Mode::Response;
+                self.route(&route, now).sent(count, is_response);
+            }
+            let packet = StatsPacket::Message {
+                channel: own_name(channel),
+                item_id,
+                count,
+                mode,
+            };
+            self.push(&packet, "");
+        }
+    }
+
+    /// When [`Collector::step`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        let is_idle = self.subscribers.is_empty()
+            && self.activity.is_empty()
+            && self.routes.is_empty()
+            && self.requests == 0;
+        (!is_idle).then(|| self.lap.next_at())
+    }
+
+    /// Tells what is due; does nothing before a step is over.
+    pub(crate) fn step(&mut self, now: Millis) {
+        if now < self.lap.next_at() {
+            return;
+        }
+        for (route, count) in std::mem::take(&mut self.activity) {
+            self.push(&StatsPacket::Activity { count }, &route);
+        }
+        let requests = std::mem::take(&mut self.requests);
+        if requests > 0 {
+            self.push(&StatsPacket::Counts { requests }, "");
+        }
+        while let Some((until, _)) = self.lingering.first()
+            && *until <= now
+            && let Some((_, key)) = self.lingering.pop_first()
+        {
+            self.forget(&key);
+        }
+        let mut due: BTreeSet<Key> = self.lap.step(&self.subscribers, now).into_iter().collect();
+        if now >= self.changed_at {
+            self.changed_at = now + CHANGED_MS;
+            due.append(&mut self.changed);
+        }
+        for key in due {
+            self.tell_subscribers(&key);
+        }
+        if self.options.report_interval_ms > 0 && now >= self.report_at {
+            self.report_at = now + self.options.report_interval_ms;
+            self.report(now);
+        }
+    }
+
+    fn report(&mut self, now: Millis) {
+        for (route, mut since) in std::mem::take(&mut self.routes) {
+            let (report, goes_on) = since.report(now);
+            self.push(&StatsPacket::Report(report), &route);
+            if goes_on {
+                self.routes.insert(route, since);
+            }
+        }
+    }
+
+    /// The packets that were made since the last call.
+    pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.out)
+    }
+}
+
+const _: () = assert!(STEP_MS < CHANGED_MS);

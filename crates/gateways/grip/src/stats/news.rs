@@ -1,0 +1,91 @@
+//! What one shard tells the collector.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use throng_grip::item::Item;
+use throng_grip::stats::Mode;
+use throng_session::ClientId;
+use throng_types::ChannelName;
+
+/// A route's id; empty for all routes that have none.
+pub(crate) type RouteId = Arc<str>;
+
+/// Which forms an item has, as bits by [`Mode`].
+pub(crate) type Transports = u8;
+
+/// One thing that happened on a shard.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// A connection is there.
+    Connected(Box<Connected>),
+    /// A connection has gone.
+    Gone {
+        /// Its name.
+        id: Box<ClientId>,
+        /// Its route.
+        route: RouteId,
+        /// Minutes of it that began since they were told last.
+        minutes: u64,
+    },
+    /// A sign of life on a route.
+    Active {
+        /// The route it was on.
+        route: RouteId,
+    },
+    /// A connection has subscribed to a channel.
+    Subscribed(Subscriber),
+    /// A connection has left a channel.
+    Left(Subscriber),
+    /// An item was published.
+    Published {
+        /// Its channel.
+        channel: ChannelName,
+        /// Its id.
+        id: Option<Box<str>>,
+        /// Its forms.
+        transports: Transports,
+    },
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub struct Connected {
+    pub(crate) id: ClientId,
+    pub(crate) route: RouteId,
+    pub(crate) peer: IpAddr,
+    pub(crate) is_websocket: bool,
+    pub(crate) is_tls: bool,
+    /// It is told of for the first time.
+    pub(crate) is_new: bool,
+    /// Minutes of it that began since they were told last.
+    pub(crate) minutes: u64,
+}
+
+/// A connection's interest in a channel.
+#[derive(Clone, Debug)]
+pub struct Subscriber {
+    pub(crate) channel: ChannelName,
+    pub(crate) mode: Mode,
+    pub(crate) route: RouteId,
+}
+
+/// The bit of one form.
+pub(crate) const fn bit(mode: Mode) -> Transports {
+    1 << mode as u8
+}
+
+/// The forms that an item has.
+pub(crate) const fn transports(item: &Item) -> Transports {
+    let mut out = 0;
+    if item.http_response.is_some() {
+        out |= bit(Mode::Response);
+    }
+    if item.http_stream.is_some() {
+        out |= bit(Mode::Stream);
+    }
+    if item.ws_message.is_some() {
+        out |= bit(Mode::WebSocket);
+    }
+    out
+}

@@ -1,0 +1,387 @@
+//! Statistics as Pushpin's PUB socket sends them: the kinds of packets, and their two codings.
+//!
+//! A packet is one message: its kind, a space, `T` or `J`, and an object as a tnetstring or as
+//! JSON. Owns: which fields a kind has. Never: counts anything.
+//!
+//! Source: Pushpin 1.41, `src/core/packet/statspacket.cpp` and `statsmanager.cpp`.
+
+use std::net::IpAddr;
+
+use crate::tnet;
+use crate::value::Value;
+
+/// How packets are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatsFormat {
+    /// `T` and a tnetstring.
+    #[default]
+    Tnetstring,
+    /// `J` and JSON.
+    Json,
+}
+
+/// How a connection is subscribed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// A long poll.
+    Response,
+    /// A stream.
+    Stream,
+    /// A WebSocket.
+    WebSocket,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Response, Self::Stream, Self::WebSocket];
+
+    /// As `sub` packets say it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Response => "response",
+            Self::Stream => "stream",
+            Self::WebSocket => "ws",
+        }
+    }
+
+    /// The form of items for it, as `message` packets say it.
+    #[must_use]
+    pub const fn transport(self) -> &'static str {
+        match self {
+            Self::Response => "http-response",
+            Self::Stream => "http-stream",
+            Self::WebSocket => "ws-message",
+        }
+    }
+}
+
+/// One packet. Times to live are in seconds: after so long without another packet the fact is to be
+/// forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatsPacket<'a> {
+    /// Requests and signs of life on a route since the last such packet.
+    Activity {
+        /// How many.
+        count: u64,
+    },
+    /// Requests on all routes since the last such packet.
+    Counts {
+        /// How many.
+        requests: u64,
+    },
+    /// A connection is there, for the first time or still.
+    Connected {
+        /// Its name.
+        id: &'a str,
+        /// Whether it is a WebSocket.
+        is_websocket: bool,
+        /// Its client's address.
+        peer: IpAddr,
+        /// Whether its client came by TLS.
+        is_tls: bool,
+        /// Until it is to be forgotten.
+        ttl_s: u64,
+    },
+    /// A connection has gone.
+    Disconnected {
+        /// Its name.
+        id: &'a str,
+    },
+    /// A channel has subscribers, for the first time or still.
+    Subscribed {
+        /// How they are subscribed.
+        mode: Mode,
+        /// The channel.
+        channel: &'a str,
+        /// Until they are to be forgotten.
+        ttl_s: u64,
+        /// How many there are.
+        subscribers: u64,
+    },
+    /// A channel has no subscriber any more.
+    Unsubscribed {
+        /// How they were subscribed.
+        mode: Mode,
+        /// The channel.
+        channel: &'a str,
+    },
+    /// An item went to subscribers.
+    Message {
+        /// Its channel.
+        channel: &'a str,
+        /// Its id.
+        item_id: Option<&'a str>,
+        /// To how many.
+        count: u64,
+        /// Which of its forms.
+        mode: Mode,
+    },
+    /// What happened on a route since the last report.
+    Report(Report),
+}
+
+/// What happened on a route in a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The most connections at once.
+    pub connections: u64,
+    /// Minutes of connections that began.
+    pub minutes: u64,
+    /// Items from publishers; of no route in particular.
+    pub received: u64,
+    /// Items to subscribers, once for each.
+    pub sent: u64,
+    /// Those of `sent` that answered long polls.
+    pub responses_sent: u64,
+    /// How long the while was.
+    pub duration_ms: u64,
+}
+
+enum Field<'a> {
+    Text(&'a str),
+    Number(u64),
+    True,
+}
+
+type Fields<'a> = Vec<(&'static str, Field<'a>)>;
+
+impl StatsPacket<'_> {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Activity { .. } => "activity",
+            Self::Counts { .. } => "counts",
+            Self::Connected { .. } | Self::Disconnected { .. } => "conn",
+            Self::Subscribed { .. } | Self::Unsubscribed { .. } => "sub",
+            Self::Message { .. } => "message",
+            Self::Report(_) => "report",
+        }
+    }
+
+    /// The message, of a server with a name; the route is empty for all that have no id.
+    #[must_use]
+    pub fn encode(&self, from: &str, route: &str, format: StatsFormat) -> Vec<u8> {
+        let peer = match self {
+            Self::Connected { peer, .. } => peer.to_string(),
+            _ => String::new(),
+        };
+        let mut fields: Fields<'_> = vec![("from", Field::Text(from))];
+        if !route.is_empty() {
+            fields.push(("route", Field::Text(route)));
+        }
+        self.fields(&peer, &mut fields);
+        let mut out = self.kind().as_bytes().to_vec();
+        out.push(b' ');
+        match format {
+            StatsFormat::Tnetstring => {
+                out.push(b'T');
+                tnetstring(fields, &mut out);
+            }
+            StatsFormat::Json => {
+                out.push(b'J');
+                json(fields, &mut out);
+            }
+        }
+        out
+    }
+
+    fn fields<'a>(&'a self, peer: &'a str, out: &mut Fields<'a>) {
+        use Field::{Number, Text, True};
+        match self {
+            Self::Activity { count } => out.push(("count", Number(*count))),
+            Self::Counts { requests } => out.push(("requests-received", Number(*requests))),
+            Self::Connected {
+                id,
+                is_websocket,
+                is_tls,
+                ttl_s,
+                ..
+            } => {
+                let kind = if *is_websocket { "ws" } else { "http" };
+                out.extend([("id", Text(id)), ("type", Text(kind))]);
+                out.push(("peer-address", Text(peer)));
+                if *is_tls {
+                    out.push(("ssl", True));
+                }
+                out.push(("ttl", Number(*ttl_s)));
+            }
+            Self::Disconnected { id } => out.extend([("id", Text(id)), ("unavailable", True)]),
+            Self::Subscribed {
+                mode,
+                channel,
+                ttl_s,
+                subscribers,
+            } => out.extend([
+                ("mode", Text(mode.name())),
+                ("channel", Text(channel)),
+                ("ttl", Number(*ttl_s)),
+                ("subscribers", Number(*subscribers)),
+            ]),
+            Self::Unsubscribed { mode, channel } => out.extend([
+                ("mode", Text(mode.name())),
+                ("channel", Text(channel)),
+                ("unavailable", True),
+            ]),
+            Self::Message {
+                channel,
+                item_id,
+                count,
+                mode,
+            } => {
+                out.push(("channel", Text(channel)));
+                out.extend(item_id.map(|id| ("item-id", Text(id))));
+                out.push(("count", Number(*count)));
+                out.push(("transport", Text(mode.transport())));
+            }
+            Self::Report(report) => out.extend([
+                ("connections", Number(report.connections)),
+                ("minutes", Number(report.minutes)),
+                ("received", Number(report.received)),
+                ("sent", Number(report.sent)),
+                ("http-response-sent", Number(report.responses_sent)),
+                ("duration", Number(report.duration_ms)),
+            ]),
+        }
+    }
+}
+
+fn tnetstring(fields: Fields<'_>, out: &mut Vec<u8>) {
+    let fields = fields.into_iter().map(|(name, field)| {
+        let value = match field {
+            Field::Text(text) => Value::Text(text.to_owned()),
+            Field::Number(number) => Value::Int(i64::try_from(number).unwrap_or(i64::MAX)),
+            Field::True => Value::Bool(true),
+        };
+        (name.to_owned(), value)
+    });
+    tnet::encode(&Value::Object(fields.collect()), out);
+}
+
+fn json(fields: Fields<'_>, out: &mut Vec<u8>) {
+    let fields = fields.into_iter().map(|(name, field)| {
+        let value: serde_json::Value = match field {
+            Field::Text(text) => text.into(),
+            Field::Number(number) => number.into(),
+            Field::True => true.into(),
+        };
+        (name.to_owned(), value)
+    });
+    let object: serde_json::Map<_, _> = fields.collect();
+    // Texts and numbers can always be written.
+    out.extend_from_slice(serde_json::Value::Object(object).to_string().as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(packet: &StatsPacket<'_>, route: &str, expected: &str) {
+        let found = packet.encode("me", route, StatsFormat::Tnetstring);
+        assert_eq!(String::from_utf8_lossy(&found), expected);
+        // The same fields in the other coding.
+        let found = String::from_utf8(packet.encode("me", route, StatsFormat::Json)).unwrap();
+        let (kind, object) = found.split_once(" J").unwrap();
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        let (same_kind, wire) = expected.split_once(" T").unwrap();
+        assert_eq!(kind, same_kind);
+        let (Value::Object(fields), _) = tnet::decode(wire.as_bytes()).unwrap() else {
+            panic!("an object: {wire}");
+        };
+        assert_eq!(object.as_object().unwrap().len(), fields.len());
+        for (name, value) in fields {
+            let same = match value {
+                Value::Bytes(text) => String::from_utf8(text).unwrap().into(),
+                Value::Int(number) => number.into(),
+                Value::Bool(is) => serde_json::Value::Bool(is),
+                other => panic!("{name}: {other:?}"),
+            };
+            assert_eq!(object[&name], same, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_kind_in_both_codings() {
+        let peer = IpAddr::from([192, 0, 2, 1]);
+        check(
+            &StatsPacket::Activity { count: 3 },
+            "",
+            "activity T24:4:from,2:me,5:count,1:3#}",
+        );
+        check(
+            &StatsPacket::Counts { requests: 2 },
+            "",
+            "counts T37:4:from,2:me,17:requests-received,1:2#}",
+        );
+        check(
+            &StatsPacket::Connected {
+                id: "a",
+                is_websocket: true,
+                peer,
+                is_tls: true,
+                ttl_s: 120,
+            },
+            "r",
+            "conn T98:4:from,2:me,5:route,1:r,2:id,1:a,4:type,2:ws,12:peer-address,9:192.0.2.1,\
+             3:ssl,4:true!3:ttl,3:120#}",
+        );
+        check(
+            &StatsPacket::Connected {
+                id: "a",
+                is_websocket: false,
+                peer,
+                is_tls: false,
+                ttl_s: 1,
+            },
+            "",
+            "conn T73:4:from,2:me,2:id,1:a,4:type,4:http,12:peer-address,9:192.0.2.1,3:ttl,1:1#}",
+        );
+        check(
+            &StatsPacket::Disconnected { id: "a" },
+            "",
+            "conn T43:4:from,2:me,2:id,1:a,11:unavailable,4:true!}",
+        );
+        check(
+            &StatsPacket::Subscribed {
+                mode: Mode::Stream,
+                channel: "c",
+                ttl_s: 60,
+                subscribers: 7,
+            },
+            "",
+            "sub T72:4:from,2:me,4:mode,6:stream,7:channel,1:c,3:ttl,2:60#11:subscribers,1:7#}",
+        );
+        check(
+            &StatsPacket::Unsubscribed {
+                mode: Mode::WebSocket,
+                channel: "c",
+            },
+            "",
+            "sub T60:4:from,2:me,4:mode,2:ws,7:channel,1:c,11:unavailable,4:true!}",
+        );
+        check(
+            &StatsPacket::Message {
+                channel: "c",
+                item_id: Some("9"),
+                count: 4,
+                mode: Mode::Response,
+            },
+            "",
+            "message T81:4:from,2:me,7:channel,1:c,7:item-id,1:9,5:count,1:4#9:transport,\
+             13:http-response,}",
+        );
+        check(
+            &StatsPacket::Report(Report {
+                connections: 1,
+                minutes: 2,
+                received: 3,
+                sent: 4,
+                responses_sent: 5,
+                duration_ms: 6,
+            }),
+            "",
+            "report T112:4:from,2:me,11:connections,1:1#7:minutes,1:2#8:received,1:3#4:sent,1:4#\
+             18:http-response-sent,1:5#8:duration,1:6#}",
+        );
+    }
+}
