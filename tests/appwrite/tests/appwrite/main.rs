@@ -10,3 +10,4 @@ mod sdk;
 mod socket;
 mod stage;
 mod story;
+mod undelivered;
