@@ -5,8 +5,22 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+def told(word):
+    """In one write, since several threads may have something to say."""
+    sys.stdout.write(word + "\n")
+    sys.stdout.flush()
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        told("opened")
+
+    def finish(self):
+        super().finish()
+        told("closed")
 
     def log_message(self, *_):
         pass

@@ -90,8 +90,8 @@ fn an_rsa_key_signs() {
     );
 }
 
-#[test]
-fn tls_to_an_origin_is_checked_unless_the_route_says_insecure() {
+/// A folder with a key and a certificate for this machine.
+fn certified() -> TempDir {
     let folder = folder();
     let make = [
         "req",
@@ -113,6 +113,12 @@ fn tls_to_an_origin_is_checked_unless_the_route_says_insecure() {
         "cert.pem",
     ];
     openssl(folder.path(), &make);
+    folder
+}
+
+#[test]
+fn tls_to_an_origin_is_checked_unless_the_route_says_insecure() {
+    let folder = certified();
     let path = folder.path().display().to_string();
     let backend = python("tls.py", &[&path]);
     let at = port(&backend);
@@ -129,5 +135,37 @@ fn tls_to_an_origin_is_checked_unless_the_route_says_insecure() {
     assert_eq!(answer.body, "300000 bytes over TLS\n");
     // Nobody vouches for this certificate.
     assert_eq!(ask("/checked").status, 502);
+    server.stop();
+}
+
+/// Which host a client names is its own choice, so it makes no room: connections to a backend are
+/// as many as one backend may have, and those that nobody uses are closed.
+#[test]
+fn hosts_of_clients_do_not_make_connections() {
+    const IDLE_MAX: usize = 256;
+    let folder = certified();
+    let backend = python("tls.py", &[&folder.path().display().to_string()]);
+    let at = port(&backend);
+    let routes = folder.path().join("routes");
+    fs::write(&routes, format!("* {at},ssl,insecure\n")).expect("a file in it");
+    let config = format!("[grip]\nroutes_file = {:?}\n", routes.display().to_string());
+    let server = Setup::new(&config).shards(1).start();
+    let mut wire = Wire::connect(server.clients());
+    for number in 0..IDLE_MAX + 50 {
+        wire.send(&format!("GET / HTTP/1.1\r\nHost: h{number}.test\r\n\r\n"));
+        assert_eq!(wire.response("GET").status, 200);
+    }
+    let counts = |lines: &[String]| {
+        let count = |word: &str| lines.iter().filter(|line| *line == word).count();
+        (count("opened"), count("closed"))
+    };
+    backend.out("connections that give way", |lines| {
+        let (opened, closed) = counts(lines);
+        (opened - closed <= IDLE_MAX).then_some(())
+    });
+    backend.out("all of them closed, since nobody uses them", |lines| {
+        let (opened, closed) = counts(lines);
+        (opened == closed).then_some(())
+    });
     server.stop();
 }

@@ -3,6 +3,8 @@
 mod clients;
 mod command;
 mod connections;
+mod dates;
+mod drain;
 mod eventstream;
 mod faults;
 mod forged;
@@ -13,6 +15,7 @@ mod pushpin_conf;
 mod receivers;
 mod reload;
 mod shipped;
+mod sizes;
 mod sockets;
 mod stats;
 mod support;

@@ -10,7 +10,7 @@ use throng_testkit::{Process, Server, Wire};
 use crate::support::{item, port, publish, python, server, subscribed};
 
 /// A frame of any length, masked with zeros, which leaves its data readable.
-fn frame(opcode: u8, data: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(opcode: u8, data: &[u8]) -> Vec<u8> {
     let mut out = vec![0x80 | opcode];
     match data.len() {
         short @ 0..126 => out.push(0x80 | short as u8),
@@ -26,7 +26,7 @@ fn frame(opcode: u8, data: &[u8]) -> Vec<u8> {
 
 /// The next frame: its first byte and its data.
 #[track_caller]
-fn next(wire: &mut Wire) -> (u8, Vec<u8>) {
+pub(crate) fn next(wire: &mut Wire) -> (u8, Vec<u8>) {
     let head = wire.exactly(2);
     let length = match head[1] {
         126 => u64::from_be_bytes([&[0; 6][..], &wire.exactly(2)].concat().try_into().unwrap()),
