@@ -12,6 +12,7 @@
 //!   no configuration comes out.
 //! - What [`init_text`] writes is read back as the defaults.
 
+pub mod centrifugo;
 mod check;
 mod config;
 mod document;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::access::access;
+use crate::commands::config_import;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -39,6 +40,8 @@ enum Action {
         #[arg(long = "set", value_name = "PATH=VALUE", value_parser = load::assignment)]
         set: Vec<(String, String)>,
     },
+    /// Write a file from a configuration of Centrifugo, and tell what is otherwise
+    Import(config_import::Args),
     /// Print every value and where it came from
     Show {
         /// The file; without one, defaults and environment are shown
@@ -58,6 +61,7 @@ pub(crate) fn run(args: Args) -> Result {
     match args.action {
         Action::Init { file, force } => init(file, force),
         Action::Check { file, set } => check(file, set),
+        Action::Import(args) => config_import::run(&args),
         Action::Show { file, reveal, set } => {
             let loaded = load::merged(file.as_deref(), set)?;
             warn(&loaded.warnings);

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
+mod config_import;
 pub(crate) mod doctor;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;

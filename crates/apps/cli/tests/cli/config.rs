@@ -181,3 +181,99 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         .expect(4)
         .says(&["grip.routes_file"]);
 }
+
+/// The same configuration in the three forms that Centrifugo reads.
+#[test]
+fn a_configuration_of_centrifugo_becomes_one_of_ours() {
+    const FORMS: [(&str, &str); 3] = [
+        (
+            "c.json",
+            r#"{
+  "client": {
+    "token": { "hmac_secret_key": "bbe7d157-a253-4094-9759-06a8236543f9" },
+    "allowed_origins": ["https://app.example.com"], "user_id_http_header": null, "publish_debounce_interval": 1
+  },
+  "http_api": { "key": "d7627bb6-2292-4911-82e1-615c0ed3eebb" },
+  "channel": { "namespaces": [
+    { "name": "chat", "presence": true, "history_size": 50, "history_ttl": "10m",
+      "allow_subscribe_for_client": true }
+  ] }
+}"#,
+        ),
+        (
+            "c.yaml",
+            "---\n# Of a Helm chart.\nclient:\n  token:\n    hmac_secret_key: \
+             bbe7d157-a253-4094-9759-06a8236543f9\n  allowed_origins:\n    - \
+             https://app.example.com\n  publish_debounce_interval: 1\nhttp_api:\n  key: \"d7627bb6-2292-4911-82e1-615c0ed3eebb\"\n\
+             channel:\n  namespaces:\n    - name: chat\n      presence: true\n      \
+             history_size: 50\n      history_ttl: 10m\n      allow_subscribe_for_client: true\n",
+        ),
+        (
+            "c.toml",
+            "[client]\npublish_debounce_interval = 1\nallowed_origins = \
+             [\"https://app.example.com\"]\n[client.token]\n\
+             hmac_secret_key = \"bbe7d157-a253-4094-9759-06a8236543f9\"\n[http_api]\nkey = \
+             \"d7627bb6-2292-4911-82e1-615c0ed3eebb\"\n[[channel.namespaces]]\nname = \"chat\"\n\
+             presence = true\nhistory_size = 50\nhistory_ttl = \"10m\"\n\
+             allow_subscribe_for_client = true\n",
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut all = Vec::new();
+    for (name, text) in FORMS {
+        fs::write(path(name), text).unwrap();
+        let out = path("throng.toml");
+        let import = ["config", "import", &path(name), "--out", &out, "--force"];
+        run(&import).expect(0).says(&[
+            "wider: allow_history_for_subscriber (namespace chat)",
+            "missing: client.publish_debounce_interval: nobody knows it",
+            "otherwise: http_server.internal_port",
+            "throng config check",
+        ]);
+        run(&["config", "check", &out]).expect(0);
+        // All but the line that names the file.
+        let text = fs::read_to_string(&out).unwrap();
+        all.push(text.split_once('\n').unwrap().1.to_owned());
+        // To standard output it is the same.
+        let import = ["config", "import", &path(name), "--out", "-"];
+        assert!(run(&import).expect(0).out.ends_with(all.last().unwrap()));
+    }
+    assert!(all.iter().all(|text| *text == all[0]), "{all:#?}");
+    assert!(all[0].contains("subscribe = true"), "{}", all[0]);
+    // Secrets are in it, so others may not read it; and it is not overwritten unasked.
+    let out = path("throng.toml");
+    let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&out).unwrap());
+    assert_eq!(mode & 0o077, 0);
+    run(&["config", "import", &path("c.json"), "--out", &out])
+        .expect(1)
+        .says(&["--force"]);
+    for (name, text, said) in [
+        ("c.ini", "", "ends in none of"),
+        ("bad.json", "{", "bad.json"),
+        ("bad.yaml", "a: [", "bad.yaml"),
+        ("list.json", "[]", "no object"),
+    ] {
+        fs::write(path(name), text).unwrap();
+        let import = ["config", "import", &path(name), "--out", "-"];
+        run(&import).expect(4).says(&[said]);
+    }
+}
+
+/// What our own checks refuse is told at once.
+#[test]
+fn an_import_that_cannot_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    fs::write(
+        &path,
+        r#"{"token_hmac_secret_key": "secret", "internal_port": 9000}"#,
+    )
+    .unwrap();
+    let import = ["config", "import", path.to_str().unwrap(), "--out", "-"];
+    run(&import).expect(0).says(&[
+        "narrower: token_hmac_secret_key",
+        "not good yet:",
+        "0.0.0.0:9000",
+    ]);
+}

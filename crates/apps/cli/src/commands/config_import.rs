@@ -1,0 +1,150 @@
+//! `throng config import`: a Centrifugo configuration as one of ours.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use throng_config::centrifugo::{Effect, ImportNote, import};
+use throng_config::{Config, ConfigFile, Sources};
+
+use crate::console::{self, Paint};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+
+/// The arguments
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration of Centrifugo 5 or 6: JSON, TOML or YAML by the name's ending
+    file: PathBuf,
+    /// Where to write ours; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "throng.toml")]
+    out: PathBuf,
+    /// Overwrite a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Translates, writes, and tells what is otherwise.
+pub(crate) fn run(args: &Args) -> Result {
+    let name = args.file.display().to_string();
+    let tree = read(&args.file)?;
+    let imported = import(&name, &tree);
+    let place = args.out.display().to_string();
+    let is_file = args.out.as_os_str() != "-";
+    if is_file {
+        write(&args.out, &imported.text, args.force)?;
+        console::print(format!("{place} is written\n"))?;
+    } else {
+        console::print(&imported.text)?;
+    }
+    tell(&imported.notes);
+    let problems = problems(&place, imported.text);
+    let paint = Paint::stderr();
+    for problem in &problems {
+        console::note(&format!("{} {problem}", paint.status("not good yet:")));
+    }
+    console::note(&format!(
+        "next: read what is told above, then `throng config check {place}`; variables \
+         CENTRIFUGO_… are not read"
+    ));
+    Ok(Exit::Good)
+}
+
+fn read(path: &Path) -> Result<toml::Table> {
+    let name = path.display();
+    let wrong = |error: String| Failure::new(Exit::Config, format!("cannot read {name}: {error}"));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let value: serde_json::Value = match ending {
+        Some("json") => serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?,
+        Some("toml") => {
+            let tree = toml::from_str::<toml::Table>(&text);
+            return tree.map_err(|error| wrong(error.to_string()));
+        }
+        Some("yaml" | "yml") => {
+            serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?
+        }
+        _ => return Err(wrong("its name ends in none of .json, .toml, .yaml".into())),
+    };
+    match tree_of(value) {
+        Some(toml::Value::Table(table)) => Ok(table),
+        _ => Err(wrong("it is no object".into())),
+    }
+}
+
+/// The same tree; what is null is not there.
+fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
+    use serde_json::Value;
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(is) => toml::Value::Boolean(is),
+        Value::String(text) => toml::Value::String(text),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => toml::Value::Integer(number),
+            None => toml::Value::Float(number.as_f64()?),
+        },
+        Value::Array(all) => toml::Value::Array(all.into_iter().filter_map(tree_of).collect()),
+        Value::Object(all) => {
+            let all = all.into_iter();
+            let all = all.filter_map(|(key, value)| Some((key, tree_of(value)?)));
+            toml::Value::Table(all.collect())
+        }
+    })
+}
+
+fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // Secrets are in it.
+        options.mode(0o600);
+    }
+    let written = options.open(path);
+    let written = written.and_then(|mut out| out.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        let what = format!("cannot write {}: {error}", path.display());
+        let failure = Failure::new(Exit::Failed, what);
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            failure.advise("name another file with --out, or overwrite it with --force")
+        } else {
+            failure
+        }
+    })
+}
+
+/// What our own checks say of the file.
+fn problems(place: &str, text: String) -> Vec<String> {
+    let sources = Sources {
+        file: Some(ConfigFile {
+            name: place.to_owned(),
+            text,
+        }),
+        ..Sources::default()
+    };
+    match Config::load(&sources) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// All notes, what matters most first.
+fn tell(notes: &[ImportNote]) {
+    let paint = Paint::stderr();
+    for note in notes {
+        let effect = match note.effect {
+            Effect::Wider => "wider:",
+            Effect::Narrower => "narrower:",
+            Effect::Missing => "missing:",
+            Effect::Changed => "otherwise:",
+        };
+        let ImportNote { option, text, .. } = note;
+        console::note(&format!("{} {option}: {text}", paint.status(effect)));
+    }
+}

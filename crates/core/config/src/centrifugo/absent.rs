@@ -1,0 +1,333 @@
+//! What nobody has taken: told with the reason, unless it says no more than the default.
+
+use toml::Value;
+
+use super::given::Given;
+use super::note::{Effect, Notes};
+
+/// Beginnings of paths, the longer ones first, and what is said of them. No words: it is of no
+/// interest, since what it is about is not there or needs nothing.
+const ABSENT: &[(&str, Effect, &str)] = &[
+    (
+        "channel.without_namespace.force_recovery_mode",
+        Effect::Missing,
+        "there is no mode but the stream",
+    ),
+    (
+        "channel.without_namespace.force_positioning",
+        Effect::Changed,
+        "channels with `recovery` have positions, others none",
+    ),
+    (
+        "channel.without_namespace.allow_positioning",
+        Effect::Changed,
+        "channels with `recovery` have positions, others none",
+    ),
+    (
+        "channel.without_namespace.delta_publish",
+        Effect::Changed,
+        "publications are sent whole",
+    ),
+    (
+        "channel.without_namespace.allowed_delta_types",
+        Effect::Changed,
+        "publications are sent whole",
+    ),
+    (
+        "channel.without_namespace.history_meta_ttl",
+        Effect::Changed,
+        "positions are kept as long as limits.streams_max has room",
+    ),
+    (
+        "channel.history_meta_ttl",
+        Effect::Changed,
+        "positions are kept as long as limits.streams_max has room",
+    ),
+    (
+        "channel.without_namespace.sub_refresh_proxy",
+        Effect::Missing,
+        "no backend is asked",
+    ),
+    (
+        "channel.without_namespace.subscribe_proxy_name",
+        Effect::Missing,
+        "",
+    ),
+    (
+        "channel.without_namespace.subscribe_stream_proxy_name",
+        Effect::Missing,
+        "",
+    ),
+    (
+        "channel.without_namespace.publish_proxy_name",
+        Effect::Missing,
+        "",
+    ),
+    (
+        "channel.without_namespace.map",
+        Effect::Missing,
+        "map subscriptions are not offered",
+    ),
+    (
+        "channel.without_namespace.shared_poll",
+        Effect::Missing,
+        "shared polls are not offered",
+    ),
+    (
+        "channel.without_namespace.allow_tags_filter",
+        Effect::Missing,
+        "publications are not filtered by tags",
+    ),
+    (
+        "channel.without_namespace.publication_data_format",
+        Effect::Wider,
+        "data are not checked",
+    ),
+    (
+        "channel.publication_data_format",
+        Effect::Wider,
+        "data are not checked",
+    ),
+    (
+        "channel.max_length",
+        Effect::Changed,
+        "names have 255 bytes at most",
+    ),
+    ("channel.proxy", Effect::Missing, "no backend is asked"),
+    (
+        "client.proxy",
+        Effect::Narrower,
+        "no backend is asked: clients need a token, or auth.anonymous",
+    ),
+    ("rpc.proxy.name", Effect::Missing, ""),
+    ("rpc", Effect::Missing, "rpc is answered with 108"),
+    ("proxies", Effect::Missing, "no backend is asked"),
+    (
+        "client.token.jwks_public_endpoint",
+        Effect::Narrower,
+        "keys are not fetched: put the public key into auth.rsa_public_key or its like",
+    ),
+    ("client.token.insecure", Effect::Missing, ""),
+    ("client.subscription_token", Effect::Missing, ""),
+    (
+        "client.user_id_http_header",
+        Effect::Narrower,
+        "users come from tokens alone",
+    ),
+    (
+        "client.subscribe_to_user_personal_channel",
+        Effect::Missing,
+        "clients subscribe to channels of their own by tokens (`subs`, `channels`) or themselves",
+    ),
+    (
+        "client.user_connection_limit",
+        Effect::Wider,
+        "a user may have any number of connections; limits.connections_per_ip bounds addresses",
+    ),
+    (
+        "client.connection_rate_limit",
+        Effect::Wider,
+        "connections are bounded by what they cost (limits.address_work_max)",
+    ),
+    ("client.concurrency", Effect::Changed, ""),
+    ("client.presence_update_interval", Effect::Changed, ""),
+    ("client.channel_position", Effect::Changed, ""),
+    (
+        "client.stale_close_delay",
+        Effect::Changed,
+        "a client has 10 s to say who it is",
+    ),
+    (
+        "client.expired",
+        Effect::Changed,
+        "an expired token has its own time to be refreshed",
+    ),
+    (
+        "client.connect_include_server_time",
+        Effect::Missing,
+        "the answer to connect has no time",
+    ),
+    (
+        "client.connect_code",
+        Effect::Missing,
+        "codes are not changed",
+    ),
+    (
+        "http_server.tls_autocert",
+        Effect::Missing,
+        "no certificates are fetched",
+    ),
+    (
+        "http_server.tls_external",
+        Effect::Changed,
+        "the API has a port of its own",
+    ),
+    (
+        "http_server",
+        Effect::Missing,
+        "TLS, HTTP/2 and HTTP/3 end in front of this server",
+    ),
+    (
+        "http_api.external",
+        Effect::Narrower,
+        "the API is on listen.api alone; a proxy may pass it on",
+    ),
+    (
+        "http_api.handler_prefix",
+        Effect::Changed,
+        "the API is at /api",
+    ),
+    (
+        "http_api.error_mode",
+        Effect::Changed,
+        "errors come with status 200, as by default",
+    ),
+    (
+        "http_api.disabled",
+        Effect::Wider,
+        "the API is always there, for those who have a key",
+    ),
+    ("grpc_api", Effect::Missing, "there is no API by GRPC"),
+    ("uni_grpc", Effect::Missing, "there is no GRPC"),
+    ("webtransport", Effect::Missing, "there is no WebTransport"),
+    ("sockjs", Effect::Missing, "SockJS is not offered"),
+    (
+        "websocket.disabled",
+        Effect::Wider,
+        "WebSockets are always there",
+    ),
+    (
+        "websocket.compression",
+        Effect::Changed,
+        "messages are not compressed",
+    ),
+    (
+        "websocket.handler_prefix",
+        Effect::Changed,
+        "paths are fixed",
+    ),
+    ("websocket", Effect::Changed, ""),
+    (
+        "uni_websocket",
+        Effect::Changed,
+        "it is always there, at its usual path",
+    ),
+    (
+        "uni_sse",
+        Effect::Changed,
+        "it is always there, at its usual path",
+    ),
+    (
+        "uni_http_stream",
+        Effect::Changed,
+        "it is always there, at its usual path",
+    ),
+    (
+        "sse",
+        Effect::Changed,
+        "it is there or not by this server's version",
+    ),
+    (
+        "http_stream",
+        Effect::Changed,
+        "it is there or not by this server's version",
+    ),
+    ("emulation", Effect::Changed, "paths and sizes are fixed"),
+    (
+        "admin",
+        Effect::Changed,
+        "the dashboard is on listen.api, and asks for a key of auth.api_keys",
+    ),
+    (
+        "prometheus",
+        Effect::Changed,
+        "metrics are at /metrics of listen.api, under other names",
+    ),
+    ("health", Effect::Changed, "it is at /healthz of both ports"),
+    (
+        "swagger",
+        Effect::Missing,
+        "docs/PROTOCOLS.md describes the API",
+    ),
+    ("debug", Effect::Missing, "there is no pprof"),
+    ("opentelemetry", Effect::Missing, "there are no traces"),
+    ("graphite", Effect::Missing, "metrics are read, not sent"),
+    (
+        "consumers",
+        Effect::Missing,
+        "no queues are read: publish by the API",
+    ),
+    (
+        "engine",
+        Effect::Missing,
+        "channels live in this process, and nodes do not share them",
+    ),
+    (
+        "broker",
+        Effect::Missing,
+        "channels live in this process, and nodes do not share them",
+    ),
+    (
+        "presence_manager",
+        Effect::Missing,
+        "who is in a channel is known to this process alone",
+    ),
+    (
+        "map_broker",
+        Effect::Missing,
+        "map subscriptions are not offered",
+    ),
+    (
+        "controller",
+        Effect::Missing,
+        "nodes do not know each other",
+    ),
+    (
+        "shutdown",
+        Effect::Changed,
+        "the end is told to clients at once",
+    ),
+    ("usage_stats", Effect::Missing, ""),
+    ("node", Effect::Missing, ""),
+    (
+        "gomaxprocs",
+        Effect::Changed,
+        "a shard for each core: engine.shards",
+    ),
+    ("log.file", Effect::Changed, "logs go to standard error"),
+    ("pid_file", Effect::Missing, "no such file is written"),
+    ("init", Effect::Missing, "there is no such page"),
+    ("enable_unreleased_features", Effect::Missing, ""),
+];
+
+/// Tells of what is left.
+pub(super) fn tell(given: Given, notes: &mut Notes) {
+    for (path, leaf) in given.rest() {
+        if is_nothing(&leaf.value) {
+            continue;
+        }
+        let is_of = |prefix: &str| {
+            let rest = path.strip_prefix(prefix);
+            rest.is_some()
+        };
+        match ABSENT.iter().find(|(prefix, _, _)| is_of(prefix)) {
+            Some((_, _, "")) => {}
+            Some((_, effect, text)) => notes.add(*effect, &leaf.option, *text),
+            None => {
+                let text = "nobody knows it: of a later version, of PRO, or mistyped";
+                notes.add(Effect::Missing, &leaf.option, text);
+            }
+        }
+    }
+}
+
+/// Off, empty, or zero: the default of all that is not taken.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Boolean(is_on) => !is_on,
+        Value::String(text) => matches!(text.as_str(), "" | "false" | "0"),
+        Value::Integer(number) => *number == 0,
+        Value::Array(all) => all.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,185 @@
+//! Namespaces and the rights in them.
+//!
+//! Every right is written, also where it is `false`, since our own defaults depend on other
+//! options. Where a backend decides in Centrifugo, or a name means something that it does not
+//! mean here, the right is not taken over.
+
+use super::given::Given;
+use super::note::{Effect, Notes};
+use super::output::Output;
+use super::server::duration;
+
+/// What a channel's name means, if it was changed: the option, its default, what is then lost.
+const NAMES: [(&str, &str, &str); 3] = [
+    (
+        "channel.private_prefix",
+        "$",
+        "here `$` marks channels that need a token",
+    ),
+    (
+        "channel.namespace_boundary",
+        ":",
+        "here `:` ends a namespace",
+    ),
+    ("channel.user_boundary", "#", "here `#` stands before users"),
+];
+
+/// Writes the channels.
+pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+    let mut is_closed = false;
+    for (path, default, here) in NAMES {
+        let other = given
+            .take(path)
+            .filter(|leaf| leaf.value.as_str() != Some(default));
+        if let Some(leaf) = other {
+            is_closed = true;
+            let text = format!(
+                "{here}; clients may subscribe to nothing without a token until names and rights \
+                 were looked through"
+            );
+            notes.add(Effect::Narrower, &leaf.option, text);
+        }
+    }
+    match given.text("channel.user_separator") {
+        Some((option, text)) if text != "," => {
+            notes.add(Effect::Narrower, &option, "here commas stand between users");
+        }
+        _ => {}
+    }
+    let mut own = given.without_namespace();
+    options("[channel]", "", &mut own, is_closed, out, notes);
+    let mut namespaces = std::mem::take(&mut given.namespaces);
+    for (name, options_of) in &mut namespaces {
+        out.begin("[[namespace]]");
+        out.put_last("name", name.as_str());
+        options("", name, options_of, is_closed, out, notes);
+    }
+    // What is left in them is told with the rest.
+    namespaces.push((String::new(), own));
+    given.namespaces = namespaces;
+}
+
+fn options(
+    head: &str,
+    name: &str,
+    given: &mut Given,
+    is_closed: bool,
+    out: &mut Output,
+    notes: &mut Notes,
+) {
+    let mut put = |key: &str, value: toml::Value| match head {
+        "" => out.put_last(key, value),
+        head => out.put(head, key, value),
+    };
+    let place = match name {
+        "" => "without namespace".to_owned(),
+        name => format!("namespace {name}"),
+    };
+    let size = given.number("history_size").map(|(_, size)| size);
+    let ttl = given
+        .text("history_ttl")
+        .and_then(|(_, ttl)| duration(&ttl));
+    let has_history = size.is_some() && ttl.is_some();
+    if let (Some(size), Some(ttl)) = (size, ttl) {
+        put("history_size", (size as i64).into());
+        put("history_ttl", ttl.into());
+    }
+    let recovers = [given.is_on("force_recovery"), given.is_on("allow_recovery")];
+    if has_history {
+        put("recovery", recovers.iter().any(Option::is_some).into());
+    }
+    // A backend that is asked decides alone, so what stands beside it opens nothing.
+    let asked = ["subscribe_proxy_enabled", "subscribe_stream_proxy_enabled"];
+    let asked = asked.map(|path| given.is_on(path)).into_iter().flatten();
+    let asked: Vec<String> = asked.collect();
+    for option in &asked {
+        let text = "no backend is asked: clients need a token that names the channel";
+        notes.add(Effect::Narrower, option, text);
+    }
+    let may_open = !is_closed && asked.is_empty();
+    let subscribe = given.is_on("allow_subscribe_for_client").is_some() && may_open;
+    let anonymous = given.is_on("allow_subscribe_for_anonymous").is_some() && subscribe;
+    put("subscribe", subscribe.into());
+    put("anonymous_subscribe", anonymous.into());
+    let limited = given.is_on("allow_user_limited_channels").is_some() && !is_closed;
+    put("user_channels", limited.into());
+    // Publishing.
+    let backend = given.is_on("publish_proxy_enabled");
+    if let Some(option) = &backend {
+        let text = "no backend is asked: clients may not publish";
+        notes.add(Effect::Narrower, option, text);
+    }
+    let publish = given.is_on("allow_publish_for_client").is_some() && backend.is_none();
+    let strangers = given.is_on("allow_publish_for_anonymous").is_some() && publish;
+    put("publish", publish.into());
+    put("anonymous_publish", strangers.into());
+    let subscribers = given.is_on("allow_publish_for_subscriber");
+    if let Some(option) = subscribers.filter(|_| !publish && backend.is_none()) {
+        let text = "subscribers alone cannot be told apart: nobody may publish. `publish = true` \
+                    lets all clients with a token";
+        notes.add(Effect::Narrower, &option, text);
+    }
+    history(given, &place, (has_history, anonymous), notes, &mut put);
+    presence(given, anonymous, notes, &mut put);
+    if let Some((option, _)) = given.text("channel_regex") {
+        notes.add(Effect::Wider, &option, "names of channels are not checked");
+    }
+}
+
+/// Who is there, and who may know. The rights have the same names, and are of interest where there
+/// is something to know.
+fn presence(
+    given: &mut Given,
+    anonymous: bool,
+    notes: &mut Notes,
+    put: &mut impl FnMut(&str, toml::Value),
+) {
+    let is_kept = given.is_on("presence").is_some();
+    let is_told = given.is_on("join_leave").is_some();
+    let is_forced = given.is_on("force_push_join_leave").is_some() && is_told;
+    let rights = [
+        "allow_presence_for_subscriber",
+        "allow_presence_for_client",
+        "allow_presence_for_anonymous",
+    ];
+    let allowed = rights.map(|right| given.is_on(right));
+    if !is_kept && !is_told {
+        return;
+    }
+    put("presence", is_kept.into());
+    put("join_leave", is_told.into());
+    put("force_push_join_leave", is_forced.into());
+    for (right, allowed) in rights.into_iter().zip(&allowed) {
+        put(right, allowed.is_some().into());
+    }
+    let [subscribers, _, strangers] = allowed;
+    if let Some(option) = subscribers.filter(|_| anonymous && strangers.is_none()) {
+        let text = "subscribers without a token may see who is there too";
+        notes.add(Effect::Wider, &option, text);
+    }
+}
+
+fn history(
+    given: &mut Given,
+    place: &str,
+    (has_history, anonymous): (bool, bool),
+    notes: &mut Notes,
+    put: &mut impl FnMut(&str, toml::Value),
+) {
+    let clients = given.is_on("allow_history_for_client");
+    let subscribers = given.is_on("allow_history_for_subscriber");
+    let strangers = given.is_on("allow_history_for_anonymous");
+    put("history", (has_history && clients.is_some()).into());
+    if !has_history {
+        return;
+    }
+    if clients.is_none() && subscribers.is_none() {
+        let option = format!("allow_history_for_subscriber ({place})");
+        let text = "subscribers may always read the history of what they subscribe to";
+        notes.add(Effect::Wider, &option, text);
+    }
+    if let Some(option) = clients.filter(|_| anonymous && strangers.is_none()) {
+        let text = "clients without a token may read the history too, since they may subscribe";
+        notes.add(Effect::Wider, &option, text);
+    }
+}

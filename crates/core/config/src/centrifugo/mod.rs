@@ -1,0 +1,47 @@
+//! A Centrifugo configuration, version 5 or 6, as one of ours: for `throng config import`.
+//!
+//! Takes a tree, whatever it was written in. Every value of it is translated, or told with what
+//! its absence means; rights are never wider than there without a word, and where a rule of
+//! Centrifugo's cannot be kept, what it guards stays closed.
+//!
+//! Source: Centrifugo 5.4.9 (`main.go`) and 6.9.1 (`internal/configtypes`).
+
+mod absent;
+mod channels;
+mod given;
+mod note;
+mod older;
+mod output;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+pub use note::{Effect, ImportNote};
+
+use given::Given;
+use note::Notes;
+use output::Output;
+
+/// What came of a configuration.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// A configuration file of ours.
+    pub text: String,
+    /// What has no counterpart, or would mean something else.
+    pub notes: Vec<ImportNote>,
+}
+
+/// Translates a configuration; `name` is how the file calls it.
+#[must_use]
+pub fn import(name: &str, tree: &toml::Table) -> Imported {
+    let mut given = Given::new(tree);
+    let (mut out, mut notes) = (Output::new(name), Notes::default());
+    server::translate(&mut given, &mut out, &mut notes);
+    channels::translate(&mut given, &mut out, &mut notes);
+    absent::tell(given, &mut notes);
+    Imported {
+        text: out.text(),
+        notes: notes.all(),
+    }
+}

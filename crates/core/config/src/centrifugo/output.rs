@@ -1,0 +1,69 @@
+//! The file that is written.
+
+use std::fmt::Write as _;
+
+use toml::Value;
+
+/// Sections in the order in which they were begun, each with its lines.
+pub(super) struct Output {
+    name: String,
+    sections: Vec<(String, Vec<String>)>,
+}
+
+impl Output {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Begins a section such as `[listen]` or `[[namespace]]`, or goes on with one of its name.
+    fn section(&mut self, head: &str) -> &mut Vec<String> {
+        let known = self.sections.iter().position(|(known, _)| known == head);
+        let at = match known.filter(|_| !head.starts_with("[[")) {
+            Some(at) => at,
+            None => {
+                self.sections.push((head.to_owned(), Vec::new()));
+                self.sections.len() - 1
+            }
+        };
+        &mut self.sections[at].1
+    }
+
+    /// Another one of a section that is repeated.
+    pub(super) fn begin(&mut self, head: &str) {
+        self.section(head);
+    }
+
+    /// A value in a section.
+    pub(super) fn put(&mut self, head: &str, key: &str, value: impl Into<Value>) {
+        let line = format!("{key} = {}", value.into());
+        self.section(head).push(line);
+    }
+
+    /// A value in the section that was begun last.
+    pub(super) fn put_last(&mut self, key: &str, value: impl Into<Value>) {
+        let line = format!("{key} = {}", value.into());
+        if let Some((_, lines)) = self.sections.last_mut() {
+            lines.push(line);
+        }
+    }
+
+    /// A line that means nothing until somebody has looked at it.
+    pub(super) fn comment(&mut self, head: &str, text: &str) {
+        self.section(head).push(format!("# {text}"));
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut out = format!("# From {}, by `throng config import`.\n", self.name);
+        for (head, lines) in &self.sections {
+            // A name that somebody made up cannot end the comment that it stands in.
+            let _ = write!(out, "\n{head}\n");
+            for line in lines {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+        out
+    }
+}

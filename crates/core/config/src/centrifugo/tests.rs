@@ -1,0 +1,511 @@
+use super::*;
+use crate::{Config, ConfigFile, Sources};
+
+/// Imports a text, and checks that what comes out is a configuration of ours.
+#[track_caller]
+fn imported(text: &str) -> Imported {
+    let tree = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let imported = import("centrifugo.toml", &tree);
+    let sources = Sources {
+        file: Some(ConfigFile {
+            name: "throng.toml".to_owned(),
+            text: imported.text.clone(),
+        }),
+        ..Sources::default()
+    };
+    if let Err(problems) = Config::load(&sources) {
+        panic!("{problems:#?}\n{}", imported.text);
+    }
+    imported
+}
+
+/// The notes, as effect and option.
+fn told(imported: &Imported) -> Vec<(Effect, &str)> {
+    let notes = imported.notes.iter();
+    notes
+        .map(|note| (note.effect, note.option.as_str()))
+        .collect()
+}
+
+/// What is told of every configuration that says nothing.
+const ALWAYS: [(Effect, &str); 3] = [
+    (Effect::Wider, "client.allowed_origins"),
+    (Effect::Changed, "http_server.internal_port"),
+    (Effect::Changed, "limits.messages_per_second_max"),
+];
+
+const SIX: &str = r#"
+[http_server]
+address = "127.0.0.1"
+port = 9000
+internal_port = "9001"
+
+[log]
+level = "warn"
+
+[client]
+allowed_origins = ["https://app.example.com/", "https://*.example.org"]
+ping_interval = "12s"
+pong_timeout = "4s"
+channel_limit = 64
+allow_anonymous_connect_without_token = true
+
+[client.token]
+hmac_secret_key = "bbe7d157-a253-4094-9759-06a8236543f9"
+hmac_previous_secret_key = "too short"
+audience = "app"
+
+[http_api]
+key = "d7627bb6-2292-4911-82e1-615c0ed3eebb"
+
+[engine]
+type = "redis"
+[engine.redis]
+address = "redis:6379"
+
+[channel.without_namespace]
+allow_subscribe_for_client = true
+allow_user_limited_channels = true
+
+[[channel.namespaces]]
+name = "chat"
+presence = true
+join_leave = true
+allow_presence_for_subscriber = true
+history_size = 50
+history_ttl = "10m"
+force_recovery = true
+allow_subscribe_for_client = true
+allow_publish_for_subscriber = true
+allow_history_for_subscriber = true
+
+[[channel.namespaces]]
+name = "news"
+history_size = 10
+history_ttl = "300s"
+allow_recovery = true
+allow_subscribe_for_client = true
+allow_subscribe_for_anonymous = true
+allow_history_for_client = true
+allow_publish_for_client = true
+"#;
+
+#[test]
+fn a_tree_of_version_six() {
+    let imported = imported(SIX);
+    assert_eq!(
+        imported.text,
+        r##"# From centrifugo.toml, by `throng config import`.
+
+[listen]
+client = ["127.0.0.1:9000"]
+api = "127.0.0.1:9001"
+
+[auth]
+hmac_secret = "bbe7d157-a253-4094-9759-06a8236543f9"
+# hmac_previous_secret = "…"   # client.token.hmac_previous_secret_key is too weak
+audience = "app"
+anonymous = true
+allowed_origins = ["https://app.example.com"]
+api_keys = ["d7627bb6-2292-4911-82e1-615c0ed3eebb"]
+
+[limits]
+channels_per_connection = 64
+history_reply_max = 300
+messages_per_second_max = 0
+
+[websocket]
+ping_interval = "12s"
+pong_timeout = "4s"
+
+[log]
+level = "warn"
+
+[channel]
+subscribe = true
+anonymous_subscribe = false
+user_channels = true
+publish = false
+anonymous_publish = false
+history = false
+
+[[namespace]]
+name = "chat"
+history_size = 50
+history_ttl = "10m"
+recovery = true
+subscribe = true
+anonymous_subscribe = false
+user_channels = false
+publish = false
+anonymous_publish = false
+history = false
+presence = true
+join_leave = true
+force_push_join_leave = false
+allow_presence_for_subscriber = true
+allow_presence_for_client = false
+allow_presence_for_anonymous = false
+
+[[namespace]]
+name = "news"
+history_size = 10
+history_ttl = "300s"
+recovery = true
+subscribe = true
+anonymous_subscribe = true
+user_channels = false
+publish = true
+anonymous_publish = false
+history = true
+"##
+    );
+    assert_eq!(
+        told(&imported),
+        [
+            (Effect::Wider, "news.allow_history_for_client"),
+            (Effect::Narrower, "chat.allow_publish_for_subscriber"),
+            (Effect::Narrower, "client.allowed_origins"),
+            (Effect::Narrower, "client.token.hmac_previous_secret_key"),
+            (Effect::Missing, "engine.redis.address"),
+            (Effect::Missing, "engine.type"),
+            (Effect::Changed, "limits.messages_per_second_max"),
+        ]
+    );
+}
+
+#[test]
+fn a_row_of_version_five() {
+    let imported = imported(
+        r##"
+token_hmac_secret_key = "bbe7d157-a253-4094-9759-06a8236543f9"
+api_key = "d7627bb6-2292-4911-82e1-615c0ed3eebb"
+admin = true
+admin_password = "secret"
+admin_secret = "other"
+allowed_origins = ["*"]
+port = "8000"
+internal_port = "9000"
+client_queue_max_size = 2097152
+client_user_connection_limit = 5
+allow_user_limited_channels = true
+history_size = 5
+history_ttl = 60
+proxy_connect_endpoint = "http://backend/connect"
+proxy_http_headers = ["Cookie"]
+sockjs = true
+health = true
+engine = "redis"
+redis_address = "redis:6379"
+
+[[namespaces]]
+name = "private"
+proxy_subscribe = true
+allow_subscribe_for_client = true
+proxy_publish = true
+allow_publish_for_client = true
+"##,
+    );
+    assert_eq!(
+        imported.text,
+        r##"# From centrifugo.toml, by `throng config import`.
+
+[listen]
+client = ["0.0.0.0:8000"]
+api = "0.0.0.0:9000"
+
+[auth]
+hmac_secret = "bbe7d157-a253-4094-9759-06a8236543f9"
+anonymous = false
+allowed_origins = ["*"]
+api_keys = ["d7627bb6-2292-4911-82e1-615c0ed3eebb"]
+
+[engine]
+out_buffer_bytes_max = 2097152
+
+[limits]
+history_reply_max = 300
+messages_per_second_max = 0
+
+[channel]
+history_size = 5
+history_ttl = "60s"
+recovery = false
+subscribe = false
+anonymous_subscribe = false
+user_channels = true
+publish = false
+anonymous_publish = false
+history = false
+
+[[namespace]]
+name = "private"
+subscribe = false
+anonymous_subscribe = false
+user_channels = false
+publish = false
+anonymous_publish = false
+history = false
+"##
+    );
+    let told = told(&imported);
+    for expected in [
+        (
+            Effect::Wider,
+            "allow_history_for_subscriber (without namespace)",
+        ),
+        (Effect::Wider, "client_user_connection_limit"),
+        // Their rights were the backend's to give.
+        (Effect::Narrower, "private.proxy_subscribe"),
+        (Effect::Narrower, "private.proxy_publish"),
+        (Effect::Missing, "proxy_connect_endpoint"),
+        (Effect::Missing, "sockjs"),
+        (Effect::Missing, "engine"),
+        (Effect::Missing, "redis_address"),
+        (Effect::Changed, "admin"),
+        (Effect::Changed, "health"),
+    ] {
+        assert!(told.contains(&expected), "{expected:?}: {told:#?}");
+    }
+    let nobody = imported
+        .notes
+        .iter()
+        .find(|note| note.text.starts_with("nobody"));
+    assert_eq!(nobody, None);
+}
+
+/// Without a word in the file nobody may do anything, whatever our defaults are.
+#[test]
+fn an_empty_file_opens_nothing() {
+    let imported = imported("");
+    assert_eq!(told(&imported), ALWAYS);
+    let rights = imported.text.split("[channel]").nth(1).unwrap();
+    assert!(!rights.contains("true"), "{rights}");
+    assert!(imported.text.contains("anonymous = false"));
+    // Nor do values that are Centrifugo's defaults say anything.
+    let defaults = imported_text(
+        "[admin]\nenabled = false\n[http_server]\ntls = {}\n[client]\nconcurrency = 0\n\
+         [channel]\nprivate_prefix = \"$\"\nuser_separator = \",\"\n[engine]\ntype = \"memory\"\n",
+    );
+    assert_eq!(defaults, ALWAYS.map(|(_, option)| option.to_owned()));
+}
+
+fn imported_text(text: &str) -> Vec<String> {
+    let notes = imported(text).notes;
+    notes.into_iter().map(|note| note.option).collect()
+}
+
+/// The rights of one namespace, by what Centrifugo allows.
+#[test]
+fn rights_are_those_of_centrifugo() {
+    // subscribe, anonymous_subscribe, publish, anonymous_publish, history
+    for (allowed, expected) in [
+        ("", "----- "),
+        ("allow_subscribe_for_client", "s---- "),
+        // Alone it widens nothing.
+        ("allow_subscribe_for_anonymous", "----- "),
+        (
+            "allow_subscribe_for_client allow_subscribe_for_anonymous",
+            "sa--- ",
+        ),
+        ("allow_publish_for_client", "--p-- "),
+        ("allow_publish_for_anonymous", "----- "),
+        (
+            "allow_publish_for_client allow_publish_for_anonymous",
+            "--pb- ",
+        ),
+        (
+            "allow_publish_for_subscriber",
+            "----- allow_publish_for_subscriber",
+        ),
+        (
+            "allow_publish_for_client allow_publish_for_subscriber",
+            "--p-- ",
+        ),
+        ("allow_history_for_client", "----h "),
+        ("allow_history_for_subscriber", "----- "),
+        (
+            "allow_subscribe_for_client allow_subscribe_for_anonymous allow_history_for_client",
+            "sa--h allow_history_for_client",
+        ),
+        (
+            "allow_subscribe_for_client allow_subscribe_for_anonymous allow_history_for_client \
+             allow_history_for_anonymous",
+            "sa--h ",
+        ),
+        (
+            "presence allow_subscribe_for_client allow_subscribe_for_anonymous \
+             allow_presence_for_subscriber",
+            "sa--- allow_presence_for_subscriber",
+        ),
+        // Rights to what is not there are not told.
+        ("force_push_join_leave allow_presence_for_client", "----- "),
+        (
+            "subscribe_proxy_enabled allow_subscribe_for_client allow_subscribe_for_anonymous",
+            "----- subscribe_proxy_enabled",
+        ),
+        (
+            "subscribe_stream_proxy_enabled allow_subscribe_for_client",
+            "----- subscribe_stream_proxy_enabled",
+        ),
+        (
+            "publish_proxy_enabled allow_publish_for_client allow_publish_for_anonymous",
+            "----- publish_proxy_enabled",
+        ),
+    ] {
+        let history = if allowed.contains("history") {
+            "history_size = 1\nhistory_ttl = \"1m\"\n"
+        } else {
+            ""
+        };
+        let options: String = allowed
+            .split_whitespace()
+            .map(|option| format!("{option} = true\n"))
+            .collect();
+        let text = format!("[[channel.namespaces]]\nname = \"ns\"\n{history}{options}");
+        let imported = imported(&text);
+        let section = imported.text.split("[[namespace]]").nth(1).unwrap();
+        let rights = [
+            ("subscribe", 's'),
+            ("anonymous_subscribe", 'a'),
+            ("publish", 'p'),
+            ("anonymous_publish", 'b'),
+            ("history", 'h'),
+        ];
+        let found: String = rights
+            .into_iter()
+            .map(
+                |(right, letter)| match section.contains(&format!("\n{right} = true\n")) {
+                    true => letter,
+                    false => '-',
+                },
+            )
+            .collect();
+        let told = told(&imported).into_iter().map(|(_, option)| option);
+        let told: Vec<&str> = told
+            .filter_map(|option| option.strip_prefix("ns."))
+            .collect();
+        assert_eq!(format!("{found} {}", told.join(" ")), expected, "{allowed}");
+    }
+}
+
+/// What a name means decides who may subscribe, so nothing opens where it meant something else.
+#[test]
+fn other_boundaries_close_channels() {
+    for changed in [
+        "private_prefix = \"priv_\"",
+        "namespace_boundary = \"/\"",
+        "user_boundary = \"@\"",
+    ] {
+        let text = format!(
+            "[channel]\n{changed}\n[channel.without_namespace]\nallow_subscribe_for_client = \
+             true\nallow_user_limited_channels = true\n"
+        );
+        let imported = imported(&text);
+        let rights = imported.text.split("[channel]").nth(1).unwrap();
+        assert!(!rights.contains("true"), "{changed}: {rights}");
+        assert!(
+            imported
+                .notes
+                .iter()
+                .any(|note| note.effect == Effect::Narrower),
+            "{changed}"
+        );
+    }
+}
+
+/// Every option of 5.4.9, set to something, is taken or told with a reason.
+#[test]
+fn every_option_of_version_five_is_known() {
+    let names = include_str!("tests/five.txt").split_whitespace();
+    let names = names.filter(|name| !name.ends_with("namespaces"));
+    let unknown: Vec<&str> = names
+        .filter(|name| {
+            let tree = format!("{name} = \"7\"").parse().unwrap();
+            let mut notes = import("five", &tree).notes.into_iter();
+            notes.any(|note| note.text.starts_with("nobody"))
+        })
+        .collect();
+    assert_eq!(unknown, [""; 0]);
+}
+
+/// And of the sections of 6.9.1, with a made-up option in each, and one of nobody's.
+#[test]
+fn what_nobody_knows_is_told() {
+    let told = |text: &str| -> Vec<String> {
+        let notes = imported(text).notes.into_iter();
+        let notes = notes.filter(|note| note.text.starts_with("nobody"));
+        notes.map(|note| note.option).collect()
+    };
+    assert_eq!(
+        told(
+            "[client]\npublish_debounce_interval = \"1s\"\n[[channel.namespaces]]\nname = \
+              \"a1\"\nallow_everything = true\n[mistyped]\noption = 1\n"
+        ),
+        [
+            "a1.allow_everything",
+            "client.publish_debounce_interval",
+            "mistyped.option"
+        ]
+    );
+    for section in [
+        "http_server.http3",
+        "sse",
+        "http_stream",
+        "webtransport",
+        "uni_websocket",
+        "uni_sse",
+        "uni_http_stream",
+        "uni_grpc",
+        "emulation",
+        "admin",
+        "prometheus",
+        "health",
+        "swagger",
+        "debug",
+        "opentelemetry",
+        "graphite",
+        "usage_stats",
+        "node",
+        "init",
+        "broker",
+        "presence_manager",
+        "map_broker",
+        "controller",
+        "grpc_api",
+        "rpc.ping",
+        "client.proxy.connect",
+        "client.proxy.refresh",
+        "channel.proxy.subscribe",
+        "client.connect_code_to_unidirectional_disconnect",
+    ] {
+        assert_eq!(
+            told(&format!("[{section}]\nenabled = true\n")),
+            [""; 0],
+            "{section}"
+        );
+    }
+    assert_eq!(
+        told("consumers = [{ name = \"a\" }]\nproxies = [{ name = \"a\" }]\n"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn durations_of_gos_are_ours() {
+    for (there, here) in [
+        ("300s", Some("300s")),
+        ("1h30m", Some("1h30m")),
+        ("1.5h", Some("1.5h")),
+        ("500ms", Some("500ms")),
+        ("60", Some("60s")),
+        ("10us", None),
+        ("s", None),
+        ("5 minutes", None),
+        ("", None),
+    ] {
+        assert_eq!(server::duration(there).as_deref(), here, "{there}");
+    }
+}
