@@ -191,7 +191,8 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
             r#"{
   "client": {
     "token": { "hmac_secret_key": "bbe7d157-a253-4094-9759-06a8236543f9" },
-    "allowed_origins": ["https://app.example.com"], "user_id_http_header": null, "publish_debounce_interval": 1
+    "allowed_origins": ["https://app.example.com"], "user_id_http_header": null,
+    "publish_debounce_interval": 1
   },
   "http_api": { "key": "d7627bb6-2292-4911-82e1-615c0ed3eebb" },
   "channel": { "namespaces": [
@@ -204,7 +205,8 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
             "c.yaml",
             "---\n# Of a Helm chart.\nclient:\n  token:\n    hmac_secret_key: \
              bbe7d157-a253-4094-9759-06a8236543f9\n  allowed_origins:\n    - \
-             https://app.example.com\n  publish_debounce_interval: 1\nhttp_api:\n  key: \"d7627bb6-2292-4911-82e1-615c0ed3eebb\"\n\
+             https://app.example.com\n  publish_debounce_interval: 1\nhttp_api:\n  key: \
+             \"d7627bb6-2292-4911-82e1-615c0ed3eebb\"\n\
              channel:\n  namespaces:\n    - name: chat\n      presence: true\n      \
              history_size: 50\n      history_ttl: 10m\n      allow_subscribe_for_client: true\n",
         ),
