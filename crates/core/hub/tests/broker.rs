@@ -393,8 +393,10 @@ fn what_is_wrong_is_not_asked() {
     // The second one's turn comes when the first is answered.
     scene.subscribed(first, Ok(0));
     scene.answers(&[(2, "a at Some(0)"), (3, "a AlreadySubscribed")]);
-    scene.subscribe(1 << 28, "a");
+    scene.subscribe(1 << 24, "a");
     scene.answers(&[(6, "a Busy")]);
+    scene.subscribe((1 << 24) - 1, "a");
+    scene.answers(&[(7, "a at Some(0)")]);
 }
 
 #[test]
@@ -450,6 +452,33 @@ fn replies_find_who_asked() {
         result,
     });
     scene.answers(&[(2, "published Ok(None)"), (1, "history Ok(None)")]);
+}
+
+#[test]
+fn the_past_may_be_for_subscribers_alone() {
+    let mut scene = Scene::new();
+    let history = |token| Command::History {
+        reply_to: ReplyTo {
+            conn: Scene::conn(1),
+            token,
+        },
+        channel: name("a"),
+        query: HistoryQuery {
+            limit: None,
+            since: None,
+            reverse: false,
+        },
+        only_subscribed: true,
+    };
+    scene.hub.handle(history(1), NOW, &mut scene.heard);
+    scene.answers(&[(1, "history Err(NotSubscribed)")]);
+    assert!(!scene.hub.has_mail(ShardId(0)), "nobody is asked");
+    assert!(!scene.hub.is_subscribed(Scene::conn(1), &name("a")));
+    scene.subscribe(1, "a");
+    scene.accept(0);
+    assert!(scene.hub.is_subscribed(Scene::conn(1), &name("a")));
+    scene.hub.handle(history(2), NOW, &mut scene.heard);
+    assert_eq!(scene.asked().len(), 1);
 }
 
 #[test]

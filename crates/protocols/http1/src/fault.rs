@@ -199,3 +199,31 @@ impl fmt::Display for BadBody {
 }
 
 impl std::error::Error for BadBody {}
+
+#[cfg(test)]
+mod tests {
+    use super::{BadBody, BadResponse};
+
+    #[test]
+    fn a_bad_body_has_its_status() {
+        let bad = [
+            BadBody::ChunkSize,
+            BadBody::ChunkEnd,
+            BadBody::LineEnd,
+            BadBody::Trailer,
+        ];
+        for fault in bad {
+            assert_eq!(fault.status(), 400, "{fault}");
+        }
+        for fault in [BadBody::FramingTooLarge, BadBody::TooLarge] {
+            assert_eq!(fault.status(), 413, "{fault}");
+        }
+    }
+
+    #[test]
+    fn faults_are_told_in_a_sentence() {
+        assert_eq!(BadBody::TooLarge.to_string(), "The body is too large.");
+        let head = BadResponse::HeadTooLarge.to_string();
+        assert_eq!(head, "The head of the answer is too large.");
+    }
+}

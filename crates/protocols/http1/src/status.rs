@@ -53,3 +53,30 @@ pub fn reason_phrase(status: u16) -> &'static str {
         _ => "Unknown",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::reason_phrase;
+
+    /// Names as the registry has them today. The `http` crate, which others keep, knows two by
+    /// what RFC 7231 called them.
+    #[test]
+    fn names_are_those_of_the_registry() {
+        let mut known = 0;
+        for code in 100..600 {
+            let name = reason_phrase(code);
+            if name == "Unknown" {
+                continue;
+            }
+            known += 1;
+            let status = http::StatusCode::from_u16(code).expect("a status code");
+            let expected = match status.canonical_reason() {
+                Some("Payload Too Large") => "Content Too Large",
+                Some("Unprocessable Entity") => "Unprocessable Content",
+                other => other.expect("in the registry"),
+            };
+            assert_eq!(name, expected, "{code}");
+        }
+        assert_eq!(known, 45);
+    }
+}

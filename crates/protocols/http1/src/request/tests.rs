@@ -81,6 +81,22 @@ fn a_request_is_taken_apart() {
 }
 
 #[test]
+fn who_asks_for_a_connection_that_stays() {
+    for (version, connection, asks) in [
+        ("1.0", "keep-alive", true),
+        ("1.0", "Keep-Alive, x", true),
+        ("1.0", "x", false),
+        ("1.0", "keep-alive, close", false),
+        ("1.1", "keep-alive", false),
+    ] {
+        let wire = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: {connection}\r\n\r\n");
+        assert_eq!(accepted(&wire).asks_keep_alive(), asks, "{wire}");
+    }
+    let silent = "GET / HTTP/1.0\r\nHost: a\r\n\r\n";
+    assert!(!accepted(silent).asks_keep_alive());
+}
+
+#[test]
 fn only_the_first_of_two_requests_is_taken() {
     let first = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n";
     let both = format!("{first}GET /2 HTTP/1.1\r\nHost: b\r\n\r\n");

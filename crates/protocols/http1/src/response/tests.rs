@@ -57,6 +57,12 @@ fn a_response_is_taken_apart() {
 }
 
 #[test]
+fn a_line_that_ends_wrongly_is_refused_at_its_end() {
+    refused("HTTP/1.1 200 OK\n", BadResponse::LineEnd);
+    refused("HTTP/1.1 200 OK\rX", BadResponse::LineEnd);
+}
+
+#[test]
 fn bodies_are_delimited() {
     use ResponseBody as Body;
     for (status, version, lines, was_head, body, keep_alive) in [
