@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use throng_http1::encode_response_end;
 use throng_types::{Now, date};
 
 /// Bytes of a date (RFC 9110 section 5.6.7).
@@ -12,8 +13,22 @@ const BYTES: usize = 29;
 #[derive(Debug)]
 pub struct DateCell {
     date: Cell<(u64, [u8; BYTES])>,
-    usual_start: RefCell<(u64, Vec<u8>)>,
+    usual: RefCell<Usual>,
 }
+
+/// The usual answer of a second: what all begin with, and the last one with a short body.
+#[derive(Debug)]
+struct Usual {
+    second: u64,
+    start: Vec<u8>,
+    /// Bound: a short body, and what stands around it.
+    whole: Vec<u8>,
+    /// Bound: [`BODY_BYTES_MAX`].
+    body: Vec<u8>,
+}
+
+/// The longest body of an answer that is kept for the next one.
+const BODY_BYTES_MAX: usize = 16;
 
 /// A date, ready to be written.
 pub struct DateText([u8; BYTES]);
@@ -22,7 +37,12 @@ impl Default for DateCell {
     fn default() -> Self {
         Self {
             date: Cell::new((u64::MAX, [b' '; BYTES])),
-            usual_start: RefCell::new((u64::MAX, Vec::new())),
+            usual: RefCell::new(Usual {
+                second: u64::MAX,
+                start: Vec::new(),
+                whole: Vec::new(),
+                body: Vec::new(),
+            }),
         }
     }
 }
@@ -42,21 +62,33 @@ impl DateCell {
         DateText(text)
     }
 
-    /// Appends what all answers of the usual kind begin with; `write` writes it, with the date that
-    /// it is given.
-    pub(crate) fn usual_start(
+    /// Appends an answer of the usual kind with this body. `write` writes what all of them begin
+    /// with, with the date that it is given. Most have the body of the one before.
+    pub(crate) fn usual(
         &self,
         now: Now,
-        out: &mut Vec<u8>,
+        (body, out): (&[u8], &mut Vec<u8>),
         write: impl FnOnce(&str, &mut Vec<u8>),
     ) {
-        let (known_s, start) = &mut *self.usual_start.borrow_mut();
-        if *known_s != now.unix_s() {
-            *known_s = now.unix_s();
-            start.clear();
-            write(self.at(now).as_str(), start);
+        let usual = &mut *self.usual.borrow_mut();
+        if usual.second != now.unix_s() {
+            usual.second = now.unix_s();
+            usual.start.clear();
+            usual.whole.clear();
+            write(self.at(now).as_str(), &mut usual.start);
         }
-        out.extend_from_slice(start);
+        if usual.body == body && !usual.whole.is_empty() {
+            return out.extend_from_slice(&usual.whole);
+        }
+        let start = out.len();
+        out.extend_from_slice(&usual.start);
+        encode_response_end(body, out);
+        if body.len() <= BODY_BYTES_MAX {
+            usual.body.clear();
+            usual.body.extend_from_slice(body);
+            usual.whole.clear();
+            usual.whole.extend_from_slice(&out[start..]);
+        }
     }
 }
 
@@ -100,15 +132,23 @@ mod tests {
                 unix_ms,
                 ..Now::default()
             };
-            let mut out = b"before ".to_vec();
-            dates.usual_start(now, &mut out, |date, start| {
-                written += 1;
-                start.extend_from_slice(date.as_bytes());
-            });
-            assert_eq!(
-                out,
-                [b"before ", dates.at(now).as_str().as_bytes()].concat()
-            );
+            for body in [
+                "{}",
+                "{}",
+                "{\"a\":1}",
+                "a body that is longer than most",
+                "{}",
+            ] {
+                let mut out = b"before ".to_vec();
+                dates.usual(now, (body.as_bytes(), &mut out), |date, start| {
+                    written += 1;
+                    start.extend_from_slice(date.as_bytes());
+                });
+                let mut expected = b"before ".to_vec();
+                expected.extend_from_slice(dates.at(now).as_str().as_bytes());
+                encode_response_end(body.as_bytes(), &mut expected);
+                assert_eq!(out, expected, "{body}");
+            }
             assert_eq!(written, count);
         }
     }

@@ -29,10 +29,13 @@ pub(crate) fn write_published(
     keep_alive: bool,
     cx: &mut Context<'_>,
 ) {
-    let results: Vec<_> = outcomes.iter().copied().map(published).collect();
-    let result = match results.first() {
-        Some(&only) if style & BROADCAST == 0 => only.map(ApiResult::Publish),
-        _ => Ok(ApiResult::Broadcast(&results)),
+    let mut results = Vec::new();
+    let result = match outcomes.first() {
+        Some(&only) if style & BROADCAST == 0 => published(only).map(ApiResult::Publish),
+        _ => {
+            results.extend(outcomes.iter().copied().map(published));
+            Ok(ApiResult::Broadcast(&results))
+        }
     };
     let (mut status, mut body) = (200, Vec::new());
     if let Err(error) = result {

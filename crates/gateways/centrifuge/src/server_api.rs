@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use throng_broker::{Draft, HistoryQuery};
 use throng_centrifuge::api::{
-    ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, parse, parse_batch,
-    parse_legacy,
+    ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, parse,
+    parse_batch, parse_legacy,
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
@@ -54,6 +54,11 @@ impl Form {
 
 /// Carries out the calls of a request.
 pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> Opened<Session> {
+    if form == Form::One(Method::Publish)
+        && let Some(later) = publish_one(incoming, cx)
+    {
+        return Opened::Later(later);
+    }
     let request = incoming.request;
     let keep_alive = request.keep_alive();
     let (together, mut calls) = match read(form, incoming) {
@@ -95,8 +100,7 @@ fn read(form: Form, incoming: &Incoming<'_, '_>) -> Result<(Together, Calls), Ma
     };
     Ok(match form {
         Form::One(method) => {
-            let mode = incoming.request.header("x-centrifugo-error-mode");
-            let errors_in_status = mode == Some("transport");
+            let errors_in_status = in_status(incoming);
             let calls = [(0, task(Ok(parse(method, body)?)))].into();
             (Together::One { errors_in_status }, calls)
         }
@@ -132,6 +136,36 @@ const fn check_version(version: u64) -> Result<(), ApiError> {
     }
 }
 
+fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ApiError> {
+    check_version(publish.version)?;
+    Ok(Draft {
+        tags: publish.tags.map(Into::into),
+        skip_history: publish.skip_history,
+        idempotency_key: key_of(&publish.idempotency_key),
+        ..draft(channel_of(&publish.channel)?, publish.payload()?)
+    })
+}
+
+/// Carries out the usual call, a publication by itself, without lists; nothing if there is
+/// something to be said against it.
+fn publish_one(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Option<Later> {
+    let Ok(ApiRequest::Publish(publish)) = parse(Method::Publish, incoming.body) else {
+        return None;
+    };
+    let draft = draft_of(&publish).ok()?;
+    cx.count(Counter::PublicationsApi);
+    let write = (
+        write_published as WriteAnswer,
+        style(in_status(incoming), false),
+    );
+    Some(Later::publish(draft, incoming, write, cx))
+}
+
+/// Whether errors are to show in the HTTP status.
+fn in_status(incoming: &Incoming<'_, '_>) -> bool {
+    incoming.request.header("x-centrifugo-error-mode") == Some("transport")
+}
+
 /// Whom a call is about: a user, or the connection with a public id, and nobody else by mistake.
 /// Sessions have no ids here, so that nobody has the one that is named.
 fn check_who(user: &str, client: &str, session: &str) -> Result<(), ApiError> {
@@ -151,15 +185,8 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
     };
     Ok(match request {
         ApiRequest::Publish(publish) => {
-            check_version(publish.version)?;
             takes(1)?;
-            let draft = Draft {
-                tags: publish.tags.map(Into::into),
-                skip_history: publish.skip_history,
-                idempotency_key: key_of(&publish.idempotency_key),
-                ..draft(channel_of(&publish.channel)?, publish.payload()?)
-            };
-            Task::Publish(vec![draft], false)
+            Task::Publish(vec![draft_of(&publish)?], false)
         }
         ApiRequest::Broadcast(broadcast) => {
             check_version(broadcast.version)?;

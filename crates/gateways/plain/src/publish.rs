@@ -14,14 +14,18 @@ const CHANNELS_MAX: usize = 10_000;
 
 /// Publishes; the answer comes later.
 pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Later, Reject> {
-    // Mostly there is but one, which needs no list.
+    let named =
+        |name: &str| ChannelName::new(name).map_err(|error| Reject::new(400, error.to_string()));
+    // Mostly there is but one, which needs no list, and no decoding.
     let (mut last, mut channels) = (None, Vec::new());
-    for pair in incoming.parameters() {
-        let (name, value) = pair?;
-        if name == "channel" {
-            let channel = ChannelName::new(&value);
-            let channel = channel.map_err(|error| Reject::new(400, error.to_string()))?;
-            channels.extend(last.replace(channel));
+    if let Some(name) = only_channel(incoming.request.query()) {
+        last = Some(named(name)?);
+    } else {
+        for pair in incoming.parameters() {
+            let (name, value) = pair?;
+            if name == "channel" {
+                channels.extend(last.replace(named(&value)?));
+            }
         }
     }
     let Some(last) = last else {
@@ -43,6 +47,13 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<La
     let drafts = channels.into_iter();
     let drafts = drafts.map(|channel| draft(channel, payload.clone()));
     Ok(Later::publish_all(drafts.collect(), incoming, write, cx))
+}
+
+/// The value of a query that is one channel, if nothing in it is encoded.
+fn only_channel(query: &str) -> Option<&str> {
+    let name = query.strip_prefix("channel=")?;
+    let is_plain = !name.bytes().any(|byte| matches!(byte, b'&' | b'%' | b'+'));
+    is_plain.then_some(name)
 }
 
 /// `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. If any was

@@ -82,12 +82,14 @@ impl KnownHead {
         if bytes > limits.head_bytes_max || length > limits.body_bytes_max || !is_target(target) {
             return None;
         }
-        let text = |bytes| str::from_utf8(bytes).ok();
-        let target = text(target)?;
+        let (method, target) = str::from_utf8(&input[..target_end])
+            .ok()?
+            .split_at(self.method_bytes);
+        let target = &target[1..];
         let (path, query) = target.split_at(self.start.len() - target_at);
         let lines = &input[target_end + VERSION_BYTES..bytes - 2];
         let request = Request {
-            method: text(&input[..self.method_bytes])?,
+            method,
             target,
             minor_version: 1,
             body: Body::Length(length),

@@ -183,7 +183,12 @@ impl Pipeline {
         };
         let distance = |first: u32| first.wrapping_sub(head);
         let is_not_after = |later: &Later| distance(later.first) <= distance(token);
-        let after = self.waiting.partition_point(is_not_after);
+        // Mostly it is the first one's.
+        let is_next = self.waiting.get(1).is_none_or(|next| !is_not_after(next));
+        let after = match is_next {
+            true => 1,
+            false => self.waiting.partition_point(is_not_after),
+        };
         let Some(later) = after.checked_sub(1).and_then(|at| self.waiting.get_mut(at)) else {
             return;
         };

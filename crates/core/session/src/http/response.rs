@@ -1,6 +1,6 @@
 //! Whole answers.
 
-use throng_http1::{encode_response, encode_response_end, encode_response_start};
+use throng_http1::{encode_response, encode_response_start};
 
 use crate::Context;
 
@@ -42,10 +42,10 @@ pub fn respond_json<S, O>(status: u16, body: &[u8], keep_alive: bool, cx: &mut C
         return respond(status, &headers, body, keep_alive, cx);
     }
     // Publishers get hardly any other: it is the same for a second, but for its body.
-    cx.shared.dates.usual_start(cx.now, cx.out, |date, start| {
+    let out = (body, &mut *cx.out);
+    cx.shared.dates.usual(cx.now, out, |date, start| {
         encode_response_start(status, date, &headers, start);
     });
-    encode_response_end(body, cx.out);
 }
 
 /// Answers with a status and a sentence.
