@@ -20,8 +20,11 @@ enum Place<T> {
 }
 
 struct Chunk<T> {
-    places: Box<[Place<T>]>,
+    /// Those that were used before, in memory for [`CHUNK`] of them: what was never used is never
+    /// touched, so the kernel gives no pages for it.
+    places: Vec<Place<T>>,
     taken: u32,
+    /// The first of those that are vacant again.
     vacant_first: u32,
 }
 
@@ -29,15 +32,15 @@ const END: u32 = u32::MAX;
 
 impl<T> Chunk<T> {
     fn new() -> Self {
-        let places = (1..=CHUNK as u32).map(|next| {
-            let next = if next == CHUNK as u32 { END } else { next };
-            Place::Vacant { next }
-        });
         Self {
-            places: places.collect(),
+            places: Vec::with_capacity(CHUNK),
             taken: 0,
-            vacant_first: 0,
+            vacant_first: END,
         }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.taken as usize == CHUNK
     }
 }
 
@@ -93,15 +96,19 @@ impl<T> Slots<T> {
         let spare = &mut self.spare;
         let chunk =
             self.chunks[at as usize].get_or_insert_with(|| spare.take().unwrap_or_else(Chunk::new));
-        let index = chunk.vacant_first;
-        // An open chunk has a vacant place, and `vacant_first` names it.
-        let place = &mut chunk.places[index as usize];
-        if let Place::Vacant { next } = *place {
-            chunk.vacant_first = next;
+        let mut index = chunk.vacant_first;
+        // An open chunk has a vacant place: `vacant_first` names it, or it was never used.
+        if let Some(place) = chunk.places.get_mut(index as usize) {
+            if let Place::Vacant { next } = *place {
+                chunk.vacant_first = next;
+            }
+            *place = Place::Taken(value);
+        } else {
+            index = chunk.places.len() as u32;
+            chunk.places.push(Place::Taken(value));
         }
-        *place = Place::Taken(value);
         chunk.taken += 1;
-        if chunk.vacant_first == END {
+        if chunk.is_full() {
             self.open.remove(&at);
         }
         self.len += 1;
@@ -112,7 +119,7 @@ impl<T> Slots<T> {
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (at, within) = (index as usize / CHUNK, index as usize % CHUNK);
         let chunk = self.chunks.get_mut(at)?.as_mut()?;
-        let place = &mut chunk.places[within];
+        let place = chunk.places.get_mut(within)?;
         if matches!(place, Place::Vacant { .. }) {
             return None;
         }
@@ -122,13 +129,15 @@ impl<T> Slots<T> {
         let Place::Taken(value) = std::mem::replace(place, vacant) else {
             return None;
         };
-        if chunk.vacant_first == END {
+        if chunk.taken as usize == CHUNK {
             self.open.insert(at as u32);
         }
         chunk.vacant_first = within as u32;
         chunk.taken -= 1;
         self.len -= 1;
         if chunk.taken == 0 {
+            chunk.places.clear();
+            chunk.vacant_first = END;
             self.spare = self.chunks[at].take();
             self.forget_empty_tail();
         }
@@ -146,7 +155,7 @@ impl<T> Slots<T> {
     #[must_use]
     pub fn get(&self, index: u32) -> Option<&T> {
         let chunk = self.chunks.get(index as usize / CHUNK)?.as_ref()?;
-        match &chunk.places[index as usize % CHUNK] {
+        match chunk.places.get(index as usize % CHUNK)? {
             Place::Taken(value) => Some(value),
             Place::Vacant { .. } => None,
         }
@@ -156,7 +165,7 @@ impl<T> Slots<T> {
     #[must_use]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let chunk = self.chunks.get_mut(index as usize / CHUNK)?.as_mut()?;
-        match &mut chunk.places[index as usize % CHUNK] {
+        match chunk.places.get_mut(index as usize % CHUNK)? {
             Place::Taken(value) => Some(value),
             Place::Vacant { .. } => None,
         }
@@ -217,6 +226,30 @@ mod tests {
         assert!(slots.is_empty() && slots.chunks.is_empty() && slots.open.is_empty());
         assert!(slots.spare.is_some());
         assert!(slots.insert(1) < CHUNK as u32);
+    }
+
+    #[test]
+    fn what_was_never_used_is_never_touched() {
+        let mut slots = Slots::default();
+        assert_eq!(slots.insert(1), 0);
+        let used = |slots: &Slots<i32>| {
+            let chunk = slots.chunks[0].as_ref();
+            chunk.map(|chunk| (chunk.places.len(), chunk.places.capacity()))
+        };
+        assert_eq!(used(&slots), Some((1, CHUNK)));
+        assert_eq!(slots.get(1), None);
+        assert_eq!(slots.get_mut(5), None);
+        assert_eq!(slots.remove(7), None);
+        // A place that is vacant again comes before one that was never used.
+        assert_eq!((slots.insert(2), slots.insert(3)), (1, 2));
+        assert_eq!((slots.remove(1), slots.insert(4)), (Some(2), 1));
+        assert_eq!(slots.insert(5), 3);
+        assert_eq!(used(&slots), Some((4, CHUNK)));
+        for index in 0..4 {
+            slots.remove(index);
+        }
+        assert_eq!(slots.insert(6), 0);
+        assert_eq!(used(&slots), Some((1, CHUNK)));
     }
 
     #[test]
