@@ -126,7 +126,7 @@ impl Server {
     /// shards, shards woken, write calls.
     pub(crate) fn costs(&self) -> Result<[f64; 5]> {
         let mut stream = TcpStream::connect(self.addresses.publish)?;
-        let request = "GET /metrics HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
