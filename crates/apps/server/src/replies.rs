@@ -75,6 +75,13 @@ impl<L: GatewayList> ShardApp<L> {
                 }
                 SurveyReply::Done(count)
             }
+            Survey::Wish { user, client, wish } => {
+                let theirs = self.find(&user, &client, conns);
+                for &conn in &theirs {
+                    self.event(conn, Event::Wished(&wish), conns);
+                }
+                SurveyReply::Done(theirs.len() as u32)
+            }
             Survey::Unsubscribe {
                 user,
                 client,

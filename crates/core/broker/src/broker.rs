@@ -40,6 +40,8 @@
 //!   position. If anything is missing, or the reply would be too long, the answer is
 //!   [`Recovery::Lost`].
 //! - A stream that was forgotten after it had a publication comes back with another epoch.
+//! - A draft with a version that is not newer than the newest of its stream is accepted without an
+//!   effect, and answered with the position of the stream.
 //!
 //! Presence
 //! - Who came with an accepted [`Request::Subscribe`] is listed, if it wanted to be, from before

@@ -117,6 +117,13 @@ pub enum Request {
         /// Everybody, not only how many they are.
         with_members: bool,
     },
+    /// Forget what was published; the stream goes on where it stands. The reply is an empty page.
+    Forget {
+        /// Echoed in the reply.
+        ticket: Ticket,
+        /// The channel.
+        channel: ChannelName,
+    },
     /// Read what was published.
     History {
         /// Echoed in the reply.
@@ -137,6 +144,7 @@ impl Request {
             | Self::Leave { channel }
             | Self::Quit { channel, .. }
             | Self::Present { channel, .. }
+            | Self::Forget { channel, .. }
             | Self::History { channel, .. } => channel,
             Self::Publish { draft, .. } => &draft.channel,
         }
@@ -159,7 +167,7 @@ impl Request {
                 ticket,
                 result: Err(refusal),
             },
-            Self::History { ticket, .. } => Reply::History {
+            Self::Forget { ticket, .. } | Self::History { ticket, .. } => Reply::History {
                 ticket,
                 result: Err(refusal),
             },

@@ -152,6 +152,10 @@ impl MemoryBroker {
                     result: result.map_err(|(refusal, _)| refusal),
                 }
             }
+            Request::Forget { ticket, channel } => Reply::History {
+                ticket,
+                result: self.home.forget_history(&channel, now),
+            },
             Request::History {
                 ticket,
                 channel,

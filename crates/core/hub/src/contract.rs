@@ -170,6 +170,13 @@ pub enum Command {
         /// As in [`Command::History`].
         only_subscribed: bool,
     },
+    /// Forget a channel's past. Answered as [`Command::History`], with an empty page.
+    Forget {
+        /// Whom to answer.
+        reply_to: ReplyTo,
+        /// The channel.
+        channel: ChannelName,
+    },
     /// Read a channel's past. Answered.
     History {
         /// Whom to answer.

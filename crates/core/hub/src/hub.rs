@@ -184,6 +184,10 @@ impl<B: Broker> Hub<B> {
                 let result = Err(Refusal::NotSubscribed);
                 sink.answer(reply_to, Answer::History { result });
             }
+            Command::Forget { reply_to, channel } => {
+                let ticket = self.local.waiting.insert(Waiting::History { reply_to });
+                self.request(Request::Forget { ticket, channel }, now, sink);
+            }
             Command::History {
                 reply_to,
                 channel,

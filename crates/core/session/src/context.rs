@@ -8,7 +8,7 @@ use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
 
 use crate::work::{Overspent, Work};
-use crate::{Form, Shared, Survey};
+use crate::{Form, Shared, Survey, Wish};
 
 /// A wish that goes beyond the connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
@@ -135,6 +135,14 @@ impl<S, O> Context<'_, S, O> {
                 let who = if user.is_empty() { client } else { user };
                 let channel = channel.as_ref().map_or("", ChannelName::as_str);
                 self.shared.notices.changed("unsubscribe", channel, who);
+            }
+            Survey::Wish { user, client, wish } => {
+                let who = if user.is_empty() { client } else { user };
+                let (what, channel) = match wish {
+                    Wish::Subscribe { channel, .. } => ("subscribe", channel.as_str()),
+                    Wish::Refresh { .. } => ("refresh", ""),
+                };
+                self.shared.notices.changed(what, channel, who);
             }
             Survey::Channels | Survey::Count => {}
         }

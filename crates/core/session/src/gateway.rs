@@ -22,7 +22,7 @@ use crate::flow::Flow;
 use crate::http::{Incoming, Later, Reject};
 use crate::port::Port;
 use crate::route::Claim;
-use crate::{CloseReason, Context, Form, Identity, Shard, Shared, SurveyReply, Transport};
+use crate::{CloseReason, Context, Form, Identity, Shard, Shared, SurveyReply, Transport, Wish};
 
 /// What happens to a session.
 pub enum Event<'a> {
@@ -37,6 +37,8 @@ pub enum Event<'a> {
         /// What the hub says.
         answer: Answer,
     },
+    /// A backend wants something of the connection.
+    Wished(&'a Wish),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
     /// A publication that the session has to look at itself, because its form is

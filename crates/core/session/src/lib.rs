@@ -62,7 +62,7 @@ pub use route::{Claim, Rank};
 pub use shard::{Own, Shard};
 pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
-pub use survey::{NodeCount, Survey, SurveyReply};
+pub use survey::{NodeCount, Survey, SurveyReply, Wish};
 pub use throng_hub::FormKind;
 pub use websocket::{Beat, Heard, WebSocket, first_beat, message_limits};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

@@ -1,6 +1,30 @@
 //! What the server API asks of every shard, and what a shard replies.
 
-use throng_types::ChannelName;
+use throng_auth::SubscriptionOptions;
+use throng_types::{ChannelName, Position};
+
+/// What a backend wants of a user's connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Subscribe them to a channel.
+    Subscribe {
+        /// The channel.
+        channel: ChannelName,
+        /// What is set for the subscription.
+        options: SubscriptionOptions,
+        /// When it ends, in Unix seconds; `None` for never.
+        until_unix_s: Option<u64>,
+        /// From where on they get what was published.
+        since: Option<Position>,
+    },
+    /// Set when they expire.
+    Refresh {
+        /// They have expired.
+        expired: bool,
+        /// When they will, in Unix seconds; `None` for never.
+        until_unix_s: Option<u64>,
+    },
+}
 
 /// A question to all shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +45,15 @@ pub enum Survey {
         reason: Box<str>,
         /// Connections to spare, by their public ids.
         whitelist: Vec<Box<str>>,
+    },
+    /// Hand a wish to a user's connections.
+    Wish {
+        /// The user.
+        user: Box<str>,
+        /// Only this connection, by its public id, if not empty.
+        client: Box<str>,
+        /// What is wanted.
+        wish: Wish,
     },
     /// End a user's subscription.
     Unsubscribe {

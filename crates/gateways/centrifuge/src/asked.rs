@@ -34,7 +34,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// Whether all answers have come.
     pub(crate) const fn is_over(&self) -> bool {
-        self.opening.is_none() && self.subscribing.is_empty()
+        self.opening.is_none() && self.subscribing.is_empty() && self.data.is_empty()
     }
 
     /// What was remembered of a subscribe that is answered now.

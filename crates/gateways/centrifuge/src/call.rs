@@ -15,18 +15,18 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{Draft, HistoryPage, HistoryQuery, Present, Refusal};
+use throng_broker::{Draft, HistoryQuery, Present};
 use throng_centrifuge::api::{
-    ApiError, ApiResult, encode_bare_error, encode_batch_reply, encode_legacy, encode_response,
+    ApiError, ApiResult, Method, encode_bare_error, encode_batch_reply, encode_legacy,
+    encode_response,
 };
 use throng_centrifuge::{ClientInfo, HistoryResult};
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
-use throng_session::{
-    Event, Exchange, Flow, Publications, Survey, SurveyReply, publish_all, respond_json,
-};
+use throng_session::{Event, Exchange, Flow, Publications, Survey, publish_all, respond_json};
 use throng_types::{ChannelName, End, Epoch, Position};
 
+use crate::awaited::{Awaited, OpenCall};
 use crate::context::Cx;
 use crate::published::{error_of, published};
 use crate::surveyed::Surveyed;
@@ -47,43 +47,10 @@ pub(crate) enum Task {
     History(ChannelName, HistoryQuery),
     /// Who is present in a channel; everybody, or only how many.
     Present(ChannelName, bool),
+    /// A channel's past is to be forgotten.
+    Forget(ChannelName),
     /// A question or an order to every shard.
     Survey(Survey, Surveyed),
-}
-
-/// What a call awaits, and what has come of it.
-enum Awaited {
-    /// Nothing: it was refused.
-    Refused(ApiError),
-    /// One answer for each channel, in order.
-    Publications {
-        publications: Publications,
-        is_broadcast: bool,
-    },
-    History(Option<Result<HistoryPage, Refusal>>),
-    Present(Option<Result<Present, Refusal>>),
-    Survey(Surveyed, Option<Vec<SurveyReply>>),
-}
-
-/// A call that was carried out and whose answer is not written.
-struct OpenCall {
-    /// The command's id.
-    id: u32,
-    /// The token of the first answer that it awaits.
-    first: u32,
-    awaited: Awaited,
-}
-
-impl OpenCall {
-    fn is_answered(&self) -> bool {
-        match &self.awaited {
-            Awaited::Refused(_) => true,
-            Awaited::Publications { publications, .. } => publications.is_whole(),
-            Awaited::History(page) => page.is_some(),
-            Awaited::Present(present) => present.is_some(),
-            Awaited::Survey(_, replies) => replies.is_some(),
-        }
-    }
 }
 
 /// How the answers are put together.
@@ -188,6 +155,15 @@ impl Call {
                     });
                     Awaited::Present(None)
                 }
+                Ok(Task::Forget(channel)) => {
+                    // What was published before it is forgotten, too.
+                    publish(first, &mut drafts, cx);
+                    self.histories += 1;
+                    self.next_token += 1;
+                    let reply_to = cx.reply_to(token);
+                    cx.hub(Command::Forget { reply_to, channel });
+                    Awaited::Forgotten(None)
+                }
                 Ok(Task::Survey(survey, surveyed)) => {
                     cx.survey(survey);
                     Awaited::Survey(surveyed, None)
@@ -216,7 +192,9 @@ impl Call {
             Some(Task::Publish(drafts, _)) => {
                 self.publications == 0 || self.publications + drafts.len() <= PUBLICATIONS_MAX
             }
-            Some(Task::History(..) | Task::Present(..)) => self.histories < HISTORIES_MAX,
+            Some(Task::History(..) | Task::Present(..) | Task::Forget(_)) => {
+                self.histories < HISTORIES_MAX
+            }
             Some(Task::Survey(..)) => self.open.is_empty(),
         }
     }
@@ -268,6 +246,9 @@ impl Call {
             }
             (Awaited::History(place), Answer::History { result }) => *place = Some(result),
             (Awaited::Present(place), Answer::Present { result }) => *place = Some(result),
+            (Awaited::Forgotten(place), Answer::History { result }) => {
+                *place = Some(result.map(|_| ()));
+            }
             _ => {}
         }
     }
@@ -322,6 +303,12 @@ impl Call {
                     Some(Err(refusal)) => self.reply(id, Err(error_of(refusal)), cx),
                     None => {}
                 }
+            }
+            Awaited::Forgotten(done) => {
+                self.histories -= 1;
+                let done = done.unwrap_or(Ok(())).map_err(error_of);
+                let result = done.map(|()| ApiResult::Done(Method::HistoryRemove));
+                self.reply(id, result, cx);
             }
             Awaited::Survey(surveyed, replies) => {
                 let replies = replies.unwrap_or_default();

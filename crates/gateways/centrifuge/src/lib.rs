@@ -8,6 +8,7 @@
 //! [`throng_centrifuge`]'s.
 
 mod asked;
+mod awaited;
 mod call;
 mod channels;
 mod commands;
@@ -30,6 +31,7 @@ mod surveyed;
 mod uni_stream;
 mod upstream;
 mod upward;
+mod wish;
 
 pub use gateway::Centrifuge;
 pub use session::Session;

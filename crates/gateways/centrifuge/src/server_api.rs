@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{Draft, HistoryQuery};
+use throng_auth::SubscriptionOptions;
+use throng_broker::{Draft, HistoryQuery, Version};
 use throng_centrifuge::api::{
-    ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, parse,
-    parse_batch, parse_legacy,
+    ApiError, ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, RefreshRequest,
+    SubscribeRequest, UnsubscribeRequest, parse, parse_batch, parse_legacy,
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
-use throng_session::{Exchange, Incoming, Opened, Survey, draft, respond_json};
+use throng_session::{Exchange, Incoming, NodeKey, Opened, Survey, Wish, draft, respond_json};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::call::{Call, Task, Together};
@@ -61,7 +62,7 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
     }
     let request = incoming.request;
     let keep_alive = request.keep_alive();
-    let (together, mut calls) = match read(form, incoming) {
+    let (together, mut calls) = match read(form, incoming, &cx.shared.node) {
         Ok(read) => read,
         Err(fault) => {
             let message = format!("bad request: {fault}").replace(['"', '\\'], "'");
@@ -92,11 +93,15 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
 
 type Calls = VecDeque<(u32, Result<Task, ApiError>)>;
 
-fn read(form: Form, incoming: &Incoming<'_, '_>) -> Result<(Together, Calls), MalformedBody> {
+fn read(
+    form: Form,
+    incoming: &Incoming<'_, '_>,
+    node: &NodeKey,
+) -> Result<(Together, Calls), MalformedBody> {
     let body = incoming.body;
     let mut channels_left = CHANNELS_MAX;
     let mut task = |request: Result<ApiRequest<'_>, ApiError>| {
-        request.and_then(|request| task(request, &mut channels_left))
+        request.and_then(|request| task(request, &mut channels_left, node))
     };
     Ok(match form {
         Form::One(method) => {
@@ -128,20 +133,46 @@ fn key_of(key: &str) -> Option<Box<str>> {
     (!key.is_empty()).then(|| key.into())
 }
 
-/// Versions are not compared here, and an older publication must not go out as a newer one.
-const fn check_version(version: u64) -> Result<(), ApiError> {
-    match version {
-        0 => Ok(()),
-        _ => Err(ApiError::NotAvailable),
+fn version_of(number: u64, epoch: &str) -> Option<Box<Version>> {
+    let epoch = epoch.into();
+    (number > 0).then(|| Box::new(Version { number, epoch }))
+}
+
+/// Whom a call is about.
+struct Who {
+    user: Box<str>,
+    /// A public id; empty for all connections of the user.
+    client: Box<str>,
+}
+
+impl Who {
+    /// A user, or the connection with a public id or a session, and nobody else by mistake.
+    fn new(user: &str, client: &str, session: &str, node: &NodeKey) -> Result<Self, ApiError> {
+        if user.is_empty() && client.is_empty() && session.is_empty() {
+            return Err(ApiError::BadRequest);
+        }
+        let mut client: Box<str> = client.into();
+        if !session.is_empty() {
+            let named = node.conn_of_session(session);
+            let named = named.map(|conn| node.client_id(conn).as_str().into());
+            // A session that is not there is nobody's.
+            let named: Box<str> = named.unwrap_or_else(|| session.into());
+            if !client.is_empty() && client != named {
+                return Err(ApiError::BadRequest);
+            }
+            client = named;
+        }
+        let user = user.into();
+        Ok(Self { user, client })
     }
 }
 
 fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ApiError> {
-    check_version(publish.version)?;
     Ok(Draft {
         tags: publish.tags.map(Into::into),
         skip_history: publish.skip_history,
         idempotency_key: key_of(&publish.idempotency_key),
+        version: version_of(publish.version, &publish.version_epoch),
         ..draft(channel_of(&publish.channel)?, publish.payload()?)
     })
 }
@@ -166,17 +197,16 @@ fn in_status(incoming: &Incoming<'_, '_>) -> bool {
     incoming.request.header("x-centrifugo-error-mode") == Some("transport")
 }
 
-/// Whom a call is about: a user, or the connection with a public id, and nobody else by mistake.
-/// Sessions have no ids here, so that nobody has the one that is named.
-fn check_who(user: &str, client: &str, session: &str) -> Result<(), ApiError> {
-    match (user, client, session) {
-        ("", "", _) => Err(ApiError::BadRequest),
-        (_, _, "") => Ok(()),
-        _ => Err(ApiError::NotAvailable),
-    }
+/// A time in Unix seconds; 0 is none.
+fn until(expire_at: i64) -> Option<u64> {
+    u64::try_from(expire_at).ok().filter(|&until| until > 0)
 }
 
-fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiError> {
+fn task(
+    request: ApiRequest<'_>,
+    channels_left: &mut usize,
+    node: &NodeKey,
+) -> Result<Task, ApiError> {
     let mut takes = |count: usize| {
         *channels_left = channels_left
             .checked_sub(count)
@@ -189,7 +219,6 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
             Task::Publish(vec![draft_of(&publish)?], false)
         }
         ApiRequest::Broadcast(broadcast) => {
-            check_version(broadcast.version)?;
             let payload = broadcast.payload()?;
             if broadcast.channels.is_empty() {
                 return Err(ApiError::BadRequest);
@@ -202,6 +231,7 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
                     tags: broadcast.tags.map(Into::into),
                     skip_history: broadcast.skip_history,
                     idempotency_key: key_of(&broadcast.idempotency_key),
+                    version: version_of(broadcast.version, &broadcast.version_epoch),
                     ..draft(channel_of(channel)?, payload)
                 })
             });
@@ -222,20 +252,26 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
         }
         ApiRequest::Info => Task::Survey(Survey::Count, Surveyed::Info),
         ApiRequest::Unsubscribe(unsubscribe) => {
-            check_who(&unsubscribe.user, &unsubscribe.client, &unsubscribe.session)?;
+            let UnsubscribeRequest {
+                user,
+                client,
+                session,
+                ..
+            } = &unsubscribe;
+            let Who { user, client } = Who::new(user, client, session, node)?;
             let channel = match &*unsubscribe.channel {
                 "" => None,
                 name => Some(channel_of(name)?),
             };
             let survey = Survey::Unsubscribe {
-                user: (&*unsubscribe.user).into(),
-                client: (&*unsubscribe.client).into(),
+                user,
+                client,
                 channel,
             };
             Task::Survey(survey, Surveyed::Done(Method::Unsubscribe))
         }
         ApiRequest::Disconnect(disconnect) => {
-            Task::Survey(end(&disconnect)?, Surveyed::Done(Method::Disconnect))
+            Task::Survey(end(&disconnect, node)?, Surveyed::Done(Method::Disconnect))
         }
         ApiRequest::Rpc(rpc) => {
             return Err(match &*rpc.method {
@@ -246,24 +282,58 @@ fn task(request: ApiRequest<'_>, channels_left: &mut usize) -> Result<Task, ApiE
         }
         ApiRequest::Presence(request) => Task::Present(channel_of(&request.channel)?, true),
         ApiRequest::PresenceStats(request) => Task::Present(channel_of(&request.channel)?, false),
-        ApiRequest::HistoryRemove(request) => {
-            channel_of(&request.channel)?;
-            return Err(ApiError::NotAvailable);
-        }
+        ApiRequest::HistoryRemove(request) => Task::Forget(channel_of(&request.channel)?),
         ApiRequest::Subscribe(subscribe) => {
-            check_who(&subscribe.user, &subscribe.client, &subscribe.session)?;
-            channel_of(&subscribe.channel)?;
-            return Err(ApiError::NotAvailable);
+            let SubscribeRequest {
+                user,
+                client,
+                session,
+                ..
+            } = &subscribe;
+            let Who { user, client } = Who::new(user, client, session, node)?;
+            if subscribe.has_more {
+                return Err(ApiError::NotAvailable);
+            }
+            let since = subscribe.recover_since.as_ref();
+            let wish = Wish::Subscribe {
+                channel: channel_of(&subscribe.channel)?,
+                options: SubscriptionOptions {
+                    info: subscribe.info.map(|json| json.get().into()),
+                    data: subscribe.data.map(|json| json.get().into()),
+                    ..SubscriptionOptions::default()
+                },
+                until_unix_s: until(subscribe.expire_at),
+                since: since.map(|since| position_of(&since.epoch, since.offset)),
+            };
+            let survey = Survey::Wish { user, client, wish };
+            Task::Survey(survey, Surveyed::Done(Method::Subscribe))
         }
         ApiRequest::Refresh(refresh) => {
-            check_who(&refresh.user, &refresh.client, &refresh.session)?;
-            return Err(ApiError::NotAvailable);
+            let RefreshRequest {
+                user,
+                client,
+                session,
+                ..
+            } = &refresh;
+            let Who { user, client } = Who::new(user, client, session, node)?;
+            let wish = Wish::Refresh {
+                expired: refresh.expired,
+                until_unix_s: until(refresh.expire_at),
+            };
+            let survey = Survey::Wish { user, client, wish };
+            Task::Survey(survey, Surveyed::Done(Method::Refresh))
         }
     })
 }
 
-fn end(disconnect: &DisconnectRequest<'_>) -> Result<Survey, ApiError> {
-    check_who(&disconnect.user, &disconnect.client, &disconnect.session)?;
+fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, ApiError> {
+    let DisconnectRequest {
+        user,
+        client,
+        session,
+        ..
+    } = disconnect;
+    let Who { user, client } = Who::new(user, client, session, node)?;
     let force = Disconnect::ForceNoReconnect;
     let (code, reason) = match &disconnect.disconnect {
         Some(custom) => (custom.code, &*custom.reason),
@@ -275,8 +345,8 @@ fn end(disconnect: &DisconnectRequest<'_>) -> Result<Survey, ApiError> {
     }
     let spared = disconnect.whitelist.iter();
     Ok(Survey::Disconnect {
-        user: (&*disconnect.user).into(),
-        client: (&*disconnect.client).into(),
+        user,
+        client,
         code,
         reason: reason.into(),
         whitelist: spared.map(|client| (&**client).into()).collect(),

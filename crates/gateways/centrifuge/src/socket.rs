@@ -166,6 +166,15 @@ impl Socket {
         Some((opening?, data))
     }
 
+    /// JSON for the subscriber of a channel that it did not ask for.
+    pub(crate) fn take_data(&mut self, channel: &ChannelName) -> Option<Box<str>> {
+        let data = &mut self.asked.as_mut()?.data;
+        let at = data.iter().position(|(known, _)| known == channel);
+        let (_, taken) = data.swap_remove(at?);
+        self.forget_asked();
+        Some(taken)
+    }
+
     /// A subscription has ended; its token goes with it.
     pub(crate) fn forget_subscription(&mut self, channel: &ChannelName) {
         if let Some(identity) = self.identity.as_mut() {

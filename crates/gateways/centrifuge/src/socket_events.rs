@@ -8,7 +8,7 @@ use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::context::Cx;
 use crate::socket::{Phase, Socket};
-use crate::{channels, commands, connect};
+use crate::{channels, commands, connect, wish};
 
 impl Socket {
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
@@ -25,6 +25,7 @@ impl Socket {
                 cx.count(why.counter());
                 self.close(why.code(), why.reason(), cx);
             }
+            Event::Wished(wish) => wish::grant(self, wish, cx),
             Event::Surveyed(_) | Event::Publication(_) => {}
         }
     }
@@ -120,6 +121,9 @@ impl Socket {
         };
         if token != OPENING {
             return channels::subscribed(self, token, &channel, &result, cx);
+        }
+        if self.opening_mut().is_none() {
+            return wish::subscribed(self, &channel, &result, cx);
         }
         let opening = self.opening_mut();
         if opening.is_some_and(|opening| opening.take(channel, result))

@@ -109,7 +109,10 @@ impl UniStream {
             Event::Close(why) => self.close(why, cx),
             // Such a client has nothing to say, but may send requests that nobody answers.
             Event::Bytes(_) => {}
-            Event::Drained { .. } | Event::Surveyed(_) | Event::Publication(_) => {}
+            Event::Drained { .. }
+            | Event::Surveyed(_)
+            | Event::Wished(_)
+            | Event::Publication(_) => {}
         }
     }
 

@@ -30,7 +30,10 @@ impl Session {
             Event::Answer { .. } => return self.answer(event, cx),
             Event::Close(_) => self.close(cx),
             // A backend's stream has no words of ours in it, and nobody asks all shards.
-            Event::Drained { .. } | Event::Unsubscribed { .. } | Event::Surveyed(_) => {}
+            Event::Drained { .. }
+            | Event::Unsubscribed { .. }
+            | Event::Surveyed(_)
+            | Event::Wished(_) => {}
         }
         Flow::Stay
     }

@@ -1,6 +1,7 @@
 //! The `throng` binary, met by clients that were written by others. See `docs/TESTING.md`.
 
 mod answers;
+mod backend;
 mod batches;
 mod browser;
 mod commands;

@@ -13,7 +13,7 @@
 
 mod kept;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId, Told};
@@ -25,7 +25,7 @@ use super::reply_limit::ReplyLimit;
 use super::stream::{NEVER, Stream};
 use crate::{
     ChannelMap, Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Present, Recovery, Refusal,
-    Retention, Subscribed,
+    Retention, Subscribed, Version,
 };
 
 /// How long a stream without subscribers and history remembers its position, so that
@@ -98,6 +98,8 @@ pub(super) struct Home {
     history_publications: usize,
     forgotten: u32,
     keys: Keys,
+    /// The newest version in each stream that has any. Bound: one a stream.
+    versions: BTreeMap<u32, Version>,
     pub(super) members: Members,
 }
 
@@ -112,6 +114,7 @@ impl Home {
             history_publications: 0,
             forgotten: 0,
             keys: Keys::new(options.hash_seed),
+            versions: BTreeMap::new(),
             members: Members::new(options.hash_seed),
             options,
         }
@@ -222,6 +225,7 @@ impl Home {
             return;
         }
         if stream.top == 0 {
+            self.versions.remove(&key);
             self.streams.remove(key);
             return;
         }
@@ -236,6 +240,7 @@ impl Home {
 
     /// Forgets a stream that had publications. What comes after must not look like a continuation.
     fn forget(&mut self, key: u32) {
+        self.versions.remove(&key);
         self.streams.remove(key);
         self.forgotten = self.forgotten.wrapping_add(1);
     }
@@ -257,6 +262,13 @@ impl Home {
                 interest: 0,
             };
         }
+        if let Some(position) = self.overtaken(&draft, retention) {
+            return Accepted {
+                publication: None,
+                position: Some(position),
+                interest: 0,
+            };
+        }
         let accepted = if retention.keeps() && !draft.skip_history {
             self.publish_kept(draft, retention, now)
         } else {
@@ -270,6 +282,23 @@ impl Home {
             self.remember_key(&key, accepted.position, now.mono);
         }
         accepted
+    }
+
+    /// Where the stream of a draft stands, if a publication of the same version or of a newer one
+    /// is in it. Else notes the draft's version.
+    fn overtaken(&mut self, draft: &Draft, retention: Retention) -> Option<Position> {
+        let version = draft.version.as_deref().filter(|_| retention.keeps())?;
+        let forgotten = self.forgotten;
+        let make = || Stream::new(forgotten);
+        let key = self.streams.key_or_insert(&draft.channel, make);
+        if let Some(newest) = self.versions.get(&key) {
+            let is_comparable = version.epoch.is_empty() || version.epoch == newest.epoch;
+            if is_comparable && version.number <= newest.number {
+                return Some(self.streams.at(key)?.1.position(self.options.nonce));
+            }
+        }
+        self.versions.insert(key, version.clone());
+        None
     }
 
     fn publish_kept(&mut self, draft: Draft, retention: Retention, now: Now) -> Accepted {
@@ -304,6 +333,25 @@ impl Home {
             position,
             interest,
         }
+    }
+
+    /// Forgets the history of a channel; its stream keeps its position.
+    pub(super) fn forget_history(
+        &mut self,
+        channel: &ChannelName,
+        now: Now,
+    ) -> Result<HistoryPage, Refusal> {
+        let Some(retention) = self.retention_of(channel) else {
+            return Err(Refusal::UnknownChannel);
+        };
+        if !retention.keeps() {
+            return Err(Refusal::NotAvailable);
+        }
+        if let Some(key) = self.streams.key(channel) {
+            while self.drop_oldest(key) {}
+            self.rest(key, now.mono);
+        }
+        Ok(HistoryPage::default())
     }
 
     /// Reads the history of a channel.

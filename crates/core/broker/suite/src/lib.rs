@@ -20,6 +20,7 @@ mod presence;
 mod random;
 mod streams;
 mod tester;
+mod versions;
 
 pub use bounds::*;
 pub use cluster::{Cluster, KEPT, LONG, Make, Setup, TTL_MS};
@@ -30,6 +31,7 @@ pub use presence::*;
 pub use random::*;
 pub use streams::*;
 pub use tester::Tester;
+pub use versions::*;
 
 /// Runs a property with one, two, three and 64 shards.
 pub fn check(property: fn(&mut Tester), make: Make) {
@@ -70,6 +72,8 @@ macro_rules! tests {
             members_are_those_who_came_and_have_not_left,
             who_comes_hears_of_it_after_its_reply,
             a_long_list_is_not_cut,
+            an_older_version_is_not_published,
+            a_history_is_forgotten_and_its_stream_goes_on,
         );
     };
     ($make:expr => $($property:ident),* $(,)?) => {

@@ -191,6 +191,9 @@ pub struct SubscribeRequest<'a> {
     /// Only the connection with this session; empty for all.
     #[serde(borrow, deserialize_with = "text")]
     pub session: Cow<'a, str>,
+    /// JSON that others in the channel may see.
+    #[serde(borrow, deserialize_with = "present")]
+    pub info: Option<&'a RawValue>,
     /// JSON for the subscriber, told with the subscription.
     #[serde(borrow, deserialize_with = "present")]
     pub data: Option<&'a RawValue>,
