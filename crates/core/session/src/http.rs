@@ -14,7 +14,7 @@ mod later;
 mod page;
 mod pipeline;
 mod repeat;
-mod request;
+pub(crate) mod request;
 mod response;
 mod serve;
 mod subscribe;

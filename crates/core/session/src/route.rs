@@ -1,6 +1,6 @@
 //! Which gateway a request belongs to, and the few paths that are the front door's own.
 
-use crate::http::Incoming;
+use crate::http::request::Incoming;
 use crate::port::Port;
 
 /// Which of several claims to a request wins: the highest.

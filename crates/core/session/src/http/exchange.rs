@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use throng_types::End;
 
 use crate::flow::{Flow, Resume};
-use crate::http::Incoming;
+use crate::http::request::Incoming;
 use crate::port::Port;
 use crate::{Allowance, Context};
 

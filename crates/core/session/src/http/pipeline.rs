@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 
 use throng_hub::Answer;
 
-use super::Incoming;
 use super::habit::Habit;
+use super::request::Incoming;
 use crate::{Context, Publications, PublishResult};
 
 /// Requests of one connection that may be without an answer. Queue: `pipelined requests`.
