@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::PUBLISHERS_MAX;
 use super::flow::{Load, Pace};
-use super::publisher::{Door, Publisher};
+use super::publisher::{Sending, Publisher};
 use super::reactor::Client;
 use super::subscriber::Subscriber;
 
@@ -67,15 +67,15 @@ impl Client {
     pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         self.publishers.clear();
-        let (door, wanted) = match load.pace {
-            Pace::InFlight(_) | Pace::PerSecond(_) => (Door::OneByOne, PUBLISHERS_MAX),
-            Pace::Pipelined(_) => (Door::Pipelined, 1),
-            Pace::Socket(_) => (Door::Socket, 1),
+        let (sending, wanted) = match load.pace {
+            Pace::InFlight(_) | Pace::PerSecond(_) => (Sending::OneByOne, PUBLISHERS_MAX),
+            Pace::Pipelined(_) => (Sending::Pipelined, 1),
+            Pace::Socket(_) => (Sending::Socket, 1),
         };
         while self.publishers.len() < wanted {
             let (registry, token) = (self.poll.registry(), self.next_publisher());
             let address = self.addresses.publish;
-            let publisher = Publisher::start(self.dialect, address, registry, token, door)?;
+            let publisher = Publisher::start(self.dialect, address, registry, token, sending)?;
             self.publishers.push(publisher);
         }
         while !self.publishers.iter().all(Publisher::is_idle) {

@@ -21,7 +21,7 @@ use super::dialect::Dialect;
 
 /// How a publisher sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Sending {
     /// A request each, and waits for its answer.
     OneByOne,
     /// A request each, without waiting.
@@ -37,7 +37,7 @@ pub(super) struct Publisher {
     address: SocketAddr,
     token: Token,
     stream: TcpStream,
-    door: Door,
+    sending: Sending,
     /// What is to be sent, and how much of it has left.
     request: Vec<u8>,
     sent: usize,
@@ -62,19 +62,19 @@ impl Publisher {
         address: SocketAddr,
         registry: &Registry,
         token: Token,
-        door: Door,
+        sending: Sending,
     ) -> Result<Self> {
         let mut request = Vec::new();
-        let answer = match door {
-            Door::Socket => Answers::Acks(Acks::open(address, &mut request)),
-            Door::OneByOne | Door::Pipelined => Answers::Requests(Answer::default()),
+        let answer = match sending {
+            Sending::Socket => Answers::Acks(Acks::open(address, &mut request)),
+            Sending::OneByOne | Sending::Pipelined => Answers::Requests(Answer::default()),
         };
         Ok(Self {
             dialect,
             address,
             token,
             stream: connect(address, registry, token)?,
-            door,
+            sending,
             request,
             sent: 0,
             unanswered: 0,
@@ -90,7 +90,7 @@ impl Publisher {
 
     /// Whether it can take a publication.
     pub(super) fn may_publish(&self) -> bool {
-        let waits = self.door == Door::OneByOne || !self.answer.is_open();
+        let waits = self.sending == Sending::OneByOne || !self.answer.is_open();
         self.is_idle() || !waits && self.state == State::Open
     }
 
@@ -103,7 +103,7 @@ impl Publisher {
         registry: &Registry,
     ) -> Result<()> {
         debug_assert!(self.may_publish());
-        if self.door == Door::Socket {
+        if self.sending == Sending::Socket {
             Acks::encode_publication(channel, payload, &mut self.request);
         } else {
             let host = self.address.to_string();

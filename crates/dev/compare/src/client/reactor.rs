@@ -11,7 +11,7 @@ use mio::{Events, Poll, Token};
 
 use super::dialect::Dialect;
 use super::publisher::Publisher;
-use super::subscriber::{Desk, Subscriber};
+use super::subscriber::{ReadContext, Subscriber};
 use super::tally::Tally;
 use super::timer::Timer;
 use crate::server::Addresses;
@@ -75,7 +75,7 @@ impl Client {
             result => result?,
         }
         let started = self.started;
-        let mut desk = Desk {
+        let mut cx = ReadContext {
             buffer: &mut self.buffer,
             tally: &mut self.tally,
             now_ns: &|| elapsed_ns(started),
@@ -83,7 +83,7 @@ impl Client {
         for event in &self.events {
             let place = event.token().0;
             if let Some(subscriber) = self.subscribers.get_mut(place) {
-                let opened = subscriber.on_ready(&mut desk).with_context(|| {
+                let opened = subscriber.on_ready(&mut cx).with_context(|| {
                     format!("connection {} ({} are open)", place + 1, self.open)
                 })?;
                 self.open += usize::from(opened);
@@ -91,7 +91,7 @@ impl Client {
                 .checked_sub(PUBLISHERS_FROM)
                 .and_then(|place| self.publishers.get_mut(place))
             {
-                publisher.on_ready(desk.buffer)?;
+                publisher.on_ready(cx.buffer)?;
             }
             // The timer's alarm has done its work: the poll is awake.
         }

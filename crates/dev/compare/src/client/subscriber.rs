@@ -50,7 +50,7 @@ enum Reader {
 }
 
 /// What a call of [`Subscriber::on_ready`] may use.
-pub(super) struct Desk<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut [u8],
     pub(super) tally: &'a mut Tally,
     /// Reads the client's clock.
@@ -90,7 +90,7 @@ impl Subscriber {
     ///
     /// # Errors
     /// If the connection is of no use any more.
-    pub(super) fn on_ready(&mut self, desk: &mut Desk<'_>) -> Result<bool> {
+    pub(super) fn on_ready(&mut self, cx: &mut ReadContext<'_>) -> Result<bool> {
         if let State::Connecting(request, reader) = &mut self.state {
             if !send_request(&mut self.stream, request)? {
                 return Ok(false);
@@ -100,16 +100,16 @@ impl Subscriber {
         }
         let was_open = self.is_open();
         loop {
-            let bytes = match self.stream.read(desk.buffer) {
+            let bytes = match self.stream.read(cx.buffer) {
                 Ok(0) => bail!("the server closed the connection"),
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error).context("the connection broke"),
             };
-            self.on_bytes(bytes, desk)?;
+            self.on_bytes(bytes, cx)?;
             // A read that does not fill the buffer has emptied the socket (epoll(7)).
-            if bytes < desk.buffer.len() {
+            if bytes < cx.buffer.len() {
                 break;
             }
         }
@@ -125,11 +125,11 @@ impl Subscriber {
     }
 
     /// Takes the first `bytes` of the buffer.
-    fn on_bytes(&mut self, bytes: usize, desk: &mut Desk<'_>) -> Result<()> {
-        let input = &mut desk.buffer[..bytes];
-        let now_ns = (desk.now_ns)();
+    fn on_bytes(&mut self, bytes: usize, cx: &mut ReadContext<'_>) -> Result<()> {
+        let input = &mut cx.buffer[..bytes];
+        let now_ns = (cx.now_ns)();
         match &mut self.state {
-            State::Open(reader) => reader.take(input, desk.tally, now_ns),
+            State::Open(reader) => reader.take(input, cx.tally, now_ns),
             State::Connecting(..) => Ok(()),
         }
     }
