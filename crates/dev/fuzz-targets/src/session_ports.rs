@@ -27,7 +27,9 @@ use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_server::gateways::{GatewayOrder, Gateways, Session};
 use throng_server::{GatewayList, Holds, Sessions, Slot};
-use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as SessionShared, solo};
+use throng_session::{
+    Admission, Event, Http, Order, Port, SessionLimits, Shared as SessionShared, solo,
+};
 use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
 
 use outside::{NoBackends, NoNews, Nobody};

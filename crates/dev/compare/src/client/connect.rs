@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::PUBLISHERS_MAX;
 use super::flow::{Load, Pace};
-use super::publisher::{Sending, Publisher};
+use super::publisher::{Publisher, Sending};
 use super::reactor::Client;
 use super::subscriber::Subscriber;
 
