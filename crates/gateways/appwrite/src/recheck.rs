@@ -55,19 +55,20 @@ mod tests {
         assert!(!rechecks.some(|_| panic!("nothing is to be done")));
         rechecks.begin(10_000);
         let mut asked = Vec::new();
-        let mut turns = 0;
         // Every hundredth has a user, and all are answered between two turns.
-        while rechecks.next < rechecks.end {
+        for turn in 0..100 {
+            if rechecks.next == rechecks.end {
+                break;
+            }
             rechecks.some(|slot| {
                 let asks = slot % 100 == 0;
                 asked.extend(asks.then_some(slot));
                 asks
             });
             assert!(rechecks.asked.len() <= ASKED_MAX);
-            if turns % 2 == 1 {
+            if turn % 2 == 1 {
                 asked.iter().for_each(|&slot| rechecks.done(slot));
             }
-            turns += 1;
         }
         assert_eq!(asked.len(), 100);
         rechecks.begin(100);

@@ -16,7 +16,7 @@ fn membership(id: &str, user: &str, team: &str, roles: Option<&[&str]>) -> Value
 }
 
 /// As stock publishes it when an account changes.
-fn account(user: &str, what: &str, payload: Value) -> Value {
+pub(super) fn account(user: &str, what: &str, payload: Value) -> Value {
     let mut event = event("X", &format!("user:{user}"));
     event["data"]["events"] = json!([format!("users.{user}.{what}")]);
     event["data"]["channels"] = json!(["account", format!("account.{user}")]);
@@ -29,7 +29,7 @@ const TOKEN: &str = "e30.eyJ1c2VySWQiOiJhbm4iLCJzZXNzaW9uSWQiOiJTIiwiZXhwIjoxNzA
 
 impl Shard {
     #[track_caller]
-    fn lookup(&self) -> Lookup {
+    pub(super) fn lookup(&self) -> Lookup {
         self.asked.try_recv().expect("a question")
     }
 
@@ -49,7 +49,7 @@ impl Shard {
         self.frames(index);
     }
 
-    fn open_with_token(&mut self, index: u32) {
+    pub(super) fn open_with_token(&mut self, index: u32) {
         self.open(index, &format!("{FILES}&jwt={TOKEN}"), "");
         let lookup = self.lookup();
         self.answer(&lookup, user_of("ann", &["T"]));
