@@ -8,3 +8,5 @@ mod protobuf;
 mod rights;
 mod scene;
 mod server_api;
+mod streams;
+mod surveys;

@@ -14,7 +14,7 @@ use throng_broker::{
 use throng_gateway_centrifuge::Centrifuge;
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_session::solo::{self, Solo};
-use throng_session::{Event, Gateway, Order, Port, Shared};
+use throng_session::{Event, Gateway, Order, Port, Shared, Survey};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
@@ -99,6 +99,8 @@ pub(crate) struct Scene {
     solo: Solo<Centrifuge>,
     hubs: [Hub; SHARDS as usize],
     heard: Vec<u8>,
+    /// What every shard was asked.
+    pub(crate) surveys: Vec<Survey>,
     /// How the handshake was answered.
     pub(crate) head: String,
 }
@@ -107,7 +109,13 @@ impl Scene {
     /// A server with keys, and a WebSocket at `target` with these headers.
     pub(crate) fn open(target: &str, headers: &str) -> Self {
         let mut scene = Self::new(Port::Client);
-        scene.solo.feed(
+        scene.upgrade(target, headers);
+        scene
+    }
+
+    /// Makes the connection a WebSocket.
+    pub(crate) fn upgrade(&mut self, target: &str, headers: &str) {
+        self.solo.feed(
             format!(
                 "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                  Sec-WebSocket-Version: 13\r\n{headers}\
@@ -115,8 +123,7 @@ impl Scene {
             )
             .as_bytes(),
         );
-        scene.head = String::from_utf8(std::mem::take(&mut scene.solo.out)).expect("a head");
-        scene
+        self.head = String::from_utf8(std::mem::take(&mut self.solo.out)).expect("a head");
     }
 
     /// A request to the server API, and its status and body.
@@ -134,19 +141,56 @@ impl Scene {
         (status.expect("a status"), body.to_owned())
     }
 
+    /// Sends bytes, and gives those that come of it, as text.
+    pub(crate) fn raw(&mut self, bytes: &str) -> String {
+        self.solo.feed(bytes.as_bytes());
+        self.settle();
+        self.take_text()
+    }
+
+    /// Something happens to the client's session; gives the bytes that come of it, as text.
+    pub(crate) fn happens(&mut self, event: Event<'_>) -> String {
+        self.solo.event(event);
+        self.settle();
+        self.take_text()
+    }
+
+    /// What has come, as text.
+    pub(crate) fn take_text(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.heard)).into_owned()
+    }
+
+    /// Whether the server counts the connection as a client's, once it is more than a request.
+    pub(crate) fn is_client(&mut self) -> Option<bool> {
+        let session = self.solo.session();
+        session.map(|session| Centrifuge::class(session).is_client)
+    }
+
+    /// Lets time pass, without what comes of it.
+    pub(crate) fn pass_s(&mut self, seconds: u64) {
+        self.solo.now.mono = self.solo.now.mono + seconds * 1000;
+        self.solo.now.unix_ms += seconds * 1000;
+    }
+
     /// A server with keys for clients, and a connection to one of its ports.
     pub(crate) fn new(port: Port) -> Self {
+        Self::with(port, |_| {})
+    }
+
+    /// The same with changed options.
+    pub(crate) fn with(port: Port, change: impl FnOnce(&mut Shared)) -> Self {
         let namespaces = Arc::new(options());
         let keys = KeyConfig {
             hmac_secret: Some(SECRET.as_bytes().into()),
             ..KeyConfig::default()
         };
-        let shared = Shared {
+        let mut shared = Shared {
             namespaces: namespaces.clone(),
             verifier: Some(Arc::new(Verifier::new(keys).expect("a good key"))),
             anonymous: false,
             ..solo::shared()
         };
+        change(&mut shared);
         let hub = |shard| {
             let memory = MemoryOptions {
                 nonce: 1,
@@ -178,6 +222,7 @@ impl Scene {
             solo,
             hubs: [hub(0), hub(1), hub(2)],
             heard: Vec::new(),
+            surveys: Vec::new(),
             head: String::new(),
         }
     }
@@ -223,15 +268,20 @@ impl Scene {
 
     /// Lets time pass, and gives what comes of it.
     pub(crate) fn wait_s(&mut self, seconds: u64) -> Vec<String> {
-        self.solo.now.mono = self.solo.now.mono + seconds * 1000;
-        self.solo.now.unix_ms += seconds * 1000;
+        self.pass_s(seconds);
         self.solo.event(Event::Timeout);
         self.settle();
         self.told()
     }
 
-    /// The server publishes.
+    /// The server publishes, and a WebSocket hears of it.
     pub(crate) fn publish(&mut self, name: &str, data: &str) -> Vec<(u8, Vec<u8>)> {
+        self.publish_text(name, data);
+        self.frames()
+    }
+
+    /// The server publishes.
+    pub(crate) fn publish_text(&mut self, name: &str, data: &str) {
         let draft = throng_session::draft(
             channel(name),
             Payload {
@@ -246,7 +296,6 @@ impl Scene {
         let reply_to = nobody;
         self.carry_out(Command::Publish { reply_to, draft });
         self.settle();
-        self.frames()
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -273,8 +322,10 @@ impl Scene {
             let orders = std::mem::take(&mut self.solo.orders);
             let mut is_quiet = orders.is_empty();
             for order in orders {
-                if let Order::Hub(command) = order {
-                    self.carry_out(command);
+                match order {
+                    Order::Hub(command) => self.carry_out(command),
+                    Order::Survey { survey, .. } => self.surveys.push(survey),
+                    Order::Gateway(_) => {}
                 }
             }
             for (from, to) in [(0, 1), (0, 2), (2, 0), (1, 0), (1, 2), (2, 1)] {
