@@ -256,7 +256,10 @@ fn what_the_server_does_to_a_client_it_says() {
                 channel: &channel,
                 why: Unsubscribe::Server,
             },
-            r#"{"push":{"channel":"open:a","unsubscribe":{"code":2000,"reason":"server unsubscribe"}}}"#,
+            concat!(
+                r#"{"push":{"channel":"open:a","unsubscribe":"#,
+                r#"{"code":2000,"reason":"server unsubscribe"}}}"#,
+            ),
         ),
         (
             Event::Drained { dropped: 4 },
