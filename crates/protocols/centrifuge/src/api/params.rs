@@ -203,9 +203,14 @@ pub struct SubscribeRequest<'a> {
     /// What is published since then is delivered first.
     #[serde(borrow)]
     pub recover_since: Option<Since<'a>>,
-    /// Whether options of the channel are to be set aside for this subscription, or data come in
+    /// Whether options of the channel are to be set aside for this subscription, or JSON comes in
     /// base64: neither is offered.
-    #[serde(rename = "override", alias = "b64data", deserialize_with = "is_there")]
+    #[serde(
+        rename = "override",
+        alias = "b64data",
+        alias = "b64info",
+        deserialize_with = "is_there"
+    )]
     pub has_more: bool,
 }
 

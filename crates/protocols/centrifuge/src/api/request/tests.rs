@@ -25,6 +25,23 @@ fn check_payload(body: &str, expected: Result<(&[u8], PayloadKind), ApiError>) {
 }
 
 #[test]
+fn what_a_subscribe_is_not_offered_is_noticed() {
+    for (more, expected) in [
+        ("", false),
+        (r#","info":{},"data":{}"#, false),
+        (r#","override":{"presence":{"value":true}}"#, true),
+        (r#","b64data":"AP8=""#, true),
+        (r#","b64info":"AP8=""#, true),
+    ] {
+        let body = format!(r#"{{"user":"42","channel":"c"{more}}}"#);
+        let Ok(ApiRequest::Subscribe(request)) = parse(Method::Subscribe, body.as_bytes()) else {
+            panic!("{body}");
+        };
+        assert_eq!(request.has_more, expected, "{body}");
+    }
+}
+
+#[test]
 fn publish_is_read() {
     let request = publish(
         r#"{"channel":"chat","data":{"text": "hello"},"skip_history":true,"tags":{"a":"b"},
