@@ -1,8 +1,8 @@
 //! What waits for room in the mailboxes of other shards, beside the hub's own mail.
 //!
-//! Rule for "full": at [`OUTBOX_MAX`] a gateway that asks is told that there is no room, and
-//! refuses where the question began. Answers have room: there are never more of them than
-//! questions. Surveys are at most one for each connection of the API port.
+//! Rule for "full": at [`OUTBOX_MAX`], or [`OUTBOX_BYTES_MAX`], a gateway that asks is told that
+//! there is no room, and refuses where the question began. Answers have room: there are never more
+//! of them than questions. Surveys are at most one for each connection of the API port.
 
 use std::collections::VecDeque;
 
@@ -11,6 +11,9 @@ use throng_types::ShardId;
 
 /// Messages that may wait for one shard before new questions are refused. Queue: `gateway outbox`.
 pub(crate) const OUTBOX_MAX: usize = 65_536;
+
+/// Bytes that those messages may keep beside themselves. Queue: `gateway outbox`.
+pub(crate) const OUTBOX_BYTES_MAX: usize = 64 << 20;
 
 /// A message to another shard's app.
 pub(crate) enum Note<M> {
@@ -22,16 +25,29 @@ pub(crate) enum Note<M> {
     Gateway(M),
 }
 
+/// What waits for one shard.
+struct Queue<M> {
+    /// Each with its bytes.
+    /// Bound: [`OUTBOX_MAX`] for questions; answers are never more than questions.
+    notes: VecDeque<(usize, Note<M>)>,
+    /// All their bytes.
+    bytes: usize,
+}
+
 /// What waits for other shards. One queue for each; this shard's own stays empty.
 pub(crate) struct Outboxes<M> {
-    /// Bound: [`OUTBOX_MAX`] for questions; answers are never more than questions.
-    queues: Vec<VecDeque<Note<M>>>,
+    queues: Vec<Queue<M>>,
 }
 
 impl<M> Outboxes<M> {
     pub(crate) fn new(shards: u8) -> Self {
         Self {
-            queues: (0..shards).map(|_| VecDeque::new()).collect(),
+            queues: (0..shards)
+                .map(|_| Queue {
+                    notes: VecDeque::new(),
+                    bytes: 0,
+                })
+                .collect(),
         }
     }
 
@@ -41,24 +57,31 @@ impl<M> Outboxes<M> {
 
     pub(crate) fn has_room(&self, to: ShardId) -> bool {
         let queue = self.queues.get(to.index());
-        queue.is_some_and(|queue| queue.len() < OUTBOX_MAX)
+        queue.is_some_and(|queue| queue.notes.len() < OUTBOX_MAX && queue.bytes < OUTBOX_BYTES_MAX)
     }
 
     pub(crate) fn push(&mut self, to: ShardId, note: Note<M>) {
-        if let Some(queue) = self.queues.get_mut(to.index()) {
-            queue.push_back(note);
-        }
+        self.push_with(to, 0, note);
     }
 
-    pub(crate) fn push_gateway(&mut self, to: ShardId, mail: M) {
-        self.push(to, Note::Gateway(mail));
+    /// A gateway's mail that keeps so many bytes beside itself.
+    pub(crate) fn push_gateway(&mut self, to: ShardId, bytes: usize, mail: M) {
+        self.push_with(to, bytes, Note::Gateway(mail));
+    }
+
+    fn push_with(&mut self, to: ShardId, bytes: usize, note: Note<M>) {
+        if let Some(queue) = self.queues.get_mut(to.index()) {
+            queue.bytes += bytes;
+            queue.notes.push_back((bytes, note));
+        }
     }
 
     pub(crate) fn pop(&mut self, to: usize) -> Option<Note<M>> {
         let queue = self.queues.get_mut(to)?;
-        let note = queue.pop_front()?;
-        if queue.is_empty() && queue.capacity() > 1024 {
-            *queue = VecDeque::new();
+        let (bytes, note) = queue.notes.pop_front()?;
+        queue.bytes -= bytes;
+        if queue.notes.is_empty() && queue.notes.capacity() > 1024 {
+            queue.notes = VecDeque::new();
         }
         Some(note)
     }
@@ -72,7 +95,7 @@ mod tests {
     fn mail_leaves_in_the_order_in_which_it_came_and_to_its_own_shard() {
         let mut outboxes = Outboxes::new(2);
         for mail in [1, 2, 3] {
-            outboxes.push_gateway(ShardId(1), mail);
+            outboxes.push_gateway(ShardId(1), 0, mail);
         }
         assert!(outboxes.pop(0).is_none());
         for expected in [1, 2, 3] {
@@ -87,9 +110,21 @@ mod tests {
         let to = ShardId(0);
         for mail in 0..OUTBOX_MAX {
             assert!(outboxes.has_room(to));
-            outboxes.push_gateway(to, mail);
+            outboxes.push_gateway(to, 0, mail);
         }
         assert!(!outboxes.has_room(to));
         assert!(!outboxes.has_room(ShardId(1)), "there is no such shard");
+    }
+
+    #[test]
+    fn bytes_fill_a_queue_too_until_they_have_left() {
+        let mut outboxes = Outboxes::new(1);
+        let to = ShardId(0);
+        outboxes.push_gateway(to, OUTBOX_BYTES_MAX - 1, 1);
+        assert!(outboxes.has_room(to));
+        outboxes.push_gateway(to, 1, 2);
+        assert!(!outboxes.has_room(to));
+        assert!(outboxes.pop(0).is_some());
+        assert!(outboxes.has_room(to));
     }
 }

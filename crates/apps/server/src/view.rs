@@ -167,6 +167,9 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
     }
 
     fn mail(&mut self, to: ShardId, mail: G::Mail) {
-        self.host.outboxes.push_gateway(to, L::wrap_mail(mail));
+        let bytes = G::mail_bytes(&mail);
+        self.host
+            .outboxes
+            .push_gateway(to, bytes, L::wrap_mail(mail));
     }
 }

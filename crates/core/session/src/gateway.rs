@@ -181,6 +181,13 @@ pub trait Gateway: Family + Sized {
         let _ = (order, shard);
     }
 
+    /// The bytes that mail keeps beside itself, as far as strangers choose them. Mail that waits
+    /// for another shard is bounded by them.
+    fn mail_bytes(mail: &Self::Mail) -> usize {
+        let _ = mail;
+        0
+    }
+
     /// Takes mail.
     fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {
         let _ = (from, mail, shard);

@@ -74,6 +74,10 @@ impl Gateway for Centrifuge {
         emulation::carry(upward, shard);
     }
 
+    fn mail_bytes(mail: &Upward) -> usize {
+        mail.data.len()
+    }
+
     fn mail(&mut self, _: Sender, upward: Upward, shard: &mut impl Shard<Self>) {
         emulation::deliver(&upward, shard);
     }
