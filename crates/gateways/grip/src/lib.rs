@@ -53,6 +53,8 @@ mod statistics;
 mod stats;
 mod streaming;
 mod subscribers;
+#[cfg(test)]
+mod tests;
 mod topics;
 mod tunnel;
 mod upload;

@@ -1,0 +1,195 @@
+//! Clients of backends without sockets: requests in, what backends do and what is published in,
+//! bytes and orders out.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_broker::{Recovery, Subscribed};
+use throng_grip::exchange::{OriginEvent, OriginFailure, OriginFault, OriginHead, OriginRequest};
+use throng_grip::headers::Header;
+use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
+use throng_grip::item::zmq_pull_item;
+use throng_grip::routes::parse_routes;
+use throng_hub::{Answer, Command};
+use throng_session::solo::{self, Solo};
+use throng_session::{Event, Flow, Order as Wish, Port};
+use throng_types::{ChannelName, ConnId, End, Publication, ShardId, Told};
+
+use crate::forms::{draft, hub_channel};
+use crate::upload::KEPT_BYTES_MAX;
+use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
+
+mod answers;
+mod streams;
+
+/// A client, and what it wanted of others.
+struct Client {
+    solo: Solo<Grip>,
+    /// What the hub was asked: channels, with a mark for coming or going.
+    hub: Vec<String>,
+    orders: Vec<Order>,
+}
+
+impl Client {
+    fn new() -> Self {
+        let book = RouteBook {
+            routes: parse_routes("* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n")
+                .routes,
+            ..RouteBook::default()
+        };
+        let own = GripShared::new(Arc::new(GripOptions {
+            book: Arc::new(book),
+            body_bytes_max: 1 << 20,
+            ..GripOptions::default()
+        }));
+        let id = ConnId::new(ShardId(0), 1, 1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let shared = Rc::new(solo::shared());
+        let mut solo = Solo::new(id, Port::Client, peer, shared, Rc::new(own));
+        solo.now.mono = throng_types::Millis(1_000_000);
+        Self {
+            solo,
+            hub: Vec::new(),
+            orders: Vec::new(),
+        }
+    }
+
+    /// A client that has sent a request.
+    fn asks(request: &str) -> Self {
+        let mut client = Self::new();
+        client.says(request);
+        client
+    }
+
+    /// A client of `GET /a`.
+    fn gets() -> Self {
+        Self::asks("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+    }
+
+    fn says(&mut self, bytes: &str) {
+        self.solo.feed(bytes.as_bytes());
+        self.sort();
+    }
+
+    fn happens(&mut self, event: Event<'_>) {
+        self.solo.event(event);
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        for order in self.solo.orders.drain(..) {
+            match order {
+                Wish::Hub(Command::Subscribe { channel, .. }) => {
+                    self.hub.push(format!("+{channel}"))
+                }
+                Wish::Hub(Command::Unsubscribe { channel, .. }) => {
+                    self.hub.push(format!("-{channel}"));
+                }
+                Wish::Gateway(order) => self.orders.push(order),
+                _ => {}
+            }
+        }
+    }
+
+    /// What its backend was asked since it was looked at.
+    #[track_caller]
+    fn asked(&mut self) -> Box<OriginRequest> {
+        let at = self
+            .orders
+            .iter()
+            .position(|order| matches!(order, Order::Ask { .. }));
+        match self.orders.remove(at.expect("the backend is asked")) {
+            Order::Ask { request, .. } => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Its backend does something in the exchange with this number; true if the connection takes
+    /// the next request.
+    fn backend(&mut self, token: u32, event: OriginEvent) -> bool {
+        let flow = self
+            .solo
+            .act(|session, cx| session.origin(token, event, cx));
+        self.sort();
+        matches!(flow, Some(Flow::Http(_)))
+    }
+
+    /// The backend answers with this head.
+    fn head(&mut self, token: u32, code: u16, fields: &[(&str, &str)]) -> bool {
+        self.backend(token, OriginEvent::Head(head(code, fields)))
+    }
+
+    fn body(&mut self, token: u32, body: &str) -> bool {
+        self.backend(token, OriginEvent::Body(body.as_bytes().to_vec()))
+    }
+
+    fn end(&mut self, token: u32) -> bool {
+        self.backend(token, OriginEvent::End)
+    }
+
+    /// Somebody publishes to the client's channel, as a JSON object says it.
+    fn item(&mut self, json: &str) {
+        let publication = publication(json);
+        self.happens(Event::Publication(&publication));
+    }
+
+    /// The hub has made it a member of a channel.
+    fn joins(&mut self, name: &str) {
+        let answer = Answer::Subscribed {
+            channel: channel(name),
+            result: Ok(Subscribed {
+                position: None,
+                recovery: Recovery::NotAsked,
+            }),
+        };
+        self.happens(Event::Answer { token: 0, answer });
+    }
+
+    fn told(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.solo.out)).expect("text")
+    }
+
+    /// Milliseconds until the deadline that the last event set.
+    fn deadline_ms(&self) -> Option<u64> {
+        let at = self.solo.actions.deadline.flatten();
+        at.map(|at| at.since(self.solo.now.mono))
+    }
+
+    /// Lets time pass, and the deadline come.
+    fn wait_ms(&mut self, ms: u64) {
+        self.solo.now.mono = self.solo.now.mono + ms;
+        self.happens(Event::Timeout);
+    }
+}
+
+fn channel(name: &str) -> ChannelName {
+    hub_channel("", name).expect("a name")
+}
+
+fn head(code: u16, fields: &[(&str, &str)]) -> OriginHead {
+    OriginHead {
+        code,
+        reason: "Fine".to_owned(),
+        headers: { fields.iter() }
+            .map(|&(name, value)| Header::new(name, value.as_bytes()))
+            .collect(),
+        body_bytes: None,
+        is_bodiless: false,
+    }
+}
+
+fn publication(json: &str) -> Arc<Publication> {
+    let item = zmq_pull_item(&[format!("J{json}").into_bytes()]).expect("an item");
+    let draft = draft(&item).expect("something to send");
+    Publication {
+        channel: draft.channel,
+        told: Told::Data,
+        position: None,
+        payload: draft.payload,
+        publisher: None,
+        tags: None,
+        time_unix_ms: 0,
+    }
+    .shared()
+}
