@@ -13,7 +13,7 @@ use throng_grip::item::zmq_pull_item;
 use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
-use throng_session::{Event, Flow, Order as Wish, Port};
+use throng_session::{Event, Flow, Order as Wish, Port, Shared};
 use throng_types::{ChannelName, ConnId, End, Publication, ShardId, Told};
 
 use crate::forms::{draft, hub_channel};
@@ -21,6 +21,7 @@ use crate::upload::KEPT_BYTES_MAX;
 use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
 
 mod answers;
+mod shard;
 mod streams;
 
 /// A client, and what it wanted of others.
@@ -28,29 +29,26 @@ struct Client {
     solo: Solo<Grip>,
     /// What the hub was asked: channels, with a mark for coming or going.
     hub: Vec<String>,
+    /// The same, as the hub gets it.
+    commands: Vec<Command>,
     orders: Vec<Order>,
 }
 
 impl Client {
     fn new() -> Self {
-        let book = RouteBook {
-            routes: parse_routes("* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n")
-                .routes,
-            ..RouteBook::default()
-        };
-        let own = GripShared::new(Arc::new(GripOptions {
-            book: Arc::new(book),
-            body_bytes_max: 1 << 20,
-            ..GripOptions::default()
-        }));
         let id = ConnId::new(ShardId(0), 1, 1);
+        let own = Rc::new(GripShared::new(options()));
+        Self::of(id, own, Rc::new(solo::shared()))
+    }
+
+    fn of(id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let shared = Rc::new(solo::shared());
-        let mut solo = Solo::new(id, Port::Client, peer, shared, Rc::new(own));
+        let mut solo = Solo::new(id, Port::Client, peer, shared, own);
         solo.now.mono = throng_types::Millis(1_000_000);
         Self {
             solo,
             hub: Vec::new(),
+            commands: Vec::new(),
             orders: Vec::new(),
         }
     }
@@ -80,14 +78,18 @@ impl Client {
     fn sort(&mut self) {
         for order in self.solo.orders.drain(..) {
             match order {
-                Wish::Hub(Command::Subscribe { channel, .. }) => {
-                    self.hub.push(format!("+{channel}"))
-                }
-                Wish::Hub(Command::Unsubscribe { channel, .. }) => {
-                    self.hub.push(format!("-{channel}"));
+                Wish::Hub(command) => {
+                    match &command {
+                        Command::Subscribe { channel, .. } => self.hub.push(format!("+{channel}")),
+                        Command::Unsubscribe { channel, .. } => {
+                            self.hub.push(format!("-{channel}"));
+                        }
+                        _ => {}
+                    }
+                    self.commands.push(command);
                 }
                 Wish::Gateway(order) => self.orders.push(order),
-                _ => {}
+                Wish::Survey { .. } => {}
             }
         }
     }
@@ -161,6 +163,19 @@ impl Client {
         self.solo.now.mono = self.solo.now.mono + ms;
         self.happens(Event::Timeout);
     }
+}
+
+fn options() -> Arc<GripOptions> {
+    let routes = "* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n";
+    let book = RouteBook {
+        routes: parse_routes(routes).routes,
+        ..RouteBook::default()
+    };
+    Arc::new(GripOptions {
+        book: Arc::new(book),
+        body_bytes_max: 1 << 20,
+        ..GripOptions::default()
+    })
 }
 
 fn channel(name: &str) -> ChannelName {
