@@ -22,6 +22,7 @@ use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
 
 mod answers;
 mod shard;
+mod sockets;
 mod streams;
 
 /// A client, and what it wanted of others.
@@ -166,7 +167,8 @@ impl Client {
 }
 
 fn options() -> Arc<GripOptions> {
-    let routes = "* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n";
+    let routes = "* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n\
+                  *,path_beg=/over localhost:7999,over_http\n";
     let book = RouteBook {
         routes: parse_routes(routes).routes,
         ..RouteBook::default()

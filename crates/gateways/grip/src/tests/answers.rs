@@ -53,6 +53,7 @@ fn an_answer_is_passed_on_as_it_comes() {
     client.head(1, 200, &[("Grip-Status", "404 Gone")]);
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 404 Gone\r\n"), "{told}");
+    assert!(client.end(1), "the next request may come");
     // A client that wants its connection to end has it ended.
     let mut client = Client::asks("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     client.head(1, 200, &[]);

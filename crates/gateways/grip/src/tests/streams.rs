@@ -234,3 +234,30 @@ fn so_much_waits_behind_a_link() {
     client.item(&content(104, 103, "x"));
     assert_eq!(client.solo.actions.end, Some(End::Flush));
 }
+
+/// A link's answer that holds nobody is a page: the next one follows at once, and the last one ends
+/// the stream. One that holds goes on, with another link or without.
+#[test]
+fn links_are_pages_or_hold_on() {
+    let next = ("Grip-Link", "</page>; rel=next; timeout=60");
+    for (fields, asks, ends) in [
+        (&[next][..], true, false),
+        (&[("Grip-Status", "200")][..], false, true),
+        (&[RELIABLE[0], RELIABLE[1], next][..], false, false),
+        (&[RELIABLE[0], RELIABLE[1]][..], false, false),
+    ] {
+        let mut client = stream(&RELIABLE);
+        client.item(&content(4, 3, "four"));
+        client.asked();
+        client.head(2, 200, fields);
+        client.body(2, "page");
+        assert_eq!(client.told(), "4\r\npage\r\n", "{fields:?}");
+        client.end(2);
+        assert_eq!(client.told() == "0\r\n\r\n", ends, "{fields:?}");
+        assert_eq!(client.deadline_ms() == Some(0), asks, "{fields:?}");
+        if asks {
+            client.wait_ms(0);
+            assert_eq!(client.asked().path, "/page");
+        }
+    }
+}

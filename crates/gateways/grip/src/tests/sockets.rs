@@ -1,0 +1,191 @@
+//! WebSockets: those that pass through to a backend, and those whose backend speaks HTTP.
+
+use throng_grip::exchange::Rest;
+use throng_session::Gateway;
+use throng_ws::{Masking, Opcode, encode_header};
+
+use super::*;
+
+const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
+const ACCEPT: (&str, &str) = ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+
+fn upgrades(path: &str) -> Client {
+    Client::asks(&format!(
+        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ))
+}
+
+/// A text frame; a client's key of zeros leaves its text as it is.
+fn frame(masking: Masking, text: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    encode_header(masking, Opcode::Text, text.len(), &mut frame);
+    frame.extend_from_slice(text.as_bytes());
+    frame
+}
+
+/// A server's frame, as `told_lossy` gives it.
+fn text(text: &str) -> String {
+    String::from_utf8_lossy(&frame(Masking::Server, text)).into_owned()
+}
+
+fn said(text: &str) -> Vec<u8> {
+    frame(Masking::Client([0; 4]), text)
+}
+
+impl Client {
+    fn feeds(&mut self, bytes: &[u8]) {
+        self.solo.feed(bytes);
+        self.sort();
+    }
+
+    /// Bytes that its backend is sent.
+    fn sent(&mut self) -> Vec<u8> {
+        let orders = std::mem::take(&mut self.orders).into_iter();
+        let sent = orders.filter_map(|order| match order {
+            Order::Send { bytes, .. } => Some(bytes),
+            _ => None,
+        });
+        sent.flatten().collect()
+    }
+
+    fn told_lossy(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.solo.out)).into_owned()
+    }
+}
+
+#[test]
+fn bytes_pass_through_when_the_backend_has_accepted() {
+    let mut client = upgrades("/a");
+    let asked = client.asked();
+    assert_eq!((asked.rest, &*asked.path), (Rest::Upgrade, "/a"));
+    client.feeds(b"early");
+    assert!(client.sent().is_empty());
+    client.head(1, 101, &[ACCEPT, ("X-A", "1")]);
+    let told = client.told();
+    assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
+    assert!(told.contains("X-A: 1\r\n"), "{told}");
+    assert_eq!(client.sent(), b"early");
+    client.body(1, "anything");
+    assert_eq!(client.told(), "anything");
+    // Who sends faster than the backend takes is not read for a while.
+    client.feeds(&[b'x'; 65_531]);
+    assert_eq!(client.solo.actions.pause, None);
+    client.feeds(b"x");
+    assert_eq!(client.solo.actions.pause, Some(true));
+    client.feeds(b"x");
+    assert_eq!(client.solo.actions.pause, None, "it is said once");
+    client.backend(1, OriginEvent::Taken(40_000));
+    assert_eq!(client.solo.actions.pause, Some(false));
+    client.end(1);
+    assert_eq!(client.solo.actions.end, Some(End::Flush));
+}
+
+#[test]
+fn a_backend_may_refuse_a_websocket() {
+    for (code, field, expected) in [
+        (403, ("X-A", "1"), "HTTP/1.1 403 Fine\r\nX-A: 1\r\n"),
+        (101, ("Sec-WebSocket-Accept", "another"), "HTTP/1.1 502 "),
+    ] {
+        let mut client = upgrades("/a");
+        client.head(1, code, &[field]);
+        let told = client.told();
+        assert!(told.starts_with(expected), "{told}");
+        client.body(1, "why");
+        assert_eq!(client.told(), if code == 403 { "why" } else { "" });
+    }
+    // What comes before the answer is kept up to a head's worth.
+    let mut client = upgrades("/a");
+    let max = client.solo.shared.limits.head_bytes_max;
+    client.feeds(&vec![b'x'; max]);
+    assert_eq!(client.solo.actions.end, None);
+    client.feeds(b"x");
+    assert_eq!(client.solo.actions.end, Some(End::Now));
+}
+
+#[test]
+fn messages_of_a_backend_that_instructs_are_sorted() {
+    let mut client = upgrades("/a");
+    let extension = ("Sec-WebSocket-Extensions", "grip; message-prefix=\"m:\"");
+    client.head(1, 101, &[ACCEPT, extension]);
+    let told = client.told();
+    assert!(!told.contains("Extensions"), "{told}");
+    let to = |client: &mut Client, content: &str| {
+        client.backend(1, OriginEvent::Body(frame(Masking::Server, content)));
+        client.told_lossy()
+    };
+    assert_eq!(to(&mut client, "m:hello"), text("hello"));
+    assert_eq!(to(&mut client, "dropped"), "");
+    assert_eq!(
+        to(&mut client, r#"c:{"type":"subscribe","channel":"a"}"#),
+        ""
+    );
+    assert_eq!(
+        to(&mut client, r#"c:{"type":"subscribe","channel":"a"}"#),
+        ""
+    );
+    assert_eq!(client.hub, ["+grip:a"]);
+    // The frame as the backend gets it: masked, so of the same length.
+    client.feeds(&said("hi"));
+    assert_eq!(client.sent().len(), said("hi").len());
+    client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
+    assert!(client.told_lossy().ends_with('x'));
+    assert_eq!(client.hub, ["+grip:a", "-grip:a"]);
+}
+
+#[test]
+fn a_backend_that_speaks_http_gets_events() {
+    let mut client = upgrades("/over");
+    let asked = client.asked();
+    assert_eq!((&*asked.method, &*asked.body), ("POST", &b"OPEN\r\n"[..]));
+    let extension = ("Sec-WebSocket-Extensions", "grip");
+    client.head(1, 200, &[EVENTS, extension]);
+    client.body(1, "OPEN\r\nTEXT 7\r\nm:hello\r\n");
+    assert_eq!(client.told(), "", "its answer is not whole");
+    client.end(1);
+    let told = client.told_lossy();
+    assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
+    assert!(told.ends_with(&text("hello")), "{told}");
+    client.feeds(&said("hi"));
+    let asked = client.asked();
+    assert_eq!(&*asked.body, b"TEXT 2\r\nhi\r\n");
+    client.head(3, 200, &[EVENTS]);
+    let subscribe = r#"c:{"type":"subscribe","channel":"a"}"#;
+    client.body(3, &format!("TEXT {:x}\r\n{subscribe}\r\n", subscribe.len()));
+    client.end(3);
+    assert_eq!(client.hub, ["+grip:a"]);
+    // What is published comes as frames that all share.
+    let own = client.solo.own.clone();
+    let shared = |json: &str| {
+        let mut out = Vec::new();
+        Grip::encode(&own, 2, &publication(json), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    let sent = shared(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
+    assert_eq!(sent, text("news"));
+    assert_eq!(
+        shared(r#"{"channel":"a","ws-message":{"action":"close"}}"#),
+        ""
+    );
+    // A publisher wants the backend to be asked.
+    client.solo.act(|session, cx| session.refresh(cx));
+    client.sort();
+    assert_eq!(&*client.asked().body, b"");
+}
+
+#[test]
+fn a_backend_hears_of_a_client_that_has_gone() {
+    let mut client = upgrades("/over");
+    client.asked();
+    client.head(1, 200, &[EVENTS]);
+    client.body(1, "OPEN\r\n");
+    client.end(1);
+    let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
+    client.sort();
+    assert_eq!(goes_on, Some(true));
+    assert_eq!(&*client.asked().body, b"DISCONNECT\r\n");
+    // One that is held and wants nothing said is gone at once.
+    let mut client = Client::gets();
+    let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
+    assert_eq!(goes_on, Some(false));
+}
