@@ -29,15 +29,18 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
         (Port::Client, "/ws") => Claim::endpoint(WS, "GET"),
         (Port::Client, "/stream") => Claim::endpoint(LINES, SUBSCRIBE),
         (Port::Client | Port::Api, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
-        (Port::Api, "/pub") if incoming.request.method == "GET" => {
-            Claim::endpoint(PUBLISHER, "GET, POST")
-        }
+        (Port::Api, "/pub") if is_upgrade(incoming) => Claim::endpoint(PUBLISHER, "GET"),
         (Port::Api, "/pub") => Claim {
             pipelines: true,
-            ..Claim::endpoint(PUBLISH, "GET, POST")
+            ..Claim::endpoint(PUBLISH, "POST")
         },
         _ => return None,
     })
+}
+
+/// Whether a request wants a WebSocket. A `GET` that does not is told to `POST`.
+fn is_upgrade(incoming: &Incoming<'_, '_>) -> bool {
+    incoming.request.method == "GET" && incoming.request.wants_upgrade("websocket")
 }
 
 pub(crate) fn open(

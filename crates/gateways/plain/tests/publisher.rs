@@ -176,7 +176,7 @@ fn a_server_that_stops_answers_first() {
 
 #[test]
 fn it_is_on_the_api_port_alone_and_by_upgrade() {
-    for (port, status) in [(Port::Api, "426"), (Port::Client, "404")] {
+    for (port, status) in [(Port::Api, "405"), (Port::Client, "404")] {
         let id = ConnId::new(ShardId(0), 1, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let mut asks = Solo::<Plain>::new(id, port, peer, Rc::new(solo::shared()), Rc::new(()));
