@@ -21,7 +21,7 @@ use throng_centrifuge::api::{
     encode_response,
 };
 use throng_centrifuge::{ClientInfo, HistoryResult};
-use throng_hub::{Answer, Command};
+use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{Event, Exchange, Flow, Publications, Survey, publish_all, respond_json};
 use throng_types::{ChannelName, End, Epoch, Position};
@@ -132,11 +132,8 @@ impl Call {
                 Ok(Task::History(channel, query)) => {
                     // It shows what was published before it.
                     publish(first, &mut drafts, cx);
-                    self.histories += 1;
-                    self.next_token += 1;
-                    let reply_to = cx.reply_to(token);
                     cx.hub(Command::History {
-                        reply_to,
+                        reply_to: self.next_question(cx),
                         channel,
                         query,
                         only_subscribed: false,
@@ -144,11 +141,8 @@ impl Call {
                     Awaited::History(None)
                 }
                 Ok(Task::Present(channel, with_members)) => {
-                    self.histories += 1;
-                    self.next_token += 1;
-                    let reply_to = cx.reply_to(token);
                     cx.hub(Command::Present {
-                        reply_to,
+                        reply_to: self.next_question(cx),
                         channel,
                         with_members,
                         only_subscribed: false,
@@ -158,9 +152,7 @@ impl Call {
                 Ok(Task::Forget(channel)) => {
                     // What was published before it is forgotten, too.
                     publish(first, &mut drafts, cx);
-                    self.histories += 1;
-                    self.next_token += 1;
-                    let reply_to = cx.reply_to(token);
+                    let reply_to = self.next_question(cx);
                     cx.hub(Command::Forget { reply_to, channel });
                     Awaited::Forgotten(None)
                 }
@@ -181,6 +173,14 @@ impl Call {
         }
         self.write(cx);
         true
+    }
+
+    /// Whom the hub answers what is asked of a channel's past or of who is present.
+    fn next_question(&mut self, cx: &Cx<'_>) -> ReplyTo {
+        let token = self.next_token;
+        self.histories += 1;
+        self.next_token += 1;
+        cx.reply_to(token)
     }
 
     /// Whether a call may be carried out now; nothing has to wait that is only refused.
