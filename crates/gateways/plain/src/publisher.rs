@@ -23,15 +23,13 @@ use throng_centrifuge::payload_of;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
-use throng_session::{
-    Beat, CloseReason, Event, Heard, PublishResult, WebSocket, draft, publish_all,
-};
-use throng_types::Disconnect;
-use throng_ws::{Limits, Masking, encode_ping};
+use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, draft, publish_all};
+use throng_ws::Limits;
 
 use crate::context::Cx;
 use crate::publication::Wanted;
 use crate::publish::status_of;
+use crate::socket::{SERVICE_RESTART, beat};
 
 /// Messages that may be without an answer before reading pauses. Queue: `publisher's messages`.
 const OPEN_MAX: usize = 1024;
@@ -39,8 +37,6 @@ const OPEN_MAX: usize = 1024;
 const ACK_EVERY: u64 = 64;
 /// Bytes of a message besides its data.
 const LINE_BYTES_MAX: usize = 1024;
-/// "Service restart": come back after a random while (RFC 6455, registry of close codes).
-const SERVICE_RESTART: u16 = 1012;
 
 /// A publisher's WebSocket.
 pub struct Publisher {
@@ -196,18 +192,7 @@ impl Publisher {
     }
 
     fn timeout(&mut self, cx: &mut Cx<'_>) {
-        match self.ws.beat(cx) {
-            Beat::Early => {}
-            Beat::NoPong => {
-                let why = Disconnect::NoPong;
-                cx.count(Counter::closed(why));
-                return self.ws.close(why.code(), why.reason(), cx);
-            }
-            Beat::Ping => {
-                encode_ping(Masking::Server, b"", cx.out);
-                self.ws.pinged(true, cx);
-            }
-        }
+        beat(&mut self.ws, cx);
         self.arm(cx);
     }
 

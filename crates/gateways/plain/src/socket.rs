@@ -15,7 +15,7 @@ use crate::context::Cx;
 use crate::forms::WS;
 
 /// "Service restart": come back after a random while (RFC 6455, registry of close codes).
-const SERVICE_RESTART: u16 = 1012;
+pub(crate) const SERVICE_RESTART: u16 = 1012;
 
 /// One client of `/ws`.
 pub struct Socket {
@@ -101,16 +101,9 @@ impl Socket {
             .identity()
             .and_then(|identity| identity.expires_at_unix_s);
         if ends.is_some_and(|at| at <= cx.now.unix_s()) {
-            return self.disconnect(Disconnect::Expired, cx);
+            return disconnect(&mut self.ws, Disconnect::Expired, cx);
         }
-        match self.ws.beat(cx) {
-            Beat::Early => {}
-            Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
-            Beat::Ping => {
-                encode_ping(Masking::Server, b"", cx.out);
-                self.ws.pinged(true, cx);
-            }
-        }
+        beat(&mut self.ws, cx);
         self.arm(cx);
     }
 
@@ -125,7 +118,7 @@ impl Socket {
         // There is no way to name the channel that was refused but to end the connection.
         let opening = self.opening.take().unwrap_or_default();
         if opening.opened.iter().any(|opened| opened.result.is_err()) {
-            self.disconnect(Disconnect::ServerError, cx);
+            disconnect(&mut self.ws, Disconnect::ServerError, cx);
         }
     }
 
@@ -137,10 +130,22 @@ impl Socket {
         };
         self.ws.close(code, why.reason(), cx);
     }
+}
 
-    /// Ends the connection for one of our reasons.
-    fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
-        cx.count(Counter::closed(reason));
-        self.ws.close(reason.code(), reason.reason(), cx);
+/// Does what is due to see that the peer is alive: pings it, or ends a connection without a pong.
+pub(crate) fn beat(ws: &mut WebSocket, cx: &mut Cx<'_>) {
+    match ws.beat(cx) {
+        Beat::Early => {}
+        Beat::NoPong => disconnect(ws, Disconnect::NoPong, cx),
+        Beat::Ping => {
+            encode_ping(Masking::Server, b"", cx.out);
+            ws.pinged(true, cx);
+        }
     }
+}
+
+/// Ends the connection for one of our reasons.
+fn disconnect(ws: &mut WebSocket, reason: Disconnect, cx: &mut Cx<'_>) {
+    cx.count(Counter::closed(reason));
+    ws.close(reason.code(), reason.reason(), cx);
 }
