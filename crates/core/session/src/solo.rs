@@ -8,9 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Origins};
-use throng_broker::{ChannelOptions, Namespaces, PresenceOptions};
+use throng_broker::{
+    Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, ReplyLimit,
+};
+use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
-use throng_types::{Actions, ConnId, Now};
+use throng_types::{Actions, ConnId, Now, ShardId};
 
 use crate::{
     Admission, Becomes, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard, Guards,
@@ -129,6 +132,29 @@ pub fn shared() -> Shared {
         started_unix_ms: 0,
         draining: false,
     }
+}
+
+/// The hub of one of so many shards, over memory, for tests that carry orders out.
+#[must_use]
+pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
+    let memory = MemoryOptions {
+        nonce: 1,
+        hash_seed: 1,
+        history: Budget::new(1 << 20, shards),
+        streams_max: 100,
+        reply: ReplyLimit {
+            publications_max: 100,
+            members_max: 100,
+            bytes_max: 1 << 20,
+        },
+        namespaces: Arc::clone(namespaces),
+    };
+    let options = HubOptions {
+        subscriptions_max: 128,
+        hash_seed: 1,
+        namespaces: Arc::clone(namespaces),
+    };
+    Hub::new(options, MemoryBroker::new(shard, shards, memory))
 }
 
 impl<G: Gateway> Solo<G> {

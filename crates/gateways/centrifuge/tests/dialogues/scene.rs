@@ -8,11 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{KeyConfig, Verifier};
-use throng_broker::{
-    Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit, Retention, home_of,
-};
+use throng_broker::{ChannelOptions, Namespaces, Retention, home_of};
 use throng_gateway_centrifuge::Centrifuge;
-use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, ReplyTo, Sink};
+use throng_hub::{Answer, Batch, Command, Format, Hub, ReplyTo, Sink};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway, Order, Port, Shared, Survey};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
@@ -191,26 +189,7 @@ impl Scene {
             ..solo::shared()
         };
         change(&mut shared);
-        let hub = |shard| {
-            let memory = MemoryOptions {
-                nonce: 1,
-                hash_seed: 1,
-                history: Budget::new(1 << 20, SHARDS),
-                streams_max: 100,
-                reply: ReplyLimit {
-                    publications_max: 100,
-                    members_max: 100,
-                    bytes_max: 1 << 20,
-                },
-                namespaces: namespaces.clone(),
-            };
-            let options = HubOptions {
-                subscriptions_max: 128,
-                hash_seed: 1,
-                namespaces: namespaces.clone(),
-            };
-            Hub::new(options, MemoryBroker::new(ShardId(shard), SHARDS, memory))
-        };
+        let hub = |shard| solo::hub(ShardId(shard), SHARDS, &namespaces);
         let id = ConnId::new(ShardId(0), 3, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(()));

@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use throng_broker::{
-    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Published, Refusal,
-    ReplyLimit, home_of,
-};
-use throng_hub::{Batch, Format, Hub, HubOptions, ReplyTo, Sink};
+use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
+use throng_hub::{Batch, Format, Hub, ReplyTo, Sink};
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Context, Gateway, Sender, Shard, Shared};
 use throng_types::{Frame, Now};
@@ -155,24 +152,7 @@ impl Server {
         let options = ChannelOptions::default();
         let named = vec![(crate::NAMESPACE.into(), options)];
         let namespaces = Arc::new(Namespaces::new(options, named));
-        let memory = MemoryOptions {
-            nonce: 1,
-            hash_seed: 1,
-            history: Budget::new(1 << 20, SHARDS),
-            streams_max: 100,
-            reply: ReplyLimit {
-                publications_max: 100,
-                members_max: 100,
-                bytes_max: 1 << 20,
-            },
-            namespaces: namespaces.clone(),
-        };
-        let options = HubOptions {
-            subscriptions_max: 128,
-            hash_seed: 1,
-            namespaces,
-        };
-        let hub = Hub::new(options, MemoryBroker::new(ShardId(0), SHARDS, memory));
+        let hub = solo::hub(ShardId(0), SHARDS, &namespaces);
         let floor = Floor {
             clients: BTreeMap::new(),
             shared,
