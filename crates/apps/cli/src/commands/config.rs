@@ -1,16 +1,15 @@
 //! `throng config`: write, check and explain configuration.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
 use crate::access::access;
 use crate::commands::config_import;
+use crate::commands::new_file::NewFile;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::load;
 
 /// Write, check or explain the configuration
@@ -78,24 +77,12 @@ fn init(file: PathBuf, force: bool) -> Result {
         return Ok(Exit::Good);
     }
     let place = file.display();
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let written = options
-        .open(&file)
-        .and_then(|mut out| out.write_all(text.as_bytes()));
-    if let Err(error) = written {
-        let failure = Failure::new(Exit::Failed, format!("cannot write {place}: {error}"));
-        return Err(if error.kind() == io::ErrorKind::AlreadyExists {
-            failure.advise("name another file, or overwrite it with --force")
-        } else {
-            failure
-        });
-    }
+    let new_file = NewFile {
+        force,
+        is_secret: false,
+        advice: "name another file, or overwrite it with --force",
+    };
+    new_file.write(&file, &text)?;
     console::print(format!(
         "{place} has every option, all commented out\n\
          next: edit it, then `throng config check {place}` and `throng serve --config {place}`\n"

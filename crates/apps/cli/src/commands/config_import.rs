@@ -1,12 +1,11 @@
 //! `throng config import`: a Centrifugo configuration as one of ours.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use throng_config::centrifugo::{Effect, ImportNote, import};
 use throng_config::{Config, ConfigFile, Sources};
 
+use crate::commands::new_file::NewFile;
 use crate::console::{self, Paint};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -32,7 +31,12 @@ pub(crate) fn run(args: &Args) -> Result {
     let place = args.out.display().to_string();
     let is_file = args.out.as_os_str() != "-";
     if is_file {
-        write(&args.out, &imported.text, args.force)?;
+        let new_file = NewFile {
+            force: args.force,
+            is_secret: true,
+            advice: "name another file with --out, or overwrite it with --force",
+        };
+        new_file.write(&args.out, &imported.text)?;
         console::print(format!("{place} is written\n"))?;
     } else {
         console::print(&imported.text)?;
@@ -88,33 +92,6 @@ fn tree_of(value: serde_json::Value) -> Option<toml::Value> {
             let all = all.into_iter();
             let all = all.filter_map(|(key, value)| Some((key, tree_of(value)?)));
             toml::Value::Table(all.collect())
-        }
-    })
-}
-
-fn write(path: &Path, text: &str, force: bool) -> Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        // Secrets are in it.
-        options.mode(0o600);
-    }
-    let written = options.open(path);
-    let written = written.and_then(|mut out| out.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        let what = format!("cannot write {}: {error}", path.display());
-        let failure = Failure::new(Exit::Failed, what);
-        if error.kind() == io::ErrorKind::AlreadyExists {
-            failure.advise("name another file with --out, or overwrite it with --force")
-        } else {
-            failure
         }
     })
 }

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 mod config_import;
 pub(crate) mod doctor;
+mod new_file;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;
 pub(crate) mod reference;
