@@ -173,8 +173,9 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         if self.drain.is_some() {
             self.step_drain(conns, now);
         }
+        let mut more = self.with_hub(conns, |hub, outlet| hub.poll(now, outlet));
+        self.hear_nodes(conns, now);
         self.carry_out(conns, now);
-        let mut more = false;
         if now.mono >= self.housekeeping_at {
             more |= self.housekeeping(conns, now);
         }

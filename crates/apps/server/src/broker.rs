@@ -1,10 +1,21 @@
-//! What the configuration says about the broker in memory.
+//! What the configuration says about the broker: in memory, or on Redis.
 
 use std::sync::Arc;
 
-use throng_broker::{Budget, MemoryOptions, Namespaces, ReplyLimit};
-use throng_config::Config;
+use throng_broker::{Budget, MemoryOptions, Namespaces, Remote, ReplyLimit};
+use throng_config::{BrokerKind, Config};
+use throng_metrics::Counters;
+use throng_redis::{Peers, RedisOptions};
 use throng_types::Rng;
+
+/// A shard's part of a broker elsewhere.
+pub(crate) struct RemotePart {
+    pub(crate) broker: Box<dyn Remote>,
+    pub(crate) nodes: Peers,
+}
+
+/// The same, if there is one.
+pub(crate) type Part = Option<RemotePart>;
 
 /// The options of every shard's part; they share one budget for history.
 pub(crate) fn home_options(
@@ -27,4 +38,26 @@ pub(crate) fn home_options(
         },
         namespaces,
     }
+}
+
+/// The options of the driver, if the broker is on Redis.
+pub(crate) fn redis_options(
+    config: &Config,
+    home: &MemoryOptions,
+    counters: Arc<Counters>,
+    seed: u64,
+) -> Option<RedisOptions> {
+    let broker = &config.broker;
+    let url = { broker.url.as_ref() }.filter(|_| broker.kind == BrokerKind::Redis)?;
+    Some(RedisOptions {
+        url: url.expose().to_owned(),
+        prefix: broker.prefix.clone(),
+        namespaces: home.namespaces.clone(),
+        reply: home.reply,
+        position_ttl_ms: broker.position_ttl_ms,
+        timeout_ms: broker.timeout_ms,
+        seed,
+        counters,
+        clock_ms: Arc::default(),
+    })
 }

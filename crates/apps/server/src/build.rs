@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_config::Config;
-use throng_engine::{ConnLimits, ShardBuilder, ShardOptions};
+use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
+use throng_redis::Ring;
 use throng_sys::limits::nofile;
 use throng_sys::{cpu, random};
 use throng_types::ShardId;
 
+use crate::broker::Part;
 use crate::drain::DrainOptions;
 use crate::gateways::GatewaysPlan;
 use crate::handle::{Control, Handle};
@@ -93,13 +95,18 @@ pub fn start_with<P: Plan>(
     let (builders, mailboxes) =
         throng_engine::builders::<MailOf<P>>(builders.collect()).map_err(StartError::Shard)?;
     let parts = plan.start(&mailboxes, &own)?;
+    let ring = |mailbox: &MailboxSender<_>| {
+        let mailbox = mailbox.clone();
+        Box::new(move || mailbox.ring()) as Ring
+    };
+    let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
     let mut threads = Vec::new();
-    for (builder, part) in builders.into_iter().zip(parts) {
+    for ((builder, part), remote) in builders.into_iter().zip(parts).zip(remotes) {
         let blueprint = blueprint.clone();
         let name = format!("shard-{}", builder.shard().0);
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || run::<P>(builder, &blueprint, part));
+            .spawn(move || run::<P>(builder, &blueprint, part, remote));
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let drain = DrainOptions::of(config);
@@ -135,9 +142,10 @@ fn run<P: Plan>(
     builder: ShardBuilder<MailOf<P>>,
     blueprint: &Blueprint,
     part: P::Part,
+    remote: Part,
 ) -> io::Result<()> {
     let shard = builder.shard();
-    let app = blueprint.app(shard, P::build(part, shard));
+    let app = blueprint.app_with(shard, P::build(part, shard), remote);
     let mut observer = blueprint.observer();
     builder
         .with(app)

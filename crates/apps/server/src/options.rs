@@ -48,6 +48,9 @@ pub enum StartError {
     /// A route or key of GRIP is not good.
     #[error("{0}")]
     Grip(String),
+    /// The broker cannot be used.
+    #[error("broker: {0}")]
+    Broker(#[from] throng_redis::StartError),
     /// The kernel gave no reactor or thread.
     #[error("a shard cannot be made: {0}")]
     Shard(io::Error),

@@ -44,6 +44,11 @@ static DASHBOARD_POLICY: LazyLock<String> = LazyLock::new(|| {
 pub(crate) struct ServerPages(pub(crate) Arc<Observatory>);
 
 impl Pages for ServerPages {
+    fn lacks(&self) -> Option<&'static str> {
+        let broker = self.0.broker.get()?;
+        (!broker.is_up()).then_some("degraded: the broker is unavailable")
+    }
+
     fn page(&self, path: &str) -> Option<Page> {
         let observatory = &self.0;
         let mut text = String::new();

@@ -2,15 +2,20 @@
 
 use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
-use throng_session::{CloseReason, Event, NodeCount, Survey, SurveyReply, Transport};
+use throng_redis::{PeerEvent, Peers};
+use throng_session::{
+    CloseReason, Event, NodeCount, Survey, SurveyReply, Transport, decode_replies, decode_survey,
+    encode_replies, encode_survey,
+};
 use throng_types::{ConnId, Now, ShardId, Unsubscribe};
 
 use crate::list::GatewayList;
 use crate::outbox::Note;
 use crate::shard::ShardApp;
+use crate::surveys::Asked;
 
 impl<L: GatewayList> ShardApp<L> {
-    /// Asks every shard, this one first.
+    /// Asks every node and every shard, this one first.
     pub(crate) fn survey<K: Kernel>(
         &mut self,
         reply_to: ReplyTo,
@@ -18,8 +23,25 @@ impl<L: GatewayList> ShardApp<L> {
         conns: &mut Conns<L::Session, K>,
         now: Now,
     ) {
+        self.survey_for(Asked::Here(reply_to), survey, conns, now);
+    }
+
+    fn survey_for<K: Kernel>(
+        &mut self,
+        asked: Asked,
+        survey: Survey,
+        conns: &mut Conns<L::Session, K>,
+        now: Now,
+    ) {
         let shards = self.outboxes.shards();
-        let ticket = self.surveys.begin(reply_to, usize::from(shards));
+        let nodes = self.parts.nodes.as_ref();
+        let nodes = nodes.filter(|_| matches!(asked, Asked::Here(_)));
+        // All other nodes count as one.
+        let expected = usize::from(shards) + usize::from(nodes.is_some());
+        let ticket = self.surveys.begin(asked, expected);
+        if let Some(nodes) = nodes {
+            nodes.ask(ticket, encode_survey(&survey));
+        }
         for shard in (0..shards).map(ShardId) {
             if shard != self.parts.shard {
                 let survey = survey.clone();
@@ -30,14 +52,49 @@ impl<L: GatewayList> ShardApp<L> {
         self.surveyed(ticket, reply, conns);
     }
 
+    /// Takes what other nodes want or say.
+    pub(crate) fn hear_nodes<K: Kernel>(&mut self, conns: &mut Conns<L::Session, K>, now: Now) {
+        while let Some(event) = self.parts.nodes.as_ref().and_then(Peers::next) {
+            match event {
+                // What cannot be read is of another version: no answer says so.
+                PeerEvent::Asked(asker, question) => {
+                    if let Some(survey) = decode_survey(&question) {
+                        self.survey_for(Asked::Elsewhere(asker), survey, conns, now);
+                    }
+                }
+                PeerEvent::Answered(ticket, answers) => {
+                    let nodes = answers.and_then(|answers| {
+                        let nodes = answers.iter().map(|answer| decode_replies(answer));
+                        nodes.collect::<Option<Vec<_>>>()
+                    });
+                    let reply = nodes.map_or(SurveyReply::Unanswered, SurveyReply::Elsewhere);
+                    self.surveyed(ticket, reply, conns);
+                }
+            }
+        }
+    }
+
     pub(crate) fn surveyed<K: Kernel>(
         &mut self,
         ticket: u32,
         reply: SurveyReply,
         conns: &mut Conns<L::Session, K>,
     ) {
-        if let Some((reply_to, replies)) = self.surveys.take(ticket, reply) {
-            self.event(reply_to.conn, Event::Surveyed(replies), conns);
+        match self.surveys.take(ticket, reply) {
+            Some((Asked::Here(reply_to), replies)) => {
+                self.event(reply_to.conn, Event::Surveyed(replies), conns);
+            }
+            Some((Asked::Elsewhere(asker), replies)) => {
+                let shared = &self.parts.shared;
+                let uptime_ms = self.now.unix_ms.saturating_sub(shared.started_unix_ms);
+                let uptime_s = u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX);
+                let uid = shared.node.name();
+                let answer = encode_replies(&uid, shared.version, uptime_s, &replies);
+                if let Some(nodes) = &self.parts.nodes {
+                    nodes.answer(asker, answer);
+                }
+            }
+            None => {}
         }
     }
 

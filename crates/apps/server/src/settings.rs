@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
 use throng_broker::{
-    ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, Retention,
+    AnyBroker, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, Retention,
 };
 use throng_config::{Config, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
 use throng_proxy::Block;
+use throng_redis::{RedisBroker, RedisOptions, Ring};
 use throng_session::{
     Census, DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Port, SessionLimits, Shared,
     WorkLimits,
@@ -17,7 +18,7 @@ use throng_session::{
 use throng_sys::memory;
 use throng_types::{Overflow, Rng, ShardId};
 
-use crate::broker::home_options;
+use crate::broker::{Part, RemotePart, home_options, redis_options};
 use crate::gateways::pushpin_metrics;
 use crate::guards::guards;
 use crate::list::GatewayList;
@@ -61,6 +62,7 @@ pub struct Blueprint {
     node: NodeKey,
     seed: u64,
     home: MemoryOptions,
+    broker: Option<RedisOptions>,
     connections_max: usize,
     ports: Arc<[Port]>,
     /// Which of the listeners begin with a PROXY header.
@@ -90,6 +92,8 @@ impl Blueprint {
         let mut counters: Vec<_> = (0..shards).map(|_| Arc::new(Counters::new())).collect();
         // Drivers have counters of their own: a set has one writer.
         counters.push(driver_counters);
+        let broker_counters = Arc::new(Counters::new());
+        counters.push(broker_counters.clone());
         let observatory = Observatory {
             counters,
             version: options.version,
@@ -97,6 +101,7 @@ impl Blueprint {
             open_mode: config.open_mode(),
             capacity: options.capacity.clone(),
             pushpin: config.grip.as_ref().map(pushpin_metrics),
+            broker: std::sync::OnceLock::new(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
         };
         let closed: Vec<&'static str> = L::NAMESPACES.concat();
@@ -109,13 +114,15 @@ impl Blueprint {
             port: own.port,
         }));
         let connections_max = config.engine.connections_max as usize;
+        let home = home_options(config, namespaces.clone(), shards, &mut random);
         Ok(Self {
+            broker: redis_options(config, &home, broker_counters, secret.next_u64()),
             shards,
             subscriptions_max: subscriptions_max.max(limits.channels_max),
             limits,
             work: work_limits(config),
             work_secret: [secret.next_u64(), secret.next_u64()],
-            home: home_options(config, namespaces.clone(), shards, &mut random),
+            home,
             namespaces,
             closed_namespaces: closed.into(),
             verifier: verifier(config)?.map(Arc::new),
@@ -137,15 +144,43 @@ impl Blueprint {
         })
     }
 
-    /// A shard's app; on its thread.
+    /// Starts the driver of a broker on the other side of a network, if one is configured. Each
+    /// ring wakes a shard; gives each shard's part, in the order of the rings.
+    pub(crate) fn start_broker(&self, rings: Vec<Ring>) -> Result<Vec<Part>, StartError> {
+        let Some(options) = self.broker.clone() else {
+            return Ok(rings.iter().map(|_| None).collect());
+        };
+        let (parts, status) = throng_redis::start(options, rings)?;
+        let _ = self.observatory.broker.set(status);
+        let part = |part: RedisBroker| {
+            let nodes = part.peers();
+            let broker = Box::new(part);
+            Some(RemotePart { broker, nodes })
+        };
+        Ok(parts.into_iter().map(part).collect())
+    }
+
+    /// A shard's app with the broker in memory; on its thread.
     #[must_use]
     pub fn app<L: GatewayList>(&self, shard: ShardId, list: L) -> ShardApp<L> {
+        self.app_with(shard, list, None)
+    }
+
+    /// A shard's app with its part of a broker elsewhere, if there is one; on its thread.
+    pub(crate) fn app_with<L: GatewayList>(
+        &self,
+        shard: ShardId,
+        list: L,
+        remote: Part,
+    ) -> ShardApp<L> {
         let options = HubOptions {
             subscriptions_max: self.subscriptions_max,
             hash_seed: self.home.hash_seed,
             namespaces: self.namespaces.clone(),
         };
-        let broker = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let memory = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let (remote, nodes) = remote.map(|part| (part.broker, part.nodes)).unzip();
+        let broker = AnyBroker::new(memory, remote);
         let shared = Shared {
             limits: self.limits.clone(),
             namespaces: self.namespaces.clone(),
@@ -176,6 +211,7 @@ impl Blueprint {
             shard,
             shards: self.shards,
             hub: Hub::new(options, broker),
+            nodes,
             shared,
             peers: self.peers.clone(),
             connections_max: self.connections_max,

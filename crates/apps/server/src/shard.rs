@@ -74,6 +74,8 @@ pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
+    /// The way to other nodes, where there are any.
+    pub(crate) nodes: Option<throng_redis::Peers>,
     pub(crate) shared: Shared,
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,

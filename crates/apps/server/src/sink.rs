@@ -6,7 +6,7 @@ use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, Shared};
-use throng_types::{ConnId, Frame, Frames, Publication, Told};
+use throng_types::{ChannelName, ConnId, Frame, Frames, Publication, Told, Unsubscribe};
 
 use crate::list::GatewayList;
 use crate::sessions::Sessions;
@@ -58,6 +58,11 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
                 debug_assert!(false, "such forms are encoded");
             }
         }
+    }
+
+    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
+        let why = Unsubscribe::InsufficientState;
+        self.event(conn, Event::Unsubscribed { channel, why });
     }
 
     fn carried(&mut self, publication: &Publication) {

@@ -40,6 +40,8 @@ pub(crate) struct Observatory {
     pub(crate) capacity: Option<Capacity>,
     /// GRIP's metrics under Pushpin's names.
     pub(crate) pushpin: Option<PushpinMetrics>,
+    /// The state of a broker on the other side of a network, once it is started.
+    pub(crate) broker: std::sync::OnceLock<Arc<throng_redis::Status>>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
 }

@@ -1,15 +1,25 @@
-//! Surveys of the server API that wait for the replies of other shards.
+//! Surveys of the server API that wait for the replies of other shards and nodes.
 //!
-//! There is at most one for each connection of the API port, which bounds them.
+//! There is at most one for each connection of the API port, and one for each question of another
+//! node, which bounds them.
 
 use throng_hub::ReplyTo;
+use throng_redis::Asker;
 use throng_session::SurveyReply;
 use throng_types::Slots;
 
+/// Who asked.
+pub(crate) enum Asked {
+    /// A connection of this shard.
+    Here(ReplyTo),
+    /// Another node.
+    Elsewhere(Asker),
+}
+
 struct Waiting {
-    reply_to: ReplyTo,
+    asked: Asked,
     replies: Vec<SurveyReply>,
-    shards: usize,
+    expected: usize,
 }
 
 /// Surveys that wait for replies.
@@ -17,12 +27,12 @@ struct Waiting {
 pub(crate) struct Surveys(Slots<Waiting>);
 
 impl Surveys {
-    /// Begins to wait for the replies of so many shards.
-    pub(crate) fn begin(&mut self, reply_to: ReplyTo, shards: usize) -> u32 {
+    /// Begins to wait for so many replies.
+    pub(crate) fn begin(&mut self, asked: Asked, expected: usize) -> u32 {
         self.0.insert(Waiting {
-            reply_to,
+            asked,
             replies: Vec::new(),
-            shards,
+            expected,
         })
     }
 
@@ -31,14 +41,14 @@ impl Surveys {
         &mut self,
         ticket: u32,
         reply: SurveyReply,
-    ) -> Option<(ReplyTo, Vec<SurveyReply>)> {
+    ) -> Option<(Asked, Vec<SurveyReply>)> {
         let waiting = self.0.get_mut(ticket)?;
         waiting.replies.push(reply);
-        if waiting.replies.len() < waiting.shards {
+        if waiting.replies.len() < waiting.expected {
             return None;
         }
         self.0
             .remove(ticket)
-            .map(|waiting| (waiting.reply_to, waiting.replies))
+            .map(|waiting| (waiting.asked, waiting.replies))
     }
 }

@@ -42,6 +42,8 @@
 //! - A stream that was forgotten after it had a publication comes back with another epoch.
 //! - A draft with a version that is not newer than the newest of its stream is accepted without an
 //!   effect, and answered with the position of the stream.
+//! - A shard that missed publications of a stream gets all of them later, in order, or a
+//!   [`Reply::Broken`] in their place. The same where the epoch changes under its subscribers.
 //!
 //! Presence
 //! - Who came with an accepted [`Request::Subscribe`] is listed, if it wanted to be, from before
@@ -57,7 +59,7 @@
 
 use throng_types::{ChannelName, Now, ShardId};
 
-use crate::{BrokerStats, Draft, Reply, Request, Ticket};
+use crate::{BrokerStats, Draft, Published, Refusal, Reply, Request, Ticket};
 
 /// One shard's part of a broker.
 pub trait Broker {
@@ -85,6 +87,28 @@ pub trait Broker {
     /// Call it only while the hub has room ([`Receiver::has_room`] is asked before a publication
     /// is accepted, but not for mail): otherwise leave the mail where it is.
     fn mail(&mut self, from: ShardId, mail: Self::Mail, now: Now, hub: &mut impl Receiver);
+
+    /// Takes what a driver on a thread of its own has left for this shard, as far as the hub has
+    /// room; true if more waits for nothing but the next call. Called once a turn.
+    fn poll(&mut self, hub: &mut impl Receiver) -> bool {
+        let _ = hub;
+        false
+    }
+
+    /// Which shards have subscribers of a channel, as bits; known for channels at home here. All
+    /// bits where the broker does not know.
+    fn interest(&self, channel: &ChannelName) -> u64;
+
+    /// Publishes at once in a channel that is at home here.
+    ///
+    /// # Errors
+    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    fn publish_here(
+        &mut self,
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Result<Published, (Refusal, Draft)>;
 
     /// The next mail for another shard's part, in the order in which it must be delivered.
     fn take_mail(&mut self, to: ShardId) -> Option<Self::Mail>;

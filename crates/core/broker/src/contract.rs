@@ -226,7 +226,7 @@ pub struct Published {
     pub shards: Option<u32>,
 }
 
-/// Why a request was not carried out. Nothing of it took effect.
+/// Why a request was not carried out. Nothing of it took effect, but for [`Refusal::Unknown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A queue on the way is full: try again in a moment.
@@ -247,6 +247,11 @@ pub enum Refusal {
     UnrecoverablePosition,
     /// The answer would be longer than one may be.
     TooLong,
+    /// The broker cannot be reached, or takes nothing now: try again in a moment.
+    Unavailable,
+    /// The connection to the broker broke before it answered: it may have published, or not. To
+    /// repeat it with the same idempotency key is safe.
+    Unknown,
 }
 
 /// What a broker says to a hub.
@@ -282,4 +287,7 @@ pub enum Reply {
     },
     /// A publication for the shard's subscribers, or the word that somebody came or went.
     Delivery(Arc<Publication>),
+    /// What the channel's subscribers on this shard got is not continued by what comes next, or not
+    /// in the same epoch. They must subscribe again, and learn by that what they lost.
+    Broken(ChannelName),
 }

@@ -3,16 +3,19 @@
 //! A broker gives publications their positions, keeps history and carries publications to
 //! every shard that has a subscriber. [`Broker`] says what any broker must do, and holds the
 //! rules that recovery rests on. [`MemoryBroker`] needs nothing installed: every channel has a
-//! home, the shard that its name hashes to.
+//! home, the shard that its name hashes to. [`AnyBroker`] is that, or one on the other side of a
+//! network.
 //!
 //! Never: subscribers (the hub has them), wire formats, sockets, threads, the clock.
 
+mod any;
 mod broker;
 mod channel_map;
 mod contract;
 mod memory;
 mod options;
 
+pub use any::{AnyBroker, Remote};
 pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{

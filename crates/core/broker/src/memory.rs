@@ -54,12 +54,6 @@ impl MemoryBroker {
         }
     }
 
-    /// Which shards have subscribers of a channel, as bits; known for channels at home here.
-    #[must_use]
-    pub fn interest(&self, channel: &ChannelName) -> u64 {
-        self.home.interest(channel)
-    }
-
     /// Publishes in a channel that is at home here.
     ///
     /// # Errors
@@ -291,6 +285,19 @@ impl Broker for MemoryBroker {
                 hub.reply(reply);
             }
         }
+    }
+
+    fn interest(&self, channel: &ChannelName) -> u64 {
+        self.home.interest(channel)
+    }
+
+    fn publish_here(
+        &mut self,
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Result<Published, (Refusal, Draft)> {
+        self.publish(draft, now, hub)
     }
 
     fn take_mail(&mut self, to: ShardId) -> Option<Mail> {

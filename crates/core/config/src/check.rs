@@ -1,5 +1,6 @@
 //! Checks across options: combinations that would be unsafe or could not work.
 
+mod broker;
 mod keys;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,7 @@ pub(crate) fn check(
     checks.keys();
     checks.limits();
     checks.channels();
+    checks.broker();
     checks.appwrite();
     checks.grip();
 }

@@ -7,7 +7,8 @@ use throng_types::ChannelName;
 
 use crate::kind::{Fault, Given, Kind, Rule, Text};
 use crate::options::{
-    Appwrite, Auth, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Websocket,
+    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream,
+    Websocket,
 };
 use crate::origin::{Origin, Origins};
 use crate::secret::{Secret, is_placeholder, signing_secret_fault};
@@ -30,6 +31,8 @@ pub struct Config {
     pub auth: Auth,
     /// `[drain]`
     pub drain: Drain,
+    /// `[broker]`
+    pub broker: Broker,
     /// `[channel]`: the options of channels without a namespace.
     pub channel: ChannelOptions,
     /// `[[namespace]]`

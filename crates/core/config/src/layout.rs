@@ -2,8 +2,8 @@
 
 use crate::config::{Config, Namespace};
 use crate::options::{
-    Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
-    Listen, Log, Stream, Websocket,
+    Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Grip, GripRoute,
+    Limits, Listen, Log, Stream, Websocket,
 };
 use crate::section::{OptionSpec, Section};
 
@@ -38,6 +38,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Once, Box::new(Stream::default())),
         (Shape::Once, Box::new(Auth::default())),
         (Shape::Once, Box::new(Drain::default())),
+        (Shape::Once, Box::new(Broker::default())),
         (Shape::Once, Box::new(ChannelOptions::default())),
         (Shape::Repeated, Box::new(Namespace::default())),
         (Shape::Once, Box::new(Log::default())),
@@ -75,7 +76,7 @@ pub(crate) fn settable() -> Vec<OptionSpec> {
 
 impl Config {
     /// The sections that are always there.
-    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 9] {
+    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 10] {
         [
             &mut self.listen,
             &mut self.engine,
@@ -84,6 +85,7 @@ impl Config {
             &mut self.stream,
             &mut self.auth,
             &mut self.drain,
+            &mut self.broker,
             &mut self.channel,
             &mut self.log,
         ]
@@ -92,7 +94,7 @@ impl Config {
     /// Every section that is there, with the prefix of its values' paths, in reading order.
     pub(crate) fn present(&self) -> Vec<(String, Shape, &dyn Section)> {
         let mut all: Vec<(String, Shape, &dyn Section)> = Vec::new();
-        let once: [&dyn Section; 8] = [
+        let once: [&dyn Section; 9] = [
             &self.listen,
             &self.engine,
             &self.limits,
@@ -100,6 +102,7 @@ impl Config {
             &self.stream,
             &self.auth,
             &self.drain,
+            &self.broker,
             &self.channel,
         ];
         all.extend(once.map(|section| (section.name().to_owned(), Shape::Once, section)));

@@ -34,8 +34,8 @@ mod tests;
 
 pub use config::{AuthFile, Config, Namespace, Namespaces};
 pub use options::{
-    Appwrite, AppwriteProject, Auth, ChannelOptions, Drain, Engine, Grip, GripRoute, Limits,
-    Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Websocket,
+    Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions, Drain, Engine, Grip,
+    GripRoute, Limits, Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Websocket,
 };
 pub use origin::{Origin, Origins};
 pub use problem::Problem;

@@ -3,6 +3,7 @@
 //! The comments here are the reference that users read, so each says what the option
 //! does and in which unit. Adding an option is adding an entry.
 
+mod broker;
 mod dropins;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,6 +17,7 @@ use crate::kind::{
 use crate::secret::Secret;
 use crate::section::section;
 
+pub use broker::{Broker, BrokerKind};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
 
 const SECOND: u64 = 1000;

@@ -259,6 +259,11 @@ pub trait Sink {
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
     /// Hands deliveries to the connection in a slot. The connection is alive.
     fn deliver(&mut self, index: u32, batch: &Batch<'_>);
+    /// A connection's subscription has ended, because what it got is not continued: it is to
+    /// subscribe again, from the position that it has.
+    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
+        let _ = (conn, channel);
+    }
     /// Everybody on this shard who is to get a publication has got it; there may be nobody. Only
     /// those with tags are told of, each once.
     fn carried(&mut self, publication: &Publication) {

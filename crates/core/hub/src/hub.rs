@@ -1,6 +1,6 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
-use throng_broker::{Broker, BrokerStats, Draft, MemoryBroker, Published, Refusal, Request};
+use throng_broker::{AnyBroker, Broker, BrokerStats, Draft, Published, Refusal, Request};
 use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
 
 use crate::local::Local;
@@ -24,7 +24,7 @@ pub struct HubStats {
 }
 
 /// One shard's hub, with its part of a broker.
-pub struct Hub<B = MemoryBroker> {
+pub struct Hub<B = AnyBroker> {
     broker: B,
     local: Local,
 }
@@ -221,6 +221,16 @@ impl<B: Broker> Hub<B> {
         self.act_on_ready(now, sink);
     }
 
+    /// Takes what a broker's driver has left for this shard, as far as there is room; true if more
+    /// waits.
+    pub fn poll(&mut self, now: Now, sink: &mut impl Sink) -> bool {
+        let local = &mut self.local;
+        let more = self.broker.poll(&mut Replies { local, sink });
+        self.leave_unused(now);
+        self.act_on_ready(now, sink);
+        more
+    }
+
     /// The next mail for a shard, in the order in which it must be delivered.
     pub fn take_mail(&mut self, to: ShardId) -> Option<B::Mail> {
         self.broker.take_mail(to)
@@ -300,11 +310,9 @@ impl<B: Broker> Hub<B> {
                 .request(farewell, now, &mut OnlyDeliveries { local });
         }
     }
-}
 
-/// What only the broker in memory knows.
-impl Hub<MemoryBroker> {
-    /// Which shards have subscribers of a channel, as bits; known for channels at home here.
+    /// Which shards have subscribers of a channel, as bits; known for channels at home here. All
+    /// bits where the broker does not know.
     #[must_use]
     pub fn interest(&self, channel: &ChannelName) -> u64 {
         self.broker.interest(channel)
@@ -317,6 +325,6 @@ impl Hub<MemoryBroker> {
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
         let local = &mut self.local;
         self.broker
-            .publish(draft, now, &mut OnlyDeliveries { local })
+            .publish_here(draft, now, &mut OnlyDeliveries { local })
     }
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{ChannelMap, Presence, Request};
-use throng_types::{ChannelName, ConnId, Millis, Publication, Slots, Told};
+use throng_types::{ChannelName, ConnId, Millis, Publication, ShardId, Slots, Told};
 
 use crate::HubOptions;
 use crate::channel::{Channel, NO_FANOUT};
@@ -42,6 +42,8 @@ const SPARE: usize = 256;
 /// A shard's channels with subscribers, and what is on its way to them.
 pub(crate) struct Local {
     pub(crate) options: HubOptions,
+    /// Where its connections are, as the newest subscriber said.
+    pub(crate) shard: ShardId,
     pub(crate) channels: ChannelMap<Channel>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
@@ -77,6 +79,7 @@ impl Local {
         Self {
             channels: ChannelMap::new(options.hash_seed),
             options,
+            shard: ShardId(0),
             subscriptions: Subscriptions::default(),
             waiting: Requests::default(),
             present: BTreeMap::new(),

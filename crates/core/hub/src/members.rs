@@ -65,6 +65,7 @@ impl Local {
             presence,
         } = wanted;
         let conn = reply_to.conn;
+        self.shard = conn.shard();
         let key = self.channels.key_or_insert(&channel, || Channel::NEW);
         if since.is_none()
             && presence.is_none()
@@ -147,6 +148,29 @@ impl Local {
             None => {
                 channel.members.push(member);
                 Place::Member(channel.members.len() - 1)
+            }
+        }
+    }
+
+    /// Ends the subscriptions of a channel whose stream is not continued. What still waits for its
+    /// members goes with them: they come back from the position that they have.
+    pub(crate) fn broken(&mut self, name: &ChannelName, sink: &mut impl Sink) {
+        let Some(key) = self.channels.key(name) else {
+            return;
+        };
+        let Some((_, channel)) = self.channels.at(key) else {
+            return;
+        };
+        let joining = self.fanouts.get(channel.fanout).into_iter();
+        let joining = joining.flat_map(|fanout| fanout.joining.iter().map(|it| it.member));
+        let members = channel.members.as_slice().iter().copied().chain(joining);
+        let conns: Vec<ConnId> = members
+            .filter_map(|member| self.subscriptions.conn_at(member.index(), self.shard))
+            .collect();
+        for conn in conns {
+            if let Some(entry) = self.subscriptions.remove(conn, key) {
+                self.detach(conn, entry);
+                sink.lost(conn, name);
             }
         }
     }

@@ -23,6 +23,7 @@ impl<S: Sink> Receiver for Replies<'_, S> {
         let (local, sink) = (&mut *self.local, &mut *self.sink);
         match reply {
             Reply::Delivery(publication) => local.enqueue(publication),
+            Reply::Broken(channel) => local.broken(&channel, sink),
             Reply::Subscribed { ticket, result } => {
                 if let Waiting::Subscribe {
                     reply_to,

@@ -5,7 +5,7 @@
 //!   of channel `k` is connection `c`.
 //! - A slot's entries belong to one generation of it; a stale [`ConnId`] finds nothing.
 
-use throng_types::ConnId;
+use throng_types::{ConnId, ShardId};
 
 /// Where a subscription stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,12 @@ impl Subscriptions {
             Some(slot) if slot.generation == conn.generation() => self.of_index(conn.index()),
             _ => &[],
         }
+    }
+
+    /// The connection that has a slot of this shard; none if it subscribes to nothing.
+    pub(crate) fn conn_at(&self, index: u32, shard: ShardId) -> Option<ConnId> {
+        let slot = self.slots.get(index as usize)?;
+        Some(ConnId::new(shard, index, slot.generation))
     }
 
     pub(crate) fn find(&self, conn: ConnId, channel: u32) -> Option<Place> {
@@ -168,8 +174,6 @@ impl Subscriptions {
 
 #[cfg(test)]
 mod tests {
-    use throng_types::ShardId;
-
     use super::*;
 
     fn conn(index: u32, generation: u32) -> ConnId {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, HistoryPage, HistoryQuery, Namespaces, Overflow,
+    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, Namespaces, Overflow,
     Published, Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
@@ -49,6 +49,19 @@ impl Broker for Script {
         )
     }
 
+    fn interest(&self, _: &ChannelName) -> u64 {
+        u64::MAX
+    }
+
+    fn publish_here(
+        &mut self,
+        draft: Draft,
+        _: Now,
+        _: &mut impl Receiver,
+    ) -> Result<Published, (Refusal, Draft)> {
+        Err((Refusal::Unavailable, draft))
+    }
+
     fn has_mail(&self, _: ShardId) -> bool {
         !self.requests.is_empty()
     }
@@ -74,6 +87,8 @@ struct Heard {
     encoded: usize,
     /// Offsets of publications with tags that everybody has got.
     carried: Vec<u64>,
+    /// Who has to subscribe again.
+    lost: Vec<ConnId>,
 }
 
 impl Sink for Heard {
@@ -100,6 +115,11 @@ impl Sink for Heard {
     fn carried(&mut self, publication: &Publication) {
         let offset = publication.position.map(|position| position.offset);
         self.carried.extend(offset);
+    }
+
+    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
+        assert_eq!(*channel, name("a"));
+        self.lost.push(conn);
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
@@ -212,6 +232,7 @@ impl Scene {
                 | Reply::History { ticket, .. }
                 | Reply::Present { ticket, .. } => Ok(ticket),
                 Reply::Delivery(left) => Err(left.channel.clone()),
+                Reply::Broken(channel) => panic!("{channel} is no request"),
             })
             .collect()
     }
@@ -300,6 +321,39 @@ fn only_the_first_subscriber_asks() {
         scene.hub.channels_of(Scene::conn(1)).collect::<Vec<_>>(),
         [&name("a")]
     );
+}
+
+/// All of them subscribe again, also those who joined while something was on its way; who waits for
+/// the broker does not.
+#[test]
+fn subscribers_of_a_broken_channel_are_told() {
+    let mut scene = Scene::new();
+    for (index, channel) in [(1, "a"), (2, "b")] {
+        scene.subscribe(index, channel);
+        scene.accept(4);
+    }
+    scene.subscribe(3, "a");
+    scene.publish("a", 5, 1);
+    scene.subscribe(4, "a");
+    scene.reply(Reply::Broken(name("a")));
+    scene.reply(Reply::Broken(name("unknown")));
+    let mut lost = std::mem::take(&mut scene.heard.lost);
+    lost.sort_by_key(|conn| conn.index());
+    assert_eq!(lost, [1, 3, 4].map(Scene::conn));
+    assert_eq!(scene.asked(), [Err(name("a"))]);
+    scene.fan_out_all(100);
+    assert_eq!(scene.deliveries(), []);
+    // It begins again with the broker's word.
+    scene.heard.answers.clear();
+    scene.subscribe(1, "a");
+    scene.reply(Reply::Broken(name("a")));
+    assert_eq!(scene.heard.lost, []);
+    scene.accept(9);
+    let token = scene.next_token;
+    scene.answers(&[(token, "a at Some(9)")]);
+    scene.publish("b", 5, 1);
+    scene.fan_out_all(100);
+    assert_eq!(scene.deliveries(), [(2, vec![5], false)]);
 }
 
 #[test]
@@ -418,7 +472,7 @@ fn replies_find_who_asked() {
         only_subscribed: false,
     };
     scene.hub.handle(history, NOW, &mut scene.heard);
-    let draft = throng_broker::Draft {
+    let draft = Draft {
         channel: name("a"),
         payload: publication("a", 1, 1).payload.clone(),
         publisher: None,

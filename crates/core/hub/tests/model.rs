@@ -195,7 +195,10 @@ impl World {
                 hash_seed: seed,
                 namespaces: namespaces.clone(),
             };
-            Hub::new(options, MemoryBroker::new(ShardId(shard), shards, home))
+            Hub::new(
+                options,
+                MemoryBroker::new(ShardId(shard), shards, home).into(),
+            )
         };
         Self {
             rng,

@@ -124,6 +124,16 @@ metrics! {
         "deliveries_total" "Publications put on the queues of subscribers." { Deliveries }
         "delivery_bytes_total" "Bytes of those deliveries, as they go over the \
                                 wire." { DeliveryBytes }
+        "broker_losses_total" "Connections to the broker that were lost." { BrokerLosses }
+        "broker_refilled_total" "Channels whose gap was filled from the broker's \
+                                 history." { BrokerRefilled }
+        "broker_broken_total" "Channels whose subscribers had to subscribe again, because their \
+                               stream was not continued." { BrokerBroken }
+        "broker_refused_total" "Requests that the broker did not carry out: unavailable means that \
+                                nothing happened, unknown that a publication may have." {
+            BrokerUnavailable(reason = "unavailable"),
+            BrokerUnknown(reason = "unknown"),
+        }
         "presence_dropped_total" "Comings and goings that were not told for want of room, \
                                  counted by each shard." { PresenceDropped }
         "dropped_total" "Deliveries that a full queue shed, by the channel's slow_consumer rule." {
@@ -270,6 +280,8 @@ metrics! {
         "appwrite_feed_up" "Whether Appwrite's Redis lets Throng listen." { AppwriteFeedUp }
         "grip_connections" "Clients that wait for a GRIP backend or are held by \
                             one." { GripConnections }
+        "broker_up" "Whether the broker of several nodes answers; 0 too where there is \
+                     none." { BrokerUp }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come \

@@ -33,6 +33,7 @@ mod shared;
 pub mod solo;
 mod stream;
 mod survey;
+mod survey_wire;
 mod websocket;
 mod work;
 
@@ -62,7 +63,8 @@ pub use route::{Claim, Rank};
 pub use shard::{Own, Shard};
 pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
-pub use survey::{NodeCount, Survey, SurveyReply, Wish};
+pub use survey::{NodeCount, NodeReply, Survey, SurveyReply, Wish};
+pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
 pub use throng_hub::FormKind;
 pub use websocket::{Beat, Heard, WebSocket, first_beat, message_limits};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

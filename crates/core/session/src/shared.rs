@@ -70,6 +70,11 @@ pub struct Page {
 pub trait Pages: Send + Sync {
     /// The document at a path, as it is now.
     fn page(&self, path: &str) -> Option<Page>;
+
+    /// What the server lacks though it runs, for `/healthz`.
+    fn lacks(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// The [`Pages`] of a server without any; for tests.

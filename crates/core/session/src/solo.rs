@@ -154,7 +154,7 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
     };
-    Hub::new(options, MemoryBroker::new(shard, shards, memory))
+    Hub::new(options, MemoryBroker::new(shard, shards, memory).into())
 }
 
 impl<G: Gateway> Solo<G> {

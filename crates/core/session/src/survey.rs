@@ -75,6 +75,23 @@ pub enum SurveyReply {
     Count(NodeCount),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
+    /// What other nodes replied.
+    Elsewhere(Vec<NodeReply>),
+    /// Some other node did not reply in time, or could not be asked.
+    Unanswered,
+}
+
+/// What another node replied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeReply {
+    /// The node's name.
+    pub uid: Box<str>,
+    /// Its version.
+    pub version: Box<str>,
+    /// Seconds since it started.
+    pub uptime_s: u32,
+    /// What its shards replied.
+    pub replies: Vec<SurveyReply>,
 }
 
 /// Sizes of one shard, or of all.

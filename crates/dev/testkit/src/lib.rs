@@ -13,6 +13,7 @@ mod install;
 mod patience;
 mod process;
 mod proxy;
+mod redis;
 mod sdk;
 mod server;
 mod token;
@@ -20,6 +21,7 @@ mod wire;
 
 pub mod exposition;
 
+pub use self::redis::RedisServer;
 pub use binary::throng;
 pub use browser::Browser;
 pub use install::{javascript_of, python_of};

@@ -312,7 +312,7 @@ impl Call {
             }
             Awaited::Survey(surveyed, replies) => {
                 let replies = replies.unwrap_or_default();
-                surveyed.answer(replies, cx, |result| self.reply(id, Ok(result), cx));
+                surveyed.answer(replies, cx, |result| self.reply(id, result, cx));
             }
         }
     }

@@ -63,6 +63,8 @@ pub(crate) const fn error_of(refusal: Refusal) -> ApiError {
     match refusal {
         // Temporary, and the API has no other code for that.
         Refusal::Busy => ApiError::Internal,
+        Refusal::Unavailable => ApiError::Unavailable,
+        Refusal::Unknown => ApiError::Unknown,
         Refusal::UnknownChannel => ApiError::UnknownChannel,
         // Only sessions are refused like that.
         Refusal::AlreadySubscribed

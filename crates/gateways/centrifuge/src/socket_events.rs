@@ -142,7 +142,14 @@ impl Socket {
     }
 
     /// The server ended a subscription. First words that are still to come leave it out.
+    ///
+    /// Whoever has an identity may have subscriptions that the server made, which no SDK asks for
+    /// again: it comes again with all of them.
     fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
+        let may_have_more = self.identity().is_some() || !self.is_bidirectional();
+        if why == Unsubscribe::InsufficientState && may_have_more {
+            return self.disconnect(Disconnect::InsufficientState, cx);
+        }
         if let Some(opening) = self.opening_mut() {
             opening.forget(channel);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use throng_centrifuge::api::{ApiResult, ChannelPattern, Method, NodeInfo};
-use throng_session::{NodeCount, SurveyReply};
+use throng_centrifuge::api::{ApiError, ApiResult, ChannelPattern, Method, NodeInfo};
+use throng_session::{NodeCount, NodeReply, SurveyReply};
 use throng_types::ChannelName;
 
 use crate::context::Cx;
@@ -24,35 +24,70 @@ impl Surveyed {
         &self,
         replies: Vec<SurveyReply>,
         cx: &Cx<'_>,
-        write: impl FnOnce(ApiResult<'_>),
+        write: impl FnOnce(Result<ApiResult<'_>, ApiError>),
     ) {
+        let (replies, others) = split(replies);
+        let Some(others) = others else {
+            // An answer that leaves a node out would pass for one of all.
+            return write(Err(ApiError::Unavailable));
+        };
         match self {
             Self::Channels { pattern } => {
-                let channels = sum_channels(replies, &ChannelPattern::new(pattern));
+                let others = others.into_iter().flat_map(|node| node.replies);
+                let replies = replies.into_iter().chain(others);
+                let channels = sum_channels(replies.collect(), &ChannelPattern::new(pattern));
                 let channels: Vec<(&str, u32)> = channels
                     .iter()
                     .map(|(name, count)| (name.as_str(), *count))
                     .collect();
-                write(ApiResult::Channels(&channels));
+                write(Ok(ApiResult::Channels(&channels)));
             }
             Self::Info => {
                 let count = NodeCount::sum(replies);
                 let uid = cx.shared.node.name();
                 let uptime_ms = cx.now.unix_ms.saturating_sub(cx.shared.started_unix_ms);
-                let node = NodeInfo {
-                    uid: &uid,
-                    name: "throng",
-                    version: cx.shared.version,
-                    num_clients: count.clients,
-                    num_users: count.users.len() as u32,
-                    num_channels: count.channels.len() as u32,
-                    num_subs: count.subscriptions,
-                    uptime_s: u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX),
-                };
-                write(ApiResult::Info(&[node]));
+                let uptime_s = u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX);
+                let mut nodes = vec![node_info((&uid, cx.shared.version, uptime_s), &count)];
+                let others: Vec<_> = { others.iter() }
+                    .map(|node| (node, NodeCount::sum(node.replies.clone())))
+                    .collect();
+                nodes.extend(others.iter().map(|(node, count)| {
+                    node_info((&node.uid, &node.version, node.uptime_s), count)
+                }));
+                write(Ok(ApiResult::Info(&nodes)));
             }
-            Self::Done(method) => write(ApiResult::Done(*method)),
+            Self::Done(method) => write(Ok(ApiResult::Done(*method))),
         }
+    }
+}
+
+/// The replies of this node's shards, and those of other nodes; no such if one is missing.
+fn split(replies: Vec<SurveyReply>) -> (Vec<SurveyReply>, Option<Vec<NodeReply>>) {
+    let mut others = Some(Vec::new());
+    let mut own = Vec::with_capacity(replies.len());
+    for reply in replies {
+        match reply {
+            SurveyReply::Elsewhere(nodes) => others = Some(nodes),
+            SurveyReply::Unanswered => others = None,
+            reply => own.push(reply),
+        }
+    }
+    (own, others)
+}
+
+fn node_info<'a>(
+    (uid, version, uptime_s): (&'a str, &'a str, u32),
+    count: &NodeCount,
+) -> NodeInfo<'a> {
+    NodeInfo {
+        uid,
+        name: "throng",
+        version,
+        num_clients: count.clients,
+        num_users: count.users.len() as u32,
+        num_channels: count.channels.len() as u32,
+        num_subs: count.subscriptions,
+        uptime_s,
     }
 }
 

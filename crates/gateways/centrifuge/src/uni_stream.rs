@@ -8,7 +8,7 @@ use throng_centrifuge::{
 use throng_http1::LAST_CHUNK;
 use throng_session::encode::{line, sse_data};
 use throng_session::{CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport};
-use throng_types::Disconnect;
+use throng_types::{Disconnect, Unsubscribe};
 
 use crate::context::Cx;
 use crate::forms::{UNI_HTTP, UNI_SSE};
@@ -97,6 +97,11 @@ impl UniStream {
                 self.framing
                     .push(cx.out, |out| encode_message_push(&data, false, out));
             }
+            // It comes again with the positions that it has, and hears then what is lost.
+            Event::Unsubscribed {
+                why: Unsubscribe::InsufficientState,
+                ..
+            } => self.disconnect(Disconnect::InsufficientState, cx),
             Event::Unsubscribed { channel, why } => {
                 self.stream.unsubscribed(channel);
                 if !self.stream.is_closing() {

@@ -95,6 +95,15 @@ pub(crate) const fn status_of(refusal: Refusal) -> (u16, &'static str) {
             503,
             "a queue is full, nothing was published; try again in a moment",
         ),
+        Refusal::Unavailable => (
+            503,
+            "the broker is unavailable, nothing was published; try again in a moment",
+        ),
+        Refusal::Unknown => (
+            503,
+            "the broker did not answer, it may have published or not; repeat it with the same \
+             idempotency key",
+        ),
         Refusal::UnknownChannel => (404, "the channel's namespace is not configured"),
         _ => (400, "the channel does not take this"),
     }

@@ -8,7 +8,7 @@ use throng_session::{
     Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, Work, message_limits,
     subscribe,
 };
-use throng_types::{ChannelName, Disconnect};
+use throng_types::{ChannelName, Disconnect, Unsubscribe};
 use throng_ws::{Masking, encode_ping};
 
 use crate::context::Cx;
@@ -70,6 +70,10 @@ impl Socket {
                 let payload = format!("dropped={dropped}");
                 encode_ping(Masking::Server, payload.as_bytes(), cx.out);
             }
+            Event::Unsubscribed {
+                why: Unsubscribe::InsufficientState,
+                ..
+            } => disconnect(&mut self.ws, Disconnect::InsufficientState, cx),
             Event::Unsubscribed { channel, .. } => {
                 if let Some(opening) = self.opening.as_mut() {
                     opening.forget(channel);

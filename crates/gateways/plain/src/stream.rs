@@ -8,7 +8,7 @@ use std::sync::Arc;
 use throng_broker::{Recovery, Subscribed};
 use throng_session::encode::chunk;
 use throng_session::{CloseReason, Event, Form, Identity, Opening, Stream, StreamBeat, Transport};
-use throng_types::{ChannelName, Disconnect, Position, Publication};
+use throng_types::{ChannelName, Disconnect, Position, Publication, Unsubscribe};
 
 use crate::context::Cx;
 use crate::cursor::Cursor;
@@ -74,6 +74,11 @@ impl Lines {
             Event::Drained { dropped } if !self.stream.is_closing() => {
                 self.framing.dropped(dropped, cx.out);
             }
+            // It comes again with the place that it has, and hears then what is lost.
+            Event::Unsubscribed {
+                why: Unsubscribe::InsufficientState,
+                ..
+            } => self.disconnect(Disconnect::InsufficientState, cx),
             Event::Unsubscribed { channel, .. } => {
                 self.stream.unsubscribed(channel);
                 if !self.stream.is_closing() {

@@ -132,6 +132,7 @@ impl Model<'_> {
                             assert_eq!(log.insert(position.offset, text), None, "one offset each");
                         }
                     }
+                    Reply::Broken(channel) => panic!("{channel}: nothing was lost"),
                     Reply::History { .. } | Reply::Present { .. } => panic!("nobody asked"),
                 }
             }

@@ -219,7 +219,7 @@ const fn ticket_of(reply: &Reply) -> Option<u32> {
         | Reply::Published { ticket, .. }
         | Reply::History { ticket, .. }
         | Reply::Present { ticket, .. } => Some(ticket.0),
-        Reply::Delivery(_) => None,
+        Reply::Delivery(_) | Reply::Broken(_) => None,
     }
 }
 

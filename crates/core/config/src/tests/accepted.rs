@@ -253,6 +253,9 @@ fn hosts_are_names() {
 /// A value other than the default that every kind of option accepts.
 fn another(option: &OptionSpec) -> &'static str {
     match option.path().as_str() {
+        "broker.kind" => return "redis",
+        "broker.url" => return "redis://a",
+        "broker.position_ttl" => return "7h",
         "log.level" => return "debug",
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
@@ -299,6 +302,7 @@ fn every_option_can_be_set_from_every_layer() {
         };
         // What else has to be set for it.
         let needs = match path.as_str() {
+            "broker.kind" => "[broker]\nurl = \"redis://a\"\n",
             "channel.recovery" => "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n",
             "channel.force_push_join_leave" => "[channel]\njoin_leave = true\n",
             "listen.proxy_protocol" => "[listen]\ntrusted_proxies = \"10.0.0.1\"\n",

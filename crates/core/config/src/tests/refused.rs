@@ -38,7 +38,8 @@ fn strange_keys_are_named_with_what_was_meant() {
         &[
             "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], \
              [engine], [limits], \
-           [websocket], [stream], [auth], [drain], [channel], [[namespace]], [log], [appwrite], \
+           [websocket], [stream], [auth], [drain], [broker], [channel], [[namespace]], [log], \
+           [appwrite], \
            [grip]",
         ],
     );
@@ -51,6 +52,30 @@ fn strange_keys_are_named_with_what_was_meant() {
             "throng.toml:7:1: unknown option \"timeout\" in [[grip.route]]: it belongs in [drain]",
             "throng.toml:9:1: unknown option \"routes\" in [grip]: did you mean \"route\"?",
         ],
+    );
+}
+
+#[test]
+fn a_broker_elsewhere_needs_an_address_that_can_be_used() {
+    check(
+        "[broker]\nkind = \"redis\"\n",
+        &[
+            "throng.toml:2:8: broker.kind is \"redis\" without a server: add url = \
+           \"redis://host:port\"",
+        ],
+    );
+    for url in ["rediss://a", "unix:///a", "redis+sentinel://a/b"] {
+        check(
+            &format!("[broker]\nkind = \"redis\"\nurl = \"{url}\"\n"),
+            &[
+                "throng.toml:3:7: broker.url: only redis://user:password@host:port/db is \
+                 supported, without TLS, sockets and Sentinel",
+            ],
+        );
+    }
+    check(
+        "[broker]\nprefix = \"{a}\"\n",
+        &["throng.toml:2:10: broker.prefix must not be empty and has no braces"],
     );
 }
 

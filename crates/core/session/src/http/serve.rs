@@ -259,7 +259,9 @@ fn health<S>(incoming: &Incoming<'_, '_>, cx: &mut Context<'_>) -> Result<Opened
     }
     let keep_alive = incoming.request.keep_alive();
     let headers = [("Cache-Control", "no-store"), SAFE[0]];
-    answer_text(200, "ok", &headers, keep_alive, cx);
+    // Not 503: who ends a server for that would cut all its clients.
+    let state = cx.shared.pages.lacks().unwrap_or("ok");
+    answer_text(200, state, &headers, keep_alive, cx);
     Ok(Opened::Answered { keep_alive })
 }
 

@@ -7,6 +7,11 @@ use std::fmt;
 pub enum ApiError {
     /// A fault of ours.
     Internal,
+    /// The broker is away; nothing happened. The number is that of `Internal`, since Centrifugo has
+    /// no other.
+    Unavailable,
+    /// The broker did not answer: it may have happened.
+    Unknown,
     /// No such channel, or no such namespace.
     UnknownChannel,
     /// No such method.
@@ -26,7 +31,7 @@ impl ApiError {
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
-            Self::Internal => 100,
+            Self::Internal | Self::Unavailable | Self::Unknown => 100,
             Self::UnknownChannel => 102,
             Self::NotFound => 104,
             Self::BadRequest => 107,
@@ -41,6 +46,10 @@ impl ApiError {
     pub const fn message(self) -> &'static str {
         match self {
             Self::Internal => "internal server error",
+            Self::Unavailable => "broker unavailable: nothing was done, try again",
+            Self::Unknown => {
+                "broker did not answer: it may have published, repeat with the same idempotency_key"
+            }
             Self::UnknownChannel => "unknown channel",
             Self::NotFound => "not found",
             Self::BadRequest => "bad request",
@@ -55,6 +64,7 @@ impl ApiError {
     pub const fn http_status(self) -> u16 {
         match self {
             Self::Internal => 500,
+            Self::Unavailable | Self::Unknown => 503,
             Self::UnknownChannel | Self::NotFound => 404,
             Self::BadRequest | Self::NotAvailable => 400,
             Self::UnrecoverablePosition => 416,

@@ -1,0 +1,152 @@
+//! The broker of a server: the one in memory, or one on the other side of a network.
+//!
+//! Which one is known when the server starts. With a [`Remote`] every channel goes to it, but for
+//! those of the server itself: what a node tells about itself stays on that node, in memory.
+//!
+//! Never: threads, sockets. A driver has them, and this is its end on a shard.
+
+use throng_types::{ChannelName, Now, ShardId};
+
+use crate::{
+    Broker, BrokerStats, Draft, Mail, MemoryBroker, Published, Receiver, Refusal, Reply, Request,
+    Ticket,
+};
+
+/// The namespace of channels that stay on their node.
+const OWN: &str = "throng";
+
+/// One shard's end of a broker whose driver has threads of its own.
+///
+/// The rules of [`Broker`] hold. No call waits.
+pub trait Remote: Send {
+    /// Hands a request to the driver, or gives the reply that refuses it.
+    fn request(&mut self, request: Request) -> Option<Reply>;
+
+    /// Hands in a publication of which nobody wants to hear again.
+    ///
+    /// # Errors
+    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
+
+    /// What the driver has left, oldest first; to look at.
+    fn peek(&mut self) -> Option<&Reply>;
+
+    /// Takes it.
+    fn next(&mut self) -> Option<Reply>;
+}
+
+/// One shard's part of the broker that the server has.
+pub struct AnyBroker {
+    memory: MemoryBroker,
+    remote: Option<Box<dyn Remote>>,
+}
+
+impl From<MemoryBroker> for AnyBroker {
+    fn from(memory: MemoryBroker) -> Self {
+        Self {
+            memory,
+            remote: None,
+        }
+    }
+}
+
+impl AnyBroker {
+    /// A broker on the other side of a network, beside one for the server's own channels.
+    #[must_use]
+    pub fn new(memory: MemoryBroker, remote: Option<Box<dyn Remote>>) -> Self {
+        Self { memory, remote }
+    }
+
+    /// The remote broker, if there is one and the channel is its business.
+    fn remote(&mut self, channel: &ChannelName) -> Option<&mut Box<dyn Remote>> {
+        self.remote.as_mut().filter(|_| is_remote(channel))
+    }
+}
+
+fn is_remote(channel: &ChannelName) -> bool {
+    channel.namespace() != Some(OWN)
+}
+
+impl Broker for AnyBroker {
+    type Mail = Mail;
+
+    fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
+        match self.remote(request.channel()) {
+            None => self.memory.request(request, now, hub),
+            Some(remote) => {
+                if let Some(refused) = remote.request(request) {
+                    hub.reply(refused);
+                }
+            }
+        }
+    }
+
+    fn publish_all(&mut self, drafts: Vec<(Ticket, Draft)>, now: Now, hub: &mut impl Receiver) {
+        if self.remote.is_none() {
+            return self.memory.publish_all(drafts, now, hub);
+        }
+        for (ticket, draft) in drafts {
+            self.request(Request::Publish { ticket, draft }, now, hub);
+        }
+    }
+
+    fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
+        self.memory.mail(from, mail, now, hub);
+    }
+
+    fn poll(&mut self, hub: &mut impl Receiver) -> bool {
+        let Some(remote) = &mut self.remote else {
+            return false;
+        };
+        while let Some(reply) = remote.peek() {
+            // Deliveries leave room in their turn, and what is behind them keeps its place.
+            if let Reply::Delivery(publication) = reply
+                && !hub.has_room(&publication.channel, publication.cost_bytes())
+            {
+                return true;
+            }
+            if let Some(reply) = remote.next() {
+                hub.reply(reply);
+            }
+        }
+        false
+    }
+
+    fn interest(&self, channel: &ChannelName) -> u64 {
+        match self.remote {
+            Some(_) if is_remote(channel) => u64::MAX,
+            _ => self.memory.interest(channel),
+        }
+    }
+
+    fn publish_here(
+        &mut self,
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Result<Published, (Refusal, Draft)> {
+        match self.remote(&draft.channel) {
+            None => self.memory.publish(draft, now, hub),
+            Some(remote) => remote.publish(draft).map(|()| Published {
+                position: None,
+                shards: None,
+            }),
+        }
+    }
+
+    fn take_mail(&mut self, to: ShardId) -> Option<Mail> {
+        self.memory.take_mail(to)
+    }
+
+    fn has_mail(&self, to: ShardId) -> bool {
+        self.memory.has_mail(to)
+    }
+
+    fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool {
+        self.memory.tick(now, budget, hub)
+    }
+
+    fn stats(&self) -> BrokerStats {
+        self.memory.stats()
+    }
+}

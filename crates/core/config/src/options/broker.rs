@@ -1,0 +1,44 @@
+//! The options of the broker: where channels live.
+
+use super::{HOUR, SECOND};
+use crate::kind::{Choice, Duration, Named, Opt, RedisUrl, Rule, Text};
+use crate::secret::Secret;
+use crate::section::section;
+
+/// Where channels live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BrokerKind {
+    /// In this process: one node, nothing to install.
+    #[default]
+    Memory,
+    /// In Redis: several nodes.
+    Redis,
+}
+
+impl Named for BrokerKind {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("memory", Self::Memory), ("redis", Self::Redis)];
+}
+
+section! {
+    /// Where channels live: their history, positions and members. With Redis several nodes serve
+    /// the same channels; see docs/CLUSTER.md.
+    "broker" Broker {
+        /// `memory` for one node, `redis` for several. All nodes of a cluster need the same options
+        /// of channels.
+        "kind" kind: BrokerKind, Choice<BrokerKind>, BrokerKind::Memory, Rule::ANY;
+        /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`.
+        "url" url: Option<Secret>, Opt<RedisUrl>, None,
+            Rule::ANY.secret().example("\"redis://127.0.0.1:6379/0\"")
+                .unset("needed for `redis`");
+        /// Begins every name in Redis. Nodes with the same one are one cluster.
+        "prefix" prefix: String, Text, "throng".to_owned(), Rule::ANY;
+        /// How long the broker may take to answer. Then its connection is given up: publications
+        /// are refused and subscribers stay. Who subscribes meanwhile waits as long.
+        "timeout" timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(200, 60 * SECOND);
+        /// How long a channel without subscribers remembers its position in Redis after its last
+        /// publication. A client that comes back later is told that it may have missed something.
+        "position_ttl" position_ttl_ms: u64, Duration, 24 * HOUR,
+            Rule::ANY.range(HOUR, 24 * 365 * HOUR);
+    }
+}

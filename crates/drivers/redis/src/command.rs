@@ -1,0 +1,83 @@
+//! Commands on their way to Redis (RESP, "Sending commands"), and the scripts.
+
+/// A script of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    Publish,
+    Look,
+    Come,
+    Quit,
+    Present,
+    Sweep,
+}
+
+impl Script {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Publish,
+        Self::Look,
+        Self::Come,
+        Self::Quit,
+        Self::Present,
+        Self::Sweep,
+    ];
+
+    /// Its text.
+    pub(crate) fn text(self) -> String {
+        let own = match self {
+            Self::Publish => include_str!("lua/publish.lua"),
+            Self::Look => include_str!("lua/look.lua"),
+            Self::Come => include_str!("lua/come.lua"),
+            Self::Quit => include_str!("lua/quit.lua"),
+            Self::Present => include_str!("lua/present.lua"),
+            Self::Sweep => include_str!("lua/sweep.lua"),
+        };
+        format!("{}{own}", include_str!("lua/common.lua"))
+    }
+}
+
+/// Appends a command.
+pub(crate) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    length(out, b'*', parts.len());
+    for part in parts {
+        length(out, b'$', part.len());
+        out.extend_from_slice(part);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends a call of a script that Redis knows by its digest.
+pub(crate) fn call(out: &mut Vec<u8>, digest: &str, keys: &[&str], args: &[&[u8]]) {
+    length(out, b'*', 3 + keys.len() + args.len());
+    let count = keys.len().to_string();
+    let head = [b"EVALSHA".as_slice(), digest.as_bytes(), count.as_bytes()];
+    let keys = keys.iter().map(|key| key.as_bytes());
+    for part in head.into_iter().chain(keys).chain(args.iter().copied()) {
+        length(out, b'$', part.len());
+        out.extend_from_slice(part);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
+    out.push(kind);
+    out.extend_from_slice(length.to_string().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_arrays_of_strings() {
+        let mut out = Vec::new();
+        command(&mut out, &[b"SET", b"k", b"a\r\n"]);
+        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\r\n\r\n");
+        out.clear();
+        call(&mut out, "abc", &["k"], &[b"1"]);
+        assert_eq!(
+            out,
+            b"*5\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\n1\r\n"
+        );
+    }
+}

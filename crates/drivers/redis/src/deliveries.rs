@@ -1,0 +1,381 @@
+//! Subscriptions and deliveries of this node's channels, and what is done about gaps.
+
+use std::sync::Arc;
+
+use redis::Value;
+use throng_broker::{Presence, Recovery, Refusal, Reply, Subscribed, Ticket};
+use throng_metrics::Counter;
+use throng_types::{ChannelName, Position, Publication};
+
+use crate::answer::{self, Looked, Status};
+use crate::channel::{Channel, State};
+use crate::command::command;
+use crate::flight::{Flight, Wanted};
+use crate::node::{FLIGHTS_MAX, Node};
+
+/// Publications that one refill may carry. Queue: `refill`.
+const REFILL_MAX: usize = 10_000;
+/// Their bytes. Queue: `refill`.
+const REFILL_BYTES_MAX: usize = 8 << 20;
+/// Channels in one command.
+const BATCH: usize = 512;
+/// Between two looks whether a channel has missed anything, in milliseconds, and the most of
+/// them in a second.
+const AUDIT_MS: u64 = 40_000;
+const AUDITS_PER_S: usize = 50;
+
+impl Node {
+    /// A shard wants a channel.
+    pub(crate) fn subscribe(
+        &mut self,
+        (lane, ticket): (u8, Ticket),
+        name: &ChannelName,
+        since: Option<Position>,
+        presence: Option<Presence>,
+    ) {
+        self.serial += 1;
+        let (serial, now_ms) = (self.serial, self.now_ms);
+        let channel = self.channels.get_or_insert(name, || Channel {
+            interest: 0,
+            pending: 0,
+            state: State::Joining,
+            is_subscribed: false,
+            is_refilling: false,
+            top: None,
+            serial,
+            audited_at_ms: now_ms,
+        });
+        channel.pending += 1;
+        if !channel.is_subscribed {
+            channel.is_subscribed = true;
+            let there = self.keys.channel(name);
+            command(&mut self.out, &[b"SUBSCRIBE", there.as_bytes()]);
+        }
+        self.refill_if_deaf(name);
+        if let Some(presence) = &presence {
+            self.come(name, presence);
+        }
+        let wanted = Wanted {
+            lane,
+            ticket,
+            channel: name.clone(),
+            since,
+            presence: presence.clone(),
+        };
+        self.look_for(wanted);
+        if let Some(presence) = presence.filter(|presence| presence.is_announced) {
+            self.tell_joined(name, &presence);
+        }
+    }
+
+    /// Asks where the stream stands, behind the subscription.
+    fn look_for(&mut self, wanted: Wanted) {
+        let name = wanted.channel.clone();
+        let options = self.namespaces.find(&name).copied().unwrap_or_default();
+        if !options.retention.keeps() {
+            return self.send(Flight::Subscribe(wanted), &[b"PING"]);
+        }
+        let since = wanted.since.filter(|_| options.recovery);
+        let mode = if since.is_some() { "since" } else { "top" };
+        let reply = self.options.reply;
+        let bounds = (reply.publications_max, reply.bytes_max);
+        self.look(Flight::Subscribe(wanted), &name, mode, since, bounds);
+    }
+
+    /// Redis has said where the stream stands: the subscription begins there.
+    pub(crate) fn subscribed(&mut self, wanted: Wanted, value: &Value) -> bool {
+        let options = self.namespaces.find(&wanted.channel).copied();
+        let options = options.unwrap_or_default();
+        let is_asked = wanted.since.is_some();
+        let mut result = Subscribed {
+            position: None,
+            recovery: if is_asked {
+                Recovery::Lost
+            } else {
+                Recovery::NotAsked
+            },
+        };
+        if options.retention.keeps() {
+            let Some(looked) = answer::looked(value, &wanted.channel) else {
+                return false;
+            };
+            if is_asked && options.recovery && looked.status == Status::Fits {
+                result.recovery = Recovery::Whole(looked.publications);
+            }
+            result.position = Some(looked.position);
+        }
+        let Some(channel) = self.channels.get_mut(&wanted.channel) else {
+            return true;
+        };
+        match channel.state {
+            State::Joining => {
+                channel.state = State::Live;
+                channel.top = result.position;
+            }
+            State::Live if channel.top == result.position => {}
+            // What the other shards have ends elsewhere: first they get what they lack.
+            State::Live | State::Deaf => {
+                channel.state = State::Deaf;
+                self.refill_if_deaf(&wanted.channel);
+                self.look_for(wanted);
+                return true;
+            }
+        }
+        channel.pending -= 1;
+        channel.interest |= 1 << wanted.lane;
+        let (ticket, result) = (wanted.ticket, Ok(result));
+        self.leave(wanted.lane, Reply::Subscribed { ticket, result });
+        true
+    }
+
+    /// Redis refused to say where the stream stands.
+    pub(crate) fn not_subscribed(&mut self, wanted: &Wanted) {
+        let ticket = wanted.ticket;
+        let result = Err(Refusal::Unavailable);
+        if let Some(presence) = &wanted.presence {
+            self.quit(&wanted.channel, presence);
+        }
+        self.leave(wanted.lane, Reply::Subscribed { ticket, result });
+        if let Some(channel) = self.channels.get_mut(&wanted.channel) {
+            channel.pending -= 1;
+        }
+        self.release(&wanted.channel);
+    }
+
+    /// A shard wants a channel no more.
+    pub(crate) fn shard_left(&mut self, lane: u8, name: &ChannelName) {
+        if let Some(channel) = self.channels.get_mut(name) {
+            channel.interest &= !(1 << lane);
+        }
+        self.release(name);
+    }
+
+    /// Forgets a channel that no shard wants.
+    fn release(&mut self, name: &ChannelName) {
+        let Some(key) = self.channels.key(name) else {
+            return;
+        };
+        let Some((_, channel)) = self.channels.at(key) else {
+            return;
+        };
+        if channel.interest != 0 || channel.pending > 0 {
+            return;
+        }
+        if channel.is_subscribed {
+            let there = self.keys.channel(name);
+            command(&mut self.out, &[b"UNSUBSCRIBE", there.as_bytes()]);
+        }
+        self.channels.remove(key);
+    }
+
+    // ---- deliveries ----
+
+    /// Takes a message of any channel.
+    pub(crate) fn message(&mut self, data: &[Value]) {
+        let [name, body, ..] = data else { return };
+        let (Some(there), Some(body)) = (answer::text(name), answer::bytes(body)) else {
+            return;
+        };
+        let Some(name) = self.keys.channel_of(there) else {
+            let own = self
+                .link
+                .as_ref()
+                .map(|link| self.keys.probe(&link.incarnation));
+            match body {
+                b"" if own.as_deref() == Some(there) => self.proved_at_ms = self.now_ms,
+                _ if own.as_deref() == Some(there) => self.hear_answer(body),
+                _ if self.keys.everybody() == there => self.hear_question(body),
+                _ => {}
+            }
+            return;
+        };
+        // A name of ours that is longer than clients' may be is a gateway's.
+        let Ok(name) = ChannelName::with_bound(name, usize::MAX) else {
+            return;
+        };
+        match answer::message(&name, body, self.unix_ms) {
+            Some(publication) => self.delivered(publication.shared()),
+            None => self.gap(&name),
+        }
+    }
+
+    fn delivered(&mut self, publication: Arc<Publication>) {
+        let name = &publication.channel;
+        let Some(channel) = self.channels.get_mut(name) else {
+            return;
+        };
+        let interest = channel.interest;
+        if let Some(position) = publication.position {
+            let Some(top) = channel.top.filter(|_| channel.state == State::Live) else {
+                // It is in what the refill or the first look brings.
+                return;
+            };
+            if position.epoch == top.epoch && position.offset <= top.offset {
+                return;
+            }
+            if position.epoch != top.epoch || position.offset != top.offset + 1 {
+                return self.gap(&name.clone());
+            }
+            channel.top = Some(position);
+        }
+        self.leave_all(interest, || Reply::Delivery(publication.clone()));
+    }
+
+    /// Something is missing before what came.
+    fn gap(&mut self, name: &ChannelName) {
+        let keeps = self.retention(name).keeps();
+        if let Some(channel) = self.channels.get_mut(name)
+            && channel.state == State::Live
+            && keeps
+        {
+            channel.state = State::Deaf;
+            self.refill_if_deaf(name);
+        }
+    }
+
+    /// Asks for what a deaf channel missed.
+    fn refill_if_deaf(&mut self, name: &ChannelName) {
+        let Some(channel) = self.channels.get_mut(name) else {
+            return;
+        };
+        if channel.state != State::Deaf || channel.is_refilling {
+            return;
+        }
+        channel.is_refilling = true;
+        let (since, serial) = (channel.top, channel.serial);
+        let flight = Flight::Refill(name.clone(), serial);
+        self.look(flight, name, "since", since, (REFILL_MAX, REFILL_BYTES_MAX));
+    }
+
+    /// What a deaf channel missed is here, or is lost.
+    pub(crate) fn refilled(&mut self, name: &ChannelName, serial: u64, value: &Value) -> bool {
+        let Some(looked) = answer::looked(value, name) else {
+            return false;
+        };
+        let recovers = { self.namespaces.find(name) }.is_some_and(|options| options.recovery);
+        let found = self.channels.get_mut(name);
+        let Some(channel) = found.filter(|channel| channel.serial == serial) else {
+            return true;
+        };
+        let Looked {
+            position,
+            status,
+            publications,
+        } = looked;
+        let same_epoch = channel.top.is_some_and(|top| top.epoch == position.epoch);
+        channel.state = State::Live;
+        channel.is_refilling = false;
+        channel.top = Some(position);
+        let interest = channel.interest;
+        if status == Status::Fits && (same_epoch || !recovers) {
+            if !publications.is_empty() {
+                self.count(Counter::BrokerRefilled);
+            }
+            for publication in publications {
+                self.leave_all(interest, || Reply::Delivery(publication.clone()));
+            }
+        } else if recovers && interest != 0 {
+            self.count(Counter::BrokerBroken);
+            self.leave_all(interest, || Reply::Broken(name.clone()));
+        }
+        true
+    }
+
+    /// Redis refused: it is asked again when something comes, or with the next look.
+    pub(crate) fn not_refilled(&mut self, name: &ChannelName, serial: u64) {
+        let found = self.channels.get_mut(name);
+        if let Some(channel) = found.filter(|channel| channel.serial == serial) {
+            channel.is_refilling = false;
+            channel.audited_at_ms = 0;
+        }
+    }
+
+    // ---- connections ----
+
+    /// The connection is lost: nothing comes any more, and nobody knows what is missed.
+    pub(crate) fn all_deaf(&mut self) {
+        let names: Vec<ChannelName> = self.channels.iter().map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let keeps = self.retention(&name).keeps();
+            if let Some(channel) = self.channels.get_mut(&name) {
+                channel.is_subscribed = false;
+                channel.is_refilling = false;
+                if channel.state == State::Live && keeps {
+                    channel.state = State::Deaf;
+                }
+            }
+            self.release(&name);
+        }
+    }
+
+    /// Subscribes to channels again, as far as there is room.
+    pub(crate) fn subscribe_again(&mut self) {
+        while !self.again.is_empty() && self.flights.len() < FLIGHTS_MAX / 2 {
+            let mut batch = Vec::new();
+            while batch.len() < BATCH
+                && let Some(name) = self.again.pop_front()
+            {
+                if let Some(channel) = self.channels.get_mut(&name)
+                    && !channel.is_subscribed
+                {
+                    channel.is_subscribed = true;
+                    batch.push(name);
+                }
+            }
+            let there: Vec<String> = batch.iter().map(|name| self.keys.channel(name)).collect();
+            if !there.is_empty() {
+                let names = there.iter().map(|name| name.as_bytes());
+                let parts: Vec<&[u8]> =
+                    [b"SUBSCRIBE".as_slice()].into_iter().chain(names).collect();
+                command(&mut self.out, &parts);
+            }
+            for name in &batch {
+                self.refill_if_deaf(name);
+            }
+        }
+    }
+
+    /// Looks whether channels have missed anything that no later publication would show, a few at
+    /// a time. This also keeps their positions in Redis alive.
+    pub(crate) fn audit(&mut self) {
+        if self.now_ms < self.due.audit_ms {
+            return;
+        }
+        self.due.audit_ms = self.now_ms + 1000;
+        let now_ms = self.now_ms;
+        let is_due = |channel: &Channel| {
+            channel.top.is_some() && now_ms.saturating_sub(channel.audited_at_ms) >= AUDIT_MS
+        };
+        let due = self.channels.iter().filter(|(_, channel)| is_due(channel));
+        let due: Vec<ChannelName> = due
+            .take(AUDITS_PER_S)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in due {
+            let Some(channel) = self.channels.get_mut(&name) else {
+                continue;
+            };
+            channel.audited_at_ms = now_ms;
+            if channel.state == State::Deaf {
+                self.refill_if_deaf(&name);
+                continue;
+            }
+            let flight = Flight::Audit(name.clone(), channel.serial);
+            self.look(flight, &name, "top", None, (0, 0));
+        }
+    }
+
+    /// Where a stream stands: every publication up to there has come before this answer.
+    pub(crate) fn audited(&mut self, name: &ChannelName, serial: u64, value: &Value) -> bool {
+        let Some(looked) = answer::looked(value, name) else {
+            return false;
+        };
+        let found = self.channels.get_mut(name);
+        if let Some(channel) = found.filter(|channel| channel.serial == serial)
+            && channel.top != Some(looked.position)
+        {
+            self.gap(name);
+        }
+        true
+    }
+}

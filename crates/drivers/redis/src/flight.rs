@@ -1,0 +1,61 @@
+//! What waits for Redis: each command that was sent, and what its answer is for.
+
+use throng_broker::{Presence, Ticket};
+use throng_types::{ChannelName, Position};
+
+/// A subscribe on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) lane: u8,
+    pub(crate) ticket: Ticket,
+    pub(crate) channel: ChannelName,
+    pub(crate) since: Option<Position>,
+    pub(crate) presence: Option<Presence>,
+}
+
+/// What an answer is for.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    Publish {
+        lane: u8,
+        ticket: Ticket,
+    },
+    Subscribe(Wanted),
+    /// What a channel missed; the number tells it from a channel of that name before.
+    Refill(ChannelName, u64),
+    /// Whether a channel missed anything.
+    Audit(ChannelName, u64),
+    History {
+        lane: u8,
+        ticket: Ticket,
+        channel: ChannelName,
+    },
+    Forget {
+        lane: u8,
+        ticket: Ticket,
+    },
+    Present {
+        lane: u8,
+        ticket: Ticket,
+        with_members: bool,
+    },
+    /// How many nodes got a question.
+    Asked(u8, u32),
+    /// Which incarnations there are.
+    Nodes,
+    /// Whether an incarnation lives.
+    Lives(String),
+    /// Whether this node sweeps after an incarnation.
+    MaySweep(String),
+    /// Channels to sweep after an incarnation.
+    Places(String),
+    /// Nothing follows.
+    Nothing,
+}
+
+/// A command without an answer.
+pub(crate) struct Pending {
+    pub(crate) flight: Flight,
+    pub(crate) bytes: usize,
+    pub(crate) since_ms: u64,
+}

@@ -1,0 +1,146 @@
+//! The queues between one shard and the driver.
+//!
+//! Rule for "full": a shard has at most [`REQUESTS_MAX`] requests and [`REQUEST_BYTES_MAX`] of
+//! drafts without an answer; one more is refused as busy. While [`REPLIES_MAX`] or
+//! [`REPLY_BYTES_MAX`] wait for a shard, the driver takes nothing more from Redis.
+//!
+//! Never: waits. A lock is held for as long as it takes to push or to swap a queue.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use throng_broker::{Reply, Request, Ticket};
+
+use crate::peer::{PeerEvent, QUESTIONS_MAX, ToPeers};
+
+/// Requests of one shard without an answer. Queue: `to Redis`.
+pub const REQUESTS_MAX: usize = 8192;
+/// Bytes of their drafts. Queue: `to Redis`.
+pub const REQUEST_BYTES_MAX: usize = 32 << 20;
+/// Replies and deliveries that may wait for one shard. Queue: `from Redis`.
+pub const REPLIES_MAX: usize = 32_768;
+/// Their bytes. Queue: `from Redis`.
+pub const REPLY_BYTES_MAX: usize = 32 << 20;
+/// The ticket of a request of which nobody wants to hear again.
+pub(crate) const NOBODY: Ticket = Ticket(u32::MAX);
+
+#[derive(Default)]
+struct Replies {
+    /// Queue: `from Redis`.
+    queue: VecDeque<Reply>,
+    bytes: usize,
+}
+
+/// What lies between one shard and the driver.
+pub(crate) struct Lane {
+    /// Bound: [`REQUESTS_MAX`]; a leave or a quit has room, of which there is one for each
+    /// subscribe.
+    requests: Mutex<VecDeque<Request>>,
+    replies: Mutex<Replies>,
+    /// Bound: [`crate::peer::QUESTIONS_MAX`] questions, and an answer to each of others'.
+    to_peers: Mutex<VecDeque<ToPeers>>,
+    /// Bound: [`crate::peer::QUESTIONS_MAX`] questions of others, and an answer to each of ours.
+    from_peers: Mutex<VecDeque<PeerEvent>>,
+    is_open: AtomicBool,
+    ring: Box<dyn Fn() + Send + Sync>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a reply keeps, in bytes.
+fn cost(reply: &Reply) -> usize {
+    let more = match reply {
+        Reply::Delivery(publication) => publication.cost_bytes(),
+        _ => 0,
+    };
+    size_of::<Reply>() + more
+}
+
+impl Lane {
+    pub(crate) fn new(ring: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self {
+            requests: Mutex::default(),
+            replies: Mutex::default(),
+            to_peers: Mutex::default(),
+            from_peers: Mutex::default(),
+            is_open: AtomicBool::new(true),
+            ring,
+        }
+    }
+
+    /// Hands in a request.
+    pub(crate) fn push(&self, request: Request) {
+        lock(&self.requests).push_back(request);
+    }
+
+    /// Requests that the driver has not taken.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.requests).len()
+    }
+
+    /// Takes all that the driver has left. True if it had no room for more.
+    pub(crate) fn take(&self, into: &mut VecDeque<Reply>) -> bool {
+        let mut replies = lock(&self.replies);
+        let was_full = replies.queue.len() >= REPLIES_MAX || replies.bytes >= REPLY_BYTES_MAX;
+        replies.bytes = 0;
+        std::mem::swap(into, &mut replies.queue);
+        was_full
+    }
+
+    /// The shard has ended.
+    pub(crate) fn close(&self) {
+        self.is_open.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Takes up to so many requests, in order.
+    pub(crate) fn take_requests(&self, most: usize, into: &mut Vec<Request>) {
+        let mut requests = lock(&self.requests);
+        let count = most.min(requests.len());
+        into.extend(requests.drain(..count));
+    }
+
+    /// Leaves a reply; the shard looks for it when it is rung.
+    pub(crate) fn leave(&self, reply: Reply) {
+        let mut replies = lock(&self.replies);
+        replies.bytes += cost(&reply);
+        replies.queue.push_back(reply);
+    }
+
+    /// Whether the driver may leave more.
+    pub(crate) fn has_room(&self) -> bool {
+        let replies = lock(&self.replies);
+        replies.queue.len() < REPLIES_MAX && replies.bytes < REPLY_BYTES_MAX
+    }
+
+    pub(crate) fn tell_peers(&self, wanted: ToPeers) {
+        lock(&self.to_peers).push_back(wanted);
+    }
+
+    pub(crate) fn next_to_peers(&self) -> Option<ToPeers> {
+        lock(&self.to_peers).pop_front()
+    }
+
+    /// Lets the shard know of other nodes. What is one too many is left out: who asked hears
+    /// nothing, and knows that.
+    pub(crate) fn tell_shard(&self, event: PeerEvent) {
+        let mut events = lock(&self.from_peers);
+        if events.len() < QUESTIONS_MAX || matches!(event, PeerEvent::Answered(..)) {
+            events.push_back(event);
+        }
+    }
+
+    pub(crate) fn next_from_peers(&self) -> Option<PeerEvent> {
+        lock(&self.from_peers).pop_front()
+    }
+
+    pub(crate) fn ring(&self) {
+        (self.ring)();
+    }
+}

@@ -1,0 +1,71 @@
+//! The broker on Redis: several nodes that share channels, history, positions and presence.
+//!
+//! One thread of each node holds one connection (RESP3) and speaks for all its shards. A channel
+//! is subscribed to once a node, however many of its shards want it.
+//!
+//! # Why nothing is lost or doubled
+//!
+//! *One step.* A publication is one script (`lua/publish.lua`): its idempotency key is looked up,
+//! it gets its offset, goes into the history and is sent to subscribers, and nothing comes between.
+//! So the order of offsets is the order of history and the order in which every node is sent them.
+//!
+//! *One road.* Commands, answers and deliveries of a node share one connection. Redis carries out
+//! its commands in their order, and writes answers and deliveries in the order in which they come
+//! about. A node that wants a channel sends `SUBSCRIBE` and behind it the script that looks where
+//! the stream stands (`lua/look.lua`). Take a publication with offset *o*, and the answer of the
+//! look with top *t*. If *o* ≤ *t*, it was published before the look: what the subscriber misses of
+//! such is in the answer, and if it was also delivered, then before the answer, where nobody is
+//! told of it. If *o* > *t*, it was published after the look, hence after the subscription: it is
+//! delivered, after the answer, once. The answer is left in the shard's lane, and the deliveries
+//! after it in the same lane: the order holds up to the hub.
+//!
+//! *No holes.* While a channel is `Live` on a node, each delivery has the offset after the last
+//! one. Any other one shows that something is missing: the node then forgets deliveries and looks
+//! again, from the last position that it has. What comes before that answer is in it; what comes
+//! after it follows it. The same look follows every new connection. So a gap is filled from
+//! history, in order, or the shards are told that the channel is broken, and its subscribers come
+//! again from the position that they have; only then is one of them told that something is lost.
+//!
+//! *No offset twice.* A server that starts anew, or was promoted, may lack the newest writes of the
+//! one before. Each stream has the name of the server process that wrote last. Where it is another
+//! one, the stream gets another epoch, and keeps the old one with its newest offset *b*: up to *b*
+//! both have the same publications. A position of the old epoch up to *b* is good; one above *b*
+//! has seen what no longer exists, and recovers nothing.
+//!
+//! *No doubt unsaid.* When the connection breaks, a publication without an answer may have
+//! happened. It is answered with [`throng_broker::Refusal::Unknown`] and never sent again by the
+//! driver; whoever repeats it with its idempotency key has it once.
+//!
+//! *A proof, not a belief.* A connection counts as alive while messages that the node publishes to
+//! itself come back to it. And every channel is compared with its stream now and then, which finds
+//! a loss that no later publication would show.
+//!
+//! Never: subscribers, wire formats. Not here: TLS, Sentinel, Redis Cluster.
+
+mod answer;
+mod blob;
+mod channel;
+mod command;
+mod connection;
+mod deliveries;
+mod driver;
+mod flight;
+mod keys;
+mod landing;
+mod lane;
+mod link;
+mod node;
+mod options;
+mod part;
+mod peer;
+mod presence;
+mod questions;
+mod requests;
+mod status;
+
+pub use driver::{Ring, StartError, start};
+pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
+pub use options::{RedisOptions, RedisUrlError};
+pub use part::{Peers, RedisBroker};
+pub use peer::{Asker, PeerEvent};
+pub use status::Status;

@@ -1,0 +1,24 @@
+-- Somebody is present from now on. A row is the node's incarnation (16), whether it is announced
+-- (1), the length of the user's name (8), that name, and the rest.
+local members, users, places, channel, lease = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local client, row, again, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
+local function user(r)
+  return string.sub(r, 26, 25 + tonumber(string.sub(r, 18, 25)))
+end
+-- Said on a connection that was given up: its node has come again since, by another name.
+if redis.call('EXISTS', lease) == 0 then
+  return 0
+end
+local before = redis.call('HGET', members, client)
+if before then
+  if redis.call('HINCRBY', users, user(before), -1) <= 0 then
+    redis.call('HDEL', users, user(before))
+  end
+end
+redis.call('HSET', members, client, row)
+redis.call('HINCRBY', users, user(row), 1)
+redis.call('SADD', places, name)
+if again and not before and string.sub(row, 17, 17) == '1' then
+  redis.call('PUBLISH', channel, 'j   0 ' .. string.sub(row, 26 + #user(row)))
+end
+return 0

@@ -1,0 +1,48 @@
+-- Time in milliseconds by the clock of Redis, which is the only one that counts; but for tests,
+-- which give their own.
+local function clock(given)
+  if given > 0 then
+    return given
+  end
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+-- Where a stream stands: its epoch and its newest offset, and the epoch before with the offset up
+-- to which both have the same publications.
+-- The server process that wrote last is in g. Another one may have started from an older copy of
+-- the data, so what comes now gets another epoch: no offset is used twice in one.
+local function open(meta, stream, server, fresh, now, keep)
+  local m = redis.call('HMGET', meta, 'e', 's', 'g', 'pe', 'pb', 't')
+  if not m[1] or now - m[6] >= keep then
+    redis.call('DEL', meta, stream)
+    redis.call('HSET', meta, 'e', fresh, 's', 0, 'g', server, 't', int(now))
+    redis.call('PEXPIRE', meta, int(keep))
+    return fresh, 0, '', 0
+  end
+  local e, s, pe, pb = m[1], tonumber(m[2]), m[4] or '', tonumber(m[5] or 0)
+  if m[3] ~= server then
+    redis.call('HSET', meta, 'e', fresh, 'g', server, 'pe', e, 'pb', int(s))
+    e, pe, pb = fresh, e, s
+  end
+  if now - m[6] > keep / 16 then
+    redis.call('HSET', meta, 't', int(now))
+    redis.call('PEXPIRE', meta, int(keep))
+  end
+  return e, s, pe, pb
+end
+
+-- Forgets what is too old. Entries are in the order of their times.
+local function trim(stream, now, ttl)
+  while true do
+    local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+    if not oldest or now - oldest[2][2] < ttl then
+      return
+    end
+    redis.call('XDEL', stream, oldest[1])
+  end
+end

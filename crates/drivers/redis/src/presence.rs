@@ -1,0 +1,273 @@
+//! Who of this node is present, and what becomes of the members of nodes that died.
+//!
+//! A member is a row in Redis with the incarnation of its node. An incarnation lasts as long as a
+//! connection to Redis and has a lease of [`LEASE_MS`], which the node renews. With a new
+//! connection all rows are written again under a new incarnation. Whoever finds an incarnation
+//! without a lease removes its rows and tells of each: so a node that dies leaves its members for
+//! at most [`LEASE_MS`] and [`SWEEP_MS`], and the time that the sweep takes.
+//!
+//! Rule for "full": rows are at most one for each subscription of this node.
+
+use std::ops::Bound::{Excluded, Unbounded};
+
+use redis::Value;
+use throng_broker::{Presence, Ticket};
+use throng_types::{ChannelName, Payload, PayloadKind};
+
+use crate::answer;
+use crate::blob;
+use crate::command::Script;
+use crate::flight::Flight;
+use crate::node::{FLIGHTS_MAX, Node};
+
+/// How long a node is believed to live without a word, in milliseconds.
+pub(crate) const LEASE_MS: u64 = 15_000;
+/// Between two words, in milliseconds.
+const RENEW_MS: u64 = 3000;
+/// Between two looks for nodes that died, in milliseconds.
+const SWEEP_MS: u64 = 5000;
+/// How long a node has for one step of a sweep before another may take it over, in milliseconds.
+const SWEEPER_MS: &[u8] = b"10000";
+/// Channels in one step of a sweep.
+const STEP: &[u8] = b"100";
+
+/// Somebody as a publication without data.
+fn body(presence: &Presence) -> Vec<u8> {
+    let payload = Payload {
+        bytes: (&[][..]).into(),
+        kind: PayloadKind::Text,
+    };
+    let mut out = Vec::new();
+    blob::encode(&payload, Some(&presence.who), None, &mut out);
+    out
+}
+
+impl Node {
+    fn incarnation(&self) -> String {
+        let link = self.link.as_ref();
+        link.map_or(String::new(), |link| link.incarnation.clone())
+    }
+
+    /// Lists somebody who comes with a subscribe.
+    pub(crate) fn come(&mut self, channel: &ChannelName, presence: &Presence) {
+        if presence.is_listed {
+            let key = (channel.clone(), presence.who.client.clone());
+            self.rows.insert(key, presence.clone());
+            self.write_row(channel, presence, false);
+        }
+    }
+
+    fn write_row(&mut self, channel: &ChannelName, presence: &Presence, again: bool) {
+        let incarnation = self.incarnation();
+        let user = &presence.who.user;
+        let announced = u8::from(presence.is_announced);
+        let mut row = format!("{incarnation}{announced}{:08}{user}", user.len()).into_bytes();
+        row.extend_from_slice(&body(presence));
+        let (members, users) = (self.keys.members(channel), self.keys.users(channel));
+        let (places, name) = (self.keys.places(&incarnation), self.keys.channel(channel));
+        let again: &[u8] = if again { b"1" } else { b"0" };
+        let client = presence.who.client.as_bytes();
+        let args = [client, &row, again, channel.as_str().as_bytes()];
+        let lease = format!("{}{incarnation}", self.keys.leases());
+        let keys = [&*members, &*users, &*places, &*name, &*lease];
+        self.call(Flight::Nothing, Script::Come, &keys, &args);
+    }
+
+    /// Tells of somebody who has come, after the reply to its own subscribe.
+    pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
+        let name = self.keys.channel(channel);
+        let mut message = format!("j   {} ", self.unix_ms).into_bytes();
+        message.extend_from_slice(&body(presence));
+        self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), &message]);
+    }
+
+    /// Somebody has left.
+    pub(crate) fn quit(&mut self, channel: &ChannelName, presence: &Presence) {
+        let client = &presence.who.client;
+        // It may not have come yet, for want of a connection.
+        for (_, _, request) in &mut self.waiting {
+            if let throng_broker::Request::Subscribe {
+                channel: wanted,
+                presence: theirs,
+                ..
+            } = request
+                && wanted == channel
+                && theirs.as_ref().is_some_and(|it| it.who.client == *client)
+            {
+                *theirs = None;
+            }
+        }
+        self.forget_row(channel, client);
+        if self.link.is_none() {
+            return;
+        }
+        let incarnation = self.incarnation();
+        let (members, users) = (self.keys.members(channel), self.keys.users(channel));
+        let name = self.keys.channel(channel);
+        let announced: &[u8] = if presence.is_announced { b"1" } else { b"0" };
+        let (who, told) = (client.as_bytes(), body(presence));
+        let args = [who, incarnation.as_bytes(), announced, &told];
+        let keys = [&*members, &*users, &*name];
+        self.call(Flight::Nothing, Script::Quit, &keys, &args);
+        let from = (channel.clone(), Box::from(""));
+        let next = self.rows.range((Excluded(from), Unbounded)).next();
+        if next.is_none_or(|((theirs, _), _)| theirs != channel) {
+            let places = self.keys.places(&incarnation);
+            let name = channel.as_str().as_bytes();
+            self.send(Flight::Nothing, &[b"SREM", places.as_bytes(), name]);
+        }
+    }
+
+    pub(crate) fn forget_row(&mut self, channel: &ChannelName, client: &str) {
+        self.rows.remove(&(channel.clone(), Box::from(client)));
+    }
+
+    /// Says who is present.
+    pub(crate) fn present(
+        &mut self,
+        lane: u8,
+        ticket: Ticket,
+        channel: &ChannelName,
+        with_members: bool,
+    ) {
+        let most = match with_members {
+            true => self.options.reply.members_max.to_string(),
+            false => "-1".to_owned(),
+        };
+        let (members, users) = (self.keys.members(channel), self.keys.users(channel));
+        let leases = self.keys.leases();
+        let flight = Flight::Present {
+            lane,
+            ticket,
+            with_members,
+        };
+        let args = [most.as_bytes(), leases.as_bytes()];
+        self.call(flight, Script::Present, &[&members, &users], &args);
+    }
+
+    // ---- nodes ----
+
+    /// This node lives from now on, by the name of this connection.
+    pub(crate) fn announce_node(&mut self) {
+        let incarnation = self.incarnation();
+        self.keep_lease();
+        let nodes = self.keys.nodes();
+        self.send(
+            Flight::Nothing,
+            &[b"SADD", nodes.as_bytes(), incarnation.as_bytes()],
+        );
+    }
+
+    /// Members are written again, under this node's new name, as far as there is room.
+    pub(crate) fn come_again(&mut self) {
+        while self.flights.len() < FLIGHTS_MAX / 2
+            && let Some(key) = self.rows_again.pop_front()
+        {
+            if let Some(presence) = self.rows.get(&key).cloned() {
+                self.write_row(&key.0, &presence, true);
+            }
+        }
+        if self.rows_again.is_empty()
+            && let Some(before) = self.incarnation_before.take()
+        {
+            // What was still said under the name before counts no more.
+            let lease = format!("{}{before}", self.keys.leases());
+            self.send(Flight::Nothing, &[b"DEL", lease.as_bytes()]);
+        }
+    }
+
+    /// Renews the lease, and looks for nodes that have none.
+    pub(crate) fn keep_lease(&mut self) {
+        if self.now_ms >= self.due.lease_ms {
+            self.due.lease_ms = self.now_ms + RENEW_MS;
+            let lease = format!("{}{}", self.keys.leases(), self.incarnation());
+            let lease_ms = LEASE_MS.to_string();
+            let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
+            self.send(Flight::Nothing, &parts);
+        }
+        if self.now_ms >= self.due.sweep_ms {
+            self.due.sweep_ms = self.now_ms + SWEEP_MS;
+            let nodes = self.keys.nodes();
+            self.send(Flight::Nodes, &[b"SMEMBERS", nodes.as_bytes()]);
+        }
+    }
+
+    pub(crate) fn nodes(&mut self, value: &Value) -> bool {
+        let own = self.incarnation();
+        let Some(nodes) = answer::list(value) else {
+            return false;
+        };
+        for node in nodes
+            .iter()
+            .filter_map(answer::text)
+            .filter(|node| *node != own)
+        {
+            let lease = format!("{}{node}", self.keys.leases());
+            self.send(
+                Flight::Lives(node.to_owned()),
+                &[b"EXISTS", lease.as_bytes()],
+            );
+        }
+        true
+    }
+
+    pub(crate) fn lives(&mut self, incarnation: String, value: &Value) -> bool {
+        let Some(lives) = answer::number(value) else {
+            return false;
+        };
+        if lives == 0 {
+            let sweeper = self.keys.sweeper(&incarnation);
+            let parts = [b"SET", sweeper.as_bytes(), b"1", b"NX", b"PX", SWEEPER_MS];
+            self.send(Flight::MaySweep(incarnation), &parts);
+        }
+        true
+    }
+
+    pub(crate) fn may_sweep(&mut self, incarnation: String, value: &Value) -> bool {
+        if answer::text(value) == Some("OK") {
+            self.next_places(incarnation);
+        }
+        true
+    }
+
+    fn next_places(&mut self, incarnation: String) {
+        let places = self.keys.places(&incarnation);
+        let parts = [b"SRANDMEMBER", places.as_bytes(), STEP];
+        self.send(Flight::Places(incarnation), &parts);
+    }
+
+    /// Removes the members of a node that died from some channels, and goes on.
+    pub(crate) fn sweep(&mut self, incarnation: &str, value: &Value) -> bool {
+        let Some(found) = answer::list(value) else {
+            return false;
+        };
+        let places = self.keys.places(incarnation);
+        if found.is_empty() {
+            tracing::info!(incarnation, "the members of a node that died are removed");
+            let nodes = self.keys.nodes();
+            let parts = [b"SREM", nodes.as_bytes(), incarnation.as_bytes()];
+            self.send(Flight::Nothing, &parts);
+            return true;
+        }
+        for name in found.iter().filter_map(answer::text) {
+            if let Ok(channel) = ChannelName::with_bound(name, usize::MAX) {
+                let (members, users) = (self.keys.members(&channel), self.keys.users(&channel));
+                let there = self.keys.channel(&channel);
+                let keys = [&*members, &*users, &*there];
+                let args = [incarnation.as_bytes()];
+                self.call(Flight::Nothing, Script::Sweep, &keys, &args);
+            }
+            self.send(
+                Flight::Nothing,
+                &[b"SREM", places.as_bytes(), name.as_bytes()],
+            );
+        }
+        let sweeper = self.keys.sweeper(incarnation);
+        self.send(
+            Flight::Nothing,
+            &[b"PEXPIRE", sweeper.as_bytes(), SWEEPER_MS],
+        );
+        self.next_places(incarnation.to_owned());
+        true
+    }
+}

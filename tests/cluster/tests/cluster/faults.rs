@@ -1,0 +1,154 @@
+//! Redis goes away and comes back: publishers are told, subscribers stay, and every gap is filled
+//! or told.
+
+use serde_json::json;
+use throng_testkit::{Proxy, RedisServer, Sdk, Server, until};
+
+use crate::nodes::{Publisher, event_source, node, subscriber, up};
+
+/// Publishes until it is refused; gives the reason.
+#[track_caller]
+fn refused(publisher: &mut Publisher, node: &Server) -> String {
+    until("a refusal", || publisher.try_one(node).err())
+}
+
+/// No client was disconnected.
+#[track_caller]
+fn stayed(clients: &[&Sdk]) {
+    for client in clients {
+        assert_eq!(client.left("connecting") + client.left("disconnected"), 0);
+    }
+}
+
+/// How often a log line with this in it was written.
+fn said(node: &Server, words: &str) -> usize {
+    let has = |line: &serde_json::Value| {
+        line["message"]
+            .as_str()
+            .is_some_and(|it| it.contains(words))
+    };
+    node.log().iter().filter(|line| has(line)).count()
+}
+
+/// What the server keeps over its end is there for those who come again.
+#[test]
+fn redis_restarts_with_its_data() {
+    let mut redis = RedisServer::durable();
+    let nodes = [(); 2].map(|()| node(redis.address()));
+    let client = subscriber(nodes[0].clients(), "kept:a");
+    let source = event_source(nodes[1].clients(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&nodes.each_ref(), 10);
+    publisher.heard_by(&client, 0);
+    publisher.heard_by(&source, 0);
+    redis.go_away();
+    let why = refused(&mut publisher, &nodes[0]);
+    assert!(why.contains("broker"), "{why}");
+    nodes.iter().for_each(|node| up(node, false));
+    stayed(&[&client]);
+    redis.come_back();
+    nodes.iter().for_each(|node| up(node, true));
+    // Another server process might have lost the newest, so everybody comes from its place.
+    client.event("subscribing", &json!({ "code": 2500 }));
+    client.event("subscribed", &json!({ "recovered": true }));
+    let back = source.event("subscribed", &json!({}));
+    assert_eq!(back["told"]["recovered"], true, "{back}");
+    publisher.publish(&nodes.each_ref(), 10);
+    publisher.heard_by(&client, 10);
+    publisher.heard_by(&source, 10);
+    stayed(&[&client]);
+    for node in &nodes {
+        assert_eq!(said(node, "no connection to the broker"), 1);
+        assert_eq!(said(node, "the broker on Redis is back"), 1);
+    }
+}
+
+/// Who lost something is told, and who lost nothing is not.
+#[test]
+fn redis_restarts_without_its_data() {
+    let mut redis = RedisServer::start();
+    let nodes = [(); 2].map(|()| node(redis.address()));
+    let client = subscriber(nodes[0].clients(), "kept:a");
+    let source = event_source(nodes[1].clients(), "kept:a");
+    let plain = subscriber(nodes[1].clients(), "plain");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&nodes.each_ref(), 10);
+    publisher.heard_by(&client, 0);
+    publisher.heard_by(&source, 0);
+    redis.go_away();
+    refused(&mut publisher, &nodes[1]);
+    nodes.iter().for_each(|node| up(node, false));
+    redis.come_back();
+    nodes.iter().for_each(|node| up(node, true));
+    client.event("subscribing", &json!({ "code": 2500 }));
+    let back = client.event("subscribed", &json!({ "was_recovering": true }));
+    assert_eq!(back["recovered"], false, "{back}");
+    let back = source.event("subscribed", &json!({}));
+    assert_eq!(back["told"]["recovered"], false, "{back}");
+    publisher.publish(&nodes.each_ref(), 10);
+    publisher.heard_by(&client, 10);
+    publisher.heard_by(&source, 10);
+    let mut others = Publisher::new("plain");
+    others.publish(&nodes.each_ref(), 3);
+    others.heard_by(&plain, 0);
+    stayed(&[&client, &plain]);
+    assert_eq!(plain.left("subscribing"), 0, "it lost nothing that is kept");
+}
+
+/// What was asked of a server that does not answer may have happened; to repeat it is safe.
+#[test]
+fn redis_is_paused_for_ten_seconds() {
+    let redis = RedisServer::start();
+    let nodes = [(); 2].map(|()| node(redis.address()));
+    let client = subscriber(nodes[0].clients(), "kept:a");
+    let source = event_source(nodes[1].clients(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&nodes.each_ref(), 10);
+    redis.pause();
+    let why = publisher.try_one(&nodes[0]).expect_err("nobody answers");
+    assert!(why.contains("may have published"), "{why}");
+    nodes.iter().for_each(|node| up(node, false));
+    let why = publisher.try_one(&nodes[1]).expect_err("nobody is there");
+    assert!(why.contains("nothing was done"), "{why}");
+    std::thread::sleep(std::time::Duration::from_secs(10));
+    redis.resume();
+    publisher.publish(&nodes.each_ref(), 10);
+    publisher.heard_by(&client, 0);
+    publisher.heard_by(&source, 0);
+    stayed(&[&client]);
+    assert_eq!(client.left("subscribing"), 0, "it is the same server");
+}
+
+/// What a node misses while others hear it is filled in, without a word to its clients.
+#[test]
+fn the_network_between_a_node_and_redis_is_cut() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::new(redis.address());
+    let (apart, other) = (node(proxy.address()), node(redis.address()));
+    let clients = [(); 3].map(|()| subscriber(apart.clients(), "kept:a"));
+    let source = event_source(apart.clients(), "kept:a");
+    let witness = subscriber(other.clients(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&[&apart, &other], 10);
+    for _ in 0..3 {
+        proxy.cut();
+        up(&apart, false);
+        publisher.publish(&[&other], 50);
+        let why = publisher.try_one(&apart).expect_err("no connection");
+        assert!(why.contains("broker unavailable"), "{why}");
+        proxy.mend();
+        up(&apart, true);
+        publisher.publish(&[&apart, &other], 10);
+    }
+    for client in clients.iter().chain([&source, &witness]) {
+        publisher.heard_by(client, 0);
+    }
+    stayed(&clients.each_ref());
+    for client in &clients {
+        assert_eq!(client.left("subscribing"), 0, "the gap was filled");
+    }
+    assert_eq!(source.left("subscribed") + source.left("error"), 0);
+    assert_eq!(apart.metric("throng_broker_losses_total"), 3);
+    assert_eq!(apart.metric("throng_broker_broken_total"), 0);
+    assert!(apart.metric("throng_broker_refilled_total") >= 3);
+}

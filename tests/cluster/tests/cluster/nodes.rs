@@ -1,0 +1,140 @@
+//! Nodes, clients, and the counter that knows what each client must have heard.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use throng_testkit::{Sdk, Server, Setup, script, until};
+
+/// How long Redis may take to answer, in the configuration of these tests.
+pub(crate) const TIMEOUT: &str = "1s";
+
+/// A node on the Redis at this address.
+#[track_caller]
+pub(crate) fn node(redis: SocketAddr) -> Server {
+    let config = format!(
+        r#"
+[broker]
+kind = "redis"
+url = "redis://{redis}/0"
+timeout = "{TIMEOUT}"
+
+[[namespace]]
+name = "kept"
+history_size = 1000
+history_ttl = "5m"
+recovery = true
+
+[[namespace]]
+name = "room"
+presence = true
+join_leave = true
+force_push_join_leave = true
+"#
+    );
+    let node = Setup::new(&config).shards(2).start();
+    up(&node, true);
+    node
+}
+
+/// Waits until a node knows that its broker is there, or is not.
+#[track_caller]
+pub(crate) fn up(node: &Server, is_up: bool) {
+    let expected = if is_up {
+        "ok"
+    } else {
+        "degraded: the broker is unavailable"
+    };
+    until("the state of the broker", || {
+        let health = node.ask("GET", "/healthz", "");
+        (health.status == 200 && health.body.trim() == expected).then_some(())
+    });
+    assert_eq!(node.metric("throng_broker_up"), u64::from(is_up));
+}
+
+/// Where an SDK connects.
+pub(crate) fn url(address: SocketAddr) -> Value {
+    json!({ "url": format!("ws://{address}/connection/websocket") })
+}
+
+/// An SDK that subscribes to a channel there.
+#[track_caller]
+pub(crate) fn subscriber(address: SocketAddr, channel: &str) -> Sdk {
+    let mut client = Sdk::javascript();
+    client.connect(&url(address));
+    client.subscribe(channel);
+    // What comes of these from here on is not of its beginning.
+    client.forget("connecting");
+    client.forget("subscribing");
+    client
+}
+
+/// An `EventSource` that follows a channel there.
+#[track_caller]
+pub(crate) fn event_source(address: SocketAddr, channel: &str) -> Sdk {
+    let source = script("events.mjs", &[&stream(address, channel)]);
+    source.event("subscribed", &json!({}));
+    source
+}
+
+pub(crate) fn stream(address: SocketAddr, channel: &str) -> String {
+    format!("http://{address}/sse?channel={channel}")
+}
+
+/// Publications with numbers, and what became of each.
+pub(crate) struct Publisher {
+    channel: String,
+    published: u64,
+}
+
+impl Publisher {
+    pub(crate) fn new(channel: &str) -> Self {
+        Self {
+            channel: channel.to_owned(),
+            published: 0,
+        }
+    }
+
+    pub(crate) const fn published(&self) -> u64 {
+        self.published
+    }
+
+    fn call(&self, node: &Server, number: u64) -> Value {
+        let body = json!({
+            "channel": self.channel,
+            "data": number,
+            "idempotency_key": format!("{} {number}", self.channel),
+        });
+        node.call("publish", &body)
+    }
+
+    /// Publishes the next number once; gives the error if there is one, and then it is the next
+    /// number still.
+    pub(crate) fn try_one(&mut self, node: &Server) -> Result<(), String> {
+        let answer = self.call(node, self.published + 1);
+        if let Some(message) = answer["error"]["message"].as_str() {
+            return Err(message.to_owned());
+        }
+        self.published += 1;
+        Ok(())
+    }
+
+    /// Publishes the next numbers by these nodes in turn, each until it is taken.
+    #[track_caller]
+    pub(crate) fn publish(&mut self, nodes: &[&Server], count: u64) {
+        for n in 0..count {
+            let node = nodes[n as usize % nodes.len()];
+            until("a publication that is taken", || self.try_one(node).ok());
+        }
+    }
+
+    /// Checks that a client has heard each number since `after`, in order, once. What it hears next
+    /// would come behind them.
+    #[track_caller]
+    pub(crate) fn heard_by(&self, client: &Sdk, after: u64) {
+        for number in after + 1..=self.published {
+            let heard = client.event("publication", &json!({}));
+            assert_eq!(heard["data"], json!(number), "{heard}");
+        }
+        assert_eq!(client.left("publication"), 0);
+    }
+}

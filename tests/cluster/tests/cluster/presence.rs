@@ -1,0 +1,51 @@
+//! Who is there, over all nodes, and after a node has died.
+
+use serde_json::json;
+use throng_testkit::{RedisServer, Server, Signal, until};
+
+use crate::nodes::{node, subscriber};
+
+fn clients(node: &Server) -> usize {
+    let answer = node.call("presence", &json!({ "channel": "room:a" }));
+    let clients = answer["result"]["presence"].as_object();
+    clients.map_or(0, |clients| clients.len())
+}
+
+fn stats(node: &Server) -> u64 {
+    let answer = node.call("presence_stats", &json!({ "channel": "room:a" }));
+    answer["result"]["num_clients"].as_u64().unwrap_or_default()
+}
+
+#[test]
+fn members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not() {
+    let redis = RedisServer::start();
+    let nodes = [(); 3].map(|()| node(redis.address()));
+    let mut members = nodes
+        .each_ref()
+        .map(|node| subscriber(node.clients(), "room:a"));
+    for node in &nodes {
+        until("three members", || {
+            (clients(node) == 3 && stats(node) == 3).then_some(())
+        });
+    }
+    members[0].event("join", &json!({}));
+    members[0].event("join", &json!({}));
+    members[0].event("join", &json!({}));
+    let [dies, second, lives] = nodes;
+    members[1].order("unsubscribe", &json!({ "channel": "room:a" }));
+    members[0].event("leave", &json!({}));
+    for node in [&dies, &second, &lives] {
+        until("two members", || {
+            (clients(node) == 2 && stats(node) == 2).then_some(())
+        });
+    }
+    dies.signal(Signal::KILL);
+    // Within its lease and the time between two sweeps.
+    members[2].event("leave", &json!({}));
+    members[2].event("leave", &json!({}));
+    for node in [&second, &lives] {
+        until("one member", || {
+            (clients(node) == 1 && stats(node) == 1).then_some(())
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! Several nodes are one server: published on any, heard on any, recovered on another.
+
+use serde_json::json;
+use throng_testkit::{Proxy, RedisServer, Signal};
+
+use crate::nodes::{Publisher, event_source, node, stream, subscriber};
+
+#[test]
+fn what_is_published_on_any_node_is_heard_on_all_in_one_order() {
+    let redis = RedisServer::start();
+    let nodes = [(); 3].map(|()| node(redis.address()));
+    let clients = nodes
+        .each_ref()
+        .map(|node| subscriber(node.clients(), "kept:a"));
+    let sources = nodes
+        .each_ref()
+        .map(|node| event_source(node.clients(), "kept:a"));
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&nodes.each_ref(), 30);
+    for client in clients.iter().chain(&sources) {
+        publisher.heard_by(client, 0);
+    }
+    // Channels without history, too.
+    let plain = nodes
+        .each_ref()
+        .map(|node| subscriber(node.clients(), "plain"));
+    let mut publisher = Publisher::new("plain");
+    publisher.publish(&nodes.each_ref(), 9);
+    for client in &plain {
+        publisher.heard_by(client, 0);
+    }
+    // Every node has the same history, and the same positions.
+    let pages = nodes.each_ref().map(|node| {
+        node.call("history", &json!({ "channel": "kept:a", "limit": 100 }))["result"].clone()
+    });
+    assert_eq!(pages[0]["publications"].as_array().map(Vec::len), Some(30));
+    assert_eq!(pages[0]["offset"], json!(30));
+    assert!(pages.iter().all(|page| *page == pages[0]), "{pages:?}");
+}
+
+/// A client that comes back on another node, from its place.
+#[test]
+fn what_was_missed_is_recovered_on_another_node() {
+    let redis = RedisServer::start();
+    let nodes = [(); 2].map(|()| node(redis.address()));
+    let proxy = Proxy::new(nodes[0].clients());
+    let client = subscriber(proxy.address(), "kept:a");
+    let mut source = event_source(nodes[0].clients(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&nodes.each_ref(), 5);
+    publisher.heard_by(&client, 0);
+    publisher.heard_by(&source, 0);
+    proxy.cut();
+    client.event("connecting", &json!({}));
+    let before = publisher.published();
+    publisher.publish(&nodes.each_ref(), 50);
+    proxy.lead_to(nodes[1].clients());
+    proxy.mend();
+    let back = client.event("subscribed", &json!({}));
+    assert_eq!(back["recovered"], true, "{back}");
+    publisher.heard_by(&client, before);
+    publisher.heard_by(&source, before);
+    // A page that is given another server has nothing twice, either.
+    source.say(&format!("to {}", stream(nodes[1].clients(), "kept:a")));
+    let back = source.event("subscribed", &json!({}));
+    assert_eq!(back["told"]["recovered"], true, "{back}");
+    let before = publisher.published();
+    publisher.publish(&nodes.each_ref(), 5);
+    publisher.heard_by(&client, before);
+    publisher.heard_by(&source, before);
+}
+
+/// A node that dies takes nothing with it.
+#[test]
+fn clients_of_a_node_that_is_killed_are_whole_on_another() {
+    let redis = RedisServer::start();
+    let nodes = [(); 2].map(|()| node(redis.address()));
+    let [mut dies, lives] = nodes;
+    let proxy = Proxy::new(dies.clients());
+    let clients = [(); 4].map(|()| subscriber(proxy.address(), "kept:a"));
+    let witness = subscriber(lives.clients(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&[&dies, &lives], 10);
+    dies.signal(Signal::KILL);
+    let _ = dies.wait();
+    proxy.cut();
+    publisher.publish(&[&lives], 20);
+    proxy.lead_to(lives.clients());
+    proxy.mend();
+    for client in &clients {
+        client.event("subscribed", &json!({ "recovered": true }));
+    }
+    publisher.publish(&[&lives], 5);
+    for client in &clients {
+        publisher.heard_by(client, 0);
+    }
+    publisher.heard_by(&witness, 0);
+}
