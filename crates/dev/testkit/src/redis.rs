@@ -1,6 +1,7 @@
 //! A Redis server of a test's own, which can stop, go away and come back.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -94,6 +95,19 @@ impl RedisServer {
             lines.any(ready).then_some(())
         });
         self.process = Some(process);
+    }
+
+    /// Writes a copy of all its data, which it begins with when it comes back.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn save(&self) {
+        let mut redis = TcpStream::connect(self.address()).expect("it listens");
+        redis.write_all(b"SAVE\r\n").expect("it reads");
+        let mut answer = [0; 5];
+        redis.read_exact(&mut answer).expect("it answers");
+        assert_eq!(&answer, b"+OK\r\n");
     }
 
     /// It does nothing any more, and its connections stay.

@@ -63,6 +63,45 @@ fn redis_restarts_with_its_data() {
     }
 }
 
+/// An offset is not used twice: who has seen what the older copy lacks is told, and who has not is
+/// whole.
+#[test]
+fn redis_restarts_with_an_older_copy_of_its_data() {
+    let mut redis = RedisServer::start();
+    let nodes = [(); 2].map(|()| node(redis.address()));
+    let proxy = Proxy::new(nodes[0].clients());
+    let behind = subscriber(proxy.address(), "kept:a");
+    let ahead = subscriber(nodes[1].clients(), "kept:a");
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&nodes.each_ref(), 5);
+    publisher.heard_by(&behind, 0);
+    proxy.cut();
+    behind.event("connecting", &json!({}));
+    publisher.publish(&nodes.each_ref(), 2);
+    redis.save();
+    publisher.publish(&nodes.each_ref(), 3);
+    publisher.heard_by(&ahead, 0);
+    redis.go_away();
+    refused(&mut publisher, &nodes[0]);
+    nodes.iter().for_each(|node| up(node, false));
+    redis.come_back();
+    nodes.iter().for_each(|node| up(node, true));
+    let back = ahead.event("subscribed", &json!({ "was_recovering": true }));
+    assert_eq!(back["recovered"], false, "{back}");
+    assert_eq!(back["offset"], 7, "{back}");
+    proxy.mend();
+    let back = behind.event("subscribed", &json!({ "was_recovering": true }));
+    assert_eq!(back["recovered"], true, "{back}");
+    publisher.publish(&nodes.each_ref(), 4);
+    publisher.heard_by(&ahead, 10);
+    // The sixth and the seventh, and what comes now; the others no longer exist.
+    for number in [6, 7, 11, 12, 13, 14] {
+        let heard = behind.event("publication", &json!({}));
+        assert_eq!(heard["data"], json!(number), "{heard}");
+    }
+    assert_eq!(behind.left("publication"), 0);
+}
+
 /// Who lost something is told, and who lost nothing is not.
 #[test]
 fn redis_restarts_without_its_data() {
