@@ -25,9 +25,7 @@ const SSE_LIMITS: DecoderLimits = DecoderLimits {
     event_bytes_max: BYTES_MAX,
 };
 
-const WS_LIMITS: Limits = Limits {
-    message_bytes_max: BYTES_MAX,
-};
+const WS_LIMITS: Limits = Limits::new(BYTES_MAX);
 
 /// A server tells in a ping how many publications it dropped: data frames are for data alone.
 const DROPPED: &[u8] = b"dropped=";

@@ -152,9 +152,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        message_bytes_max: 1000,
-    };
+    const LIMITS: Limits = Limits::new(1000);
 
     /// What a server answers to the request of `key`, and what it says then.
     fn server(request: &[u8]) -> Vec<u8> {

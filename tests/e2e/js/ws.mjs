@@ -3,9 +3,10 @@
 //   origin=ORIGIN     says that it comes from a page of that origin
 //   protocol=NAME     offers this subprotocol
 //   key=KEY           sends this key as `X-API-Key`
+//   no-deflate        does not offer compression
 // Orders on standard input, one a line: `send TEXT`, `json STRING` (sends what the string holds),
 // `binary TEXT`, `pause`, `resume`, `close`,
-// `cut`.
+// `cut`, `bytes` (tells how many the connection has brought).
 import { createInterface } from 'node:readline';
 import WebSocket from 'ws';
 
@@ -20,8 +21,9 @@ const ws = new WebSocket(url, option('protocol') ?? [], {
   autoPong: !options.includes('no-pong'),
   origin: option('origin'),
   headers,
+  perMessageDeflate: !options.includes('no-deflate'),
 });
-ws.on('open', () => tell('open'));
+ws.on('open', () => tell('open', { extensions: ws.extensions }));
 ws.on('message', (data, binary) => tell('message', { data: data.toString(), binary }));
 ws.on('ping', (data) => tell('ping', { data: data.toString() }));
 ws.on('pong', (data) => tell('pong', { data: data.toString() }));
@@ -40,6 +42,7 @@ const orders = {
   resume: () => ws.resume(),
   close: () => ws.close(1000),
   cut: () => ws.terminate(),
+  bytes: () => tell('bytes', { read: ws._socket.bytesRead }),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -302,6 +302,7 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
         },
         // At most a second.
         max_delay_ms: options.max_delay_ms as u32,
+        compression: options.compression,
         anonymous_subscribe: options.anonymous_subscribe,
         subscribe: options.subscribe,
         user_channels: options.user_channels,

@@ -30,6 +30,8 @@ pub struct ChannelOptions {
     pub overflow: Overflow,
     /// How long publications gather before their deliveries begin, in milliseconds.
     pub max_delay_ms: u32,
+    /// Whether deliveries by WebSocket are compressed for clients that offer it.
+    pub compression: bool,
     /// Whether any connection may subscribe.
     pub anonymous_subscribe: bool,
     /// Whether connections with a user may subscribe.
@@ -76,6 +78,13 @@ impl Namespaces {
     pub fn new(plain: ChannelOptions, mut named: Vec<(Box<str>, ChannelOptions)>) -> Self {
         named.sort_by(|a, b| a.0.cmp(&b.0));
         Self { plain, named }
+    }
+
+    /// Whether deliveries of any of them are compressed.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        let mut all = std::iter::once(&self.plain).chain(self.named.iter().map(|(_, of)| of));
+        all.any(|options| options.compression)
     }
 
     /// The options of a channel; `None` where its namespace is not configured.

@@ -270,6 +270,11 @@ section! {
         /// for each subscriber carries all of them. "0s" sends each at once, and under load they
         /// still gather by themselves.
         "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
+        /// Whether deliveries to WebSockets of `/ws` and of Centrifugo's SDKs are compressed, for
+        /// clients that offer permessage-deflate (browsers do). A publication is compressed once
+        /// for all of them. Publications of less than 96 bytes, and what does not become smaller,
+        /// go as they are.
+        "compression" compression: bool, Bool, false, Rule::ANY;
         /// Whether clients with a token may subscribe. Where neither this nor another option opens
         /// the channel, only tokens do: a connection token that names it, or a subscription token.
         /// A channel whose name begins with `$` always needs a subscription token.

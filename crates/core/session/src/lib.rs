@@ -66,5 +66,5 @@ pub use stream::{Stream, StreamBeat};
 pub use survey::{NodeCount, NodeReply, Survey, SurveyReply, Wish};
 pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
 pub use throng_hub::FormKind;
-pub use websocket::{Beat, Heard, WebSocket, first_beat, message_limits};
+pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

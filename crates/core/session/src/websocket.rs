@@ -10,14 +10,18 @@
 use std::ops::ControlFlow;
 
 use throng_metrics::Counter;
-use throng_types::{ConnId, End, Millis, Now};
+use throng_types::{ChannelName, ConnId, End, Millis, Now};
+use throng_ws::handshake::{Accept, encode_response};
 use throng_ws::{
-    CloseFrame, Decoder, Event, Fault, Limits, Masking, Opcode, Role, encode_close,
+    CloseFrame, Decoder, DeflateOffer, Event, Fault, Limits, Masking, Opcode, Role, encode_close,
     encode_close_answer, encode_pong,
 };
 
 use crate::Context;
 use crate::work::{Allowance, Overspent, Work};
+
+/// So many bytes of a client that compresses cost as much as a message of their own.
+const INFLATED_BYTES_OF_A_MESSAGE: usize = 8192;
 
 /// A time within 24 days of now, in four bytes instead of eight: every connection has one, and an
 /// interval is an hour at most.
@@ -34,6 +38,28 @@ impl Soon {
     fn near(self, now: Now) -> Millis {
         let from_now = self.0.wrapping_sub(now.mono.0 as u32) as i32;
         Millis(now.mono.0.saturating_add_signed(i64::from(from_now)))
+    }
+}
+
+/// What there is to know of a WebSocket, in one byte.
+#[derive(Clone, Copy)]
+struct Flags(u8);
+
+impl Flags {
+    const AWAITS_PONG: u8 = 1;
+    /// A close frame was written or answered.
+    const CLOSING: u8 = 1 << 1;
+    /// The client may compress what it sends.
+    const INFLATES: u8 = 1 << 2;
+    /// The client reads what we compress.
+    const TAKES_DEFLATED: u8 = 1 << 3;
+
+    const fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+
+    const fn set(&mut self, flag: u8, is_set: bool) {
+        self.0 = self.0 & !flag | if is_set { flag } else { 0 };
     }
 }
 
@@ -69,8 +95,7 @@ pub struct WebSocket<T = ()> {
     allowance: Allowance,
     /// When the next ping or the awaited pong is due.
     beat_at: Soon,
-    awaits_pong: bool,
-    closing: bool,
+    flags: Flags,
     /// The gateway's. In here, because here is room for it that would else be lost.
     pub state: T,
 }
@@ -83,16 +108,43 @@ impl<T> WebSocket<T> {
             decoder: Decoder::new(Role::Server),
             allowance: Allowance::default(),
             beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into(),
-            awaits_pong: false,
-            closing: false,
+            flags: Flags(0),
             state,
+        }
+    }
+
+    /// The same, with compression as the handshake's answer agreed to it.
+    #[must_use]
+    pub fn with_deflate(mut self, offer: Option<DeflateOffer>) -> Self {
+        self.flags.set(Flags::INFLATES, offer.is_some());
+        let takes_ours = offer.is_some_and(DeflateOffer::takes_ours);
+        self.flags.set(Flags::TAKES_DEFLATED, takes_ours);
+        self
+    }
+
+    /// Whether a channel's deliveries to this client are compressed.
+    #[must_use]
+    pub fn takes_deflated<S, O>(&self, channel: &ChannelName, cx: &Context<'_, S, O>) -> bool {
+        let is_asked_for = || {
+            let options = cx.shared.namespaces.find(channel);
+            options.is_some_and(|options| options.compression)
+        };
+        self.flags.has(Flags::TAKES_DEFLATED) && is_asked_for()
+    }
+
+    /// The bounds on what the client sends.
+    #[must_use]
+    pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> Limits {
+        Limits {
+            message_bytes_max: cx.shared.limits.message_bytes_max,
+            deflates: self.flags.has(Flags::INFLATES),
         }
     }
 
     /// Whether a close frame was written or answered.
     #[must_use]
     pub const fn is_closing(&self) -> bool {
-        self.closing
+        self.flags.has(Flags::CLOSING)
     }
 
     // ---- reading ----
@@ -134,7 +186,7 @@ impl<T> WebSocket<T> {
 
     /// Whether reading goes on.
     pub const fn flow(&self) -> ControlFlow<()> {
-        if self.closing {
+        if self.is_closing() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -158,12 +210,15 @@ impl<T> WebSocket<T> {
                 self.may(Work::Message, cx);
             }
             Event::Close(frame) => {
-                self.closing = true;
+                self.flags.set(Flags::CLOSING, true);
                 encode_close_answer(Masking::Server, frame.as_ref(), cx.out);
                 cx.end(End::Flush);
             }
             Event::Message { opcode, data } => {
                 cx.count(Counter::MessagesIn);
+                if self.flags.has(Flags::INFLATES) && !self.may_inflate(data.len(), cx) {
+                    return Heard::Nothing;
+                }
                 let opcode = *opcode;
                 return Heard::Message { opcode, data };
             }
@@ -183,17 +238,24 @@ impl<T> WebSocket<T> {
         }
     }
 
+    /// Charges for a message that may have been compressed, by what it has become: a few bytes can
+    /// become as many as a message may have.
+    fn may_inflate<S, O>(&mut self, bytes: usize, cx: &mut Context<'_, S, O>) -> bool {
+        let more = bytes / INFLATED_BYTES_OF_A_MESSAGE;
+        (0..more).all(|_| self.may(Work::Message, cx))
+    }
+
     /// Ends the connection if its client has brought too many bad tokens. While the decoder is lent
     /// only.
     pub fn check_trust<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
-        if cx.shared.meter.has_lost_trust() && !self.closing {
+        if cx.shared.meter.has_lost_trust() && !self.is_closing() {
             cx.note_overspent(Overspent::Tokens);
             self.overspent(Overspent::Tokens, cx);
         }
     }
 
     fn overspent<S, O>(&mut self, over: Overspent, cx: &mut Context<'_, S, O>) {
-        if !self.closing {
+        if !self.is_closing() {
             let reason = over.disconnect();
             cx.count(Counter::closed(reason));
             self.close(reason.code(), reason.reason(), cx);
@@ -205,15 +267,16 @@ impl<T> WebSocket<T> {
     /// When the next ping, or the answer to the last one, is due.
     #[must_use]
     pub fn beat_at<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Millis> {
-        let beats = self.awaits_pong || cx.shared.limits.ping_interval_ms > 0;
+        let beats = self.flags.has(Flags::AWAITS_PONG) || cx.shared.limits.ping_interval_ms > 0;
         beats.then_some(self.beat_at.near(cx.now))
     }
 
     /// The client has shown that it is there. True if the deadline is to be set anew.
     pub fn alive<S, O>(&mut self, cx: &Context<'_, S, O>) -> bool {
-        if !std::mem::take(&mut self.awaits_pong) {
+        if !self.flags.has(Flags::AWAITS_PONG) {
             return false;
         }
+        self.flags.set(Flags::AWAITS_PONG, false);
         // The ping was sent when the last beat was due; the wait for the answer is part of the
         // interval.
         let limits = &cx.shared.limits;
@@ -227,7 +290,7 @@ impl<T> WebSocket<T> {
     #[must_use]
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
         match cx.now.mono >= self.beat_at.near(cx.now) {
-            true if self.awaits_pong => Beat::NoPong,
+            true if self.flags.has(Flags::AWAITS_PONG) => Beat::NoPong,
             true if cx.shared.limits.ping_interval_ms > 0 => Beat::Ping,
             _ => Beat::Early,
         }
@@ -237,7 +300,7 @@ impl<T> WebSocket<T> {
     pub fn pinged<S, O>(&mut self, is_answered: bool, cx: &Context<'_, S, O>) {
         cx.count(Counter::Pings);
         let limits = &cx.shared.limits;
-        self.awaits_pong = is_answered;
+        self.flags.set(Flags::AWAITS_PONG, is_answered);
         let wait_ms = match is_answered {
             true => limits.pong_timeout_ms,
             false => limits.ping_interval_ms,
@@ -254,7 +317,7 @@ impl<T> WebSocket<T> {
 
     /// Writes the close frame. What is held back never leaves: it would follow the frame.
     pub fn close<S, O>(&mut self, code: u16, reason: &str, cx: &mut Context<'_, S, O>) {
-        if !self.closing {
+        if !self.is_closing() {
             encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
             self.cut(cx);
         }
@@ -262,18 +325,22 @@ impl<T> WebSocket<T> {
 
     /// Ends the connection without a close frame, once what was written has left.
     pub fn cut<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
-        self.closing = true;
+        self.flags.set(Flags::CLOSING, true);
         cx.actions.hold = None;
         cx.end(End::Flush);
     }
 }
 
-/// The bound on messages from clients.
-#[must_use]
-pub fn message_limits<S, O>(cx: &Context<'_, S, O>) -> Limits {
-    Limits {
-        message_bytes_max: cx.shared.limits.message_bytes_max,
-    }
+/// Answers the handshake of a WebSocket whose deliveries may be compressed: if a namespace asks for
+/// it and the client offers it, it is agreed to and returned.
+pub fn answer_handshake<S, O>(
+    accept: &Accept<'_>,
+    subprotocol: Option<&str>,
+    cx: &mut Context<'_, S, O>,
+) -> Option<DeflateOffer> {
+    let deflate = accept.deflate.filter(|_| cx.shared.namespaces.compresses());
+    encode_response(accept, subprotocol, deflate, cx.out);
+    deflate
 }
 
 /// When the first sign of life of a connection is due: somewhere within the first interval, so

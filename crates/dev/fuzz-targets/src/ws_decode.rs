@@ -94,6 +94,7 @@ pub fn ws_decode(input: &[u8]) {
     };
     let limits = Limits {
         message_bytes_max: [100, 1 << 16, 1 << 20, usize::MAX][usize::from(options >> 1 & 3)],
+        deflates: options & 8 != 0,
     };
     let chunk_bytes = chunks.map(|bytes| usize::from(bytes).max(1));
     let whole = decode(role, &limits, wire, &[wire.len()], false);

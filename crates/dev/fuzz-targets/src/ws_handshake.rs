@@ -41,7 +41,7 @@ pub fn ws_handshake(input: &[u8]) {
         return;
     };
     let mut head = Vec::new();
-    encode_response(&accepted, accepted.protocols.iter().next(), &mut head);
+    encode_response(&accepted, accepted.protocols.iter().next(), None, &mut head);
     let head = String::from_utf8(head).expect("a head is ASCII");
     assert!(head.is_ascii() && head.ends_with("\r\n\r\n"));
     let lines = head.trim_end().split("\r\n").count();

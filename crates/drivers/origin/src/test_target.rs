@@ -119,9 +119,7 @@ fn upgrade(request: &Request<'_>, channels: &[String], out: &mut Vec<u8>) -> Opt
 /// Says what it is told.
 async fn echo(mut stream: DuplexStream, is_grip: bool) -> io::Result<()> {
     let mut decoder = Decoder::new(Role::Server);
-    let limits = WsLimits {
-        message_bytes_max: MESSAGE_BYTES_MAX,
-    };
+    let limits = WsLimits::new(MESSAGE_BYTES_MAX);
     let prefix: &[u8] = if is_grip { b"m:" } else { b"" };
     loop {
         let mut input = Vec::new();

@@ -182,9 +182,7 @@ impl Connection {
         if self.is_closing() {
             return;
         }
-        let limits = Limits {
-            message_bytes_max: cx.own.limits.message_bytes_max,
-        };
+        let limits = Limits::new(cx.own.limits.message_bytes_max);
         let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &limits, |event| {
             match self.ws.hear(&event, cx) {

@@ -46,7 +46,7 @@ pub(crate) fn open(
 ) -> Result<Opened<Connection>, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
-    handshake::encode_response(&accept, None, cx.out);
+    handshake::encode_response(&accept, None, None, cx.out);
     let mut session = Connection::new(cx);
     match check(incoming, cx) {
         Ok(opening) => session.begin(opening, cx),

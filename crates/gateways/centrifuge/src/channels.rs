@@ -52,7 +52,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         &channel,
         &options,
         subscribe.join_leave,
-        ws.mode().form(),
+        ws.form(&channel, cx),
         cx,
     );
     if until.is_some() || rejects_unrecovered {

@@ -4,6 +4,7 @@ use throng_centrifuge::{ClientInfo, Codec, Push, encode_publication_push, encode
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind};
 use throng_types::{Publication, Told};
+use throng_ws::{Opcode, encode_deflated};
 
 /// The bidirectional protocol in JSON: a push in a frame.
 pub(crate) const CENTRIFUGE: Form = Form::new(0, FormKind::Shared);
@@ -23,10 +24,38 @@ pub(crate) const LINES: Form = Form::new(6, FormKind::Shared);
 /// `/connection/http_stream` in Protobuf: a push in a chunk.
 pub(crate) const MESSAGES: Form = Form::new(7, FormKind::Shared);
 
+/// The bidirectional protocol in JSON, compressed.
+const CENTRIFUGE_DEFLATED: Form = Form::new(8, FormKind::Shared);
+/// `/connection/uni_websocket`, compressed.
+const UNI_WS_DEFLATED: Form = Form::new(9, FormKind::Shared);
+/// The bidirectional protocol in Protobuf, compressed.
+const PROTOBUF_DEFLATED: Form = Form::new(10, FormKind::Shared);
+
 /// All of them.
 pub(crate) const ALL: &[Form] = &[
-    CENTRIFUGE, UNI_WS, UNI_SSE, UNI_HTTP, PROTOBUF, EVENTS, LINES, MESSAGES,
+    CENTRIFUGE,
+    UNI_WS,
+    UNI_SSE,
+    UNI_HTTP,
+    PROTOBUF,
+    EVENTS,
+    LINES,
+    MESSAGES,
+    CENTRIFUGE_DEFLATED,
+    UNI_WS_DEFLATED,
+    PROTOBUF_DEFLATED,
 ];
+
+/// The compressed form of a WebSocket's deliveries.
+pub(crate) fn deflated(form: Form) -> Form {
+    match form {
+        CENTRIFUGE => CENTRIFUGE_DEFLATED,
+        UNI_WS => UNI_WS_DEFLATED,
+        PROTOBUF => PROTOBUF_DEFLATED,
+        // Streams have no WebSocket that could agree to it.
+        _ => form,
+    }
+}
 
 /// A publication, a coming or a going.
 fn words(publication: &Publication) -> Push<'_> {
@@ -64,6 +93,14 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
         sse_data(out, push(false));
     } else if form == UNI_HTTP.number {
         line(out, push(false));
+    } else if form == CENTRIFUGE_DEFLATED.number || form == UNI_WS_DEFLATED.number {
+        let mut message = Vec::new();
+        push(form == CENTRIFUGE_DEFLATED.number)(&mut message);
+        encode_deflated(Opcode::Text, &message, out);
+    } else if form == PROTOBUF_DEFLATED.number {
+        let mut message = Vec::new();
+        Codec::Protobuf.push(&words(publication), &mut message);
+        encode_deflated(Opcode::Binary, &message, out);
     } else if form == EVENTS.number {
         sse_data(out, push(true));
     } else if form == LINES.number {

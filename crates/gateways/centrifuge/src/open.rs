@@ -2,9 +2,10 @@
 
 use throng_centrifuge::{Codec, Connect};
 use throng_session::http::{Params, check_draining, write_stream_head};
-use throng_session::{Claim, Identity, Incoming, Opened, Port, Reject, Shared, authenticate};
+use throng_session::{
+    Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
+};
 use throng_types::Disconnect;
-use throng_ws::handshake;
 
 use crate::context::Cx;
 use crate::emulation;
@@ -86,12 +87,12 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
         None if Params::read(incoming)?.protobuf => Codec::Protobuf,
         None => Codec::Json,
     };
-    handshake::encode_response(&accept, offered.map(|(name, _)| name), cx.out);
+    let deflate = answer_handshake(&accept, offered.map(|(name, _)| name), cx);
     let mode = match codec {
         Codec::Json => Mode::Json,
         Codec::Protobuf => Mode::Protobuf,
     };
-    Ok(Socket::new(mode, cx))
+    Ok(Socket::new(mode, cx).with_deflate(deflate))
 }
 
 fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
@@ -100,8 +101,8 @@ fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket,
     Params::read(incoming)?.refuse_protobuf(&accept)?;
     let json = "centrifuge-json";
     let offered = accept.protocols.contains(json).then_some(json);
-    handshake::encode_response(&accept, offered, cx.out);
-    Ok(Socket::new(Mode::Unidirectional, cx))
+    let deflate = answer_handshake(&accept, offered, cx);
+    Ok(Socket::new(Mode::Unidirectional, cx).with_deflate(deflate))
 }
 
 fn uni_stream(

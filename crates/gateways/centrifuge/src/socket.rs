@@ -6,11 +6,13 @@
 use throng_centrifuge::Push;
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
-use throng_session::{Identity, Opening, Overspent, WebSocket, Work};
+use throng_session::{Form, Identity, Opening, Overspent, WebSocket, Work};
 use throng_types::{ChannelName, Disconnect};
+use throng_ws::DeflateOffer;
 
 use crate::asked::{Asked, Subscribing};
 use crate::context::Cx;
+use crate::forms::deflated;
 use crate::manner::Wanted;
 use crate::mode::Mode;
 
@@ -63,6 +65,23 @@ impl Socket {
         };
         socket.arm(cx);
         socket
+    }
+
+    /// The same, with compression as the handshake's answer agreed to it.
+    pub(crate) fn with_deflate(self, offer: Option<DeflateOffer>) -> Self {
+        Self {
+            ws: self.ws.with_deflate(offer),
+            ..self
+        }
+    }
+
+    /// The wire form of a channel's deliveries.
+    pub(crate) fn form(&self, channel: &ChannelName, cx: &Cx<'_>) -> Form {
+        let form = self.mode().form();
+        match self.ws.takes_deflated(channel, cx) {
+            true => deflated(form),
+            false => form,
+        }
     }
 
     pub(crate) fn identity(&self) -> Option<&Identity> {
@@ -188,7 +207,7 @@ impl Socket {
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
         for wanted in channels {
-            let form = self.mode().form();
+            let form = self.form(&wanted.channel, cx);
             wanted.subscribe(self.identity(), form, cx);
             if let Some(data) = wanted.options.data {
                 self.asked_mut().data.push((wanted.channel, data));

@@ -3,7 +3,7 @@
 use throng_centrifuge::{Push, encode_message_push, encode_unsubscribe_push, payload_of};
 use throng_hub::Answer;
 use throng_session::encode::ws_text;
-use throng_session::{Beat, Event, Heard, OPENING, Payer, Work, message_limits};
+use throng_session::{Beat, Event, Heard, OPENING, Payer, Work};
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::context::Cx;
@@ -48,7 +48,7 @@ impl Socket {
             return;
         }
         let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &message_limits(cx), |event| {
+        let fed = decoder.feed(input, &self.ws.limits(cx), |event| {
             match self.ws.hear(&event, cx) {
                 Heard::Nothing => {}
                 Heard::Alive => self.arm(cx),

@@ -38,7 +38,7 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
             if may_subscribe(None, channel, true, cx.shared) != Verdict::Yes {
                 return;
             }
-            let form = ws.mode().form();
+            let form = ws.form(channel, cx);
             let manner = Manner::new(ws.identity(), channel, options, false, form, cx);
             if until_unix_s.is_some() {
                 let identity = ws.identity_mut();

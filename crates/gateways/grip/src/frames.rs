@@ -22,7 +22,7 @@ pub(crate) fn read(
     message_bytes_max: usize,
 ) -> (Vec<Told>, Result<(), Fault>) {
     let mut told = Vec::new();
-    let fed = decoder.feed(input, &Limits { message_bytes_max }, |event| {
+    let fed = decoder.feed(input, &Limits::new(message_bytes_max), |event| {
         told.push(match event {
             Event::Message { opcode, data } => {
                 let kind = if opcode == Opcode::Text {

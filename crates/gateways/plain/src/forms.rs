@@ -4,7 +4,7 @@ use throng_centrifuge::{append_json, append_payload, append_text};
 use throng_session::encode::chunk;
 use throng_session::{Form, FormKind};
 use throng_types::{Payload, PayloadKind, Publication};
-use throng_ws::{Masking, Opcode, encode_header};
+use throng_ws::{Masking, Opcode, encode_deflated, encode_header};
 
 use crate::cursor::write_entry;
 
@@ -20,13 +20,21 @@ pub(crate) const SSE_MANY: Form = Form::new(3, FormKind::Personal);
 /// `/stream` with several channels.
 pub(crate) const LINES_MANY: Form = Form::new(4, FormKind::Personal);
 
+/// `/ws`, compressed.
+pub(crate) const WS_DEFLATED: Form = Form::new(5, FormKind::Shared);
+
 /// All of them.
-pub(crate) const ALL: &[Form] = &[WS, SSE, LINES, SSE_MANY, LINES_MANY];
+pub(crate) const ALL: &[Form] = &[WS, SSE, LINES, SSE_MANY, LINES_MANY, WS_DEFLATED];
 
 /// Appends a publication in a shared wire form.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     if form == WS.number {
-        ws_data(&publication.payload, out);
+        let payload = &publication.payload;
+        encode_header(Masking::Server, opcode(payload), payload.bytes.len(), out);
+        out.extend_from_slice(&payload.bytes);
+    } else if form == WS_DEFLATED.number {
+        let payload = &publication.payload;
+        encode_deflated(opcode(payload), &payload.bytes, out);
     } else if form == SSE.number {
         let mut id = String::new();
         if let Some(position) = publication.position {
@@ -40,13 +48,11 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     }
 }
 
-fn ws_data(payload: &Payload, out: &mut Vec<u8>) {
-    let opcode = match payload.kind {
+const fn opcode(payload: &Payload) -> Opcode {
+    match payload.kind {
         PayloadKind::Json | PayloadKind::Text => Opcode::Text,
         PayloadKind::Binary => Opcode::Binary,
-    };
-    encode_header(Masking::Server, opcode, payload.bytes.len(), out);
-    out.extend_from_slice(&payload.bytes);
+    }
 }
 
 /// Appends one event with the publication's data; bytes that are not text as base64.

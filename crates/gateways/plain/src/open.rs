@@ -1,7 +1,7 @@
 //! The paths of plain clients, and what a request at each becomes.
 
 use throng_session::http::{Params, check_draining, permitted_channels, write_stream_head};
-use throng_session::{Claim, Incoming, Opened, Port, Reject};
+use throng_session::{Claim, Incoming, Opened, Port, Reject, answer_handshake};
 use throng_types::{ChannelName, Epoch, Position};
 use throng_ws::handshake;
 
@@ -65,15 +65,15 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
     params.refuse_protobuf(&accept)?;
     let identity = params.identify(cx)?;
     let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
-    handshake::encode_response(&accept, None, cx.out);
-    Ok(Socket::open(identity, channels, cx))
+    let deflate = answer_handshake(&accept, None, cx);
+    Ok(Socket::open(identity, channels, deflate, cx))
 }
 
 fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
     let subprotocol = accept.protocols.contains(SUBPROTOCOL);
-    handshake::encode_response(&accept, subprotocol.then_some(SUBPROTOCOL), cx.out);
+    handshake::encode_response(&accept, subprotocol.then_some(SUBPROTOCOL), None, cx.out);
     Ok(Publisher::open(cx))
 }
 

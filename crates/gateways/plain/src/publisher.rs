@@ -94,9 +94,7 @@ impl Publisher {
         if self.ends {
             return;
         }
-        let limits = Limits {
-            message_bytes_max: cx.shared.limits.publish_bytes_max + LINE_BYTES_MAX,
-        };
+        let limits = Limits::new(cx.shared.limits.publish_bytes_max + LINE_BYTES_MAX);
         let mut drafts = Vec::new();
         let mut decoder = self.ws.take_decoder(cx);
         let fed = decoder.feed(input, &limits, |event| {

@@ -5,14 +5,13 @@
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{
-    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, Work, message_limits,
-    subscribe,
+    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, Work,
 };
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
-use throng_ws::{Masking, encode_ping};
+use throng_ws::{DeflateOffer, Masking, encode_ping};
 
 use crate::context::Cx;
-use crate::forms::WS;
+use crate::forms::{WS, WS_DEFLATED};
 
 /// "Service restart": come back after a random while (RFC 6455, registry of close codes).
 pub(crate) const SERVICE_RESTART: u16 = 1012;
@@ -30,16 +29,22 @@ impl Socket {
     pub(crate) fn open(
         identity: Option<Box<Identity>>,
         channels: Vec<ChannelName>,
+        deflate: Option<DeflateOffer>,
         cx: &mut Cx<'_>,
     ) -> Self {
         let socket = Self {
-            ws: WebSocket::new((), cx),
+            ws: WebSocket::new((), cx).with_deflate(deflate),
             identity,
             opening: Some(Opening::new(channels.len(), 0, false)),
         };
         socket.arm(cx);
-        let channels = channels.into_iter().map(|channel| (channel, None));
-        subscribe(channels.collect(), WS, cx);
+        for channel in channels {
+            let form = match socket.ws.takes_deflated(&channel, cx) {
+                true => WS_DEFLATED,
+                false => WS,
+            };
+            cx.subscribe(OPENING, channel, form, None);
+        }
         socket
     }
 
@@ -86,7 +91,7 @@ impl Socket {
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
         let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &message_limits(cx), |event| {
+        let fed = decoder.feed(input, &self.ws.limits(cx), |event| {
             match self.ws.hear(&event, cx) {
                 Heard::Nothing => {}
                 Heard::Alive => self.arm(cx),

@@ -53,9 +53,7 @@ fn answer(publisher: &mut Solo<Plain>, number: u32, result: PublishResult) {
 fn said(publisher: &mut Solo<Plain>) -> Vec<String> {
     let mut out = std::mem::take(&mut publisher.out);
     let mut said = Vec::new();
-    let limits = Limits {
-        message_bytes_max: 1000,
-    };
+    let limits = Limits::new(1000);
     Decoder::new(Role::Client)
         .feed(&mut out, &limits, |event| {
             said.push(match event {

@@ -10,14 +10,18 @@
 //!   open or a frame's payload has arrived in part.
 //! - A header waits in `head` until the first byte of its payload is there, so a peer that
 //!   writes header and payload apart costs no allocation.
+//! - A compressed message is inflated once it is whole, up to the bound on messages.
 //! - After a close frame or a fault nothing is parsed and nothing is held.
+
+mod progress;
 
 use std::fmt;
 use std::ops::ControlFlow;
 
+use crate::deflate::inflate;
 use crate::frame::{Context, Control, Header, Kind};
-use crate::mask::Mask;
 use crate::{CloseFrame, Fault, HEADER_BYTES_MAX, Opcode, Role};
+use progress::{PartialFrame, Progress};
 
 /// What a peer may cost us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,19 @@ pub struct Limits {
     /// The longest message, in bytes summed over its fragments. A longer one is refused
     /// when a header declares it, before its payload arrives. Queue: `partial message`.
     pub message_bytes_max: usize,
+    /// Whether messages may be compressed: permessage-deflate was agreed on.
+    pub deflates: bool,
+}
+
+impl Limits {
+    /// For messages up to so many bytes, none of them compressed.
+    #[must_use]
+    pub const fn new(message_bytes_max: usize) -> Self {
+        Self {
+            message_bytes_max,
+            deflates: false,
+        }
+    }
 }
 
 /// What the peer said. The bytes are unmasked and live until the callback returns.
@@ -150,6 +167,11 @@ impl Decoder {
                 }
                 Kind::Start(opcode) if header.fin => {
                     mask.apply(payload);
+                    if header.deflated {
+                        let message = inflate(payload, limits.message_bytes_max)?;
+                        let flow = on_event(whole_message(opcode, &message)?);
+                        return Ok((head_bytes + header.payload_bytes, flow));
+                    }
                     Some(whole_message(opcode, payload)?)
                 }
                 Kind::Start(_) | Kind::Continuation => None,
@@ -177,6 +199,7 @@ impl Decoder {
             role,
             message_open: self.progress.is_some(),
             message_bytes_left: limits.message_bytes_max.saturating_sub(message_bytes),
+            deflates: limits.deflates,
         };
         let kept_bytes = usize::from(self.head_bytes);
         let bytes = if kept_bytes == 0 {
@@ -214,7 +237,7 @@ impl Decoder {
         on_event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<(usize, ControlFlow<()>), Fault> {
         let chunk = &input[..frame.bytes_left.min(input.len())];
-        progress.append(chunk, &mut frame, limits);
+        progress.append(chunk, &mut frame, limits.message_bytes_max);
         if !frame.is_control() {
             progress.check_text(frame.fin && frame.bytes_left == 0)?;
         }
@@ -232,6 +255,10 @@ impl Decoder {
                     self.progress = Some(progress);
                 }
                 flow
+            }
+            (_, Some(opcode)) if frame.fin && progress.deflated => {
+                let message = inflate(&progress.bytes, limits.message_bytes_max)?;
+                on_event(whole_message(opcode, &message)?)
             }
             (_, Some(opcode)) if frame.fin => on_event(Event::Message {
                 opcode,
@@ -277,108 +304,13 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// A message that is one frame and all there.
+/// A message that is all there.
 fn whole_message(opcode: Opcode, data: &[u8]) -> Result<Event<'_>, Fault> {
     match opcode {
         Opcode::Text if simdutf8::basic::from_utf8(data).is_err() => Err(Fault::TextNotUtf8),
         _ => Ok(Event::Message { opcode, data }),
     }
 }
-
-/// What is kept while something has arrived in part.
-#[derive(Default)]
-struct Progress {
-    /// The open message so far, then the control frame that stands within it so far.
-    bytes: Vec<u8>,
-    /// What the open message holds; none if only a control frame is in progress.
-    message: Option<Opcode>,
-    /// The length of the part of `bytes` that is whole, valid characters of a text.
-    text_bytes: usize,
-    /// The frame whose payload is arriving; none between the fragments of a message.
-    frame: Option<PartialFrame>,
-}
-
-/// A frame of whose payload more is to come.
-#[derive(Clone, Copy)]
-struct PartialFrame {
-    kind: Kind,
-    fin: bool,
-    /// The mask, turned to the next byte.
-    mask: Mask,
-    /// Where the payload starts in [`Progress::bytes`].
-    start: usize,
-    /// How much of the payload has not arrived.
-    bytes_left: usize,
-}
-
-impl PartialFrame {
-    const fn is_control(&self) -> bool {
-        matches!(self.kind, Kind::Control(_))
-    }
-}
-
-impl Progress {
-    /// Opens a frame, and the message if it is the first one.
-    fn begin(&mut self, header: &Header) -> PartialFrame {
-        if let Kind::Start(opcode) = header.kind {
-            self.message = Some(opcode);
-        }
-        PartialFrame {
-            kind: header.kind,
-            fin: header.fin,
-            mask: header.mask,
-            start: self.bytes.len(),
-            bytes_left: header.payload_bytes,
-        }
-    }
-
-    /// Adds `chunk`, unmasked, to what has arrived of `frame`.
-    fn append(&mut self, chunk: &[u8], frame: &mut PartialFrame, limits: &Limits) {
-        frame.bytes_left -= chunk.len();
-        let end = self.bytes.len() + chunk.len();
-        // No larger than the frame can make it, if nothing can follow the frame.
-        let end_max = if frame.fin {
-            end.saturating_add(frame.bytes_left)
-        } else {
-            limits.message_bytes_max
-        };
-        self.grow(end, end_max);
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(chunk);
-        frame.mask.apply(&mut self.bytes[start..]);
-    }
-
-    /// Makes room for `end` bytes, and by doubling for as many again, but for no more than
-    /// `end_max` without need: memory follows the bytes that came, not those declared.
-    fn grow(&mut self, end: usize, end_max: usize) {
-        if end > self.bytes.capacity() {
-            let target = (2 * self.bytes.capacity()).max(GROWTH_BYTES_MIN);
-            let target = target.min(end_max).max(end);
-            self.bytes.reserve_exact(target - self.bytes.len());
-        }
-    }
-
-    /// Fails on the first byte that cannot belong to a text, however the text was cut
-    /// (RFC 6455 section 8.1), and on a character that `message_ends` cuts short.
-    fn check_text(&mut self, message_ends: bool) -> Result<(), Fault> {
-        if self.message != Some(Opcode::Text) {
-            return Ok(());
-        }
-        let unchecked = &self.bytes[self.text_bytes..];
-        match simdutf8::compat::from_utf8(unchecked) {
-            Ok(_) => self.text_bytes = self.bytes.len(),
-            // The end of the bytes, not a wrong one among them: the rest may still come.
-            Err(error) if error.error_len().is_none() && !message_ends => {
-                self.text_bytes += error.valid_up_to();
-            }
-            Err(_) => return Err(Fault::TextNotUtf8),
-        }
-        Ok(())
-    }
-}
-
-/// The least room that is made at once.
-const GROWTH_BYTES_MIN: usize = 64;
 
 #[cfg(test)]
 mod tests;

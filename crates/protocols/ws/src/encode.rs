@@ -3,7 +3,7 @@
 //! Owns nothing: appends to the caller's buffer. Never: fragments (a message of ours is
 //! one frame), draws mask keys, or refuses what it is given.
 
-use crate::frame::{CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, Control, HEADER_BYTES_MAX};
+use crate::frame::{CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, Control, HEADER_BYTES_MAX, RSV1};
 use crate::mask::Mask;
 use crate::{CloseFrame, Opcode, close_code_valid};
 
@@ -62,6 +62,12 @@ pub fn encode_message_with(opcode: Opcode, out: &mut Vec<u8>, write: impl FnOnce
         _ => drop(out.splice(start..start, std::iter::repeat_n(0, bytes - GUESS))),
     }
     out[start..start + bytes].copy_from_slice(&header[..bytes]);
+}
+
+/// Appends a server's message in one frame whose payload is compressed already (RFC 7692
+/// section 6).
+pub(crate) fn encode_message_deflated(opcode: Opcode, deflated: &[u8], out: &mut Vec<u8>) {
+    encode_frame(Masking::Server, RSV1 | opcode.bits(), deflated, out);
 }
 
 /// Appends a ping. Only the first 125 bytes of `payload` travel (section 5.5).

@@ -35,13 +35,16 @@ pub enum Fault {
     CloseReasonNotUtf8,
     /// A text message that is not UTF-8 (section 8.1).
     TextNotUtf8,
-    /// A message that declares more bytes, over all its fragments, than the limit.
+    /// A message that declares more bytes, over all its fragments, than the limit, or that is
+    /// longer once it is inflated.
     MessageTooBig,
+    /// A compressed message whose bytes are not DEFLATE (RFC 7692 section 7.2.2).
+    NotDeflate,
 }
 
 impl Fault {
     /// Every fault, for tables and tests.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ReservedBits,
         Self::UnknownOpcode,
         Self::MaskMissing,
@@ -57,13 +60,14 @@ impl Fault {
         Self::CloseReasonNotUtf8,
         Self::TextNotUtf8,
         Self::MessageTooBig,
+        Self::NotDeflate,
     ];
 
     /// The code for our close frame (section 7.4.1): 1002, 1007 or 1009.
     #[must_use]
     pub const fn close_code(self) -> u16 {
         match self {
-            Self::CloseReasonNotUtf8 | Self::TextNotUtf8 => 1007,
+            Self::CloseReasonNotUtf8 | Self::TextNotUtf8 | Self::NotDeflate => 1007,
             Self::MessageTooBig => 1009,
             _ => 1002,
         }
@@ -88,6 +92,7 @@ impl Fault {
             Self::CloseReasonNotUtf8 => "the close reason is not UTF-8",
             Self::TextNotUtf8 => "the text is not UTF-8",
             Self::MessageTooBig => "the message is too big",
+            Self::NotDeflate => "the compressed message cannot be inflated",
         }
     }
 }

@@ -10,6 +10,9 @@ use crate::mask::Mask;
 /// The longest header: two bytes, eight of length, four of mask.
 pub const HEADER_BYTES_MAX: usize = 14;
 
+/// The reserved bit that says that a message is compressed (RFC 7692 section 6).
+pub(crate) const RSV1: u8 = 0x40;
+
 /// The longest payload of a ping, pong or close frame (section 5.5).
 pub const CONTROL_BYTES_MAX: usize = 125;
 
@@ -80,6 +83,8 @@ pub(crate) struct Context {
     pub(crate) message_open: bool,
     /// How many bytes a further data frame may declare.
     pub(crate) message_bytes_left: usize,
+    /// Whether messages may be compressed.
+    pub(crate) deflates: bool,
 }
 
 /// A header that broke no rule.
@@ -87,6 +92,8 @@ pub(crate) struct Context {
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) fin: bool,
+    /// Whether the message that it opens is compressed.
+    pub(crate) deflated: bool,
     pub(crate) mask: Mask,
     /// Length of the header itself.
     pub(crate) header_bytes: usize,
@@ -100,7 +107,7 @@ impl Header {
         let Some(&first) = bytes.first() else {
             return Ok(None);
         };
-        let (fin, kind) = first_byte(first, context.message_open)?;
+        let (fin, deflated, kind) = first_byte(first, context)?;
         let Some(&second) = bytes.get(1) else {
             return Ok(None);
         };
@@ -123,6 +130,7 @@ impl Header {
         Ok(Some(Self {
             kind,
             fin,
+            deflated,
             mask,
             header_bytes,
             payload_bytes,
@@ -131,9 +139,10 @@ impl Header {
 }
 
 /// FIN, the reserved bits and the opcode.
-fn first_byte(byte: u8, message_open: bool) -> Result<(bool, Kind), Fault> {
+fn first_byte(byte: u8, context: &Context) -> Result<(bool, bool, Kind), Fault> {
     let fin = byte & 0x80 != 0;
-    if byte & 0x70 != 0 {
+    let deflated = context.deflates && byte & RSV1 != 0;
+    if byte & 0x70 != 0 && !(deflated && byte & 0x30 == 0) {
         return Err(Fault::ReservedBits);
     }
     let kind = match byte & 0x0f {
@@ -146,10 +155,12 @@ fn first_byte(byte: u8, message_open: bool) -> Result<(bool, Kind), Fault> {
         _ => return Err(Fault::UnknownOpcode),
     };
     match kind {
+        // The bit belongs to the first frame of a message (RFC 7692 section 6.1).
+        Kind::Control(_) | Kind::Continuation if deflated => Err(Fault::ReservedBits),
         Kind::Control(_) if !fin => Err(Fault::ControlFragmented),
-        Kind::Continuation if !message_open => Err(Fault::ContinuationUnexpected),
-        Kind::Start(_) if message_open => Err(Fault::ContinuationExpected),
-        _ => Ok((fin, kind)),
+        Kind::Continuation if !context.message_open => Err(Fault::ContinuationUnexpected),
+        Kind::Start(_) if context.message_open => Err(Fault::ContinuationExpected),
+        _ => Ok((fin, deflated, kind)),
     }
 }
 

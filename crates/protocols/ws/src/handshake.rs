@@ -11,6 +11,8 @@ use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::DeflateOffer;
+
 /// Concatenated to the client's key (section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -24,6 +26,8 @@ pub struct Accept<'a> {
     pub key: [u8; ACCEPT_BYTES],
     /// The subprotocols that the client offers, the one that it prefers first.
     pub protocols: Protocols<'a>,
+    /// What the client offers for compression, if it is something that we can do.
+    pub deflate: Option<DeflateOffer>,
 }
 
 /// What `Sec-WebSocket-Protocol` offers.
@@ -137,6 +141,7 @@ pub fn accept<'a>(
     let (mut host, mut upgrade, mut connection) = (false, false, false);
     let (mut versions, mut keys) = (Vec::new(), Vec::new());
     let mut protocols = Vec::new();
+    let mut deflate = None;
     for (name, value) in fields {
         // No field of a handshake has anything but ASCII; what else stands there names nothing.
         let value = std::str::from_utf8(value).unwrap_or_default();
@@ -153,6 +158,8 @@ pub fn accept<'a>(
             keys.push(trim(value));
         } else if is("sec-websocket-protocol") {
             protocols.extend(list(value).filter(|name| is_token(name)));
+        } else if is("sec-websocket-extensions") {
+            deflate = deflate.or_else(|| DeflateOffer::first_of(value));
         }
     }
     match (&versions[..], &keys[..]) {
@@ -165,6 +172,7 @@ pub fn accept<'a>(
         (_, [key]) if is_key(key) => Ok(Accept {
             key: accept_key(key.as_bytes()),
             protocols: Protocols(protocols),
+            deflate,
         }),
         (_, [_]) => Err(Refusal::KeyMalformed),
     }
@@ -172,8 +180,14 @@ pub fn accept<'a>(
 
 /// Appends the complete head of the answer that opens the WebSocket (section 4.2.2).
 ///
-/// `subprotocol` must be one of those that the client offers, and so a token.
-pub fn encode_response(accept: &Accept<'_>, subprotocol: Option<&str>, out: &mut Vec<u8>) {
+/// `subprotocol` must be one of those that the client offers, and so a token; `deflate` is its
+/// offer if compression is agreed to.
+pub fn encode_response(
+    accept: &Accept<'_>,
+    subprotocol: Option<&str>,
+    deflate: Option<DeflateOffer>,
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(
         b"HTTP/1.1 101 Switching Protocols\r\n\
           Upgrade: websocket\r\n\
@@ -185,6 +199,10 @@ pub fn encode_response(accept: &Accept<'_>, subprotocol: Option<&str>, out: &mut
         debug_assert!(accept.protocols.contains(name), "{name} was not offered");
         out.extend_from_slice(b"\r\nSec-WebSocket-Protocol: ");
         out.extend_from_slice(name.as_bytes());
+    }
+    if let Some(offer) = deflate {
+        out.extend_from_slice(b"\r\nSec-WebSocket-Extensions: ");
+        offer.encode_answer(out);
     }
     out.extend_from_slice(b"\r\n\r\n");
 }

@@ -4,12 +4,14 @@
 //! handshake's fields. Never: sockets, HTTP parsing, clocks, randomness (mask keys and
 //! nonces are arguments), replies (whoever feeds the [`Decoder`] decides what to send).
 //!
-//! No extension is spoken: none is offered or accepted in the handshake, so a frame with
-//! a reserved bit set is a fault (RFC 6455 section 5.2), and so is a response that
-//! claims an extension. Compression would cost every connection a window of kilobytes.
+//! One extension is spoken, permessage-deflate ([`deflate`], RFC 7692), if the caller agrees to
+//! it; each message is compressed by itself, so that no connection has a window. Without it a frame
+//! with a reserved bit set is a fault (RFC 6455 section 5.2). Nothing is offered to servers, and a
+//! response that claims an extension is a fault.
 
 mod close;
 mod decode;
+mod deflate;
 mod encode;
 mod fault;
 mod frame;
@@ -18,6 +20,7 @@ mod mask;
 
 pub use close::{CloseFrame, close_code_valid};
 pub use decode::{Decoder, Event, Limits};
+pub use deflate::{DeflateOffer, deflate, encode_deflated};
 pub use encode::{
     Masking, encode_close, encode_close_answer, encode_header, encode_message, encode_message_with,
     encode_ping, encode_pong, header_bytes,

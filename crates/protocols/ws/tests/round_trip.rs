@@ -9,9 +9,7 @@ use throng_ws::{
     encode_message, encode_ping, encode_pong,
 };
 
-const LIMITS: Limits = Limits {
-    message_bytes_max: 1 << 20,
-};
+const LIMITS: Limits = Limits::new(1 << 20);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Said {

@@ -5,6 +5,7 @@ mod backend;
 mod batches;
 mod browser;
 mod commands;
+mod compression;
 mod curl;
 mod descriptors;
 mod drain;

@@ -27,9 +27,7 @@ use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::{Dialect, Kind, Transport};
 
 /// A message of a server may be large.
-const WS_LIMITS: throng_ws::Limits = throng_ws::Limits {
-    message_bytes_max: 64 << 20,
-};
+const WS_LIMITS: throng_ws::Limits = throng_ws::Limits::new(64 << 20);
 
 impl Core<'_> {
     /// TCP stands: the request goes out.

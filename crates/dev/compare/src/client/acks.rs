@@ -23,9 +23,7 @@ pub(super) struct Acks {
 impl Acks {
     /// Appends the handshake's request.
     pub(super) fn open(address: SocketAddr, out: &mut Vec<u8>) -> Self {
-        let limits = Limits {
-            message_bytes_max: 4096,
-        };
+        let limits = Limits::new(4096);
         let host = address.to_string();
         let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
         Self {

@@ -21,9 +21,7 @@ use super::tally::Tally;
 const KEY: [u8; 16] = *b"throng-compare-1";
 
 /// Room for what a server says about itself beside our payloads.
-const LIMITS: Limits = Limits {
-    message_bytes_max: 64 * PAYLOAD_BYTES,
-};
+const LIMITS: Limits = Limits::new(64 * PAYLOAD_BYTES);
 
 /// One connection.
 #[derive(Debug)]

@@ -37,9 +37,7 @@ impl Talk {
     }
 
     pub(super) fn hear(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        const LIMITS: Limits = Limits {
-            message_bytes_max: 1 << 20,
-        };
+        const LIMITS: Limits = Limits::new(1 << 20);
         let Self { decoder, next } = self;
         let mut out = Vec::new();
         let fed = decoder.feed(&mut bytes, &LIMITS, |event| {

@@ -6,9 +6,7 @@ use throng_http1::{BodyDecoder, Limits, parse_response};
 use throng_sse::DecoderLimits;
 use throng_ws::{Decoder, Event, Opcode, Role, handshake};
 
-const WS_LIMITS: throng_ws::Limits = throng_ws::Limits {
-    message_bytes_max: 1 << 20,
-};
+const WS_LIMITS: throng_ws::Limits = throng_ws::Limits::new(1 << 20);
 
 /// How what follows the head of an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
+use super::progress::GROWTH_BYTES_MIN;
 use super::*;
 
-const LIMITS: Limits = Limits {
-    message_bytes_max: 100_000,
-};
+const LIMITS: Limits = Limits::new(100_000);
 const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -366,9 +365,7 @@ fn faults_in_masks_and_lengths() {
 
 #[test]
 fn the_limit_is_on_the_message() {
-    let limits = Limits {
-        message_bytes_max: 10,
-    };
+    let limits = Limits::new(10);
     for role in [Role::Server, Role::Client] {
         let check = |list: &[(u8, &[u8])], events: &[Seen], fault| {
             check_wire(role, &limits, &frames(role, list), events, fault);
@@ -484,9 +481,7 @@ fn a_whole_message_is_not_copied() {
 
 #[test]
 fn memory_follows_what_arrived() {
-    let limits = Limits {
-        message_bytes_max: usize::MAX,
-    };
+    let limits = Limits::new(usize::MAX);
     let bound = |arrived: usize| size_of::<Progress>() + GROWTH_BYTES_MIN.max(2 * arrived);
     for first in [0x82, 0x02] {
         // A header of ten bytes that promises eight exabytes, and its first kilobytes.

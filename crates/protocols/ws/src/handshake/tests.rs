@@ -64,14 +64,14 @@ fn the_example_of_the_rfc() {
     assert!(!accepted.protocols.contains("Chat"));
 
     let mut out = Vec::new();
-    encode_response(&accepted, Some("chat"), &mut out);
+    encode_response(&accepted, Some("chat"), None, &mut out);
     let expected = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
         Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\
         Sec-WebSocket-Protocol: chat\r\n\r\n";
     assert_eq!(out, expected.as_bytes());
 
     out.clear();
-    encode_response(&accepted, None, &mut out);
+    encode_response(&accepted, None, None, &mut out);
     let expected = expected.replace("Sec-WebSocket-Protocol: chat\r\n", "");
     assert_eq!(out, expected.as_bytes());
 }

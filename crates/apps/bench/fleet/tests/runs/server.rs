@@ -280,9 +280,7 @@ fn websocket(mut stream: TcpStream, hub: &Mutex<Hub>, request: &Request) -> std:
 /// Answers pings, and messages if it echoes, until the client leaves.
 fn converse(mut reading: TcpStream, mut sending: TcpStream, echoes: bool) -> std::io::Result<()> {
     let mut decoder = Decoder::new(Role::Server);
-    let limits = throng_ws::Limits {
-        message_bytes_max: 1 << 20,
-    };
+    let limits = throng_ws::Limits::new(1 << 20);
     let mut buffer = [0; 16 << 10];
     loop {
         let read = reading.read(&mut buffer)?;

@@ -19,9 +19,7 @@ const HTTP_LIMITS: Limits = Limits {
     headers_max: 100,
     body_bytes_max: 16 << 20,
 };
-const WS_LIMITS: throng_ws::Limits = throng_ws::Limits {
-    message_bytes_max: 16 << 20,
-};
+const WS_LIMITS: throng_ws::Limits = throng_ws::Limits::new(16 << 20);
 impl Publishers<'_> {
     /// A link's TCP stands.
     pub(crate) fn connected(
