@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Presence, PresenceOptions, home_of};
+use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal, home_of};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Now, Publication, Publisher, ShardId, Told};
 
@@ -120,24 +120,35 @@ impl Scene {
         self.settle();
     }
 
+    /// What a connection is told when it asks who is present.
+    fn present(
+        &mut self,
+        shard: usize,
+        index: u32,
+        only_subscribed: bool,
+    ) -> Result<Present, Refusal> {
+        let command = Command::Present {
+            reply_to: ReplyTo {
+                conn: Self::conn(shard, index),
+                token: 9,
+            },
+            channel: self.channel.clone(),
+            with_members: true,
+            only_subscribed,
+        };
+        self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
+        self.settle();
+        match self.heard[shard].answers.pop() {
+            Some((told, Answer::Present { result })) if told == index => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Who is present, as both shards see it.
     #[track_caller]
     fn assert_present(&mut self, expected: &[&str]) {
         for shard in [0, 1] {
-            let command = Command::Present {
-                reply_to: ReplyTo {
-                    conn: Self::conn(shard, 99),
-                    token: 9,
-                },
-                channel: self.channel.clone(),
-                with_members: true,
-                only_subscribed: false,
-            };
-            self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
-            self.settle();
-            let Some((99, Answer::Present { result })) = self.heard[shard].answers.pop() else {
-                panic!("an answer");
-            };
+            let result = self.present(shard, 99, false);
             let members = result.expect("a list").members.expect("everybody");
             let clients: Vec<&str> = members.iter().map(|who| &*who.client).collect();
             assert_eq!(clients, expected, "asked on shard {shard}");
@@ -169,6 +180,16 @@ fn a_member_is_listed_from_its_subscribe_until_it_has_gone() {
     scene.gone(0, 1);
     scene.assert_present(&[]);
     assert_eq!(scene.hubs[0].stats().home.members, 0);
+}
+
+#[test]
+fn a_question_for_subscribers_is_answered_to_them_alone() {
+    let mut scene = Scene::new();
+    scene.ask(1, 1, false);
+    scene.settle();
+    let told = scene.present(1, 1, true).expect("it subscribes");
+    assert_eq!(told.members.expect("everybody").len(), 1);
+    assert_eq!(scene.present(1, 2, true), Err(Refusal::NotSubscribed));
 }
 
 /// A connection that ends while its subscribe is on its way leaves nobody behind, and one that

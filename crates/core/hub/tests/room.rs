@@ -31,11 +31,15 @@ fn payload(bytes: usize) -> Payload {
 
 /// A hub with one member of each of these channels.
 fn hub(channels: &[&str]) -> Hub {
-    let mut hub = support::hub(0, 1, Vec::new());
+    subscribed(support::hub(0, 1, Vec::new()), 1, channels)
+}
+
+/// The same hub with one more connection in each of these channels.
+fn subscribed(mut hub: Hub, conn: u32, channels: &[&str]) -> Hub {
     for channel in channels {
         let command = Command::Subscribe {
             reply_to: ReplyTo {
-                conn: ConnId::new(ShardId(0), 1, 1),
+                conn: ConnId::new(ShardId(0), conn, 1),
                 token: 0,
             },
             channel: name(channel),
@@ -161,4 +165,26 @@ fn what_waits_for_those_who_left_waits_no_more() {
     );
     empty(&mut hub);
     assert_eq!(fill(&mut hub, "a", 1), 16_384);
+}
+
+#[test]
+fn the_bytes_that_wait_are_those_that_somebody_lacks() {
+    const MIB: usize = (1 << 20) - size_of::<Publication>();
+    let mut hub = hub(&["a", "b"]);
+    assert_eq!(fill(&mut hub, "a", MIB), 16);
+    hub.unsubscribe(ConnId::new(ShardId(0), 1, 1), &name("a"), Now::default());
+    // Those of `a` are forgotten with their channel: four channels have their quarters again.
+    let mut hub = subscribed(hub, 1, &["c", "d", "e"]);
+    for channel in ["b", "c", "d", "e"] {
+        assert_eq!(fill(&mut hub, channel, MIB), 16, "{channel}");
+    }
+    assert!(!hub.wants_mail());
+    empty(&mut hub);
+    // Of two members the second one still lacks what the first one has.
+    let mut hub = subscribed(hub, 2, &["b"]);
+    assert_eq!(fill(&mut hub, "b", MIB), 16);
+    assert!(hub.fan_out(1, Now::default(), &mut Nobody));
+    assert_eq!(fill(&mut hub, "b", MIB), 0);
+    empty(&mut hub);
+    assert_eq!(fill(&mut hub, "b", MIB), 16);
 }
