@@ -162,7 +162,7 @@ mod tests {
             .unwrap();
         let accept = handshake::accept(request.method, request.headers());
         let mut wire = Vec::new();
-        handshake::encode_response(&accept.unwrap(), None, &mut wire);
+        handshake::encode_response(&accept.unwrap(), None, None, &mut wire);
         encode_message(Masking::Server, Opcode::Text, b"one", &mut wire);
         encode_ping(Masking::Server, b"p", &mut wire);
         let bye = CloseFrame {

@@ -135,6 +135,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         recovery: true,
         overflow: Overflow::Close,
         max_delay_ms: 0,
+        compression: true,
         anonymous_subscribe: true,
         subscribe: true,
         user_channels: true,

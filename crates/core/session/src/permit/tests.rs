@@ -38,6 +38,7 @@ const CLOSED: ChannelOptions = ChannelOptions {
     recovery: false,
     overflow: throng_types::Overflow::Close,
     max_delay_ms: 0,
+    compression: false,
     anonymous_subscribe: false,
     subscribe: false,
     user_channels: false,

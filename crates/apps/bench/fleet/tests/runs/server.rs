@@ -198,7 +198,7 @@ fn parse(bytes: &[u8]) -> Option<(Request, usize)> {
         last_id: head.header("last-event-id").and_then(|id| id.parse().ok()),
         ws: accepted.map(|accept| {
             let mut out = Vec::new();
-            handshake::encode_response(&accept, None, &mut out);
+            handshake::encode_response(&accept, None, None, &mut out);
             out
         }),
         body,
