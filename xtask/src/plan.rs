@@ -49,7 +49,8 @@ pub(crate) const HOUSE: &[Room] = &[
     // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the
     // hub.
     room("runtime/sys",    &["types"]),
-    room("runtime/engine", &["types", "runtime/sys"]),
+    room("runtime/tls",    &[]),
+    room("runtime/engine", &["types", "runtime/sys", "runtime/tls"]),
 
     // The other side of a network, each on a thread of its own.
     room("drivers/*",      &["types", "core/*", "protocols/*", "gateways/*"]),
@@ -127,6 +128,11 @@ pub(crate) const FENCES: &[Fence] = &[
         packages: &["rustix", "signal-hook*"],
         rooms: &["runtime/*", "apps/*", "dev/*"],
         why: "pure rooms do not speak to the kernel",
+    },
+    Fence {
+        packages: &["rustls", "rustls-*"],
+        rooms: &["runtime/tls", "drivers/*", "apps/bench/fleet", "dev/*"],
+        why: "one room knows how TLS is spoken, so that a port and a client agree",
     },
     Fence {
         packages: &["rand", "rand_*", "getrandom", "fastrand"],

@@ -57,7 +57,7 @@ function follow(sub, channel) {
 }
 
 // Another path of the server that a WebSocket's URL names, by HTTP.
-const at = (url, path) => new URL(path, url.replace('ws:', 'http:')).href;
+const at = (url, path) => new URL(path, url.replace(/^ws/, 'http')).href;
 
 const endpoint = (url) =>
   emulated ? [{ transport: emulated, endpoint: at(url, `/connection/${emulated}`) }] : url;

@@ -57,9 +57,13 @@ pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Res
     if wrong.is_empty() {
         wrong.extend(keys::faults(&loaded.config.auth));
     }
-    let (skipped, refused) = throng_server::check_routes(&loaded.config);
-    loaded.warnings.extend(skipped);
-    wrong.extend(refused);
+    for (known, refused) in [
+        throng_server::check_routes(&loaded.config),
+        throng_server::check_certificates(&loaded.config),
+    ] {
+        loaded.warnings.extend(known);
+        wrong.extend(refused);
+    }
     if wrong.is_empty() {
         return Ok(loaded);
     }

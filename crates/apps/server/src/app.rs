@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel};
+use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel, TlsEvent};
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Admission, Census as _, Event, Http, Port, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
@@ -34,6 +34,11 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             tracing::debug!(target: "throng::refused", %peer, "no trusted proxy");
             return None;
         }
+        let is_tls = self.parts.secure.get(usize::from(listener)) == Some(&true);
+        if is_tls && port == Port::Client && !self.may_shake_hands(peer, now) {
+            self.counters().count(Counter::RefusedHandshakes);
+            return None;
+        }
         let front_door = |http: Http| {
             L::http(if is_proxied {
                 http.behind_proxy()
@@ -43,7 +48,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         };
         let (session, tag) = match port {
             Port::Client => {
-                let (http, tag) = self.admit(peer, now);
+                let (http, tag) = self.admit(peer, is_tls, now);
                 (front_door(http), tag)
             }
             Port::Api => (
@@ -216,6 +221,10 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
     fn may_use_spares(&self, listener: u8) -> bool {
         let port = self.parts.ports.get(usize::from(listener));
         port.is_some_and(|port| *port != Port::Client)
+    }
+
+    fn tls(&mut self, event: &TlsEvent) {
+        self.note_tls(event);
     }
 
     fn accept_paused(&mut self, paused: bool) {

@@ -21,6 +21,7 @@ use crate::options::{Options, StartError};
 use crate::plan::Plan;
 use crate::settings::{Blueprint, Start};
 use crate::shard::Mail;
+use crate::tls::Tls;
 
 /// The most shards: interest in a channel is kept in the bits of one word.
 const SHARDS_MAX: usize = 64;
@@ -72,6 +73,7 @@ pub fn start_with<P: Plan>(
         start,
         counters,
     )?;
+    let tls = Tls::load(config, blueprint.handle_counters.clone())?;
     let Listeners {
         per_shard,
         clients,
@@ -102,6 +104,7 @@ pub fn start_with<P: Plan>(
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
     let mut threads = Vec::new();
     for ((builder, part), remote) in builders.into_iter().zip(parts).zip(remotes) {
+        let builder = builder.secure(tls.as_ref().map_or_else(Vec::new, |tls| tls.ports(config)));
         let blueprint = blueprint.clone();
         let name = format!("shard-{}", builder.shard().0);
         let thread = std::thread::Builder::new()
@@ -118,6 +121,7 @@ pub fn start_with<P: Plan>(
         threads,
         drain,
         reload: None,
+        tls: tls.map(Tls::watched),
     })
 }
 
@@ -132,6 +136,7 @@ fn spare_descriptors(shards: usize) -> usize {
 pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
     ConnLimits {
         queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
+        handshake_timeout_ms: config.tls.handshake_timeout_ms,
         ..ConnLimits::default()
     }
 }

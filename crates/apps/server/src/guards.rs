@@ -25,7 +25,7 @@ const LOCAL_PAGES: [&str; 6] = [
 
 /// The rules of all ports; `own` are those of the gateways.
 pub(crate) fn guards(config: &Config, own: &[OwnPort]) -> Result<Guards, StartError> {
-    let keyless = |mut addresses: Box<dyn Iterator<Item = &SocketAddr> + '_>| {
+    let keyless = |mut addresses: Box<dyn Iterator<Item = SocketAddr> + '_>| {
         let is_reachable = addresses.any(|address| !address.ip().to_canonical().is_loopback());
         let names = config.auth.allowed_hosts.iter().map(String::as_str);
         Ok::<_, StartError>(Guard {
@@ -41,15 +41,18 @@ pub(crate) fn guards(config: &Config, own: &[OwnPort]) -> Result<Guards, StartEr
     };
     Ok(Guards {
         client: match config.open_mode() {
-            true => keyless(Box::new(config.listen.client.iter()))?,
+            true => {
+                let clients = config.listen.client.iter();
+                keyless(Box::new(clients.map(|listener| listener.address)))?
+            }
             false => keyed()?,
         },
         api: match config.auth.api_keys_set() {
             true => keyed()?,
-            false => keyless(Box::new([&config.listen.api].into_iter()))?,
+            false => keyless(Box::new([config.listen.api.address].into_iter()))?,
         },
         // Publishers of GRIP have no keys.
-        own: keyless(Box::new(own.iter().map(|port| &port.address)))?,
+        own: keyless(Box::new(own.iter().map(|port| port.address)))?,
     })
 }
 

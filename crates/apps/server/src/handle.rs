@@ -10,6 +10,7 @@ use throng_engine::MailboxSender;
 use crate::drain::DrainOptions;
 use crate::gateways::Reload;
 use crate::shard::{Letter, Mail};
+use crate::tls::Watched;
 
 /// Why a running server ended.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,8 @@ pub struct Handle {
     pub(crate) drain: DrainOptions,
     /// The server's own gateways can take other routes.
     pub(crate) reload: Option<Reload>,
+    /// Certificates, if any are shown.
+    pub(crate) tls: Option<Watched>,
 }
 
 impl Handle {
@@ -95,11 +98,22 @@ impl Handle {
         self.tell(Command::Drain(self.drain));
     }
 
-    /// Takes over what of a configuration can change while the server runs: GRIP's routes, with
-    /// their file as it is now. What came of it is logged.
+    /// Takes over what of a configuration can change while the server runs: certificates, and
+    /// GRIP's routes, with their files as they are now. What came of it is logged.
     pub fn reload(&self, config: &Config) {
+        if let Some(tls) = &self.tls {
+            tls.reload(config);
+        }
         if let (Some(reload), Some(section)) = (&self.reload, &config.grip) {
             reload.apply(section);
+        }
+    }
+
+    /// Looks whether files of certificates have changed, and shows them if so; to be called every
+    /// few seconds. Connections keep what they have.
+    pub fn look_after_certificates(&self) {
+        if let Some(tls) = &self.tls {
+            tls.look();
         }
     }
 
@@ -113,7 +127,9 @@ impl Handle {
             "grip.response_timeout",
         ];
         let is_route = ROUTES.contains(&path) || path.starts_with("grip.route[");
-        self.reload.is_some() && is_route
+        let is_certificate =
+            matches!(path, "tls.certificate" | "tls.key") || path.starts_with("tls.site[");
+        self.reload.is_some() && is_route || self.tls.is_some() && is_certificate
     }
 
     /// Ends at once; connections are cut.

@@ -36,6 +36,7 @@ mod slot;
 mod standing;
 mod stats;
 mod surveys;
+mod tls;
 mod view;
 
 pub use assembly::{Assembly, Mailbox};
@@ -52,4 +53,5 @@ pub use settings::{Blueprint, Start};
 pub use shard::{Mail, ShardApp};
 pub use slot::Slot;
 pub use stats::Capacity;
+pub use tls::check_certificates;
 pub use view::View;

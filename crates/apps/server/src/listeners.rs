@@ -32,9 +32,9 @@ impl Listeners {
         let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
         let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
         let mut bound = Vec::new();
-        let own = own_ports.iter().map(|port| &port.address);
-        let wanted = config.listen.client.iter().chain([&config.listen.api]);
-        for &wanted in wanted.chain(own) {
+        let own = own_ports.iter().map(|port| port.address);
+        let wanted = config.listeners().map(|listener| listener.address);
+        for wanted in wanted.chain(own) {
             let fail = |error| StartError::Listen {
                 address: wanted,
                 error,
@@ -51,7 +51,7 @@ impl Listeners {
             bound.push(address);
         }
         let own = bound.split_off(config.listen.client.len() + 1);
-        let api = bound.pop().unwrap_or(config.listen.api);
+        let api = bound.pop().unwrap_or(config.listen.api.address);
         Ok(Self {
             per_shard,
             clients: bound,

@@ -51,6 +51,9 @@ pub enum StartError {
     /// The broker cannot be used.
     #[error("broker: {0}")]
     Broker(#[from] throng_redis::StartError),
+    /// A certificate or key is not good.
+    #[error("{0}")]
+    Tls(String),
     /// The kernel gave no reactor or thread.
     #[error("a shard cannot be made: {0}")]
     Shard(io::Error),

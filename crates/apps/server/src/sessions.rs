@@ -63,6 +63,7 @@ impl<L: GatewayList> Sessions<'_, L> {
     ) {
         let before = standing::<L>(session);
         self.shared.notices.begin(id, effects.now);
+        self.shared.is_tls.set(effects.is_tls);
         let mut cx = Context {
             id,
             now: effects.now,

@@ -1,5 +1,6 @@
 //! From a configuration to what all shards have in common.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
@@ -67,7 +68,11 @@ pub struct Blueprint {
     ports: Arc<[Port]>,
     /// Which of the listeners begin with a PROXY header.
     proxied: Arc<[bool]>,
+    /// On which of the listeners TLS is spoken.
+    secure: Arc<[bool]>,
     proxies: Arc<[Block]>,
+    /// For the handle, which has a thread of its own.
+    pub(crate) handle_counters: Arc<Counters>,
 }
 
 impl Blueprint {
@@ -94,6 +99,8 @@ impl Blueprint {
         counters.push(driver_counters);
         let broker_counters = Arc::new(Counters::new());
         counters.push(broker_counters.clone());
+        let handle_counters = Arc::new(Counters::new());
+        counters.push(handle_counters.clone());
         let observatory = Observatory {
             counters,
             version: options.version,
@@ -137,9 +144,13 @@ impl Blueprint {
             seed: random.next_u64(),
             connections_max: per_shard(connections_max, usize::from(shards)),
             ports: ports.collect(),
-            proxied: { config.listen.client.iter().chain([&config.listen.api]) }
-                .map(|address| config.listen.proxy_protocol.contains(address))
+            proxied: { config.listeners() }
+                .map(|listener| config.listen.proxy_protocol.contains(&listener.address))
                 .collect(),
+            secure: { config.listeners() }
+                .map(|listener| listener.is_tls)
+                .collect(),
+            handle_counters,
             proxies: config.listen.trusted_proxies.clone().into(),
         })
     }
@@ -200,6 +211,7 @@ impl Blueprint {
                     .then(|| self.peers.clone() as Arc<dyn Census>),
             ),
             meter: Meter::new(self.work, self.work_secret),
+            is_tls: Cell::new(false),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
             dates: DateCell::default(),
@@ -217,6 +229,7 @@ impl Blueprint {
             connections_max: self.connections_max,
             ports: self.ports.clone(),
             proxied: self.proxied.clone(),
+            secure: self.secure.clone(),
             ticker: Ticker::new(self.observatory.clone()),
             seed: self.seed ^ u64::from(shard.0),
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
-use throng_session::{Admission, Census as _, Event, Http, Order, Payer, Port, Shared};
+use throng_session::{Admission, Census as _, Event, Http, Order, Payer, Port, Shared, Work};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions};
@@ -83,6 +83,8 @@ pub(crate) struct ShardParts {
     pub(crate) ports: Arc<[Port]>,
     /// Which of them begin with a PROXY header.
     pub(crate) proxied: Arc<[bool]>,
+    /// On which of them TLS is spoken.
+    pub(crate) secure: Arc<[bool]>,
     pub(crate) ticker: Ticker,
     /// For the choices of a drain; any number.
     pub(crate) seed: u64,
@@ -276,7 +278,7 @@ impl<L: GatewayList> ShardApp<L> {
     }
 
     /// A session for a new client, and its tag.
-    pub(crate) fn admit(&mut self, peer: IpAddr, now: Now) -> (Http, u32) {
+    pub(crate) fn admit(&mut self, peer: IpAddr, is_tls: bool, now: Now) -> (Http, u32) {
         let mut tag = UNCOUNTED;
         self.clients += 1;
         let mut admission = Admission::Welcome;
@@ -289,7 +291,8 @@ impl<L: GatewayList> ShardApp<L> {
         }
         if admission != Admission::Welcome {
             // There is no room; whose fault it is does not matter.
-        } else if !self.parts.shared.meter.admits(peer, now) {
+        } else if !is_tls && !self.parts.shared.meter.admits(peer, Work::Arrival, now) {
+            // Where TLS is spoken, this was asked before: see `may_shake_hands`.
             admission = Admission::AddressBusy;
         }
         if self.parts.peers.limited() {

@@ -2,6 +2,7 @@
 
 mod broker;
 mod keys;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ pub(crate) fn check(
     };
     checks.listeners();
     checks.proxies();
+    checks.tls();
     checks.exposure();
     checks.keys();
     checks.limits();
@@ -96,7 +98,10 @@ impl Checks<'_> {
             return;
         }
         for address in &listen.proxy_protocol {
-            if !listen.client.contains(address) && listen.api != *address {
+            if !config
+                .listeners()
+                .any(|listener| listener.address == *address)
+            {
                 let message = format!(
                     "listen.proxy_protocol: {address} is neither in listen.client nor listen.api"
                 );
@@ -122,6 +127,7 @@ impl Checks<'_> {
             .listen
             .client
             .iter()
+            .map(|listener| listener.address)
             .find(|address| !is_loopback(address));
         // Where nobody may connect, what remains is what backends give away through GRIP.
         let nobody = auth.anonymous == Some(false) && config.appwrite.is_none();
@@ -147,7 +153,7 @@ impl Checks<'_> {
                 );
             }
         }
-        let address = config.listen.api;
+        let address = config.listen.api.address;
         if !is_loopback(&address) && !auth.api_keys_set() {
             if auth.insecure {
                 self.warnings.push(format!(

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use throng_types::ChannelName;
 
-use crate::kind::{Fault, Given, Kind, Rule, Text};
+use crate::kind::{Fault, Given, Kind, ListenAddress, Rule, Text};
 use crate::options::{
-    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream,
+    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Tls,
     Websocket,
 };
 use crate::origin::{Origin, Origins};
@@ -19,6 +19,8 @@ use crate::section::{OptionSpec, Section};
 pub struct Config {
     /// `[listen]`
     pub listen: Listen,
+    /// `[tls]` and `[[tls.site]]`
+    pub tls: Tls,
     /// `[engine]`
     pub engine: Engine,
     /// `[limits]`
@@ -73,8 +75,10 @@ impl Config {
     #[must_use]
     pub fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let clients = self.listen.client.iter();
-        let mut all: Vec<_> = clients.map(|&address| ("listen.client", address)).collect();
-        all.push(("listen.api", self.listen.api));
+        let mut all: Vec<_> = clients
+            .map(|listener| ("listen.client", listener.address))
+            .collect();
+        all.push(("listen.api", self.listen.api.address));
         if let Some(grip) = &self.grip {
             all.extend(grip.addresses());
         }
@@ -95,7 +99,23 @@ impl Config {
             routes = grip.routes_file.as_mut();
             pushpin = grip.pushpin_conf.as_mut();
         }
-        for (option, path) in [
+        let tls = &mut self.tls;
+        let mut files: Vec<(String, Option<&mut String>)> = Vec::new();
+        for (index, site) in tls.sites.iter_mut().enumerate() {
+            let site_path = format!("tls.site[{index}]");
+            files.push((
+                format!("{site_path}.certificate"),
+                Some(&mut site.certificate),
+            ));
+            files.push((format!("{site_path}.key"), Some(&mut site.key)));
+        }
+        let named = [
+            ("tls.certificate", tls.certificate.as_mut()),
+            ("tls.key", tls.key.as_mut()),
+            (
+                "tls.api_client_authorities",
+                tls.api_client_authorities.as_mut(),
+            ),
             ("auth.hmac_secret_file", auth.hmac_secret_file.as_mut()),
             (
                 "auth.hmac_previous_secret_file",
@@ -116,9 +136,11 @@ impl Config {
             ("auth.api_keys_file", auth.api_keys_file.as_mut()),
             ("grip.routes_file", routes),
             ("grip.pushpin_conf", pushpin),
-        ] {
+        ];
+        files.extend(named.map(|(option, path)| (option.to_owned(), path)));
+        for (option, path) in files {
             if let Some(path) = path
-                && let Origin::File { name, .. } = origins.get(option)
+                && let Origin::File { name, .. } = origins.get(&option)
                 && let Some(folder) = Path::new(name).parent()
             {
                 *path = folder.join(&*path).to_string_lossy().into_owned();
@@ -128,8 +150,13 @@ impl Config {
 
     /// Whether another machine can reach the client or API listener.
     fn exposed(&self) -> bool {
-        let mut addresses = self.listen.client.iter().chain([&self.listen.api]);
-        addresses.any(|address| !is_loopback(address))
+        let mut listeners = self.listeners();
+        listeners.any(|listener| !is_loopback(&listener.address))
+    }
+
+    /// The addresses for clients, and behind them that of the server API.
+    pub fn listeners(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.listen.client.iter().chain([&self.listen.api])
     }
 }
 

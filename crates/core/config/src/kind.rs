@@ -12,7 +12,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeValue;
 
-pub(crate) use address::{Address, AddressBlock, Endpoint};
+pub use address::ListenAddress;
+pub(crate) use address::{Address, AddressBlock, Endpoint, Listener};
 pub(crate) use number::{Count, Duration, Size};
 pub(crate) use text::{
     Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem, RedisUrl,

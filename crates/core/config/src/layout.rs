@@ -3,7 +3,7 @@
 use crate::config::{Config, Namespace};
 use crate::options::{
     Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Grip, GripRoute,
-    Limits, Listen, Log, Stream, Websocket,
+    Limits, Listen, Log, Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section};
 
@@ -32,6 +32,8 @@ impl Shape {
 pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
     vec![
         (Shape::Once, Box::new(Listen::default())),
+        (Shape::Once, Box::new(Tls::default())),
+        (Shape::Repeated, Box::new(TlsSite::default())),
         (Shape::Once, Box::new(Engine::default())),
         (Shape::Once, Box::new(Limits::default())),
         (Shape::Once, Box::new(Websocket::default())),
@@ -94,8 +96,10 @@ impl Config {
     /// Every section that is there, with the prefix of its values' paths, in reading order.
     pub(crate) fn present(&self) -> Vec<(String, Shape, &dyn Section)> {
         let mut all: Vec<(String, Shape, &dyn Section)> = Vec::new();
-        let once: [&dyn Section; 9] = [
-            &self.listen,
+        all.push(("listen".to_owned(), Shape::Once, &self.listen));
+        all.push(("tls".to_owned(), Shape::Once, &self.tls));
+        repeated(&mut all, &self.tls.sites);
+        let once: [&dyn Section; 8] = [
             &self.engine,
             &self.limits,
             &self.websocket,

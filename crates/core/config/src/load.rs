@@ -123,23 +123,25 @@ impl<'a> Loader<'a> {
             let table = self.table(root, section.name());
             self.section(table, section, &[]);
         }
+        let table = self.table(root, "tls");
+        self.section(table, &mut config.tls, &["site"]);
+        let sites = table.map(|table| self.repeated(table, "site", "tls.site"));
+        config.tls.sites = sites.unwrap_or_default();
         config.namespaces.0 = self.repeated::<Namespace>(root, "namespace", "namespace");
         if self.mentions(root, "appwrite") {
             let mut appwrite = Appwrite::default();
             let table = self.table(root, "appwrite");
             self.section(table, &mut appwrite, &["project"]);
-            if let Some(table) = table {
-                appwrite.projects = self.repeated(table, "project", "appwrite.project");
-            }
+            let projects = table.map(|table| self.repeated(table, "project", "appwrite.project"));
+            appwrite.projects = projects.unwrap_or_default();
             config.appwrite = Some(appwrite);
         }
         if self.mentions(root, "grip") {
             let mut grip = Grip::default();
             let table = self.table(root, "grip");
             self.section(table, &mut grip, &["route"]);
-            if let Some(table) = table {
-                grip.routes = self.repeated(table, "route", "grip.route");
-            }
+            let routes = table.map(|table| self.repeated(table, "route", "grip.route"));
+            grip.routes = routes.unwrap_or_default();
             config.grip = Some(grip);
         }
     }
@@ -226,7 +228,7 @@ impl<'a> Loader<'a> {
                 values if spec.list => values.join(","),
                 [.., last] => (*last).to_owned(),
             };
-            self.take_text(&spec, &value, Origin::Flag(flag_name(&spec)), section);
+            self.take_text(&spec, &value, Origin::Flag(spec.flag_name()), section);
         }
     }
 
@@ -391,10 +393,4 @@ impl<'a> Loader<'a> {
             resolve(&element("namespace", index), &mut namespace.options);
         }
     }
-}
-
-/// The flag that sets an option: its own, or the general one.
-fn flag_name(spec: &OptionSpec) -> String {
-    spec.flag
-        .map_or_else(|| format!("--set {}", spec.path()), str::to_owned)
 }

@@ -5,20 +5,22 @@
 
 mod broker;
 mod dropins;
+mod tls;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use throng_proxy::Block;
 
 use crate::kind::{
-    Address, AddressBlock, Bool, Choice, Count, Duration, HostName, List, Named, Opt, Pem,
-    Permission, Rule, SecretText, SigningSecret, Size, Text, WebOrigin,
+    Address, AddressBlock, Bool, Choice, Count, Duration, HostName, List, ListenAddress, Listener,
+    Named, Opt, Pem, Permission, Rule, SecretText, SigningSecret, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
 
 pub use broker::{Broker, BrokerKind};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
+pub use tls::{Tls, TlsSite, TlsVersion};
 
 const SECOND: u64 = 1000;
 const HOUR: u64 = 3600 * SECOND;
@@ -29,18 +31,23 @@ const GIB: u64 = 1 << 30;
 /// What an unset permission means.
 const OPEN: &str = "true in open mode, else false";
 
-const fn loopback(port: u16) -> SocketAddr {
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+const fn loopback(port: u16) -> ListenAddress {
+    ListenAddress {
+        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+        is_tls: false,
+    }
 }
 
 section! {
     /// Where Throng listens. An address that other machines can reach needs keys, see `[auth]`.
     "listen" Listen {
-        /// Addresses for clients: WebSocket, SSE and HTTP streaming.
-        "client" client: Vec<SocketAddr>, List<Address>, vec![loopback(8000)],
+        /// Addresses for clients: WebSocket, SSE and HTTP streaming. Where `tls://` stands before
+        /// one, as in `tls://0.0.0.0:443`, TLS is spoken there; see `[tls]`.
+        "client" client: Vec<ListenAddress>, List<Listener>, vec![loopback(8000)],
             Rule::ANY.flag("--listen");
-        /// Address of the server API, the metrics and the dashboard.
-        "api" api: SocketAddr, Address, loopback(8001), Rule::ANY.flag("--api");
+        /// Address of the server API, the metrics and the dashboard; with `tls://` before it, by
+        /// TLS.
+        "api" api: ListenAddress, Listener, loopback(8001), Rule::ANY.flag("--api");
         /// Whether the server API (`/api`) is served on the addresses for clients too, as
         /// Centrifugo does. It needs `auth.api_keys`; limits of clients hold for its callers.
         "api_for_clients" api_for_clients: bool, Bool, false, Rule::ANY;

@@ -129,7 +129,11 @@ pub fn init_text() -> String {
 
 /// Whether an empty value is none: the names of repeated sections have no useful default.
 fn required(key: &str, shape: Shape) -> bool {
-    shape == Shape::Repeated && matches!(key, "name" | "id" | "path" | "origin")
+    shape == Shape::Repeated
+        && matches!(
+            key,
+            "name" | "id" | "path" | "origin" | "certificate" | "key"
+        )
 }
 
 /// Wraps a sentence into comment lines.

@@ -86,6 +86,7 @@ metrics! {
             RefusedConnectionsMax(reason = "connections_max"),
             RefusedPerIp(reason = "per_ip"),
             RefusedUntrustedProxy(reason = "untrusted_proxy"),
+            RefusedHandshakes(reason = "handshakes"),
             RefusedOrigin(reason = "origin"),
             RefusedHost(reason = "host"),
             RefusedDraining(reason = "draining"),
@@ -252,6 +253,21 @@ metrics! {
             GripDuplicates(reason = "duplicate"),
             GripStatsDropped(reason = "stats_full"),
         }
+        "tls_handshakes_total" "TLS handshakes, by how they ended; gone means that the peer went \
+                                away." {
+            TlsFull(result = "full"),
+            TlsResumed(result = "resumed"),
+            TlsRefused(result = "refused"),
+            TlsTimedOut(result = "timed_out"),
+            TlsGone(result = "gone"),
+        }
+        "tls_broken_total" "TLS connections that ended after their handshake because the peer did \
+                            not keep to the protocol." { TlsBroken }
+        "tls_reloads_total" "Times that certificates were read again because their files had \
+                             changed, or on SIGHUP." {
+            TlsReloaded(result = "good"),
+            TlsReloadFailed(result = "failed"),
+        }
         "bad_requests_total" "HTTP requests and WebSocket frames that broke their \
                               protocol." { BadRequests }
         "bytes_in_total" "Bytes read from client connections." { BytesIn }
@@ -290,6 +306,9 @@ metrics! {
             PresenceMembers
         }
         "history_bytes" "Bytes of memory that they take." { HistoryBytes }
+        "tls_certificates" "Certificates that are shown to clients." { TlsCertificates }
+        "tls_certificate_days_left" "Whole days until the first of them expires; 0 also once it \
+                                     has, and where there is none." { TlsCertificateDaysLeft }
         "accept_paused" "Shards that have stopped accepting connections." { AcceptPaused }
         "shards" "Shards, each a thread." { Shards }
         "process_resident_bytes" "Resident memory of the process." { ProcessResidentBytes }

@@ -1,5 +1,6 @@
 //! What the sessions of a shard share: limits, keys, counters, documents.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Verifier};
@@ -114,6 +115,8 @@ pub struct Shared {
     pub forwarded: Forwarded,
     /// What clients have spent of their allowances.
     pub meter: Meter,
+    /// Whether the connection that is being served speaks TLS with us.
+    pub is_tls: Cell<bool>,
     /// The shard's counters.
     pub counters: Arc<Counters>,
     /// The API port's documents.

@@ -130,6 +130,7 @@ pub fn shared() -> Shared {
         dates: DateCell::default(),
         version: "solo",
         started_unix_ms: 0,
+        is_tls: Default::default(),
         draining: false,
     }
 }

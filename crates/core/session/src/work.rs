@@ -172,8 +172,8 @@ impl Meter {
 
     /// Whether an address may do something before there is a connection; charges it.
     #[must_use]
-    pub fn admits(&self, address: IpAddr, now: Now) -> bool {
-        self.charge_address(self.payer(address), Work::Arrival, low_ms(now.mono))
+    pub fn admits(&self, address: IpAddr, work: Work, now: Now) -> bool {
+        self.charge_address(self.payer(address), work, low_ms(now.mono))
     }
 
     fn charge_address(&self, payer: Payer, work: Work, now_ms: u32) -> bool {

@@ -57,8 +57,9 @@ impl Plan for LinePlan {
 
 fn server(shards: u32) -> Handle {
     let mut config = Config::default();
-    config.listen.client = vec!["127.0.0.1:0".parse().expect("an address")];
-    config.listen.api = "127.0.0.1:0".parse().expect("an address");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    config.listen.client = vec![any.into()];
+    config.listen.api = any.into();
     config.engine.shards = shards;
     config.channel.anonymous_subscribe = true;
     config.channel.anonymous_publish = true;

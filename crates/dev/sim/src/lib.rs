@@ -8,12 +8,13 @@
 //! clients.
 //!
 //! Two kinds of runs: [`run_server`], and [`run_engine`] with the smallest app that uses all of
-//! the engine. A model beside them checks what each client got; see `witness.rs`. It knows
-//! nothing of the server's insides.
+//! the engine; [`run_secure_engine`] is that with TLS between the clients and the kernel. A model
+//! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
+//! insides.
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
-//! Not played: a server that crashes, several nodes, TLS.
+//! Not played: a server that crashes, several nodes, TLS with the server and its gateways.
 
 mod backend;
 mod client;
@@ -37,7 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use fault::{Fault, Hits};
 pub use play::{Outcome, run_server};
-pub use relay::run_engine;
+pub use relay::{run_engine, run_secure_engine};
 pub use witness::Summary;
 
 use net::Net;

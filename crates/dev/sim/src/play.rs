@@ -64,6 +64,7 @@ impl Play {
             queue_bytes_max: setup.queue_bytes_max,
             unread_above_bytes: setup.unread_above_bytes,
             spare_descriptors: 2,
+            handshake_timeout_ms: 10_000,
         };
         let listeners = assembly.listeners();
         let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, mailboxes| {

@@ -5,12 +5,14 @@
 //! each answer once and in order, and of each other client an unbroken row of lines.
 
 mod app;
+mod secure;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use throng_engine::ConnLimits;
 
 use app::{Mail, Relay};
+use secure::Secure;
 
 use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
@@ -26,6 +28,7 @@ const SHARDS_MAX: usize = 3;
 struct Client {
     number: usize,
     conn: Option<usize>,
+    tls: Option<Secure>,
     input: Vec<u8>,
     /// Lines said on this connection that are not answered.
     unanswered: VecDeque<String>,
@@ -47,7 +50,10 @@ impl Client {
                 "client {} on {conn} says {line:?}",
                 self.number
             ));
-            net.client_send(conn, line.as_bytes());
+            match &mut self.tls {
+                None => net.client_send(conn, line.as_bytes()),
+                Some(tls) => tls.send(net, conn, line.as_bytes()),
+            }
         }
     }
 
@@ -55,6 +61,9 @@ impl Client {
         let Some(conn) = self.conn.filter(|_| !self.over && !self.shut) else {
             return;
         };
+        if self.tls.as_ref().is_some_and(Secure::is_shaking) {
+            return;
+        }
         match net.below(40) {
             0 => {
                 self.over = true;
@@ -64,6 +73,11 @@ impl Client {
             3 => {
                 net.hit(Fault::HalfClose);
                 self.shut = true;
+                if let Some(tls) = &mut self.tls
+                    && net.percent(50)
+                {
+                    tls.close(net, conn);
+                }
                 net.client_fin(conn);
             }
             _ => {
@@ -105,12 +119,17 @@ impl Client {
             self.conn = None;
             return true;
         };
+        let came = !bytes.is_empty();
+        let bytes = match &mut self.tls {
+            None => bytes,
+            Some(tls) => tls.open(net, conn, bytes, self.shut),
+        };
         self.input.extend(&bytes);
         while let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.input.drain(..=end).collect();
             self.line(std::str::from_utf8(&line).expect("lines are text"));
         }
-        !bytes.is_empty()
+        came
     }
 
     fn line(&mut self, line: &str) {
@@ -141,19 +160,23 @@ struct Play {
     stage: Stage<Relay>,
     clients: Vec<Client>,
     kernel_bytes: usize,
+    is_secure: bool,
 }
 
 impl Play {
-    fn new(net: Net) -> Self {
+    fn new(net: Net, is_secure: bool) -> Self {
         let shards = net.between(1, SHARDS_MAX);
         let limits = ConnLimits {
             // Nobody is too slow here.
             queue_bytes_max: 1 << 30,
             unread_above_bytes: net.pick(&[100, 3000, 1 << 20]),
             spare_descriptors: 0,
+            // Longer than all leaps of the clock together.
+            handshake_timeout_ms: 1_000_000_000,
         };
         let gather = net.percent(50);
-        let stage = Stage::new(&net, shards, 1, limits, |shard, _| {
+        let tls = is_secure.then(secure::server);
+        let stage = Stage::secure(&net, shards, 1, limits, tls.as_ref(), |shard, _| {
             Relay::new(shard.index(), shards, gather)
         });
         let mut world = net.0.borrow_mut();
@@ -167,6 +190,7 @@ impl Play {
         Self {
             kernel_bytes: net.pick(&[20, 300, 5000]),
             clients: clients.collect(),
+            is_secure,
             stage,
             net,
         }
@@ -204,6 +228,7 @@ impl Play {
                         *client = Client {
                             number: at,
                             conn: Some(conn),
+                            tls: self.is_secure.then(|| Secure::connect(net, conn)),
                             stays: std::mem::take(&mut client.stays),
                             ..Client::default()
                         };
@@ -314,9 +339,21 @@ impl Play {
 /// # Errors
 /// If anything did not hold; also where the engine panicked.
 pub fn run_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), Failure> {
+    run(seed, steps, print, false)
+}
+
+/// The same where all speak TLS.
+///
+/// # Errors
+/// As [`run_engine`].
+pub fn run_secure_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), Failure> {
+    run(seed, steps, print, true)
+}
+
+fn run(seed: u64, steps: usize, print: bool, is_secure: bool) -> Result<(u64, Hits), Failure> {
     let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
     attempt(seed, &net.clone(), || {
-        let mut play = Play::new(net);
+        let mut play = Play::new(net, is_secure);
         for step in 0..steps {
             play.step();
             if step == steps / 2 {

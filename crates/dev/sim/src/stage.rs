@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use throng_engine::{App, ConnLimits, MailboxSender, Running, ShardParts, builders_on};
+use throng_tls::ServerTls;
 use throng_types::ShardId;
 
 use crate::kernel::{SimKernel, SimListener};
@@ -31,6 +32,18 @@ impl<A: App<SimKernel>> Stage<A> {
         shards: usize,
         listeners: usize,
         limits: ConnLimits,
+        app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
+    ) -> Self {
+        Self::secure(net, shards, listeners, limits, None, app)
+    }
+
+    /// The same, with TLS on all listeners if something is shown there.
+    pub(crate) fn secure(
+        net: &Net,
+        shards: usize,
+        listeners: usize,
+        limits: ConnLimits,
+        tls: Option<&ServerTls>,
         mut app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
         let parts = (0..shards).map(|shard| ShardParts {
@@ -42,7 +55,12 @@ impl<A: App<SimKernel>> Stage<A> {
         let (builders, mailboxes) = builders_on(parts.collect()).expect("nothing of it can fail");
         let running = builders.into_iter().map(|builder| {
             let app = app(builder.shard(), &mailboxes);
-            Some(builder.with(app).start())
+            Some(
+                builder
+                    .secure(vec![tls.cloned(); listeners])
+                    .with(app)
+                    .start(),
+            )
         });
         Self {
             net: net.clone(),

@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use throng_sim::{Failure, Fault, Hits, Outcome, Summary, run_engine, run_server};
+use throng_sim::{
+    Failure, Fault, Hits, Outcome, Summary, run_engine, run_secure_engine, run_server,
+};
 
 /// Steps of one run of the engine alone, and of the server.
 const ENGINE_STEPS: usize = 1000;
@@ -66,6 +68,12 @@ fn the_engine_loses_doubles_and_swaps_nothing() {
     sweep(|seed, print| run_engine(seed, ENGINE_STEPS, print));
 }
 
+/// Its lines are sealed and opened: whatever the kernel takes or gives at a time.
+#[test]
+fn the_engine_loses_doubles_and_swaps_nothing_over_tls() {
+    sweep(|seed, print| run_secure_engine(seed, ENGINE_STEPS, print));
+}
+
 #[test]
 fn the_server_loses_doubles_and_swaps_nothing() {
     let all = sweep(|seed, print| run_server(seed, SERVER_STEPS, print));
@@ -115,5 +123,8 @@ fn a_seed_is_a_run() {
         let once = run_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
         let again = run_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
         assert_eq!(once.ok(), again.ok(), "seed {seed} of the engine");
+        let once = run_secure_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
+        let again = run_secure_engine(seed, ENGINE_STEPS, false).map(|(hash, _)| hash);
+        assert_eq!(once.ok(), again.ok(), "seed {seed} of the engine over TLS");
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! What a test needs and does not find fails it with a sentence that says what to install.
 
+mod authority;
 mod binary;
 mod browser;
 mod install;
@@ -22,6 +23,7 @@ mod wire;
 pub mod exposition;
 
 pub use self::redis::RedisServer;
+pub use authority::{Authority, Issued, PemFiles};
 pub use binary::throng;
 pub use browser::Browser;
 pub use install::{javascript_of, python_of};
@@ -29,7 +31,7 @@ pub use patience::{DEADLINE, until};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use rustix::process::Signal;
-pub use sdk::{Sdk, script};
+pub use sdk::{Sdk, script, script_trusting};
 pub use server::{Server, Setup};
 pub use token::{sign, unix_s};
 pub use wire::{Response, Wire, request};

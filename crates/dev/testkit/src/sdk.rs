@@ -13,10 +13,22 @@ use crate::{Process, binary, install};
 #[must_use]
 #[track_caller]
 pub fn script(name: &str, arguments: &[&str]) -> Sdk {
+    Sdk::start(&mut node(name, arguments))
+}
+
+/// The same; it believes servers with a certificate of the authorities in this file too.
+#[must_use]
+#[track_caller]
+pub fn script_trusting(authorities: &str, name: &str, arguments: &[&str]) -> Sdk {
+    Sdk::start(node(name, arguments).env("NODE_EXTRA_CA_CERTS", authorities))
+}
+
+#[track_caller]
+fn node(name: &str, arguments: &[&str]) -> Command {
     let folder = install::javascript();
     let mut node = Command::new("node");
     node.arg(folder.join(name)).args(arguments);
-    Sdk::start(&mut node)
+    node
 }
 
 /// A client and the events that it has told.

@@ -18,6 +18,8 @@ pub struct Setup {
     shards: Option<u32>,
     nofile: Option<u32>,
     api_key: Option<String>,
+    tls_clients: bool,
+    tls_api: bool,
     variables: Vec<(String, String)>,
 }
 
@@ -52,6 +54,20 @@ impl Setup {
         self
     }
 
+    /// With TLS on its client port; the configuration has a certificate.
+    #[must_use]
+    pub const fn tls_clients(mut self) -> Self {
+        self.tls_clients = true;
+        self
+    }
+
+    /// With TLS on its API port. [`Server`] then asks nothing there by itself.
+    #[must_use]
+    pub const fn tls_api(mut self) -> Self {
+        self.tls_api = true;
+        self
+    }
+
     /// With this variable in its environment.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
@@ -82,9 +98,9 @@ impl Setup {
         command.arg("serve").arg("--config").arg(&file);
         command.args([
             "--listen",
-            "127.0.0.1:0",
+            any(self.tls_clients),
             "--api",
-            "127.0.0.1:0",
+            any(self.tls_api),
             "--log-format",
             "json",
         ]);
@@ -114,6 +130,15 @@ impl Setup {
             process,
             _folder: folder,
         }
+    }
+}
+
+/// Any port.
+const fn any(is_tls: bool) -> &'static str {
+    if is_tls {
+        "tls://127.0.0.1:0"
+    } else {
+        "127.0.0.1:0"
     }
 }
 

@@ -40,7 +40,7 @@ fn route(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Arc<Route>> {
     match named.filter(|_| grip.options.accept_route) {
         Some(id) => routes.find_id(id, request.path()),
         None => {
-            let is_tls = came_by_tls(request, grip);
+            let is_tls = came_by_tls(incoming, grip);
             routes.find(protocol, is_tls, host_of(request), request.path())
         }
     }
@@ -120,13 +120,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         return Err(Reject::new(404, "no route for this path"));
     };
     cx.count(Counter::GripClientRequests);
-    let asked = Asked::new(
-        &route,
-        request,
-        incoming.body,
-        incoming.peer,
-        (cx.own, cx.now),
-    );
+    let asked = Asked::new(&route, incoming, (cx.own, cx.now));
     if asked.forges_events() {
         cx.count(Counter::BadRequests);
         return Err(Reject::new(

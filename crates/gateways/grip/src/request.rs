@@ -10,6 +10,7 @@ use throng_grip::proxy::{RequestRules, apply_cors, request_headers};
 use throng_grip::routes::{Route, Target};
 use throng_grip::ws_events::{Handshake, claims_events};
 use throng_http1::Request;
+use throng_session::Incoming;
 use throng_types::Now;
 
 use crate::shared::GripShared;
@@ -43,24 +44,25 @@ pub(crate) fn host_of<'r>(request: &Request<'r>) -> &'r str {
     }
 }
 
-/// Whether a client came by TLS, as far as somebody in front is believed.
-pub(crate) fn came_by_tls(request: &Request<'_>, grip: &GripShared) -> bool {
+/// Whether a client came by TLS: to us, or as far as somebody in front is believed.
+pub(crate) fn came_by_tls(incoming: &Incoming<'_, '_>, grip: &GripShared) -> bool {
     let told = ["x-forwarded-proto", "x-forwarded-protocol"];
-    grip.options.accept_forwarded_proto
+    let request = incoming.request;
+    let by_proxy = grip.options.accept_forwarded_proto
         && told
             .iter()
             .find_map(|name| request.header(name))
-            .is_some_and(|scheme| matches!(scheme.trim(), "https" | "wss"))
+            .is_some_and(|scheme| matches!(scheme.trim(), "https" | "wss"));
+    incoming.is_tls || by_proxy
 }
 
 impl Asked {
     pub(crate) fn new(
         route: &Arc<Route>,
-        request: &Request<'_>,
-        body: &[u8],
-        peer: IpAddr,
+        incoming: &Incoming<'_, '_>,
         (grip, now): (&GripShared, Now),
     ) -> Self {
+        let request = incoming.request;
         let mut headers: Vec<Header> = request
             .headers()
             .filter(|(name, _)| !is_like(name, "Content-Length"))
@@ -76,7 +78,7 @@ impl Asked {
         } else {
             ""
         };
-        let is_tls = came_by_tls(request, grip);
+        let is_tls = came_by_tls(incoming, grip);
         let forwarded_proto = match request.wants_upgrade("websocket") {
             _ if !grip.options.set_forwarded_proto || !is_tls => None,
             true => Some("wss"),
@@ -88,8 +90,8 @@ impl Asked {
             method: request.method.into(),
             target: format!("{}{mark}{query}", request.path()).into(),
             headers,
-            body: body.to_vec(),
-            peer,
+            body: incoming.body.to_vec(),
+            peer: incoming.peer,
             is_trusted: sig.is_some_and(|sig| grip.is_upstream(sig, now)),
             is_tls,
             forwarded_proto,

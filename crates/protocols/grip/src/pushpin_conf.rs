@@ -312,7 +312,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("handler.message_block_size", "blocks are not counted"),
 ];
 
-const HTTPS: &str = "TLS ends in front of this server; a proxy there may set X-Forwarded-Proto";
+const HTTPS: &str =
+    "name the ports in `listen.client`, as `tls://…`, and the certificate in `[tls]`";
 const LOCAL: &str = "unix sockets are not listened to";
 const CONNECT: &str = "the SUB socket listens, and publishers connect to it";
 

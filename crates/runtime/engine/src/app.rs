@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use throng_types::{ConnId, Millis, Now};
 
-use crate::conns::Conns;
+use crate::conns::{Conns, TlsEvent};
 use crate::effects::{Accepted, Closed, Effects};
 use crate::kernel::{Kernel, Linux};
 
@@ -98,6 +98,9 @@ pub trait App<K: Kernel = Linux>: Sized {
     fn may_use_spares(&self, _listener: u8) -> bool {
         false
     }
+
+    /// TLS with a peer began, or came to nothing; for counting and the log.
+    fn tls(&mut self, _event: &TlsEvent) {}
 
     /// Accepting ran out of descriptors (`true`; it is tried again twice a second and when a
     /// connection has closed) or has caught up (`false`).

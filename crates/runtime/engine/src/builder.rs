@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use throng_tls::ServerTls;
 use throng_types::ShardId;
 
 use crate::mailbox::{self, MailboxSender, Mailboxes, Waker};
@@ -97,6 +98,7 @@ pub fn builders_on<M: Send + 'static, K: Kernel>(
 /// A shard without its app: make it anywhere, send it to the thread that shall run it.
 pub struct ShardBuilder<M, K: Kernel = Linux> {
     parts: ShardParts<K>,
+    tls: Vec<Option<ServerTls>>,
     mail: Mailboxes<M, K>,
 }
 
@@ -108,7 +110,18 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
         for (number, listener) in parts.listeners.iter().enumerate() {
             parts.kernel.watch_listener(listener, number as u8)?;
         }
-        Ok(Self { parts, mail })
+        Ok(Self {
+            parts,
+            tls: Vec::new(),
+            mail,
+        })
+    }
+
+    /// Speaks TLS on listeners, by their places; those that are missing or `None` are plain.
+    #[must_use]
+    pub fn secure(mut self, tls: Vec<Option<ServerTls>>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// Which shard it will be.
@@ -154,6 +167,7 @@ impl<A: App<K>, K: Kernel> Shard<A, K> {
 
     /// Starts it without running it: the caller takes one turn after the other.
     pub fn start(self) -> Running<A, K> {
-        Running::new(self.builder.parts, self.builder.mail, self.app)
+        let ShardBuilder { parts, tls, mail } = self.builder;
+        Running::new(parts, tls, mail, self.app)
     }
 }

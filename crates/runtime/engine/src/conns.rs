@@ -14,20 +14,27 @@
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
 mod deliver;
+mod links;
+mod secure;
 mod serve;
 mod stats;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod write;
 
 use std::io;
 
 use throng_types::{ConnId, Frame, Frames, Now, ShardId, Slots};
 
+pub(crate) use links::Intake;
+pub use links::{TlsEvent, TlsNews};
 pub use stats::ConnStats;
 
 use crate::outbound::Outbound;
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
+use links::Secured;
+use throng_tls::ClientTls;
 
 const NO_QUEUE: u32 = u32::MAX;
 /// Queues kept for reuse; each keeps little enough for all of them to be below 2 MiB.
@@ -60,6 +67,12 @@ mod flag {
     pub(super) const WATCHED: u16 = 256;
     /// The app does not want its input now.
     pub(super) const PAUSED: u16 = 512;
+    /// What it sends and gets is sealed; see `secure.rs`.
+    pub(super) const SECURE: u16 = 1024;
+    /// Nothing can be sealed yet, and the app has not heard a byte.
+    pub(super) const SHAKING: u16 = 2048;
+    /// The peer was told that nothing more will come.
+    pub(super) const SAID_ALL: u16 = 4096;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END;
 }
@@ -99,6 +112,8 @@ pub struct ConnLimits {
     pub unread_above_bytes: usize,
     /// Descriptors kept back for listeners that [`crate::App::may_use_spares`].
     pub spare_descriptors: usize,
+    /// How long a client may take to shake hands, where TLS is spoken. In milliseconds.
+    pub handshake_timeout_ms: u64,
 }
 
 impl Default for ConnLimits {
@@ -107,6 +122,7 @@ impl Default for ConnLimits {
             queue_bytes_max: 1 << 20,
             unread_above_bytes: 256 << 10,
             spare_descriptors: 0,
+            handshake_timeout_ms: 10_000,
         }
     }
 }
@@ -175,7 +191,8 @@ pub struct Conns<S, K: Kernel = Linux> {
     closed: Vec<(u32, Closed)>,
     /// Those whose input is wanted again.
     resumed: Vec<u32>,
-    opening: Vec<(K::Socket, Accepted<S>)>,
+    opening: Vec<(K::Socket, Accepted<S>, Option<ClientTls>)>,
+    secured: Secured,
     /// Listeners to close at the end of the turn.
     pub(crate) closing_listeners: Vec<u8>,
     scratch: Vec<u8>,
@@ -198,6 +215,7 @@ impl<S, K: Kernel> Conns<S, K> {
             closed: Vec::new(),
             resumed: Vec::new(),
             opening: Vec::new(),
+            secured: Secured::default(),
             closing_listeners: Vec::new(),
             scratch: Vec::new(),
             now: Now::default(),
@@ -290,7 +308,7 @@ impl<S, K: Kernel> Conns<S, K> {
         accepted: Accepted<S>,
     ) -> io::Result<()> {
         let socket = self.kernel.connect(source, target)?;
-        self.opening.push((socket, accepted));
+        self.opening.push((socket, accepted, None));
         Ok(())
     }
 

@@ -33,6 +33,8 @@ pub struct Effects<'a> {
     pub now: Now,
     /// What [`Accepted::tag`] was.
     pub tag: u32,
+    /// Whether TLS is spoken on the connection.
+    pub is_tls: bool,
     /// What is to be done with the connection.
     pub actions: Actions,
 }
@@ -45,6 +47,7 @@ impl<'a> Effects<'a> {
             out,
             now,
             tag: 0,
+            is_tls: false,
             actions: Actions {
                 deadline: None,
                 end: None,

@@ -6,7 +6,9 @@
 //! (accepted connections) and the load generator (outgoing ones) alike.
 //!
 //! An idle connection costs a slot and a wheel entry: no task, no buffer, no timer
-//! object. Every queue has a bound and a rule for "full"; see [`Overflow`] and [`MailboxSender`].
+//! object. Where TLS is spoken, bytes are sealed when they are written and opened when they are
+//! read; an app does not notice. Every queue has a bound and a rule for "full"; see [`Overflow`]
+//! and [`MailboxSender`].
 
 mod app;
 mod builder;
@@ -24,7 +26,7 @@ pub use app::App;
 pub use builder::{
     Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, builders, builders_on, shards,
 };
-pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces};
+pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces, TlsEvent, TlsNews};
 pub use effects::{Accepted, Closed, Effects};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};
 pub use mailbox::MailboxSender;

@@ -16,6 +16,8 @@
 //!   the queue is held they overtake the frames that came after it was, and there are no
 //!   own bytes behind those.
 
+mod sealed;
+
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -39,6 +41,12 @@ enum Item {
         /// Its channel would rather end the connection than lose it.
         stays: bool,
     },
+    /// Always at the head: TLS records of bytes that are in the queue no more.
+    Sealed {
+        records: Frame,
+        /// How much of the next item they say too.
+        next_sent: u32,
+    },
 }
 
 impl Item {
@@ -46,6 +54,7 @@ impl Item {
         match self {
             Self::Own { bytes } => *bytes as usize,
             Self::Frame { frame, .. } => frame.len(),
+            Self::Sealed { records, .. } => records.len(),
         }
     }
 }
@@ -189,8 +198,12 @@ impl Outbound {
 
     /// Whether the item at a place may be forgotten.
     fn droppable(&self, at: usize) -> bool {
-        (at > 0 || self.head_sent == 0)
-            && matches!(self.items[at], Item::Frame { stays: false, .. })
+        let has_begun = match (at, self.items.front()) {
+            (0, _) => self.head_sent > 0,
+            (1, Some(Item::Sealed { next_sent, .. })) => *next_sent > 0,
+            _ => false,
+        };
+        !has_begun && matches!(self.items[at], Item::Frame { stays: false, .. })
     }
 
     fn drop_where(&mut self, doomed: impl Fn(u32) -> bool) -> u32 {
@@ -263,7 +276,7 @@ impl Outbound {
                 break;
             }
             match item {
-                Item::Frame { frame, .. } => {
+                Item::Frame { frame, .. } | Item::Sealed { records: frame, .. } => {
                     slices[count] = IoSlice::new(&frame[skip..]);
                     count += 1;
                 }
@@ -284,7 +297,10 @@ impl Outbound {
                     }
                 }
             }
-            skip = 0;
+            skip = match item {
+                Item::Sealed { next_sent, .. } => *next_sent as usize,
+                _ => 0,
+            };
         }
         write(&slices[..count])
     }
@@ -314,8 +330,10 @@ impl Outbound {
                 self.head_sent += taken;
                 return;
             }
-            self.head_sent = 0;
-            self.items.pop_front();
+            self.head_sent = match self.items.pop_front() {
+                Some(Item::Sealed { next_sent, .. }) => next_sent as usize,
+                _ => 0,
+            };
             self.held_behind = self.held_behind.map(|behind| behind.saturating_sub(1));
             if bytes == 0 {
                 return;

@@ -5,22 +5,20 @@
 //! connection once. Every part of it is bounded, so that no crowd of one kind starves another.
 
 mod arrivals;
+mod input;
 
 use std::io;
 use std::time::Duration;
 
+use throng_tls::ServerTls;
 use throng_types::{Millis, Now, ShardId};
 
 use crate::conns::Flushed;
 use crate::mailbox::{self, Mailboxes};
-use crate::{
-    App, Closed, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source,
-};
+use crate::{App, ConnLimits, Conns, Kernel, Linux, MailReceiver, MailSender, Ready, Source};
 
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
-/// Reads from one connection before others have their turn.
-const READS_PER_TURN: usize = 4;
 /// Mail that one turn takes from each mailbox.
 const MAIL_PER_TURN: usize = 1024;
 
@@ -81,6 +79,8 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     conns: Conns<A::Session, K>,
     mail: Mailboxes<A::Mail, K>,
     listeners: Vec<Listener<K::Listener>>,
+    /// What is offered on listeners where TLS is spoken, by their places.
+    tls: Vec<Option<ServerTls>>,
     /// Accepting is paused, and this is when it is tried again.
     accept_again_at: Option<Millis>,
     /// The app was told of the pause.
@@ -98,12 +98,19 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     /// Mail from other shards was not taken in this turn.
     mail_left: bool,
     buffer: Box<[u8]>,
+    /// What records of one read say.
+    plain: Vec<u8>,
     ready: Vec<Ready>,
     stats: LoopStats,
 }
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
-    pub(crate) fn new(parts: ShardParts<K>, mail: Mailboxes<A::Mail, K>, app: A) -> Self {
+    pub(crate) fn new(
+        parts: ShardParts<K>,
+        tls: Vec<Option<ServerTls>>,
+        mail: Mailboxes<A::Mail, K>,
+        app: A,
+    ) -> Self {
         let listener = |socket| Listener {
             socket: Some(socket),
             waiting: true,
@@ -114,6 +121,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             conns: Conns::new(parts.shard, parts.limits, parts.kernel),
             mail,
             listeners: parts.listeners.into_iter().map(listener).collect(),
+            tls,
             accept_again_at: None,
             is_pause_told: false,
             spares: Vec::new(),
@@ -123,6 +131,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             mail_waits: false,
             mail_left: false,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            plain: Vec::new(),
             ready: Vec::new(),
             stats: LoopStats::default(),
         }
@@ -236,7 +245,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             }
         }
         let mut more = self.take_mail(now);
-        for index in self.conns.expired() {
+        let expired = self.conns.expired();
+        for index in expired {
             let app = &mut self.app;
             self.conns
                 .act(index, |id, session, fx| app.timeout(id, session, fx));
@@ -263,61 +273,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         }
         self.unread.extend(flushed.unread);
         more |= self.remove_closed(now);
+        self.tell_tls();
         self.mail_waits = self.post_mail() || self.mail_left;
         // If the app does not want it yet, another look soon will do.
         more |= self.mail_left && self.app.wants_mail();
         more || !self.unread.is_empty()
-    }
-
-    fn ready(&mut self, index: u32, event: &Ready, flushed: &mut Flushed) {
-        if self.conns.is_connecting(index) && (event.writable || event.error) {
-            self.connected(index);
-        }
-        if event.writable {
-            self.conns.write(index, flushed);
-        }
-        if event.readable || event.error {
-            self.read(index, event.read_closed || event.error);
-        }
-    }
-
-    fn connected(&mut self, index: u32) {
-        if let Some(error) = self.conns.connect_error(index) {
-            let number = error.raw_os_error().unwrap_or(0);
-            self.conns.close(index, Closed::Error(number));
-        } else if self.conns.take_connecting(index) {
-            let app = &mut self.app;
-            self.conns
-                .act(index, |id, session, fx| app.connected(id, session, fx));
-        }
-    }
-
-    /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
-    /// the peer's close may be behind it.
-    fn read(&mut self, index: u32, to_end: bool) {
-        for _ in 0..READS_PER_TURN {
-            if !self.conns.may_read(index) {
-                return;
-            }
-            let count = match self.conns.recv(index, &mut self.buffer) {
-                Ok(0) => return self.conns.read_ended(index),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.conns.fail(index, &error),
-            };
-            self.stats.read_bytes += count as u64;
-            if !self.conns.is_ending(index) {
-                let (app, input) = (&mut self.app, &mut self.buffer[..count]);
-                self.conns
-                    .act(index, |id, session, fx| app.bytes(id, session, input, fx));
-            }
-            if count < READ_BYTES && !to_end {
-                return;
-            }
-        }
-        if self.conns.list(index) {
-            self.unread.push(index);
-        }
     }
 
     fn take_mail(&mut self, now: Now) -> bool {

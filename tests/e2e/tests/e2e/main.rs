@@ -24,5 +24,6 @@ mod publisher;
 mod slow;
 mod story;
 mod support;
+mod tls;
 mod tokens;
 mod work;

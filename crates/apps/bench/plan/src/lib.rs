@@ -25,7 +25,8 @@ pub use channels::Channels;
 pub use read::read_toml;
 pub use redact::{MASK, Redactor};
 pub use scenario::{
-    Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
+    Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, TlsTrust, Transport,
+    Until, Via,
 };
 pub use section::Problem;
 pub(crate) use section::line_of;

@@ -24,6 +24,9 @@ pub struct Scenario {
     pub kind: Kind,
     /// Where connections go, in turn.
     pub targets: Vec<Target>,
+    /// Whom connections by TLS believe.
+    #[serde(default)]
+    pub tls: TlsTrust,
     /// Addresses that connections come from, in turn; empty leaves address and port to the kernel.
     pub sources: Vec<IpAddr>,
     /// What is spoken.
@@ -64,6 +67,16 @@ pub struct Scenario {
     pub seed: u64,
 }
 
+/// Whom connections by TLS believe: this machine's list of authorities unless told otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsTrust {
+    /// Whoever answers.
+    pub insecure: bool,
+    /// Servers with a certificate of these authorities, as PEM text.
+    pub authorities: Option<String>,
+}
+
 impl Scenario {
     /// A scenario with this crate's defaults: 100 connections at 100 a second, held for 10 s.
     #[must_use]
@@ -72,6 +85,7 @@ impl Scenario {
             name: kind.as_str().to_owned(),
             kind,
             targets,
+            tls: TlsTrust::default(),
             sources: Vec::new(),
             transport,
             clients: 0,

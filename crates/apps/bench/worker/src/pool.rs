@@ -69,7 +69,7 @@ impl Workers {
                 queue_bytes_max: QUEUE_BYTES_MAX,
                 // A publisher reads its answers however much it has to say.
                 unread_above_bytes: usize::MAX,
-                spare_descriptors: 0,
+                ..ConnLimits::default()
             },
             started: start.clock.started(),
         });

@@ -223,7 +223,12 @@ impl<'s> Publishers<'s> {
                 tag: 0,
                 deadline: None,
             };
-            match conns.connect(None, self.form.goal.address, accepted) {
+            let goal = &self.form.goal;
+            let opened = match &goal.tls {
+                None => conns.connect(None, goal.address, accepted),
+                Some(tls) => conns.connect_secure(None, goal.address, accepted, tls),
+            };
+            match opened {
                 Ok(()) => link.state = LinkState::Connecting,
                 Err(error) => {
                     core.tally

@@ -4,15 +4,21 @@
 //! Owns: templates, resolved addresses, the port plan, channels, the numbers of the last
 //! publications. Never: a socket.
 
-use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+mod error;
+mod goal;
+
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use throng_bench_plan::payload::Scanner;
-use throng_bench_plan::ports::{PortPlan, PortSpace, Shortfall, parse_port_range};
+use throng_bench_plan::ports::{PortPlan, PortSpace, parse_port_range};
 use throng_bench_plan::template::{Place, Template, TemplateError};
-use throng_bench_plan::{Channels, Dialect, Marker, Scenario, Target, Transport, Via};
+use throng_bench_plan::{Channels, Dialect, Marker, Scenario, TlsTrust, Transport, Via};
 use throng_types::Rng;
+
+pub use error::PrepareError;
+pub(crate) use goal::Goal;
+use goal::goal;
 
 /// A machine's part of a run: every event whose number modulo `of` is `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,86 +41,8 @@ impl Part {
     }
 }
 
-/// Why a scenario cannot run here.
-#[derive(Debug)]
-pub enum PrepareError {
-    /// The scenario makes no sense; one sentence each.
-    Scenario(Vec<String>),
-    /// A template cannot be read.
-    Template(TemplateError),
-    /// A host has no address.
-    Resolve {
-        /// The target.
-        target: String,
-        /// What the system said.
-        why: String,
-    },
-    /// A target wants TLS.
-    Tls {
-        /// The target.
-        target: String,
-    },
-    /// The machine cannot hold what was asked for: the limit by its kernel's name, and a sentence.
-    Limit {
-        /// `nofile`, `ip_local_port_range`, …
-        limit: &'static str,
-        /// What is missing and what lifts it.
-        sentence: String,
-    },
-    /// The system refused a thread, a descriptor or a port that the generator itself needs.
-    System {
-        /// What for.
-        what: &'static str,
-        /// What it said.
-        why: std::io::Error,
-    },
-}
-
-impl fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scenario(problems) => f.write_str(&problems.join("; ")),
-            Self::Template(error) => error.fmt(f),
-            Self::Resolve { target, why } => write!(f, "{target} cannot be resolved: {why}"),
-            Self::Tls { target } => write!(
-                f,
-                "{target} wants TLS, which the generator does not speak yet; use ws:// or \
-                 http://, behind a local TLS proxy if need be"
-            ),
-            Self::Limit { limit, sentence } => write!(f, "{limit}: {sentence}"),
-            Self::System { what, why } => write!(f, "{what}: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for PrepareError {}
-
-impl From<TemplateError> for PrepareError {
-    fn from(error: TemplateError) -> Self {
-        Self::Template(error)
-    }
-}
-
-impl From<Shortfall> for PrepareError {
-    fn from(shortfall: Shortfall) -> Self {
-        Self::Limit {
-            limit: "source ports",
-            sentence: shortfall.to_string(),
-        }
-    }
-}
-
 /// Header lines: names, and templates of values.
 pub(crate) type Headers = Vec<(String, Template)>;
-
-/// Where connections go.
-#[derive(Debug)]
-pub(crate) struct Goal {
-    pub(crate) address: SocketAddr,
-    /// As it stands in `Host`.
-    pub(crate) authority: String,
-    pub(crate) path: Template,
-}
 
 /// How a publication is written.
 #[derive(Debug)]
@@ -170,12 +98,12 @@ impl Script {
         let goals = scenario
             .targets
             .iter()
-            .map(|target| goal(target, Place::Connection))
+            .map(|target| goal(target, Place::Connection, &scenario.tls))
             .collect::<Result<Vec<_>, _>>()?;
         let publish = scenario
             .publish
             .as_ref()
-            .map(|publish| publish_script(&publish.via))
+            .map(|publish| publish_script(&publish.via, &scenario.tls))
             .transpose()?;
         let (header_texts, first_texts, token_text) = opening(&scenario.transport);
         let sequences = if scenario.publish.is_some() {
@@ -252,29 +180,7 @@ impl Script {
 /// Warm-up messages carry this publisher: they warm and are not counted.
 pub(crate) const WARM_UP_PUBLISHER: u32 = u32::MAX;
 
-fn goal(target: &Target, place: Place) -> Result<Goal, PrepareError> {
-    if target.tls {
-        return Err(PrepareError::Tls {
-            target: target.to_string(),
-        });
-    }
-    let resolve = |why: String| PrepareError::Resolve {
-        target: target.authority(),
-        why,
-    };
-    let mut addresses = (target.host.as_str(), target.port)
-        .to_socket_addrs()
-        .map_err(|error| resolve(error.to_string()))?;
-    Ok(Goal {
-        address: addresses
-            .next()
-            .ok_or_else(|| resolve("it has no address".into()))?,
-        authority: target.authority(),
-        path: Template::compile(&target.path, place)?,
-    })
-}
-
-fn publish_script(via: &Via) -> Result<PublishScript, PrepareError> {
+fn publish_script(via: &Via, trust: &TlsTrust) -> Result<PublishScript, PrepareError> {
     Ok(match via {
         Via::Http {
             target,
@@ -282,7 +188,7 @@ fn publish_script(via: &Via) -> Result<PublishScript, PrepareError> {
             headers,
             body,
         } => PublishScript {
-            goal: goal(target, Place::Publish)?,
+            goal: goal(target, Place::Publish, trust)?,
             form: PublishForm::Http {
                 method: method.clone(),
                 headers: compile_headers(headers, Place::Publish)?,
@@ -294,7 +200,7 @@ fn publish_script(via: &Via) -> Result<PublishScript, PrepareError> {
             first_frames,
             frame,
         } => PublishScript {
-            goal: goal(target, Place::Publish)?,
+            goal: goal(target, Place::Publish, trust)?,
             form: PublishForm::WebSocket {
                 first_frames: compile_all(first_frames, Place::Connection)?,
                 frame: Template::compile(frame, Place::Publish)?,

@@ -8,7 +8,7 @@ use throng_types::ChannelName;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request, query};
+use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs, query};
 
 /// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).
 const DATA_BYTES_MAX: u64 = 1 << 30;
@@ -43,6 +43,8 @@ pub(crate) struct Args {
         hide_env_values = true
     )]
     api_key: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Print the server's answer, which has the position in the channel
     #[arg(long)]
     json: bool,
@@ -72,7 +74,7 @@ pub(crate) fn run(mut args: Args) -> Result {
         body: Some(&data),
     };
     let lost = |fault: Fault| lost(&args.api, &fault);
-    let mut answer = Exchange::open(&args.api, request).map_err(lost)?;
+    let mut answer = Exchange::open(&args.api, &args.trust, request).map_err(lost)?;
     let body = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
     if !(200..300).contains(&answer.status) {
         return Err(refused(answer.status, &body, &args));
@@ -123,6 +125,8 @@ fn lost(api: &Endpoint, fault: &Fault) -> Failure {
         Fault::Answer(BadAnswer::Head(_)) => {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
+        Fault::Tls(_) => failure
+            .advise("--ca FILE names the authorities to believe, --insecure believes anybody"),
         Fault::Io(_) | Fault::Answer(_) | Fault::Upgrade(_) => {
             failure.advise("whether the message was published is unknown")
         }

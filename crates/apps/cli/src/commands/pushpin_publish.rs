@@ -11,7 +11,7 @@ use throng_grip::zmtp::{Peer, PeerLimits, Role, encode_message};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request};
+use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs};
 
 /// An answer to a publish is a line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -189,7 +189,8 @@ fn post(spec: &str, item: &Value) -> Result<()> {
         body: Some(body.as_bytes()),
     };
     let lost = |fault: Fault| failed(format!("cannot publish at {url}: {fault}"));
-    let mut answer = Exchange::open(&endpoint, request).map_err(lost)?;
+    let trust = TrustArgs::default();
+    let mut answer = Exchange::open(&endpoint, &trust, request).map_err(lost)?;
     let said = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
     if answer.status == 200 {
         return Ok(());

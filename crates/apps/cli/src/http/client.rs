@@ -14,7 +14,8 @@ use throng_client::{BadAnswer, ResponseEvent, ResponseReader};
 use throng_http1::{Limits, encode_request};
 use throng_ws::handshake::ResponseFault;
 
-use super::Endpoint;
+use super::stream::Stream;
+use super::{Endpoint, TrustArgs};
 
 /// How long connecting to one address, and waiting for the answer's head, may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,6 +45,8 @@ pub(crate) enum Fault {
     Resolve(io::Error),
     /// Nobody took the connection.
     Connect(io::Error),
+    /// No handshake came about.
+    Tls(io::Error),
     /// The connection broke.
     Io(io::Error),
     /// The answer is not HTTP as we know it, or it ended in the middle.
@@ -61,6 +64,7 @@ impl fmt::Display for Fault {
             }
             Self::Connect(error) if is_timeout(error) => f.write_str("the connection timed out"),
             Self::Connect(error) => write!(f, "cannot connect: {error}"),
+            Self::Tls(error) => write!(f, "no TLS: {error}"),
             Self::Io(error) if is_timeout(error) => {
                 write!(f, "no answer within {} s", ANSWER_TIMEOUT.as_secs())
             }
@@ -81,7 +85,7 @@ pub(crate) struct Exchange {
     pub(crate) status: u16,
     /// The field lines; a value that is not UTF-8 is empty.
     headers: Vec<(String, String)>,
-    stream: TcpStream,
+    stream: Stream,
     reader: ResponseReader,
     /// The part of the body that came with the head.
     early: Vec<u8>,
@@ -94,7 +98,11 @@ impl Exchange {
     ///
     /// # Errors
     /// A [`Fault`].
-    pub(crate) fn open(endpoint: &Endpoint, request: Request<'_>) -> Result<Self, Fault> {
+    pub(crate) fn open(
+        endpoint: &Endpoint,
+        trust: &TrustArgs,
+        request: Request<'_>,
+    ) -> Result<Self, Fault> {
         let mut wire = Vec::new();
         let host = endpoint.authority();
         let Request {
@@ -104,15 +112,18 @@ impl Exchange {
             body,
         } = request;
         encode_request(method, target, &host, headers, body, &mut wire);
-        Self::send(endpoint, &wire)
+        Self::send(endpoint, trust, &wire)
     }
 
     /// Sends a request that is encoded already, such as one for an upgrade.
     ///
     /// # Errors
     /// A [`Fault`].
-    pub(crate) fn send(endpoint: &Endpoint, wire: &[u8]) -> Result<Self, Fault> {
-        let mut stream = connect(endpoint)?;
+    pub(crate) fn send(endpoint: &Endpoint, trust: &TrustArgs, wire: &[u8]) -> Result<Self, Fault> {
+        let socket = connect(endpoint)?;
+        let within = socket.set_read_timeout(Some(ANSWER_TIMEOUT));
+        within.map_err(Fault::Io)?;
+        let mut stream = Stream::over(socket, endpoint, trust).map_err(Fault::Tls)?;
         // A server that refuses a large body may answer and close before it has read all of it,
         // so the answer counts for more than the error.
         let sent = stream.write_all(wire);
@@ -124,10 +135,7 @@ impl Exchange {
         }
     }
 
-    fn read_head(mut stream: TcpStream) -> Result<Self, Fault> {
-        stream
-            .set_read_timeout(Some(ANSWER_TIMEOUT))
-            .map_err(Fault::Io)?;
+    fn read_head(mut stream: Stream) -> Result<Self, Fault> {
         let mut reader = ResponseReader::new(LIMITS);
         let mut head = None;
         let (mut early, mut done) = (Vec::new(), false);
@@ -276,7 +284,7 @@ fn notice_dead_peers(stream: &TcpStream) {
 }
 
 /// How many bytes came; 0 at the end.
-fn read(stream: &mut TcpStream, bytes: &mut [u8]) -> Result<usize, Fault> {
+fn read(stream: &mut Stream, bytes: &mut [u8]) -> Result<usize, Fault> {
     loop {
         match stream.read(bytes) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

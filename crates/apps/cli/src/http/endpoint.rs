@@ -22,6 +22,11 @@ impl Endpoint {
         (&self.0.host, self.0.port)
     }
 
+    /// Whether TLS is spoken there.
+    pub(crate) const fn is_tls(&self) -> bool {
+        self.0.tls
+    }
+
     /// The target of a request for one of our paths.
     pub(crate) fn target(&self, path: &str) -> String {
         format!("{}{path}", self.0.path)
@@ -40,21 +45,17 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(url: &str) -> Result<Self, String> {
-        let rest = match url.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(
-                    "this command does not speak TLS: use http://, inside your network \
-                            or through a tunnel"
-                        .to_owned(),
-                );
-            }
+        let (scheme, rest) = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => ("http", rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest),
             Some((scheme, _)) => {
-                return Err(format!("{scheme}:// is not understood, expected http://"));
+                return Err(format!(
+                    "{scheme}:// is not understood, expected http:// or https://"
+                ));
             }
-            None => url,
+            None => ("http", url),
         };
-        let target = Target::parse(&format!("http://{rest}")).ok();
+        let target = Target::parse(&format!("{scheme}://{rest}")).ok();
         let mut target = target
             .filter(|_| !rest.contains('?'))
             .ok_or("expected an address such as http://127.0.0.1:8000")?;
@@ -103,6 +104,7 @@ mod tests {
         check("http://[::1]", Some(("::1", 80, "")));
         check("localhost:8001", Some(("localhost", 8001, "")));
         check("http://a/b/c/", Some(("a", 80, "/b/c")));
+        check("https://a/b", Some(("a", 443, "/b")));
         for url in [
             "",
             "http://",
@@ -115,7 +117,6 @@ mod tests {
             "http://u@a",
             "http://a/?x",
             "http://a b",
-            "https://a",
             "ws://a",
         ] {
             check(url, None);
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_address_reads_as_it_is_written() {
-        for url in ["http://127.0.0.1:8001", "http://[::1]/x"] {
+        for url in ["http://127.0.0.1:8001", "http://[::1]/x", "https://a/b"] {
             assert_eq!(url.parse::<Endpoint>().unwrap().to_string(), url);
         }
     }

@@ -1,7 +1,9 @@
-//! HTTP for commands that talk to a server: blocking, over our own codec, without TLS.
+//! HTTP for commands that talk to a server: blocking, over our own codec.
 
 mod client;
 mod endpoint;
+mod stream;
 
 pub(crate) use client::{Exchange, Fault, Request};
 pub(crate) use endpoint::{Endpoint, query};
+pub(crate) use stream::TrustArgs;

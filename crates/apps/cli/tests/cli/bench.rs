@@ -239,7 +239,11 @@ fn mistakes_are_told_before_anything_is_opened() {
             2,
             "did you mean",
         ),
-        (&["sub", "--url", "wss://127.0.0.1:1/"], 2, "TLS"),
+        (
+            &["sub", "--url", "wss://127.0.0.1:1/", "--ca", "/nowhere.pem"],
+            2,
+            "--ca /nowhere.pem",
+        ),
         (
             &["sub", "--url", "ws://127.0.0.1:1/", "--clients", "5M"],
             13,

@@ -1,6 +1,6 @@
 //! `publish` and `subscribe` against a server that the test plays.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
 
@@ -83,9 +83,29 @@ fn a_refused_publication_says_why_and_what_to_do() {
     run(&["publish", "", "x"])
         .expect(2)
         .says(&["channel name is empty"]);
-    run(&["publish", "news", "x", "--api", "https://a"])
-        .expect(2)
-        .says(&["TLS"]);
+    // Whoever is asked by TLS and answers in plain text.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let secure = format!("https://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let _ = socket.read_to_end(&mut Vec::new());
+        }
+    });
+    run(&["publish", "news", "x", "--api", &secure, "--insecure"])
+        .expect(5)
+        .says(&["no TLS", "what came is not TLS"]);
+    run(&[
+        "publish",
+        "news",
+        "x",
+        "--api",
+        &secure,
+        "--ca",
+        "/nowhere.pem",
+    ])
+    .expect(5)
+    .says(&["--ca /nowhere.pem"]);
 }
 
 #[test]

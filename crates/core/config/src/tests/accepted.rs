@@ -257,6 +257,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "broker.url" => return "redis://a",
         "broker.position_ttl" => return "7h",
         "log.level" => return "debug",
+        "tls.min_version" => return "1.3",
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
         "channel.max_delay" => return "7ms",
@@ -290,7 +291,7 @@ fn every_option_can_be_set_from_every_layer() {
     let once = options().into_iter().filter(|option| {
         !matches!(
             option.section,
-            "namespace" | "grip.route" | "appwrite.project"
+            "namespace" | "grip.route" | "appwrite.project" | "tls.site"
         )
     });
     for option in once {
@@ -305,6 +306,11 @@ fn every_option_can_be_set_from_every_layer() {
             "broker.kind" => "[broker]\nurl = \"redis://a\"\n",
             "channel.recovery" => "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n",
             "channel.force_push_join_leave" => "[channel]\njoin_leave = true\n",
+            "tls.certificate" => "[tls]\nkey = \"k\"\n",
+            "tls.key" => "[tls]\ncertificate = \"c\"\n",
+            "tls.api_client_authorities" => {
+                "[listen]\napi = \"tls://127.0.0.1:1\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n"
+            }
             "listen.proxy_protocol" => "[listen]\ntrusted_proxies = \"10.0.0.1\"\n",
             _ => "",
         };
@@ -374,7 +380,12 @@ fn the_commented_file_holds_the_defaults() {
             option.default.is_some()
                 && !matches!(
                     option.section,
-                    "namespace" | "appwrite" | "appwrite.project" | "grip" | "grip.route"
+                    "namespace"
+                        | "appwrite"
+                        | "appwrite.project"
+                        | "grip"
+                        | "grip.route"
+                        | "tls.site"
                 )
         })
         .collect();
@@ -401,6 +412,7 @@ fn the_commented_file_holds_the_defaults() {
                 | "ecdsa_public_key_file"
                 | "rsa_public_key_file"
                 | "eddsa_public_key_file"
+                | "api_client_authorities"
         )
     });
     let loaded = load(&everything);

@@ -87,7 +87,8 @@ fn our_own_file_and_flags_stand_above_it() {
     let file = "[listen]\nclient = \"127.0.0.1:1\"\n[grip]\nsig_key = \"ours\"";
     let flags = [("grip.message_wait", "9s")];
     let loaded = Config::load(&with(SHIPPED, file, &flags)).expect("good");
-    assert_eq!(loaded.config.listen.client, [([127, 0, 0, 1], 1).into()]);
+    let one = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    assert_eq!(loaded.config.listen.client, [one.into()]);
     let grip = loaded.config.grip.expect("there");
     assert_eq!(grip.sig_key.as_ref().map(|key| key.expose()), Some("ours"));
     assert_eq!(grip.message_wait_ms, 9000);
@@ -200,7 +201,7 @@ fn ports_move_by_the_offset() {
          [handler]\npush_in_spec=tcp://*:5560\npush_in_http_port=5561\npush_in_http_addr=::1",
         "[grip]",
     );
-    assert_eq!(grip.config.listen.client[0].port(), 7999);
+    assert_eq!(grip.config.listen.client[0].address.port(), 7999);
     let grip = grip.config.grip.expect("there");
     assert_eq!(grip.zmq_pull, Some(([0, 0, 0, 0], 5570).into()));
     assert_eq!(

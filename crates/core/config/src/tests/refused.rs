@@ -37,7 +37,7 @@ fn strange_keys_are_named_with_what_was_meant() {
         "[wholly_else]\n",
         &[
             "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], \
-             [engine], [limits], \
+             [tls], [engine], [limits], \
            [websocket], [stream], [auth], [drain], [broker], [channel], [[namespace]], [log], \
            [appwrite], \
            [grip]",
@@ -146,9 +146,11 @@ fn wrong_values_say_what_is_expected() {
         "[listen]\nclient = [\"127.0.0.1:8000\",\n  \"localhost:9\"]\napi = true\n",
         &[
             "throng.toml:3:3: listen.client: expected an IP address with a port, such as \
-             \"127.0.0.1:8000\" or \"[::]:8000\", found \"localhost:9\"",
+             \"127.0.0.1:8000\" or \"[::]:8000\", with tls:// before it where TLS is to be \
+             spoken, found \"localhost:9\"",
             "throng.toml:4:7: listen.api: expected an IP address with a port, such as \
-             \"127.0.0.1:8000\" or \"[::]:8000\", found true",
+             \"127.0.0.1:8000\" or \"[::]:8000\", with tls:// before it where TLS is to be \
+             spoken, found true",
         ],
     );
     check(
@@ -535,5 +537,46 @@ fn secrets_that_can_be_guessed_are_refused() {
     assert_eq!(
         auth.take_file(&file, "one\nChange-me\n"),
         Err("auth.api_keys_file: k: one of the keys is the placeholder of an example".to_owned())
+    );
+}
+
+#[test]
+fn what_tls_needs_is_named() {
+    check(
+        "[listen]\nclient = [\"tls://127.0.0.1:1\"]\n",
+        &[
+            "throng.toml:2:10: listen.client: tls://127.0.0.1:1 needs a certificate: set \
+           tls.certificate and tls.key",
+        ],
+    );
+    check(
+        "[listen]\napi = \"tls://127.0.0.1:1\"\n[tls]\ncertificate = \"c\"\n",
+        &["throng.toml:4:15: tls.certificate: its key is missing: set tls.key"],
+    );
+    check(
+        "[tls]\nkey = \"k\"\napi_client_authorities = \"a\"\n",
+        &[
+            "throng.toml:2:7: tls.key: its certificate is missing: set tls.certificate",
+            "throng.toml:3:26: tls.api_client_authorities: callers show certificates by TLS \
+             alone: put tls:// before listen.api",
+        ],
+    );
+    check(
+        "[[tls.site]]\nname = \"a.example\"\n[[tls.site]]\nname = \"A.example\"\n\
+         certificate = \"c\"\nkey = \"k\"\n",
+        &[
+            "throng.toml:1:1: tls.site[0] has no certificate: add certificate = \"…\"",
+            "throng.toml:1:1: tls.site[0] has no key: add key = \"…\"",
+            "throng.toml:4:8: tls.site[1].name: a.example stands there twice",
+        ],
+    );
+    check(
+        "[listen]\nclient = [\"tls://127.0.0.1:1\"]\nproxy_protocol = \"127.0.0.1:1\"\n\
+         trusted_proxies = \"10.0.0.1\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n",
+        &[
+            "throng.toml:3:18: listen.proxy_protocol: tls://127.0.0.1:1: PROXY headers are read on \
+           addresses without tls:// alone; let the proxy end TLS, or pass connections on without \
+           a header",
+        ],
     );
 }

@@ -67,7 +67,7 @@ impl Http {
         }
         if !cx.shared.forwarded.belongs_to(cx.id, client) {
             self.admission = Admission::AddressFull;
-        } else if !cx.shared.meter.admits(client, cx.now) {
+        } else if !cx.shared.meter.admits(client, Work::Arrival, cx.now) {
             self.admission = Admission::AddressBusy;
         }
     }

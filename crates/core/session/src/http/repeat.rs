@@ -87,6 +87,7 @@ impl Http {
         let incoming = Incoming {
             port: self.port,
             peer: self.peer,
+            is_tls: cx.shared.is_tls.get(),
             client,
             allowance: self.allowance,
             request: &request,

@@ -15,6 +15,8 @@ pub struct Incoming<'r, 'b> {
     pub port: Port,
     /// The peer's address: perhaps a proxy's.
     pub peer: IpAddr,
+    /// Whether TLS is spoken with the peer: by us, not by a proxy in front.
+    pub is_tls: bool,
     /// The client's, as far as trusted proxies tell.
     pub client: IpAddr,
     /// What the connection has spent, with this request; nothing where that is not counted.

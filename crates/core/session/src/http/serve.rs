@@ -42,6 +42,7 @@ impl Http {
         Incoming {
             port: self.port,
             peer: self.peer,
+            is_tls: cx.shared.is_tls.get(),
             client: self.client_of(request, cx.shared),
             allowance: self.allowance,
             request,

@@ -23,6 +23,8 @@ pub enum Work {
     Request,
     /// A connection was accepted.
     Arrival,
+    /// A connection was accepted on which TLS is spoken: its handshake too.
+    SecureArrival,
     /// A request became a session.
     Session,
     /// A token was checked.
@@ -42,6 +44,8 @@ impl Work {
             Self::Subscribe => 6,
             Self::Request => 15,
             Self::Arrival => 30,
+            // With an RSA key of 2,048 bits; an ECDSA key needs a third of it.
+            Self::SecureArrival => 500,
             Self::Session => 20,
             Self::Token { algorithm, .. } => match algorithm {
                 Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => 4,
@@ -140,7 +144,7 @@ impl WorkLimits {
                 share(self.messages_per_s_max).min(BURST_US / 4 / channels)
             }
             Work::Request => share(self.requests_per_s_max),
-            Work::Arrival | Work::Session => 0,
+            Work::Arrival | Work::SecureArrival | Work::Session => 0,
             Work::Token { .. } => work.cpu_us() * work.weight(),
         }
     }

@@ -171,10 +171,10 @@ fn an_address_pays_for_all_its_connections() {
     // 1.15 ms count ten times, at half of each second: about ninety tokens in two seconds.
     assert!((20..40).contains(&connections), "{connections}");
     assert_eq!(meter.spend(Work::Request, at(0)), Err(Overspent::Address));
-    assert!(!meter.admits(STRANGER.parse().unwrap(), at(0)));
+    assert!(!meter.admits(STRANGER.parse().unwrap(), Work::Arrival, at(0)));
     // The next address is not to blame, and time heals.
-    assert!(meter.admits("192.0.2.8".parse().unwrap(), at(0)));
-    assert!(meter.admits(STRANGER.parse().unwrap(), at(3_000)));
+    assert!(meter.admits("192.0.2.8".parse().unwrap(), Work::Arrival, at(0)));
+    assert!(meter.admits(STRANGER.parse().unwrap(), Work::Arrival, at(3_000)));
     assert_eq!(meter.spend(Work::Request, at(3_000)), Ok(()));
 }
 
@@ -222,7 +222,7 @@ fn a_full_table_harms_few() {
             meter.charge(Work::Token { algorithm, is_good }, at(0));
         }
     }
-    let harmed = (1_000..11_000).filter(|n| !meter.admits(address(*n), at(0)));
+    let harmed = (1_000..11_000).filter(|n| !meter.admits(address(*n), Work::Arrival, at(0)));
     let harmed = harmed.count();
     assert!(harmed < 100, "{harmed}");
 }

@@ -17,7 +17,10 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::LEAVING) {
+        if slot.has(flag::LEAVING | flag::SECURE) {
+            if !slot.has(flag::LEAVING) {
+                self.deliver_secure(index, delivery);
+            }
             return;
         }
         if slot.out == NO_QUEUE && !delivery.gather {
@@ -68,7 +71,7 @@ impl<S, K: Kernel> Conns<S, K> {
         self.queue_frames(index, rest, delivery);
     }
 
-    fn queue_frames(&mut self, index: u32, frames: &[Frame], delivery: &Delivery<'_>) {
+    pub(super) fn queue_frames(&mut self, index: u32, frames: &[Frame], delivery: &Delivery<'_>) {
         let bytes_max = self.limits.queue_bytes_max;
         let queue = self.queue_mut(index);
         let (mut queued, mut dropped, mut full) = (0, 0, false);

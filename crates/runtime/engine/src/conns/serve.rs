@@ -6,7 +6,9 @@ use std::io;
 
 use throng_types::{Actions, ConnId, End, Millis, Now};
 
-use super::{Conns, Flushed, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Slot, flag};
+use throng_tls::ClientTls;
+
+use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, Slot, flag};
 use crate::outbound::Outbound;
 use crate::{Accepted, Closed, Effects, Kernel};
 
@@ -35,7 +37,7 @@ impl<S, K: Kernel> Conns<S, K> {
         ConnId::new(self.shard, index, generation)
     }
 
-    pub(crate) fn take_opening(&mut self) -> Vec<(K::Socket, Accepted<S>)> {
+    pub(crate) fn take_opening(&mut self) -> Vec<(K::Socket, Accepted<S>, Option<ClientTls>)> {
         std::mem::take(&mut self.opening)
     }
 
@@ -82,7 +84,9 @@ impl<S, K: Kernel> Conns<S, K> {
             return false;
         }
         let waiting = self.queues.get(slot.out).map_or(0, Outbound::bytes);
-        if waiting <= self.limits.unread_above_bytes || slot.has(flag::LINGERING) {
+        // What waits for a handshake cannot leave before it is read.
+        let reads_on = slot.has(flag::LINGERING | flag::SHAKING);
+        if waiting <= self.limits.unread_above_bytes || reads_on {
             return true;
         }
         slot.flags |= flag::UNREAD;
@@ -124,7 +128,11 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         slot.flags |= flag::READ_END;
         let Some(queue) = self.queues.get_mut(slot.out) else {
-            let why = slot.ended_by();
+            if slot.has(flag::SECURE) {
+                self.say_all(index);
+            }
+            let slot = self.slots.get(index);
+            let why = slot.map_or(Closed::ByPeer, Slot::ended_by);
             return self.close(index, why);
         };
         queue.forget_held();
@@ -141,6 +149,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let mut out = std::mem::take(&mut self.scratch);
         let mut fx = Effects::new(&mut out, self.now);
         fx.tag = slot.tag;
+        fx.is_tls = slot.has(flag::SECURE);
         act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
@@ -220,6 +229,10 @@ impl<S, K: Kernel> Conns<S, K> {
 
     fn end_after_flush(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index) {
+            if slot.has(flag::SHAKING) {
+                // Nothing can be said yet.
+                return self.close(index, Closed::ByApp);
+            }
             slot.flags |= flag::ENDING;
             if let Some(queue) = self.queues.get_mut(slot.out) {
                 queue.forget_held();
@@ -238,131 +251,13 @@ impl<S, K: Kernel> Conns<S, K> {
             if ending && let Some(why) = self.slots.get(index).map(Slot::ended_by) {
                 self.close(index, why);
             }
-            !ending
+            !ending && !self.shook_too_long(index)
         });
         due
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
         self.wheel.next_deadline()
-    }
-
-    /// Writes to every dirty connection once. Returns those whose queues became empty
-    /// after having been blocked, with the frames they lost, and those whose input waits.
-    pub(crate) fn flush(&mut self) -> Flushed {
-        let mut flushed = Flushed::default();
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for index in dirty.drain(..) {
-            if let Some(slot) = self.slots.get_mut(index)
-                && slot.has(flag::DIRTY)
-            {
-                slot.flags &= !flag::DIRTY;
-                self.write(index, &mut flushed);
-            }
-        }
-        if dirty.capacity() <= LIST_KEPT {
-            self.dirty = dirty;
-        }
-        for index in std::mem::take(&mut self.resumed) {
-            if let Some(slot) = self.slots.get_mut(index)
-                && slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
-            {
-                slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
-                flushed.unread.push(index);
-            }
-        }
-        flushed
-    }
-
-    /// Writes what waits for one connection, as far as the kernel takes it.
-    pub(crate) fn write(&mut self, index: u32, flushed: &mut Flushed) {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return;
-        };
-        if slot.has(flag::CLOSED | flag::CONNECTING) {
-            return;
-        }
-        let Some(queue) = self.queues.get_mut(slot.out) else {
-            if slot.has(flag::LEAVING) {
-                self.written(index);
-            }
-            return;
-        };
-        let mut full = false;
-        queue.lagged |= queue.blocked;
-        while queue.may_leave() {
-            self.stats.writes += 1;
-            let result = queue.with_slices(|slices| match slices {
-                [one] => self.kernel.send(&slot.socket, one),
-                many => self.kernel.send_vectored(&slot.socket, many),
-            });
-            match result {
-                Ok(sent) => {
-                    self.stats.sent_bytes += sent as u64;
-                    queue.sent(sent);
-                    if slot.has(flag::LEAVING) {
-                        self.wheel.set(index, Some(self.now.mono + LINGER_MS));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // The kernel tells once there is room: readiness is edge-triggered.
-                    full = true;
-                    break;
-                }
-                Err(error) => return self.fail(index, &error),
-            }
-        }
-        // What is held may wait without the kernel being to blame.
-        queue.blocked = full;
-        queue.lagged |= full;
-        let ask = full && !slot.has(flag::WATCHED);
-        if slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
-            && queue.bytes() <= self.limits.unread_above_bytes
-        {
-            slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
-            flushed.unread.push(index);
-        }
-        if queue.is_empty() && !queue.is_held() {
-            if queue.lagged || queue.dropped > 0 {
-                flushed.drained.push((index, queue.dropped));
-            }
-            let out = std::mem::replace(&mut slot.out, NO_QUEUE);
-            let leaving = slot.has(flag::LEAVING);
-            self.recycle(out);
-            if leaving {
-                self.written(index);
-            }
-        }
-        if ask {
-            self.ask_for_room(index);
-        }
-    }
-
-    fn recycle(&mut self, queue: u32) {
-        if let Some(mut queue) = self.queues.remove(queue)
-            && self.pool.len() < POOL
-        {
-            queue.recycle();
-            self.pool.push(queue);
-        }
-    }
-
-    /// Everything has left: if the connection is to end, ends it, or shuts its sending side
-    /// and waits for the peer.
-    fn written(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return;
-        };
-        if slot.has(flag::READ_END) {
-            let why = slot.ended_by();
-            self.close(index, why);
-        } else if slot.has(flag::ENDING) {
-            slot.flags = (slot.flags & !flag::ENDING) | flag::LINGERING;
-            self.wheel.set(index, Some(self.now.mono + LINGER_MS));
-            if self.kernel.shutdown_write(&slot.socket).is_err() {
-                self.close(index, Closed::ByApp);
-            }
-        }
     }
 
     /// Takes the connections that failed or ended out of the table.
@@ -375,6 +270,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 return None;
             };
             self.wheel.set(index, None);
+            self.leaves(index, why);
             let Some(slot) = self.slots.remove(index) else {
                 continue;
             };
@@ -382,6 +278,9 @@ impl<S, K: Kernel> Conns<S, K> {
                 self.recycle(slot.out);
             }
             self.kernel.close(slot.socket);
+            if slot.flags & flag::SECURE != 0 {
+                self.secured.links.forget(index);
+            }
             let id = ConnId::new(self.shard, index, slot.generation);
             return Some((id, slot.session, slot.tag, why));
         }

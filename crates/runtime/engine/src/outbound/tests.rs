@@ -164,3 +164,85 @@ fn a_channel_that_sheds_does_not_shed_for_one_that_closes() {
     assert_eq!(pushed, Pushed::Queued { dropped: 2 });
     assert_eq!(drain(&mut queue, 100), "kept ");
 }
+
+/// Seals the head of a queue as the engine does, in capitals so that a test sees it.
+fn seal(queue: &mut Outbound, most: usize) {
+    let sealed: Vec<u8> = queue.with_slices(|slices| {
+        let bytes = slices.iter().flat_map(|slice| slice.to_vec());
+        bytes.take(most).collect()
+    });
+    queue.sent(sealed.len());
+    queue.push_sealed(&sealed.to_ascii_uppercase());
+}
+
+#[test]
+fn what_is_sealed_leaves_first_whatever_the_kernel_takes() {
+    for most in 1..30 {
+        for cut in 1..20 {
+            let mut queue = Outbound::default();
+            queue.push_own(b"own ");
+            queue.push_frame(&frame("frame "), 1, Overflow::Close, 1000);
+            queue.push_own(b"more ");
+            seal(&mut queue, cut);
+            let whole = "own frame more ";
+            let (head, tail) = whole.split_at(cut.min(whole.len()));
+            assert_eq!(queue.sealed(), Some(head.to_uppercase().as_bytes()));
+            // rustls' own words go behind what is sealed.
+            queue.push_sealed(b"(KEYS)");
+            queue.push_own(b"last");
+            let expect = format!("{}(KEYS){tail}last", head.to_uppercase());
+            assert_eq!(queue.bytes(), expect.len());
+            assert_eq!(drain(&mut queue, most), expect, "{most} {cut}");
+        }
+    }
+}
+
+#[test]
+fn what_is_sealed_in_part_is_never_dropped() {
+    for (cut, left) in [(2, "AAaabbbb"), (4, "AAAA"), (6, "AAAABBbb")] {
+        let mut queue = Outbound::default();
+        for text in ["aaaa", "bbbb"] {
+            queue.push_frame(&frame(text), 1, Overflow::DropOldest, 10);
+        }
+        seal(&mut queue, cut);
+        queue.blocked = true;
+        let pushed = queue.push_frame(&frame("larger than the queue"), 1, Overflow::DropOldest, 10);
+        assert!(matches!(pushed, Pushed::Queued { .. }));
+        let seen = drain(&mut queue, 3);
+        assert!(left.starts_with(&seen) && seen.len() >= 4, "{cut}: {seen}");
+        let expect = if cut == 2 { "AAaa" } else { left };
+        assert_eq!(seen, expect);
+    }
+}
+
+#[test]
+fn what_is_sealed_leaves_although_the_rest_is_held() {
+    let mut queue = Outbound::default();
+    queue.push_own(b"head ");
+    queue.hold(true);
+    queue.push_frame(&frame("held "), 1, Overflow::Close, 100);
+    seal(&mut queue, 2);
+    assert!(queue.may_leave());
+    queue.sent(2);
+    assert!(queue.may_leave());
+    queue.sent(3);
+    assert!(!queue.may_leave());
+    queue.push_sealed(b"(KEYS)");
+    assert!(queue.may_leave());
+    queue.sent(6);
+    assert!(!queue.may_leave() && queue.is_held());
+    queue.hold(false);
+    assert_eq!(drain(&mut queue, 2), "held ");
+}
+
+#[test]
+fn what_is_not_sealed_can_be_forgotten() {
+    let mut queue = Outbound::default();
+    queue.push_own(b"sealed plain");
+    queue.push_frame(&frame("frame"), 1, Overflow::Close, 100);
+    seal(&mut queue, 7);
+    queue.sent(3);
+    queue.forget_plain();
+    queue.push_sealed(b"(ALERT)");
+    assert_eq!(drain(&mut queue, 2), "LED (ALERT)");
+}

@@ -7,6 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use throng_tls::Link;
 use throng_types::Now;
 
 use super::{Listener, Running};
@@ -96,7 +97,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             return self.conns.kernel.close(socket);
         };
         self.stats.accepted += 1;
+        let deadline = accepted.deadline;
         let id = self.conns.insert(socket, accepted, false);
+        if let Some(Some(tls)) = self.tls.get(usize::from(listener)) {
+            self.conns.secure(id.index(), Link::server(tls), deadline);
+        }
         // Its request is most likely there already: then it is served within this turn, and
         // the reactor has nothing to tell.
         self.read(id.index(), false);
@@ -104,8 +109,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     }
 
     pub(super) fn open_outgoing(&mut self) {
-        for (socket, accepted) in self.conns.take_opening() {
+        for (socket, accepted, tls) in self.conns.take_opening() {
             let id = self.conns.insert(socket, accepted, true);
+            if let Some(tls) = tls {
+                self.conns.secure(id.index(), Link::client(&tls), None);
+            }
             self.conns.watch(id.index());
         }
     }

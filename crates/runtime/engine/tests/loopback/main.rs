@@ -6,6 +6,7 @@
 mod ending;
 mod mail;
 mod outgoing;
+mod secure;
 mod slow;
 mod support;
 mod timers;

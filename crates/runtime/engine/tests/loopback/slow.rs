@@ -12,6 +12,7 @@ const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
     unread_above_bytes: 16 << 10,
     spare_descriptors: 0,
+    handshake_timeout_ms: 10_000,
 };
 
 fn read_numbers(client: &mut TcpStream, last: u64) -> Vec<u64> {

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use throng_engine::{
     Accepted, App, Closed, ConnLimits, Conns, Delivery, Effects, End, LoopStats, MailboxSender,
-    Overflow, ShardOptions,
+    Overflow, ShardOptions, TlsEvent, TlsNews,
 };
+use throng_tls::ServerTls;
 use throng_types::{ConnId, Frame, Millis, Now, ShardId};
 
 /// How long a test waits for something that must happen. Reached only by failing tests.
@@ -36,6 +37,8 @@ pub(crate) enum Event {
     Closed(ConnId, u32, Closed),
     Mail(Option<usize>, u64),
     Paused(bool),
+    /// `shaken`, or why not.
+    Tls(String),
 }
 
 /// What the app does with bytes.
@@ -136,6 +139,14 @@ impl App for Probe {
         self.finished
     }
 
+    fn tls(&mut self, event: &TlsEvent) {
+        self.report(Event::Tls(match &event.news {
+            TlsNews::Shaken(_) => "shaken".to_owned(),
+            TlsNews::Refused(fault) => format!("refused: {fault}"),
+            TlsNews::Broken(fault) => format!("broken: {fault}"),
+        }));
+    }
+
     fn accept_paused(&mut self, paused: bool) {
         self.report(Event::Paused(paused));
     }
@@ -169,11 +180,25 @@ pub(crate) fn rig(manner: Manner, limits: ConnLimits) -> Rig {
     rigs(vec![listener()], manner, limits).remove(0)
 }
 
+/// A shard with a listener on which TLS is spoken.
+pub(crate) fn secure_rig(manner: Manner, limits: ConnLimits, tls: &ServerTls) -> Rig {
+    rigs_with(vec![listener()], manner, limits, Some(tls)).remove(0)
+}
+
 /// A shard for each listener, with mailboxes between them.
 pub(crate) fn rigs(
     listeners: Vec<(std::os::fd::OwnedFd, SocketAddr)>,
     manner: Manner,
     limits: ConnLimits,
+) -> Vec<Rig> {
+    rigs_with(listeners, manner, limits, None)
+}
+
+fn rigs_with(
+    listeners: Vec<(std::os::fd::OwnedFd, SocketAddr)>,
+    manner: Manner,
+    limits: ConnLimits,
+    tls: Option<&ServerTls>,
 ) -> Vec<Rig> {
     let started = Instant::now();
     let count = listeners.len();
@@ -191,10 +216,11 @@ pub(crate) fn rigs(
             }
         });
     let mut receivers = Vec::new();
-    let (shards, mailboxes) = throng_engine::shards(options.collect(), |_| {
+    let (builders, mailboxes) = throng_engine::builders(options.collect()).unwrap();
+    let shards = builders.into_iter().map(|builder| {
         let (events, receiver) = channel();
         receivers.push(receiver);
-        Probe {
+        builder.secure(vec![tls.cloned()]).with(Probe {
             manner,
             events,
             finished: false,
@@ -203,9 +229,9 @@ pub(crate) fn rigs(
             wants_mail: true,
             reads: (0, 0),
             serial: 0,
-        }
-    })
-    .unwrap();
+        })
+    });
+    let shards: Vec<_> = shards.collect();
     let parts = shards.into_iter().zip(mailboxes).zip(addrs).zip(receivers);
     parts
         .map(|(((shard, mailbox), addr), events)| {

@@ -13,6 +13,7 @@ const TIGHT: ConnLimits = ConnLimits {
     queue_bytes_max: 1 << 20,
     unread_above_bytes: 16 << 10,
     spare_descriptors: 0,
+    handshake_timeout_ms: 10_000,
 };
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use throng_bench_plan::Kind;
+use throng_bench_plan::{Kind, Target};
 
 #[test]
 fn parts_add_up_to_the_whole() {
@@ -21,10 +21,11 @@ fn what_cannot_run_is_refused_with_a_sentence() {
         )
     };
     let refuse = |scenario: &Scenario| Script::new(scenario, Part::WHOLE).unwrap_err();
-    assert!(matches!(
-        refuse(&scenario("wss://127.0.0.1:1/")),
-        PrepareError::Tls { .. }
-    ));
+    let mut secure = scenario("wss://127.0.0.1:1/");
+    secure.tls.authorities = Some("no certificate".into());
+    assert!(matches!(refuse(&secure), PrepareError::Tls { .. }));
+    secure.tls.insecure = true;
+    assert!(Script::new(&secure, Part::WHOLE).is_ok());
     let mut many = scenario("ws://127.0.0.1:1/");
     many.set_clients(1_000_000, 1e6);
     let text = refuse(&many).to_string();

@@ -117,10 +117,11 @@ impl<'s> Arrivals<'s> {
         let script = core.script;
         let own = u64::from(n) / u64::from(script.part.of);
         let mut tuple = script.ports.as_ref().and_then(|plan| plan.tuple(own));
-        let target = match (script.goals.get(core.goal_of(n)), &script.goals[..]) {
-            (Some(goal), _) | (None, [goal, ..]) => goal.address,
-            (None, []) => return,
+        let goal = script.goals.get(core.goal_of(n));
+        let Some(goal) = goal.or_else(|| script.goals.first()) else {
+            return;
         };
+        let target = goal.address;
         core.tally.counters.attempted += 1;
         core.tally.pending += 1;
         let timeout_ms = script.scenario.connect_timeout_us.div_ceil(1000);
@@ -132,7 +133,11 @@ impl<'s> Arrivals<'s> {
                 tag: 0,
                 deadline: Some(deadline),
             };
-            let error = match conns.connect(source, target, accepted) {
+            let opened = match &goal.tls {
+                None => conns.connect(source, target, accepted),
+                Some(tls) => conns.connect_secure(source, target, accepted, tls),
+            };
+            let error = match opened {
                 Ok(()) => return,
                 Err(error) => error,
             };

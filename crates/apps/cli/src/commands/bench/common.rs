@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use throng_bench_fleet::{ControllerTls, RunOptions, Watch};
-use throng_bench_plan::Target;
 use throng_bench_plan::check::Check;
+use throng_bench_plan::{Target, TlsTrust};
 use throng_types::units;
 
 use super::signals::stop_flag;
@@ -76,6 +76,13 @@ pub(super) struct Common {
         help_heading = "Generator"
     )]
     pub(super) tls_ca: Option<PathBuf>,
+    /// Where TLS is spoken (wss://, https://), believe whoever answers
+    #[arg(long, conflicts_with = "ca", help_heading = "Server")]
+    pub(super) insecure: bool,
+    /// Where TLS is spoken, believe servers with a certificate of these authorities instead of this
+    /// machine's: a PEM file
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    pub(super) ca: Option<PathBuf>,
     /// The server's process, if it is not found by its port; may be repeated
     #[arg(long, value_name = "PID", help_heading = "Server")]
     pub(super) server_pid: Vec<u32>,
@@ -85,6 +92,18 @@ pub(super) struct Common {
 }
 
 impl Common {
+    /// Whom connections by TLS believe.
+    pub(super) fn trust(&self) -> Result<TlsTrust> {
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file)
+                .map_err(|error| Failure::usage(format!("--ca {}: {error}", file.display())))
+        };
+        Ok(TlsTrust {
+            insecure: self.insecure,
+            authorities: self.ca.as_ref().map(read).transpose()?,
+        })
+    }
+
     /// What the run itself is told; `notes` come into its results.
     pub(super) fn options(&self, subscribers: bool, notes: Vec<String>) -> Result<RunOptions> {
         let stop = stop_flag()?;

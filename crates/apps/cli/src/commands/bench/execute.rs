@@ -23,6 +23,7 @@ pub(super) fn execute(
 ) -> Result {
     scenario.checks.extend(common.checks.iter().cloned());
     scenario.grace_us = common.grace.unwrap_or(scenario.grace_us);
+    scenario.tls = common.trust()?;
     let options = common.options(subscribers, notes)?;
     // Before the run: an hour of load must not end with a folder that cannot be written.
     if let Some(folder) = &common.out {

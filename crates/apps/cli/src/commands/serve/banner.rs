@@ -30,36 +30,37 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
     } else {
         "&token=TOKEN"
     };
-    for address in facts.clients {
+    for (address, listener) in facts.clients.iter().zip(&facts.config.listen.client) {
         let at = reachable(*address);
+        let s = if listener.is_tls { "s" } else { "" };
         if facts
             .config
             .grip
             .as_ref()
             .is_some_and(|grip| !grip.own_endpoints)
         {
-            let text = format!("http://{at}/   (GRIP: where there is no route, as below)");
+            let text = format!("http{s}://{at}/   (GRIP: where there is no route, as below)");
             row(&mut out, "connect", &text);
         }
         row(
             &mut out,
             "connect",
-            &format!("ws://{at}/ws?channel=news{token}"),
+            &format!("ws{s}://{at}/ws?channel=news{token}"),
         );
         row(
             &mut out,
             "",
-            &format!("http://{at}/sse?channel=news{token}"),
+            &format!("http{s}://{at}/sse?channel=news{token}"),
         );
         row(
             &mut out,
             "",
-            &format!("http://{at}/stream?channel=news{token}"),
+            &format!("http{s}://{at}/stream?channel=news{token}"),
         );
         row(
             &mut out,
             "",
-            &format!("ws://{at}/connection/websocket   (Centrifugo SDKs)"),
+            &format!("ws{s}://{at}/connection/websocket   (Centrifugo SDKs)"),
         );
     }
     let api = reachable(facts.api);
@@ -73,7 +74,8 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
         let text = format!("{scheme}://{}   (GRIP, {option})", reachable(*address));
         row(&mut out, "", &text);
     }
-    row(&mut out, "dashboard", &format!("http://{api}/"));
+    let scheme = api_scheme(facts);
+    row(&mut out, "dashboard", &format!("{scheme}://{api}/"));
     for line in access(facts.config) {
         row(&mut out, "access", &line);
     }
@@ -116,9 +118,18 @@ fn curl(facts: &Facts<'_>) -> String {
         ""
     };
     format!(
-        "curl -d hello{key} 'http://{}/pub?channel=news'",
+        "curl -d hello{key} '{}://{}/pub?channel=news'",
+        api_scheme(facts),
         reachable(facts.api)
     )
+}
+
+fn api_scheme(facts: &Facts<'_>) -> &'static str {
+    if facts.config.listen.api.is_tls {
+        "https"
+    } else {
+        "http"
+    }
 }
 
 /// An address that this machine can connect to: a socket on all interfaces is on loopback too.
@@ -149,10 +160,15 @@ mod tests {
         };
         let config = Config::load(&sources).unwrap().config;
         let report = assess(&Machine::default(), &Plan::new(Role::Server, None));
+        let bound: Vec<_> = config
+            .listeners()
+            .map(|listener| listener.address)
+            .collect();
+        let (api, clients) = bound.split_last().unwrap();
         let facts = Facts {
             config: &config,
-            clients: &config.listen.client,
-            api: config.listen.api,
+            clients,
+            api: *api,
             grip: &[],
             report: &report,
         };
@@ -180,6 +196,26 @@ mod tests {
                 "connections",
             ],
             &["token", "X-API-Key"],
+        );
+    }
+
+    #[test]
+    fn where_tls_is_spoken_addresses_say_so() {
+        check(
+            &[
+                ("listen.client", "tls://127.0.0.1:8443,127.0.0.1:8000"),
+                ("listen.api", "tls://127.0.0.1:8444"),
+                ("tls.certificate", "c.pem"),
+                ("tls.key", "k.pem"),
+            ],
+            &[
+                "wss://127.0.0.1:8443/ws?channel=news\n",
+                "https://127.0.0.1:8443/sse?channel=news\n",
+                "ws://127.0.0.1:8000/ws?channel=news\n",
+                "curl -d hello 'https://127.0.0.1:8444/pub?channel=news'\n",
+                "https://127.0.0.1:8444/\n",
+            ],
+            &["http://127.0.0.1:8443", "http://127.0.0.1:8444"],
         );
     }
 

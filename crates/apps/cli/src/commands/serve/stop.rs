@@ -69,12 +69,19 @@ impl Signals {
 
 /// How often a server without signals is looked at: should a shard fail, the process ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Looks from one at the files of certificates to the next: five seconds.
+const LOOKS_PER_FILES: u32 = 25;
 
 /// Serves until a signal, then until the clients have left. `reload` is called for each SIGHUP.
 pub(super) fn run(mut signals: Signals, handle: Handle, mut reload: impl FnMut(&Handle)) -> Result {
+    let mut looks = 0;
     while handle.is_running() && signals.pending.pending().next().is_none() {
         if signals.hang_up.came() {
             reload(&handle);
+        }
+        looks = (looks + 1) % LOOKS_PER_FILES;
+        if looks == 0 {
+            handle.look_after_certificates();
         }
         std::thread::sleep(LOOK_EVERY);
     }

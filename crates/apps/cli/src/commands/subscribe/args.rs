@@ -3,7 +3,7 @@
 use throng_types::ChannelName;
 
 use crate::commands::publish;
-use crate::http::Endpoint;
+use crate::http::{Endpoint, TrustArgs};
 use crate::values;
 
 /// Print what is published into channels, one publication on a line
@@ -27,6 +27,8 @@ pub(crate) struct Args {
     /// Use this WebSocket instead, such as ws://127.0.0.1:8000/ws; it does not resume
     #[arg(long, value_name = "URL", value_parser = websocket, conflicts_with = "json")]
     pub(super) url: Option<Endpoint>,
+    #[command(flatten)]
+    pub(super) trust: TrustArgs,
     /// A token (`throng token create` makes one)
     #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
@@ -40,9 +42,10 @@ pub(crate) struct Args {
 
 /// Reads the URL of a WebSocket; without a path it is `/ws`.
 fn websocket(url: &str) -> Result<Endpoint, String> {
-    let Some(rest) = url.strip_prefix("ws://") else {
+    let rest = url.strip_prefix("ws").filter(|rest| rest.contains("://"));
+    let Some(rest) = rest else {
         return Err("expected an address such as ws://127.0.0.1:8000/ws".to_owned());
     };
-    let endpoint: Endpoint = format!("http://{rest}").parse()?;
+    let endpoint: Endpoint = format!("http{rest}").parse()?;
     Ok(endpoint.or_path("/ws"))
 }

@@ -16,7 +16,7 @@ use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request, query};
+use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs, query};
 
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
 
@@ -180,10 +180,11 @@ impl Follower {
             headers.push(("Last-Event-ID", self.subscription.last_event_id()));
         }
         if self.subscription.transport() == Transport::WebSocket {
-            return upgraded(self.server(), &target, &headers);
+            return upgraded((self.server(), &self.args.trust), &target, &headers);
         }
         Exchange::open(
             self.server(),
+            &self.args.trust,
             Request {
                 method: "GET",
                 target: &target,
@@ -307,7 +308,7 @@ fn tell(notice: &Notice) {
 
 /// Asks for a WebSocket (RFC 6455 section 4.1). A refusal is an answer like any other.
 fn upgraded(
-    server: &Endpoint,
+    (server, trust): (&Endpoint, &TrustArgs),
     target: &str,
     headers: &[(&str, &str)],
 ) -> std::result::Result<Exchange, Fault> {
@@ -315,7 +316,7 @@ fn upgraded(
     let key = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     let mut wire = Vec::new();
     handshake::encode_request(&server.authority(), target, key, headers, &mut wire);
-    let exchange = Exchange::send(server, &wire)?;
+    let exchange = Exchange::send(server, trust, &wire)?;
     match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
         Ok(()) | Err(ResponseFault::Status(_)) => Ok(exchange),
         Err(fault) => Err(Fault::Upgrade(fault)),

@@ -1,0 +1,58 @@
+//! Where connections go, resolved once, and how TLS is spoken there.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use throng_bench_plan::template::{Place, Template};
+use throng_bench_plan::{Target, TlsTrust};
+use throng_tls::{Authorities, ClientTls, Trust};
+
+use super::error::PrepareError;
+
+/// Where connections go.
+#[derive(Debug)]
+pub(crate) struct Goal {
+    pub(crate) address: SocketAddr,
+    /// How TLS is spoken there, if it is.
+    pub(crate) tls: Option<ClientTls>,
+    /// As it stands in `Host`.
+    pub(crate) authority: String,
+    pub(crate) path: Template,
+}
+
+/// Resolves a target.
+pub(super) fn goal(target: &Target, place: Place, trust: &TlsTrust) -> Result<Goal, PrepareError> {
+    let tls = target.tls.then(|| speak(target, trust)).transpose()?;
+    let resolve = |why: String| PrepareError::Resolve {
+        target: target.authority(),
+        why,
+    };
+    let mut addresses = (target.host.as_str(), target.port)
+        .to_socket_addrs()
+        .map_err(|error| resolve(error.to_string()))?;
+    Ok(Goal {
+        address: addresses
+            .next()
+            .ok_or_else(|| resolve("it has no address".into()))?,
+        tls,
+        authority: target.authority(),
+        path: Template::compile(&target.path, place)?,
+    })
+}
+
+/// How TLS is spoken with a target. Each connection shakes hands in full, so that one costs what
+/// another does.
+fn speak(target: &Target, trust: &TlsTrust) -> Result<ClientTls, PrepareError> {
+    let fail = |why: &dyn fmt::Display| PrepareError::Tls {
+        target: target.to_string(),
+        why: why.to_string(),
+    };
+    let trust = match (trust.insecure, &trust.authorities) {
+        (true, _) => Trust::Anybody,
+        (false, Some(pem)) => {
+            Trust::Of(Authorities::read(pem.as_bytes()).map_err(|error| fail(&error))?)
+        }
+        (false, None) => Trust::Of(Authorities::of_this_machine()),
+    };
+    ClientTls::new(&target.host, &trust, false).map_err(|error| fail(&error))
+}

@@ -1,0 +1,337 @@
+//! TLS on ports: certificates from files, what ports offer with them, and what becomes of
+//! handshakes.
+//!
+//! Owns the files' last state; see [`Watched`]. Never: speaks TLS; the engine does.
+//!
+//! Invariant: certificates are replaced together or not at all.
+
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use throng_config::{Config, TlsVersion};
+use throng_engine::{TlsEvent, TlsNews};
+use throng_metrics::{Counter, Counters, Gauge};
+use throng_session::Work;
+use throng_tls::{Authorities, CertificateError, Certificates, Fault, MinVersion, ServerTls, Site};
+use throng_types::Now;
+
+use crate::list::GatewayList;
+use crate::options::StartError;
+use crate::shard::ShardApp;
+
+/// A certificate and its key, as the configuration names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Files {
+    /// Empty for all names that have none.
+    name: String,
+    /// Where the options are: `tls` or `tls.site[0]`.
+    section: String,
+    certificate: String,
+    key: String,
+}
+
+fn files(config: &Config) -> Vec<Files> {
+    let tls = &config.tls;
+    let other = tls.certificate.clone().zip(tls.key.clone());
+    let other = other.map(|(certificate, key)| Files {
+        name: String::new(),
+        section: "tls".to_owned(),
+        certificate,
+        key,
+    });
+    let sites = tls.sites.iter().enumerate().map(|(index, site)| Files {
+        name: site.name.clone(),
+        section: format!("tls.site[{index}]"),
+        certificate: site.certificate.clone(),
+        key: site.key.clone(),
+    });
+    other.into_iter().chain(sites).collect()
+}
+
+/// A file's text, or why there is none.
+fn text(option: &str, path: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{option}: cannot read {path}: {error}"))
+}
+
+impl Files {
+    fn read(&self) -> Result<Site, String> {
+        let option = format!("{}.certificate", self.section);
+        let fault = |option: &str, path: &str, error: &CertificateError| {
+            format!("{option}: {path}: {error}")
+        };
+        let certificate = Site::read_certificate(&self.name, &text(&option, &self.certificate)?)
+            .map_err(|error| fault(&option, &self.certificate, &error))?;
+        let option = format!("{}.key", self.section);
+        certificate
+            .with_key(&text(&option, &self.key)?)
+            .map_err(|error| fault(&option, &self.key, &error))
+    }
+
+    /// What an operator should know of them.
+    fn findings(&self, site: &Site, now_s: i64) -> Vec<String> {
+        let (section, certificate) = (&self.section, &self.certificate);
+        let findings = site.findings(now_s).into_iter();
+        let mut all: Vec<String> = findings
+            .map(|finding| format!("{section}.certificate: {certificate}: {finding}"))
+            .collect();
+        let key = std::fs::metadata(&self.key);
+        if key.is_ok_and(|key| key.mode() & 0o004 != 0) {
+            let path = &self.key;
+            all.push(format!(
+                "{section}.key: {path}: everybody on this machine can read the key: chmod o-r"
+            ));
+        }
+        all
+    }
+
+    fn stamps(&self) -> [Option<Stamp>; 2] {
+        [&self.certificate, &self.key].map(|path| Stamp::of(path))
+    }
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp([i64; 5]);
+
+impl Stamp {
+    fn of(path: &str) -> Option<Self> {
+        let of = std::fs::metadata(path).ok()?;
+        let [inode, bytes] = [of.ino(), of.len()].map(|number| number as i64);
+        Some(Self([
+            inode,
+            bytes,
+            of.mtime(),
+            of.mtime_nsec(),
+            of.ctime_nsec(),
+        ]))
+    }
+}
+
+fn read_all(files: &[Files]) -> Result<Vec<Site>, Vec<String>> {
+    let (mut sites, mut faults) = (Vec::new(), Vec::new());
+    for files in files {
+        match files.read() {
+            Ok(site) => sites.push(site),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() {
+        Ok(sites)
+    } else {
+        Err(faults)
+    }
+}
+
+fn authorities(config: &Config) -> Result<Option<Authorities>, String> {
+    let Some(path) = &config.tls.api_client_authorities else {
+        return Ok(None);
+    };
+    let option = "tls.api_client_authorities";
+    let read = Authorities::read(&text(option, path)?);
+    read.map(Some)
+        .map_err(|error| format!("{option}: {path}: {error}"))
+}
+
+/// Reads the certificates, keys and authorities that a configuration names. Gives what an operator
+/// should know of them, and what is wrong with them.
+#[must_use]
+pub fn check_certificates(config: &Config) -> (Vec<String>, Vec<String>) {
+    let (mut known, mut wrong) = (Vec::new(), Vec::new());
+    for files in files(config) {
+        match files.read() {
+            Ok(site) => known.extend(files.findings(&site, now_s())),
+            Err(fault) => wrong.push(fault),
+        }
+    }
+    wrong.extend(authorities(config).err());
+    (known, wrong)
+}
+
+fn now_s() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs() as i64
+}
+
+/// What ports offer, for as long as the server starts.
+pub(crate) struct Tls {
+    client: ServerTls,
+    api: ServerTls,
+    watched: Watched,
+}
+
+impl Tls {
+    /// Reads what the configuration names; none if no port speaks TLS.
+    pub(crate) fn load(
+        config: &Config,
+        counters: Arc<Counters>,
+    ) -> Result<Option<Self>, StartError> {
+        if !config.listeners().any(|listener| listener.is_tls) {
+            return Ok(None);
+        }
+        let files = files(config);
+        let state = State::of(files);
+        let sites = read_all(&state.files).map_err(|faults| StartError::Tls(faults.join("\n")))?;
+        let certificates = Certificates::new(&sites);
+        let min_version = match config.tls.min_version {
+            TlsVersion::Tls12 => MinVersion::Tls12,
+            TlsVersion::Tls13 => MinVersion::Tls13,
+        };
+        let authorities = authorities(config).map_err(StartError::Tls)?;
+        let offer = |clients: Option<&Authorities>| {
+            ServerTls::new(&certificates, min_version, clients)
+                .map_err(|error| StartError::Tls(format!("[tls]: {error}")))
+        };
+        let (client, api) = (offer(None)?, offer(authorities.as_ref())?);
+        let watched = Watched {
+            state: Mutex::new(state),
+            certificates,
+            counters,
+        };
+        watched.count_days(&mut watched.lock(), sites);
+        Ok(Some(Self {
+            client,
+            api,
+            watched,
+        }))
+    }
+
+    /// What each listener offers, in their order.
+    pub(crate) fn ports(&self, config: &Config) -> Vec<Option<ServerTls>> {
+        let clients = config.listen.client.iter();
+        let clients = clients.map(|listener| listener.is_tls.then(|| self.client.clone()));
+        let api = config.listen.api.is_tls.then(|| self.api.clone());
+        clients.chain([api]).collect()
+    }
+
+    pub(crate) fn watched(self) -> Watched {
+        self.watched
+    }
+}
+
+/// The certificates that are shown, and the files that they came from.
+pub(crate) struct Watched {
+    state: Mutex<State>,
+    certificates: Certificates,
+    counters: Arc<Counters>,
+}
+
+struct State {
+    files: Vec<Files>,
+    stamps: Vec<[Option<Stamp>; 2]>,
+    sites: Vec<Site>,
+}
+
+impl State {
+    /// The stamps are taken before the files are read: what changes meanwhile is seen later.
+    fn of(files: Vec<Files>) -> Self {
+        Self {
+            stamps: files.iter().map(Files::stamps).collect(),
+            files,
+            sites: Vec::new(),
+        }
+    }
+}
+
+impl Watched {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all files of a configuration again.
+    pub(crate) fn reload(&self, config: &Config) {
+        self.replace(State::of(files(config)), "SIGHUP");
+    }
+
+    /// Reads all files again if one has changed.
+    pub(crate) fn look(&self) {
+        let mut state = self.lock();
+        let fresh = State::of(state.files.clone());
+        if fresh.stamps == state.stamps {
+            let sites = std::mem::take(&mut state.sites);
+            return self.count_days(&mut state, sites);
+        }
+        drop(state);
+        self.replace(fresh, "their files have changed");
+    }
+
+    fn replace(&self, fresh: State, why: &str) {
+        let mut state = self.lock();
+        match read_all(&fresh.files) {
+            Ok(sites) => {
+                self.certificates.replace(&sites);
+                self.counters.count(Counter::TlsReloaded);
+                tracing::info!(
+                    certificates = sites.len(),
+                    "certificates are read again ({why}); connections stay"
+                );
+                for (files, site) in fresh.files.iter().zip(&sites) {
+                    for finding in files.findings(site, now_s()) {
+                        tracing::warn!("{finding}");
+                    }
+                }
+                *state = fresh;
+                self.count_days(&mut state, sites);
+            }
+            Err(faults) => {
+                self.counters.count(Counter::TlsReloadFailed);
+                for fault in faults {
+                    tracing::error!("certificates stay as they are ({why}): {fault}");
+                }
+                // The same files are not tried again until one changes.
+                if fresh.files == state.files {
+                    state.stamps = fresh.stamps;
+                }
+            }
+        }
+    }
+
+    fn count_days(&self, state: &mut State, sites: Vec<Site>) {
+        let now_s = now_s();
+        let days = sites
+            .iter()
+            .map(|site| site.validity().days_left(now_s))
+            .min();
+        let days = u64::try_from(days.unwrap_or(0)).unwrap_or(0);
+        self.counters.set(Gauge::TlsCertificateDaysLeft, days);
+        self.counters
+            .set(Gauge::TlsCertificates, sites.len() as u64);
+        state.sites = sites;
+    }
+}
+
+impl<L: GatewayList> ShardApp<L> {
+    /// Whether a client's address may have another handshake; charges it. Proxies speak for many.
+    pub(crate) fn may_shake_hands(&self, peer: IpAddr, now: Now) -> bool {
+        let shared = &self.parts.shared;
+        shared.forwarded.trusts(peer) || shared.meter.admits(peer, Work::SecureArrival, now)
+    }
+
+    /// Counts what came of a handshake, and notes it for the log if it failed.
+    pub(crate) fn note_tls(&self, event: &TlsEvent) {
+        let (counter, fault) = match &event.news {
+            TlsNews::Shaken(shaken) if shaken.is_resumed => (Counter::TlsResumed, None),
+            TlsNews::Shaken(_) => (Counter::TlsFull, None),
+            TlsNews::Broken(fault) => (Counter::TlsBroken, Some(fault)),
+            TlsNews::Refused(fault) => {
+                let counter = match fault {
+                    Fault::TimedOut => Counter::TlsTimedOut,
+                    Fault::Gone => Counter::TlsGone,
+                    _ => Counter::TlsRefused,
+                };
+                (counter, Some(fault))
+            }
+        };
+        self.counters().count(counter);
+        // Whoever only looks whether the port is open says nothing worth a line.
+        if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Gone)) {
+            let notices = &self.parts.shared.notices;
+            notices.begin(event.conn, self.now);
+            if let Some(peer) = event.peer {
+                notices.comes_from(peer.ip().to_canonical());
+            }
+            notices.refused("tls", "", "", fault);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Checks of what is shown by TLS. Certificates themselves are looked at by who reads the files.
+
+use std::collections::BTreeSet;
+
+use super::Checks;
+use crate::layout::element;
+
+impl Checks<'_> {
+    pub(super) fn tls(&mut self) {
+        if self.failed_under("tls.") || self.failed_under("listen.") {
+            return;
+        }
+        let (listen, tls) = (&self.config.listen, &self.config.tls);
+        let clients = listen.client.iter().filter(|listener| listener.is_tls);
+        let api = [&listen.api].into_iter().filter(|listener| listener.is_tls);
+        let spoken: Vec<_> = { clients.map(|listener| ("listen.client", listener)) }
+            .chain(api.map(|listener| ("listen.api", listener)))
+            .collect();
+        match (&tls.certificate, &tls.key) {
+            (Some(_), None) => {
+                self.problem(
+                    "tls.certificate",
+                    "tls.certificate: its key is missing: set tls.key",
+                );
+            }
+            (None, Some(_)) => {
+                let message = "tls.key: its certificate is missing: set tls.certificate";
+                self.problem("tls.key", message);
+            }
+            _ => {}
+        }
+        let has_any = tls.certificate.is_some() || !tls.sites.is_empty();
+        if let [(option, listener), ..] = &spoken[..]
+            && !has_any
+            && tls.key.is_none()
+        {
+            let message = format!(
+                "{option}: {listener} needs a certificate: set tls.certificate and tls.key"
+            );
+            self.problem(option, message);
+        }
+        if spoken.is_empty() && has_any {
+            self.warnings.push(
+                "[tls] has a certificate, but no address in [listen] begins with tls://: it is \
+                 shown to nobody"
+                    .to_owned(),
+            );
+        }
+        for (_, listener) in &spoken {
+            if listen.proxy_protocol.contains(&listener.address) {
+                let message = format!(
+                    "listen.proxy_protocol: {listener}: PROXY headers are read on addresses \
+                     without tls:// alone; let the proxy end TLS, or pass connections on without \
+                     a header"
+                );
+                self.problem("listen.proxy_protocol", message);
+            }
+        }
+        if tls.api_client_authorities.is_some() && !listen.api.is_tls {
+            self.problem(
+                "tls.api_client_authorities",
+                "tls.api_client_authorities: callers show certificates by TLS alone: put tls:// \
+                 before listen.api",
+            );
+        }
+        self.sites();
+    }
+
+    fn sites(&mut self) {
+        let mut seen = BTreeSet::new();
+        for (index, site) in self.config.tls.sites.iter().enumerate() {
+            let path = element("tls.site", index);
+            for key in ["name", "certificate", "key"] {
+                if !self.is_set(&format!("{path}.{key}")) {
+                    self.problem(&path, format!("{path} has no {key}: add {key} = \"…\""));
+                }
+            }
+            if !site.name.is_empty() && !seen.insert(site.name.to_ascii_lowercase()) {
+                let at = format!("{path}.name");
+                self.problem(&at, format!("{at}: {} stands there twice", site.name));
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Clients of the engine that speak TLS: the same lines, sealed.
+//!
+//! Keys differ from run to run, lengths do not; and lengths are all that a run is made of.
+
+use std::sync::LazyLock;
+
+use throng_testkit::Authority;
+use throng_tls::{Certificates, ClientTls, Link, MinVersion, ServerTls, Site, Trust};
+
+use crate::net::Net;
+
+/// What the shards show, and clients that believe anybody.
+static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
+    let issued = Authority::even("ours").issue_even(&["localhost"]);
+    let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
+    let site = site.with_key(issued.key.as_bytes()).expect("its key");
+    let server = ServerTls::new(&Certificates::new(&[site]), MinVersion::Tls12, None);
+    let client = ClientTls::new("localhost", &Trust::Anybody, false);
+    (server.expect("good"), client.expect("good"))
+});
+
+/// What the shards show.
+pub(super) fn server() -> ServerTls {
+    BOTH.0.clone()
+}
+
+/// A client's end.
+pub(super) struct Secure {
+    link: Link,
+}
+
+impl Secure {
+    /// Begins to shake hands.
+    pub(super) fn connect(net: &Net, conn: usize) -> Self {
+        let mut link = Link::client(&BOTH.1).expect("there is randomness");
+        let mut wire = Vec::new();
+        link.start(&mut wire).expect("nothing has been heard yet");
+        net.client_send(conn, &wire);
+        Self { link }
+    }
+
+    pub(super) fn is_shaking(&self) -> bool {
+        self.link.is_handshaking()
+    }
+
+    pub(super) fn send(&mut self, net: &Net, conn: usize, bytes: &[u8]) {
+        let mut wire = Vec::new();
+        self.link.seal(bytes, &mut wire).expect("hands are shaken");
+        net.client_send(conn, &wire);
+    }
+
+    /// Says that nothing more comes.
+    pub(super) fn close(&mut self, net: &Net, conn: usize) {
+        let mut wire = Vec::new();
+        self.link.close(&mut wire);
+        net.client_send(conn, &wire);
+    }
+
+    /// What came, opened. What is to be answered leaves, unless this side is shut.
+    pub(super) fn open(
+        &mut self,
+        net: &Net,
+        conn: usize,
+        mut bytes: Vec<u8>,
+        shut: bool,
+    ) -> Vec<u8> {
+        let (mut plain, mut wire) = (Vec::new(), Vec::new());
+        let opened = self.link.receive(&mut bytes, &mut plain, &mut wire);
+        opened.expect("the server keeps to TLS");
+        if !shut && !wire.is_empty() {
+            net.client_send(conn, &wire);
+        }
+        plain
+    }
+}

@@ -1,0 +1,166 @@
+//! An authority of the test's own, and certificates of it, made when the test runs.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_ED25519, SerialNumber, date_time_ymd,
+};
+use tempfile::TempDir;
+
+/// An authority that nobody but the test believes.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A certificate and its key, as PEM texts.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Authority {
+    /// A new one, of this name.
+    ///
+    /// # Panics
+    /// If there is no randomness.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::with(name, KeyPair::generate().expect("a key"))
+    }
+
+    /// One whose certificates and signatures all have one length, so that a run can be repeated.
+    ///
+    /// # Panics
+    /// If there is no randomness.
+    #[must_use]
+    pub fn even(name: &str) -> Self {
+        Self::with(name, KeyPair::generate_for(&PKCS_ED25519).expect("a key"))
+    }
+
+    fn with(name: &str, key: KeyPair) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
+    }
+
+    /// Its own certificate.
+    #[must_use]
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A certificate for names and addresses.
+    #[must_use]
+    pub fn issue(&self, names: &[&str]) -> Issued {
+        self.issue_until(names, 2100)
+    }
+
+    /// One that ends with the beginning of a year.
+    ///
+    /// # Panics
+    /// If a name is none.
+    #[must_use]
+    pub fn issue_until(&self, names: &[&str], year: i32) -> Issued {
+        self.issue_with(names, year, KeyPair::generate().expect("a key"))
+    }
+
+    /// One of an even authority with such a key too.
+    ///
+    /// # Panics
+    /// If a name is none.
+    #[must_use]
+    pub fn issue_even(&self, names: &[&str]) -> Issued {
+        self.issue_with(
+            names,
+            2100,
+            KeyPair::generate_for(&PKCS_ED25519).expect("a key"),
+        )
+    }
+
+    fn issue_with(&self, names: &[&str], year: i32, key: KeyPair) -> Issued {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let first = names.first().cloned().unwrap_or_default();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name.push(DnType::CommonName, first);
+        params.serial_number = Some(SerialNumber::from(4711_u64));
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}
+
+/// Certificates and keys in a temporary folder.
+pub struct PemFiles {
+    folder: TempDir,
+}
+
+impl Default for PemFiles {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PemFiles {
+    /// An empty folder.
+    ///
+    /// # Panics
+    /// If there is no place for it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        }
+    }
+
+    /// Where a file is.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file, in one step as programs that renew certificates do.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
+        fs::write(&fresh, text).expect("a file");
+        fs::set_permissions(&fresh, Permissions::from_mode(0o600)).expect("ours alone");
+        fs::rename(fresh, &path).expect("renamed");
+        path.to_str().expect("a plain path").to_owned()
+    }
+
+    /// Writes `NAME.pem` and `NAME.key`.
+    pub fn write_issued(&self, name: &str, issued: &Issued) -> [String; 2] {
+        [
+            self.write(&format!("{name}.pem"), &issued.certificate),
+            self.write(&format!("{name}.key"), &issued.key),
+        ]
+    }
+}

@@ -1,0 +1,103 @@
+//! What the kernel tells of connections: established, bytes, room, the end.
+//!
+//! Never: decides what bytes mean; the app does.
+
+use std::io;
+
+use super::{READ_BYTES, Running};
+use crate::conns::{Flushed, Intake};
+use crate::{App, Closed, Kernel, Ready};
+
+/// Reads from one connection before others have their turn.
+const READS_PER_TURN: usize = 4;
+
+impl<A: App<K>, K: Kernel> Running<A, K> {
+    pub(super) fn ready(&mut self, index: u32, event: &Ready, flushed: &mut Flushed) {
+        if self.conns.is_connecting(index) && (event.writable || event.error) {
+            self.connected(index);
+        }
+        if event.writable {
+            self.conns.write(index, flushed);
+        }
+        if event.readable || event.error {
+            self.read(index, event.read_closed || event.error);
+        }
+    }
+
+    fn connected(&mut self, index: u32) {
+        if let Some(error) = self.conns.connect_error(index) {
+            let number = error.raw_os_error().unwrap_or(0);
+            self.conns.close(index, Closed::Error(number));
+        } else if self.conns.take_connecting(index) && !self.conns.start_shaking(index) {
+            self.tell_connected(index);
+        }
+    }
+
+    fn tell_connected(&mut self, index: u32) {
+        let app = &mut self.app;
+        self.conns
+            .act(index, |id, session, fx| app.connected(id, session, fx));
+    }
+
+    /// Tells the app what came of handshakes.
+    pub(super) fn tell_tls(&mut self) {
+        for event in self.conns.take_tls_events() {
+            self.app.tls(&event);
+        }
+    }
+
+    /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
+    /// the peer's close may be behind it.
+    pub(super) fn read(&mut self, index: u32, to_end: bool) {
+        for _ in 0..READS_PER_TURN {
+            if !self.conns.may_read(index) {
+                return;
+            }
+            let count = match self.conns.recv(index, &mut self.buffer) {
+                Ok(0) => return self.conns.read_ended(index),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.conns.fail(index, &error),
+            };
+            self.stats.read_bytes += count as u64;
+            match self.conns.intake(index) {
+                Intake::Plain => {
+                    let (app, input) = (&mut self.app, &mut self.buffer[..count]);
+                    self.conns
+                        .act(index, |id, session, fx| app.bytes(id, session, input, fx));
+                }
+                Intake::Sealed => self.read_sealed(index, count),
+                Intake::Nothing => {}
+            }
+            if count < READ_BYTES && !to_end {
+                return;
+            }
+        }
+        if self.conns.list(index) {
+            self.unread.push(index);
+        }
+    }
+
+    /// Takes what was read from a connection on which TLS is spoken.
+    fn read_sealed(&mut self, index: u32, count: usize) {
+        let mut plain = std::mem::take(&mut self.plain);
+        let taken = self
+            .conns
+            .take_sealed(index, &mut self.buffer[..count], &mut plain);
+        if taken.is_connected {
+            self.tell_connected(index);
+        }
+        if !plain.is_empty() && !self.conns.is_ending(index) {
+            let app = &mut self.app;
+            self.conns.act(index, |id, session, fx| {
+                app.bytes(id, session, &mut plain, fx);
+            });
+        }
+        if taken.has_ended {
+            self.conns.read_ended(index);
+        }
+        plain.clear();
+        plain.shrink_to(READ_BYTES);
+        self.plain = plain;
+    }
+}

@@ -1,0 +1,127 @@
+//! What a client offers and whom it believes.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+use crate::Authorities;
+
+/// Whom a client believes.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Servers with a certificate of these authorities, for the name by which they were asked.
+    Of(Authorities),
+    /// Whoever answers.
+    Anybody,
+}
+
+/// How a client speaks with one server. Clones are the same one.
+#[derive(Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientTls({:?})", self.name)
+    }
+}
+
+impl ClientTls {
+    /// For the server of this name or address. With `resumes`, later connections begin where
+    /// earlier ones ended (tickets are kept, at most 256 of them).
+    ///
+    /// # Errors
+    /// If the name is none.
+    pub fn new(name: &str, trust: &Trust, resumes: bool) -> Result<Self, Error> {
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let name = match bare.parse::<IpAddr>() {
+            Ok(address) => ServerName::from(address),
+            Err(_) => ServerName::try_from(bare.to_owned())
+                .map_err(|error| Error::General(error.to_string()))?,
+        };
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()?;
+        let builder = match trust {
+            Trust::Of(Authorities(roots)) => builder.with_root_certificates(roots.clone()),
+            Trust::Anybody => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if !resumes {
+            config.resumption = Resumption::disabled();
+        }
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
+    }
+
+    /// The same client with another configuration.
+    #[cfg(test)]
+    pub(crate) fn with_config(&self, config: ClientConfig) -> Self {
+        Self {
+            config: Arc::new(config),
+            name: self.name.clone(),
+        }
+    }
+
+    pub(crate) const fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
+    pub(crate) const fn name(&self) -> &ServerName<'static> {
+        &self.name
+    }
+}
+
+/// Takes any certificate, but still checks that the server holds its key.
+#[derive(Debug)]
+pub(crate) struct Anybody(pub(crate) Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

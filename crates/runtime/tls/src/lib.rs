@@ -1,0 +1,27 @@
+//! TLS: the state of one connection, certificates, and what servers and clients offer.
+//!
+//! Handshakes and records are made by rustls; this room gives the engine a [`Link`] that takes and
+//! gives bytes, and the server [`Certificates`] that can be replaced while it runs.
+//!
+//! Owns: keys and certificates, tickets, and what a connection needs to go on. Never: touches a
+//! socket, a file or a clock, but for the machine's own list of authorities ([`ClientTls`]); rustls
+//! asks the clock itself.
+
+mod authorities;
+mod certificate;
+mod client;
+mod der;
+mod fault;
+mod link;
+mod server;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use authorities::Authorities;
+pub use certificate::{CertificateError, Finding, Site, Unkeyed, Validity};
+pub use client::{ClientTls, Trust};
+pub use fault::Fault;
+pub use link::{Link, Shaken};
+pub use server::{Certificates, MinVersion, ServerTls};
+pub use stream::Stream;

@@ -1,0 +1,140 @@
+//! What a server offers: versions, tickets, and the certificate for each name.
+//!
+//! Owns the certificates, which can be replaced while connections live: those keep what they have.
+//!
+//! Invariant: ports that ask clients for certificates have tickets of their own, since a ticket
+//! stands for a client that has shown one.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::crypto::aws_lc_rs::{self, Ticketer};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+
+use crate::{Authorities, CertificateError, Site};
+
+/// Tickets that a client gets. One connection follows another, so each needs one; each costs a
+/// record when hands are shaken.
+const TICKETS: usize = 1;
+
+/// The lowest version that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MinVersion {
+    /// TLS 1.2 (RFC 5246), with forward secrecy and authenticated encryption alone.
+    #[default]
+    Tls12,
+    /// TLS 1.3 (RFC 8446).
+    Tls13,
+}
+
+/// The certificates of a server, by name. Clones are the same ones.
+#[derive(Clone)]
+pub struct Certificates(Arc<RwLock<Table>>);
+
+struct Table {
+    /// For whoever asks for no name, or one that is not there.
+    other: Option<Arc<CertifiedKey>>,
+    named: HashMap<Box<str>, Arc<CertifiedKey>>,
+}
+
+impl Table {
+    fn new(sites: &[Site]) -> Self {
+        let other = sites.iter().find(|site| site.name.is_empty());
+        let other = other.or_else(|| sites.first());
+        let named = sites
+            .iter()
+            .map(|site| (site.name.clone(), site.certified.clone()));
+        Self {
+            other: other.map(|site| site.certified.clone()),
+            named: named.collect(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
+        let name = name.to_ascii_lowercase();
+        let below = || {
+            let (_, rest) = name.split_once('.')?;
+            self.named.get(format!("*.{rest}").as_str())
+        };
+        self.named.get(name.as_str()).or_else(below)
+    }
+}
+
+impl Certificates {
+    /// With one certificate for each name. The first one is for all others if none is named so.
+    #[must_use]
+    pub fn new(sites: &[Site]) -> Self {
+        Self(Arc::new(RwLock::new(Table::new(sites))))
+    }
+
+    /// Replaces all; handshakes from now on see them.
+    pub fn replace(&self, sites: &[Site]) {
+        let table = Table::new(sites);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = table;
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let named = hello.server_name().and_then(|name| table.find(name));
+        named.or(table.other.as_ref()).cloned()
+    }
+}
+
+/// What a port offers to clients. Clones share tickets.
+#[derive(Clone, Debug)]
+pub struct ServerTls(Arc<ServerConfig>);
+
+impl ServerTls {
+    /// A port with these certificates. With authorities, clients must show a certificate of one of
+    /// them.
+    ///
+    /// # Errors
+    /// If the authorities cannot be used, or there is no randomness for tickets.
+    pub fn new(
+        certificates: &Certificates,
+        min_version: MinVersion,
+        clients: Option<&Authorities>,
+    ) -> Result<Self, CertificateError> {
+        let versions = match min_version {
+            MinVersion::Tls12 => &[&TLS13, &TLS12][..],
+            MinVersion::Tls13 => &[&TLS13][..],
+        };
+        let fail = |error: &dyn fmt::Display| CertificateError::of(error);
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|error| fail(&error))?;
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(Authorities(roots)) => {
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(|error| fail(&error))?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(certificates.clone()));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Tickets keep sessions with the clients; nothing of them is kept here.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Ticketer::new().map_err(|error| fail(&error))?;
+        config.send_tls13_tickets = TICKETS;
+        Ok(Self(Arc::new(config)))
+    }
+
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.0.clone()
+    }
+}

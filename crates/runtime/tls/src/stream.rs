@@ -1,0 +1,102 @@
+//! TLS over anything that blocks: for commands and tests that have one connection and time to wait.
+
+use std::io::{self, Read, Write};
+
+use crate::{ClientTls, Fault, Link};
+
+const READ_BYTES: usize = 16 << 10;
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        Self::new(io::ErrorKind::InvalidData, fault)
+    }
+}
+
+/// The client's end of TLS over a socket that blocks.
+pub struct Stream<S> {
+    socket: S,
+    link: Link,
+    /// What was read and not taken.
+    plain: Vec<u8>,
+    taken: usize,
+    /// The server has said that nothing more comes.
+    has_ended: bool,
+}
+
+impl<S: Read + Write> Stream<S> {
+    /// Shakes hands.
+    ///
+    /// # Errors
+    /// Those of the socket; `InvalidData` with a [`Fault`] if the server is refused, or refuses us.
+    pub fn connect(socket: S, tls: &ClientTls) -> io::Result<Self> {
+        let mut stream = Self {
+            socket,
+            link: Link::client(tls)?,
+            plain: Vec::new(),
+            taken: 0,
+            has_ended: false,
+        };
+        let mut wire = Vec::new();
+        stream.link.start(&mut wire)?;
+        stream.socket.write_all(&wire)?;
+        while stream.link.is_handshaking() {
+            if !stream.fill()? {
+                return Err(Fault::Gone.into());
+            }
+        }
+        Ok(stream)
+    }
+
+    /// The socket below, for its options.
+    pub const fn socket(&self) -> &S {
+        &self.socket
+    }
+
+    /// Reads once; false at the end.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.has_ended {
+            return Ok(false);
+        }
+        let mut bytes = [0; READ_BYTES];
+        let count = self.socket.read(&mut bytes)?;
+        let mut wire = Vec::new();
+        let input = &mut bytes[..count];
+        let result = self.link.receive(input, &mut self.plain, &mut wire);
+        // An alert may be in it that tells the server why.
+        if !wire.is_empty() {
+            self.socket.write_all(&wire)?;
+        }
+        self.has_ended = result? || count == 0;
+        Ok(count > 0)
+    }
+}
+
+impl<S: Read + Write> Read for Stream<S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.plain.len() == self.taken {
+            self.plain.clear();
+            self.taken = 0;
+            if !self.fill()? {
+                return Ok(0);
+            }
+        }
+        let rest = &self.plain[self.taken..];
+        let count = rest.len().min(into.len());
+        into[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+impl<S: Read + Write> Write for Stream<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut wire = Vec::new();
+        self.link.seal(bytes, &mut wire)?;
+        self.socket.write_all(&wire)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}

@@ -1,0 +1,386 @@
+//! Links with each other, whatever the network does to the bytes between them.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::version::TLS12;
+use throng_testkit::{Authority, Issued};
+
+use super::*;
+
+fn certificates(issued: &[(&str, &Issued)]) -> Certificates {
+    let sites: Vec<Site> = issued
+        .iter()
+        .map(|(name, issued)| site(name, issued))
+        .collect();
+    Certificates::new(&sites)
+}
+
+fn site(name: &str, issued: &Issued) -> Site {
+    let certificate = Site::read_certificate(name, issued.certificate.as_bytes()).unwrap();
+    certificate.with_key(issued.key.as_bytes()).unwrap()
+}
+
+/// A server for `localhost`, and a client that believes it.
+fn both() -> (ServerTls, ClientTls) {
+    let authority = Authority::new("ours");
+    let issued = authority.issue(&["localhost"]);
+    let server = ServerTls::new(&certificates(&[("", &issued)]), MinVersion::Tls12, None).unwrap();
+    let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
+    (server, ClientTls::new("localhost", &trust, true).unwrap())
+}
+
+fn only_tls12(client: &ClientTls) -> ClientTls {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS12])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(client::Anybody(provider)))
+        .with_no_client_auth();
+    client.with_config(config)
+}
+
+/// One end: what it has read, what it has to send, and why it ended.
+struct End {
+    link: Link,
+    plain: Vec<u8>,
+    wire: Vec<u8>,
+    is_told: bool,
+    fault: Option<Fault>,
+}
+
+impl End {
+    fn new(link: Link) -> Self {
+        Self {
+            link,
+            plain: Vec::new(),
+            wire: Vec::new(),
+            is_told: false,
+            fault: None,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes.to_vec();
+        match self
+            .link
+            .receive(&mut bytes, &mut self.plain, &mut self.wire)
+        {
+            Ok(is_told) => self.is_told |= is_told,
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+}
+
+fn ends(server: &ServerTls, client: &ClientTls) -> (End, End) {
+    let mut client = End::new(Link::client(client).unwrap());
+    client.link.start(&mut client.wire).unwrap();
+    (End::new(Link::server(server).unwrap()), client)
+}
+
+/// Carries bytes to and fro, `most` at a time, until there are none.
+fn carry(one: &mut End, other: &mut End, most: usize) {
+    while !(one.wire.is_empty() && other.wire.is_empty()) {
+        let (to_other, to_one) = (
+            std::mem::take(&mut one.wire),
+            std::mem::take(&mut other.wire),
+        );
+        to_other.chunks(most).for_each(|piece| other.take(piece));
+        to_one.chunks(most).for_each(|piece| one.take(piece));
+    }
+}
+
+#[test]
+fn what_is_sealed_arrives_wherever_the_network_cuts() {
+    let (server, client) = both();
+    let client12 = only_tls12(&client);
+    let long: Vec<u8> = (0..40_000_u32).map(|n| n as u8).collect();
+    for (client, is_tls13) in [(&client, true), (&client12, false)] {
+        for most in [1, 2, 3, 5, 7, 16, 100, 1000, 1_000_000] {
+            let (mut server, mut client) = ends(&server, client);
+            carry(&mut server, &mut client, most);
+            for end in [&server, &client] {
+                assert!(end.fault.is_none(), "{:?}", end.fault);
+                assert_eq!(end.link.shaken().unwrap().is_tls13, is_tls13, "{most}");
+            }
+            for text in [&b"a request"[..], &long, b"", b"the end"] {
+                client.link.seal(text, &mut client.wire).unwrap();
+                server.link.seal(text, &mut server.wire).unwrap();
+            }
+            let expect = [&b"a request"[..], &long, b"the end"].concat();
+            carry(&mut server, &mut client, most);
+            assert!(server.plain == expect && client.plain == expect, "{most}");
+            client.link.close(&mut client.wire);
+            carry(&mut server, &mut client, most);
+            assert!(server.is_told && !client.is_told);
+            // It may still answer.
+            server.link.seal(b"goodbye", &mut server.wire).unwrap();
+            client.plain.clear();
+            carry(&mut server, &mut client, most);
+            assert_eq!(client.plain, b"goodbye");
+            client.link.close(&mut client.wire);
+            assert!(client.wire.is_empty());
+            assert!(server.link.partial_bytes() == 0 && client.link.partial_bytes() == 0);
+        }
+    }
+}
+
+#[test]
+fn every_cut_of_a_handshake_is_the_same() {
+    let (server, client) = both();
+    let (mut one, mut other) = ends(&server, &client);
+    let hello = other.wire.clone();
+    for cut in 0..=hello.len() {
+        let mut server = End::new(Link::server(&server).unwrap());
+        server.take(&hello[..cut]);
+        assert_eq!(server.wire.is_empty(), cut < hello.len(), "{cut}");
+        server.take(&hello[cut..]);
+        assert!(server.fault.is_none() && !server.wire.is_empty(), "{cut}");
+    }
+    carry(&mut one, &mut other, 1_000_000);
+    one.link.seal(b"0123456789", &mut one.wire).unwrap();
+    let sealed = std::mem::take(&mut one.wire);
+    other.take(&sealed[..sealed.len() - 1]);
+    assert!(other.plain.is_empty());
+    other.take(&sealed[sealed.len() - 1..]);
+    assert_eq!(other.plain, b"0123456789");
+}
+
+#[test]
+fn a_client_that_comes_back_brings_its_ticket() {
+    let (server, client) = both();
+    for client in [&client, &only_tls12(&client)] {
+        for is_resumed in [false, true, true] {
+            let (mut one, mut other) = ends(&server, client);
+            carry(&mut one, &mut other, 1000);
+            assert_eq!(one.link.shaken().unwrap().is_resumed, is_resumed);
+        }
+    }
+    let patient = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+    for _ in 0..2 {
+        let (mut one, mut other) = ends(&server, &patient);
+        carry(&mut one, &mut other, 1000);
+        assert!(!one.link.shaken().unwrap().is_resumed);
+    }
+}
+
+/// What breaks the protocol ends the connection with a reason, and mostly with an alert; nothing is
+/// kept.
+#[test]
+fn garbage_is_refused() {
+    let (server, client) = both();
+    let (_, hello) = ends(&server, &client);
+    let mut other_version = hello.wire.clone();
+    other_version[1] = 9;
+    let mut too_long = hello.wire.clone();
+    too_long[3..5].copy_from_slice(&[0xff, 0xff]);
+    for (bytes, why) in [
+        (
+            &b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..],
+            "what came is not TLS",
+        ),
+        (b"\x15\x03\x01\x00\x02\x02\x00", "received fatal alert"),
+        (b"\x17\x03\x03\x00\x05hello", "received unexpected"),
+        (b"\x16\x03\x01\x00\x00", "received corrupt message"),
+        (&too_long, "received corrupt message"),
+        (&other_version, "received corrupt message"),
+    ] {
+        for most in [1, 1000] {
+            let mut server = End::new(Link::server(&server).unwrap());
+            for piece in bytes.chunks(most) {
+                server.take(piece);
+            }
+            let fault = server
+                .fault
+                .map(|fault| fault.to_string())
+                .unwrap_or_default();
+            assert!(fault.contains(why), "{why}: {fault}");
+            assert_eq!(server.link.partial_bytes(), 0);
+            // It takes and gives nothing any more.
+            server.wire.clear();
+            server.fault = None;
+            server.take(&hello.wire);
+            assert!(server.fault.is_none() && server.wire.is_empty());
+        }
+    }
+}
+
+/// A handshake message that says that it is long, in as many records as one likes.
+#[test]
+fn what_waits_for_its_end_is_bounded() {
+    let (server, _) = both();
+    let mut server = End::new(Link::server(&server).unwrap());
+    let head = b"\x16\x03\x01\x00\x04\x01\x00\xff\xff";
+    server.take(head);
+    for _ in 0..40_000 {
+        if server.fault.is_some() {
+            break;
+        }
+        server.take(b"\x16\x03\x01\x00\x01x");
+        assert!(server.link.partial_bytes() <= 72 << 10);
+    }
+    assert!(
+        matches!(server.fault, Some(Fault::TooLong | Fault::Refused(_))),
+        "{:?}",
+        server.fault
+    );
+}
+
+#[test]
+fn a_flipped_bit_is_no_message() {
+    let (server, client) = both();
+    let (mut one, mut other) = ends(&server, &client);
+    carry(&mut one, &mut other, 1000);
+    other.link.seal(b"0123456789", &mut other.wire).unwrap();
+    let place = other.wire.len() - 3;
+    other.wire[place] ^= 1;
+    carry(&mut one, &mut other, 1000);
+    assert!(one.plain.is_empty() && matches!(one.fault, Some(Fault::Refused(_))));
+    // The client is told.
+    assert!(
+        other
+            .fault
+            .is_some_and(|fault| fault.to_string().contains("BadRecordMac"))
+    );
+}
+
+#[test]
+fn each_name_gets_its_certificate() {
+    let authority = Authority::new("ours");
+    let issued = |name| authority.issue(&[name]);
+    let (other, push, all) = (
+        issued("other.example"),
+        issued("push.example"),
+        issued("*.all.example"),
+    );
+    let certificates = certificates(&[
+        ("", &other),
+        ("push.example", &push),
+        ("*.all.example", &all),
+    ]);
+    let server = ServerTls::new(&certificates, MinVersion::Tls12, None).unwrap();
+    let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
+    let shakes = |name: &str| {
+        let (mut one, mut other) = ends(&server, &ClientTls::new(name, &trust, false).unwrap());
+        carry(&mut one, &mut other, 1000);
+        other.link.shaken().is_some() && one.link.shaken().is_some()
+    };
+    for (name, good) in [
+        ("other.example", true),
+        ("push.example", true),
+        ("PUSH.example", true),
+        ("one.all.example", true),
+        ("one.two.all.example", false),
+        ("all.example", false),
+        ("127.0.0.1", false),
+    ] {
+        assert_eq!(shakes(name), good, "{name}");
+    }
+    // Certificates can be replaced; whoever connects then sees the new ones.
+    certificates.replace(&[site("", &issued("new.example"))]);
+    assert!(shakes("new.example") && !shakes("push.example"));
+}
+
+#[test]
+fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let shown = certificates(&[("", &ours.issue(&["localhost"]))]);
+    let asked = Authorities::read(theirs.pem().as_bytes()).unwrap();
+    let open = ServerTls::new(&shown, MinVersion::Tls12, None).unwrap();
+    let closed = ServerTls::new(&shown, MinVersion::Tls12, Some(&asked)).unwrap();
+    let trust = Trust::Of(Authorities::read(ours.pem().as_bytes()).unwrap());
+    let nobody = ClientTls::new("localhost", &trust, true).unwrap();
+    for nobody in [&nobody, &only_tls12(&nobody)] {
+        // It takes a ticket from the open port to the other.
+        let (mut one, mut other) = ends(&open, nobody);
+        carry(&mut one, &mut other, 1000);
+        assert!(one.link.shaken().is_some());
+        let (mut one, mut other) = ends(&closed, nobody);
+        carry(&mut one, &mut other, 1000);
+        let fault = one.fault.map(|fault| fault.to_string());
+        assert!(fault.is_some_and(|fault| fault.contains("shows no certificate")));
+        assert!(one.link.shaken().is_none());
+    }
+}
+
+#[test]
+fn an_older_version_can_be_refused() {
+    let authority = Authority::new("ours");
+    let shown = certificates(&[("", &authority.issue(&["localhost"]))]);
+    let server = ServerTls::new(&shown, MinVersion::Tls13, None).unwrap();
+    let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+    for (client, good) in [(&client, true), (&only_tls12(&client), false)] {
+        let (mut one, mut other) = ends(&server, client);
+        carry(&mut one, &mut other, 1000);
+        assert_eq!(
+            one.link.shaken().is_some() && other.link.shaken().is_some(),
+            good
+        );
+    }
+}
+
+#[test]
+fn certificates_are_looked_at() {
+    let authority = Authority::new("ours");
+    let good = authority.issue(&["push.example"]);
+    let now_s = 1_900_000_000;
+    let findings = |name: &str, pem: &str, key: &str| {
+        let certificate =
+            Site::read_certificate(name, pem.as_bytes()).map_err(|e| e.to_string())?;
+        let site = certificate
+            .with_key(key.as_bytes())
+            .map_err(|error| error.to_string())?;
+        Ok::<_, String>(site.findings(now_s))
+    };
+    assert_eq!(
+        findings("push.example", &good.certificate, &good.key),
+        Ok(vec![])
+    );
+    assert_eq!(
+        findings(
+            "",
+            &format!("{}{}", good.certificate, authority.pem()),
+            &good.key
+        ),
+        Ok(vec![])
+    );
+    let other = Finding::OtherName("chat.example".to_owned());
+    assert_eq!(
+        findings("chat.example", &good.certificate, &good.key),
+        Ok(vec![other])
+    );
+    let stranger = Authority::new("theirs");
+    assert_eq!(
+        findings(
+            "",
+            &format!("{}{}", good.certificate, stranger.pem()),
+            &good.key
+        ),
+        Ok(vec![Finding::Order(1)])
+    );
+    let late = authority.issue_until(&["push.example"], 2030);
+    assert!(matches!(
+        findings("", &late.certificate, &late.key).unwrap()[..],
+        [Finding::Expired(76)]
+    ));
+    for (pem, key, why) in [
+        ("", good.key.as_str(), "no certificate in it"),
+        (good.key.as_str(), good.key.as_str(), "no certificate in it"),
+        (good.certificate.as_str(), "", "no private key in it"),
+        (
+            good.certificate.as_str(),
+            late.key.as_str(),
+            "does not belong",
+        ),
+        (
+            &format!("{}{}", authority.pem(), good.certificate),
+            good.key.as_str(),
+            "belongs to a later certificate",
+        ),
+    ] {
+        let error = findings("", pem, key).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}
