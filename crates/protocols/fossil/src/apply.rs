@@ -1,0 +1,118 @@
+//! A text out of its base and a delta.
+
+use std::fmt;
+
+/// What is wrong with a delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It ends before its end is said.
+    Short,
+    /// A number is missing, or larger than 32 bits.
+    Number,
+    /// There is no such command.
+    Command,
+    /// It copies what the base does not have.
+    Base,
+    /// It makes more or less than it says, or more than the limit.
+    Length,
+    /// What it makes is not what was meant.
+    Checksum,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "the delta ends too early",
+            Self::Number => "the delta lacks a number where one belongs",
+            Self::Command => "the delta has an unknown command",
+            Self::Base => "the delta copies more than its base has",
+            Self::Length => "the delta makes another length than it says",
+            Self::Checksum => "the delta's checksum does not match: its base was another one",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Reads a delta from its start to its end.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> Result<u8, Fault> {
+        let (first, rest) = self.0.split_first().ok_or(Fault::Short)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    /// A number, and the byte behind it.
+    fn number(&mut self) -> Result<(u32, u8), Fault> {
+        let mut number: Option<u32> = None;
+        loop {
+            let byte = self.byte()?;
+            let digit = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'A'..=b'Z' => byte - b'A' + 10,
+                b'_' => 36,
+                b'a'..=b'z' => byte - b'a' + 37,
+                b'~' => 63,
+                _ => return number.map(|number| (number, byte)).ok_or(Fault::Number),
+            };
+            let higher = number.unwrap_or(0).checked_mul(64).ok_or(Fault::Number)?;
+            number = Some(higher | u32::from(digit));
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Fault::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+/// What a delta makes of its base, of at most `bytes_max` bytes.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn apply(base: &[u8], delta: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
+    let mut delta = Reader(delta);
+    let (length, end) = delta.number()?;
+    let length = length as usize;
+    if end != b'\n' || length > bytes_max {
+        return Err(Fault::Length);
+    }
+    let mut made = Vec::new();
+    loop {
+        let (number, command) = delta.number()?;
+        let count = number as usize;
+        let piece = match command {
+            b'@' => {
+                let (place, end) = delta.number()?;
+                if end != b',' {
+                    return Err(Fault::Command);
+                }
+                let found = base
+                    .get(place as usize..)
+                    .and_then(|rest| rest.get(..count));
+                found.ok_or(Fault::Base)?
+            }
+            b':' => delta.take(count)?,
+            b';' if made.len() != length => return Err(Fault::Length),
+            b';' if sum(&made) != number => return Err(Fault::Checksum),
+            b';' => return Ok(made),
+            _ => return Err(Fault::Command),
+        };
+        if made.len() + piece.len() > length {
+            return Err(Fault::Length);
+        }
+        made.extend_from_slice(piece);
+    }
+}
+
+/// Each byte counts by its place in its four.
+fn sum(made: &[u8]) -> u32 {
+    let mut sum = 0_u32;
+    for (at, byte) in made.iter().enumerate() {
+        sum = sum.wrapping_add(u32::from(*byte) << (24 - 8 * (at % 4)));
+    }
+    sum
+}
