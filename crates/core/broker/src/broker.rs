@@ -39,6 +39,10 @@
 //! - [`Recovery::Whole`] has everything after the position that was asked for, up to the reply's
 //!   position. If anything is missing, or the reply would be too long, the answer is
 //!   [`Recovery::Lost`].
+//! - In channels with [`crate::ChannelOptions::cache`] recovery is about the newest publication
+//!   alone. If it is there, [`Recovery::Whole`] has it, or nothing if the position asked for is the
+//!   stream's. If it is not, only the stream's own position is `Whole`; any other is `Lost`. The
+//!   position asked for may be of another epoch.
 //! - A stream that was forgotten after it had a publication comes back with another epoch.
 //! - A draft with a version that is not newer than the newest of its stream is accepted without an
 //!   effect, and answered with the position of the stream.

@@ -32,6 +32,14 @@ pub struct ChannelOptions {
     pub max_delay_ms: u32,
     /// Whether deliveries by WebSocket are compressed for clients that offer it.
     pub compression: bool,
+    /// Whether subscribers may have publications said as differences from those before. Not where
+    /// deliveries may be dropped: each is read by the one before it.
+    pub delta: bool,
+    /// Whether recovery gives the newest publication alone, whatever else was missed; see
+    /// [`crate::Broker`].
+    pub cache: bool,
+    /// Whether subscribers may filter publications by their tags.
+    pub tags_filter: bool,
     /// Whether any connection may subscribe.
     pub anonymous_subscribe: bool,
     /// Whether connections with a user may subscribe.
@@ -46,6 +54,19 @@ pub struct ChannelOptions {
     pub history: bool,
     /// Who is there, and who may see it.
     pub presence: PresenceOptions,
+    /// What a backend decides.
+    pub proxies: ProxySwitches,
+}
+
+/// What a backend decides in a channel, in place of the options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxySwitches {
+    /// Who may subscribe, unless the channel's name or a token says it.
+    pub subscribe: bool,
+    /// Who may publish, and what.
+    pub publish: bool,
+    /// Whether a subscription that a backend allowed goes on when it expires.
+    pub sub_refresh: bool,
 }
 
 /// What is told of a channel's subscribers, and to whom.

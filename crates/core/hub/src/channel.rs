@@ -27,8 +27,13 @@ impl Member {
         self.0 & Self::INDEX_MAX
     }
 
+    /// The same member, who has what was published last.
+    pub(crate) const fn with_base(self) -> Self {
+        Self::new(self.index(), self.format().with_base())
+    }
+
     pub(crate) const fn format(self) -> Format {
-        Format::from_bits((self.0 >> Self::INDEX_BITS) as u8)
+        Format::from_bits((self.0 >> Self::INDEX_BITS) as u16)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use throng_broker::{
     Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Presence, Present, Refusal, Subscribed,
 };
-use throng_types::{ChannelName, ConnId, Frames, Position, Publication};
+use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication};
 
 /// What a hub is made of.
 #[derive(Clone)]
@@ -30,19 +30,25 @@ pub enum FormKind {
     Personal,
     /// Each session looks at the publication and does what it likes.
     Shown,
+    /// As [`FormKind::Shared`], but a publication is said as the difference from the one before it
+    /// to those who have that one. Only in channels whose [`throng_broker::ChannelOptions::delta`]
+    /// is set; the first publication of a subscription is whole in any case.
+    Delta,
 }
 
 /// A wire form of deliveries. Connections of one form share encoded frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Format(u8);
+pub struct Format(u16);
 
 impl Format {
     const NUMBER_BITS: u8 = 5;
     /// Different forms that there may be.
     pub const COUNT: u8 = 1 << Self::NUMBER_BITS;
-    const KIND_MASK: u8 = 3;
-    const NEWS: u8 = 1 << (Self::NUMBER_BITS + 2);
-    pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 3;
+    const KIND_MASK: u16 = 7;
+    const NEWS: u16 = 1 << (Self::NUMBER_BITS + 3);
+    pub(crate) const BITS: u32 = Self::NUMBER_BITS as u32 + 4;
+    /// The kind [`FormKind::Delta`], for somebody who has the publication before.
+    const DELTA_WITH_BASE: u16 = 5;
 
     /// The form with this number.
     ///
@@ -56,24 +62,43 @@ impl Format {
             FormKind::Noted => 1,
             FormKind::Personal => 2,
             FormKind::Shown => 3,
+            FormKind::Delta => 4,
         };
-        Self(kind << Self::NUMBER_BITS | number)
+        Self(kind << Self::NUMBER_BITS | number as u16)
     }
 
     /// The number that it was made from.
     #[must_use]
     pub const fn number(self) -> u8 {
-        self.0 & (Self::COUNT - 1)
+        self.0 as u8 & (Self::COUNT - 1)
     }
 
     /// What it says of its deliveries.
     #[must_use]
     pub const fn kind(self) -> FormKind {
-        match self.0 >> Self::NUMBER_BITS & Self::KIND_MASK {
+        match self.kind_bits() {
             0 => FormKind::Shared,
             1 => FormKind::Noted,
             2 => FormKind::Personal,
-            _ => FormKind::Shown,
+            3 => FormKind::Shown,
+            _ => FormKind::Delta,
+        }
+    }
+
+    const fn kind_bits(self) -> u16 {
+        self.0 >> Self::NUMBER_BITS & Self::KIND_MASK
+    }
+
+    /// Whether the next publication may be said as the difference from the one before it.
+    pub(crate) const fn has_base(self) -> bool {
+        self.kind_bits() == Self::DELTA_WITH_BASE
+    }
+
+    /// The same form for somebody who has the publication before the next one.
+    pub(crate) const fn with_base(self) -> Self {
+        match self.kind() {
+            FormKind::Delta => Self(self.0 | 1 << Self::NUMBER_BITS),
+            _ => self,
         }
     }
 
@@ -93,15 +118,16 @@ impl Format {
     /// Whether there are bytes that connections of this form share.
     #[must_use]
     pub const fn is_encoded(self) -> bool {
-        matches!(self.kind(), FormKind::Shared | FormKind::Noted)
+        use FormKind::{Delta, Noted, Shared};
+        matches!(self.kind(), Shared | Noted | Delta)
     }
 
-    pub(crate) const fn to_bits(self) -> u8 {
+    pub(crate) const fn to_bits(self) -> u16 {
         self.0
     }
 
     /// A form from the bits of another one.
-    pub(crate) const fn from_bits(bits: u8) -> Self {
+    pub(crate) const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 }
@@ -251,12 +277,33 @@ pub struct Batch<'a> {
     pub gather: bool,
 }
 
+/// A publication as the difference from the one before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Patch<'a> {
+    /// The data of the one before.
+    pub base: &'a Payload,
+    /// What makes the data of it, in the format of [`throng_fossil`]; shorter than that. A text if
+    /// both data are.
+    pub delta: &'a [u8],
+}
+
 /// Where answers and deliveries go: to whoever holds the connections.
 pub trait Sink {
     /// Hands an answer to a connection, which may have gone.
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer);
     /// Appends one publication in a shared wire form.
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
+    /// The same in a form of the kind [`FormKind::Delta`]; without a patch it is whole.
+    fn encode_delta(
+        &mut self,
+        format: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let _ = patch;
+        self.encode(format, publication, out);
+    }
     /// Hands deliveries to the connection in a slot. The connection is alive.
     fn deliver(&mut self, index: u32, batch: &Batch<'_>);
     /// A connection's subscription has ended, because what it got is not continued: it is to
@@ -277,9 +324,9 @@ mod tests {
 
     #[test]
     fn a_form_has_a_number_and_a_kind_and_only_two_kinds_have_shared_bytes() {
-        use FormKind::{Noted, Personal, Shared, Shown};
+        use FormKind::{Delta, Noted, Personal, Shared, Shown};
         for number in 0..Format::COUNT {
-            for kind in [Shared, Noted, Personal, Shown] {
+            for kind in [Shared, Noted, Personal, Shown, Delta] {
                 let format = Format::new(number, kind);
                 assert_eq!((format.number(), format.kind()), (number, kind));
                 assert_eq!(Format::from_bits(format.to_bits()), format);
@@ -287,7 +334,12 @@ mod tests {
                 assert_eq!((news.number(), news.kind()), (number, kind));
                 assert_eq!((format.has_news(), news.has_news()), (false, true));
                 assert_eq!(Format::from_bits(news.to_bits()), news);
-                assert_eq!(format.is_encoded(), matches!(kind, Shared | Noted));
+                assert_eq!(format.is_encoded(), matches!(kind, Shared | Noted | Delta));
+                let based = news.with_base();
+                assert_eq!((based.number(), based.kind()), (number, kind));
+                assert!(!news.has_base() && based.has_news());
+                assert_eq!(based.has_base(), kind == Delta);
+                assert!(based.to_bits() < 1 << Format::BITS);
             }
         }
     }

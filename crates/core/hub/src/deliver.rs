@@ -3,7 +3,7 @@
 use throng_types::Millis;
 
 use crate::channel::{Member, NO_FANOUT};
-use crate::fanout::Fanout;
+use crate::fanout::{Fanout, Joining};
 use crate::local::Local;
 use crate::subscriptions::Place;
 use crate::{Batch, Sink};
@@ -49,6 +49,7 @@ impl Local {
             let channel = fanout.channel;
             let is_over = fanout.is_over();
             let key = if is_over {
+                self.keep_base(&mut fanout);
                 self.spare(fanout);
                 NO_FANOUT
             } else {
@@ -88,6 +89,7 @@ impl Local {
                 if let Some(&member) = member {
                     let gather = several && self.subscriptions.of_index(member.index()).len() > 1;
                     deliver(fanout, member, mark, gather, sink);
+                    self.note_base(fanout, at, member);
                 }
                 fanout.took_load();
             }
@@ -102,17 +104,21 @@ impl Local {
     /// Gives those who are joining what they lack and makes them members.
     fn admit_joining(&mut self, fanout: &mut Fanout, left: &mut usize, sink: &mut impl Sink) {
         for joining in std::mem::take(&mut fanout.joining) {
-            let mut mark = joining.mark;
+            let Joining {
+                mut member,
+                mut mark,
+            } = joining;
             while mark < fanout.next_number() {
-                mark += deliver(fanout, joining.member, mark, true, sink);
+                mark += deliver(fanout, member, mark, true, sink);
+                member = fanout.after_load(member);
                 *left = left.saturating_sub(1);
             }
             let Some(channel) = self.channels.at_mut(fanout.channel) else {
                 continue;
             };
-            channel.members.push(joining.member);
+            channel.members.push(member);
             let place = Place::Member(channel.members.len() - 1);
-            let index = joining.member.index();
+            let index = member.index();
             self.subscriptions.set_place(index, fanout.channel, place);
             fanout.admitted(mark);
         }

@@ -25,21 +25,19 @@
 //! - So a member gets exactly what was published after it joined, in order, once.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::Overflow;
 use throng_types::{Millis, Publication, Told};
 
 use crate::channel::Member;
-use crate::{Encoded, FormKind, Format, Sink};
+use crate::load::Load;
 
 /// Publications that one visit carries.
 const VISIT_MAX: u64 = 256;
 /// Bytes of data that one visit carries, unless a single publication has more.
 const VISIT_BYTES_MAX: usize = 256 << 10;
-/// Bytes and items for which a fan-out that is over keeps room, for the next one.
-const KEPT_BYTES: usize = 1024;
+/// Items for which a fan-out that is over keeps room, for the next one.
 const KEPT: usize = 8;
 
 /// A member that joined during a fan-out.
@@ -84,6 +82,8 @@ pub(crate) struct Rules {
     pub(crate) overflow: Overflow,
     /// How long publications gather before each round, in milliseconds.
     pub(crate) delay_ms: u32,
+    /// Publications may be said as the difference from the one before.
+    pub(crate) delta: bool,
 }
 
 /// One channel's publications that some member still has to get.
@@ -102,55 +102,24 @@ pub(crate) struct Fanout {
     publications: VecDeque<Arc<Publication>>,
     bytes: usize,
     first: u64,
+    /// What was published before the first of them, in channels with deltas.
+    before: Option<Arc<Publication>>,
     /// What the last visit carried, and its wire forms: the next visit mostly carries the same.
     load: Load,
 }
 
-/// The publications of one visit, each wire form made at its first use.
-#[derive(Default)]
-pub(crate) struct Load {
-    span: Range<u64>,
-    pub(crate) publications: Vec<Arc<Publication>>,
-    encoded: Vec<(Format, Encoded)>,
-    /// Room for wire forms.
-    spare: Option<Encoded>,
-}
-
-impl Load {
-    fn clear(&mut self) {
-        for (_, mut encoded) in self.encoded.drain(..) {
-            encoded.frames.clear(KEPT_BYTES);
-            self.spare = Some(encoded);
-        }
-        self.publications.clear();
-        self.span = 0..0;
-    }
-
-    /// The load in a shared wire form; nothing for personal ones.
-    pub(crate) fn encoded(&mut self, format: Format, sink: &mut impl Sink) -> Option<usize> {
-        if !format.is_encoded() {
-            return None;
-        }
-        let known = self.encoded.iter().position(|(known, _)| *known == format);
-        Some(known.unwrap_or_else(|| {
-            let mut encoded = self.spare.take().unwrap_or_default();
-            encode(format, &self.publications, &mut encoded, sink);
-            self.encoded.push((format, encoded));
-            self.encoded.len() - 1
-        }))
-    }
-
-    /// What [`Load::encoded`] found.
-    pub(crate) fn form(&self, at: Option<usize>) -> Option<&Encoded> {
-        self.encoded.get(at?).map(|(_, encoded)| encoded)
-    }
-}
-
 impl Fanout {
-    /// Begins anew, over so many members, none of which lacks anything yet.
-    pub(crate) fn begin(&mut self, channel: u32, rules: Rules, members: u32) {
+    /// Begins anew, over so many members, none of which lacks anything yet. `before` was published
+    /// last.
+    pub(crate) fn begin(
+        &mut self,
+        channel: u32,
+        rules: Rules,
+        members: u32,
+        before: Option<Arc<Publication>>,
+    ) {
         debug_assert!(self.is_over() && self.ahead.is_empty() && self.behind.is_empty());
-        (self.channel, self.rules) = (channel, rules);
+        (self.channel, self.rules, self.before) = (channel, rules, before);
         self.round_is_over();
         (self.visited, self.bytes, self.first) = (0, 0, 0);
         extend(&mut self.ahead, members, 0);
@@ -160,6 +129,7 @@ impl Fanout {
     pub(crate) fn end(&mut self) {
         self.load.clear();
         self.load.publications.shrink_to(KEPT);
+        self.before = None;
         self.publications.clear();
         self.publications.shrink_to(KEPT);
         for runs in [&mut self.behind, &mut self.ahead] {
@@ -247,10 +217,13 @@ impl Fanout {
         let same = self.load.span.start == mark
             && (self.load.span.end == end || self.load_is_full(mark, end));
         if !same {
-            self.load.clear();
             let from = usize::try_from(mark - self.first).unwrap_or(usize::MAX);
+            let from = from.min(self.publications.len());
+            let base = { self.rules.delta }.then(|| self.last_data(from)).flatten();
+            self.load.clear();
+            self.load.base = base;
             let mut bytes = 0;
-            for publication in self.publications.range(from.min(self.publications.len())..) {
+            for publication in self.publications.range(from..) {
                 bytes += publication.payload.bytes.len();
                 let enough = !self.load.publications.is_empty() && bytes > VISIT_BYTES_MAX;
                 if enough || self.load.publications.len() as u64 == VISIT_MAX {
@@ -261,6 +234,13 @@ impl Fanout {
             self.load.span = mark..mark + self.load.publications.len() as u64;
         }
         &mut self.load
+    }
+
+    /// The last data before a place among the publications.
+    fn last_data(&self, place: usize) -> Option<Arc<Publication>> {
+        let mut earlier = self.publications.range(..place).rev();
+        let found = earlier.find(|publication| publication.told == Told::Data);
+        found.or(self.before.as_ref()).cloned()
     }
 
     /// Whether the load for a mark ended before `end` because it had bytes enough.
@@ -276,6 +256,19 @@ impl Fanout {
             .and_then(|at| self.publications.get(at))
             .map_or(0, |publication| publication.payload.bytes.len());
         mark < next && next < end && bytes.sum::<usize>() + more > VISIT_BYTES_MAX
+    }
+
+    /// A member that got the load.
+    pub(crate) fn after_load(&self, member: Member) -> Member {
+        match self.rules.delta && self.load.has_data() {
+            true => member.with_base(),
+            false => member,
+        }
+    }
+
+    /// What was published last, if publications are said by it.
+    pub(crate) fn newest(&self) -> Option<Arc<Publication>> {
+        self.last_data(self.publications.len())
     }
 
     /// Notes that the member visited last took the load.
@@ -346,10 +339,11 @@ impl Fanout {
             .chain(self.joining.iter().map(|joining| joining.mark));
         let lowest = marks.min().unwrap_or_else(|| self.next_number());
         let count = usize::try_from(lowest - self.first).unwrap_or(0);
-        let gone = self
-            .publications
-            .drain(..count.min(self.publications.len()));
-        for publication in gone {
+        let count = count.min(self.publications.len());
+        if self.rules.delta {
+            self.before = self.last_data(count);
+        }
+        for publication in self.publications.drain(..count) {
             self.bytes -= publication.cost_bytes();
             if publication.tags.is_some() {
                 carried.push(publication);
@@ -361,31 +355,5 @@ impl Fanout {
     /// Whether everybody has everything.
     pub(crate) fn is_over(&self) -> bool {
         self.publications.is_empty() && self.joining.is_empty()
-    }
-}
-
-/// Publications in one wire form, each once. Of comings and goings there is nothing for who does
-/// not hear of them; in a form whose sessions compare frames with publications, an empty frame.
-fn encode(
-    format: Format,
-    publications: &[Arc<Publication>],
-    encoded: &mut Encoded,
-    sink: &mut impl Sink,
-) {
-    encoded.has_gaps = false;
-    let has_gaps = format.kind() == FormKind::Noted;
-    for publication in publications {
-        if publication.told != Told::Data && !format.has_news() {
-            if has_gaps {
-                encoded.frames.push(|_| ());
-                encoded.has_gaps = true;
-            }
-            continue;
-        }
-        let before = encoded.frames.bytes().len();
-        encoded
-            .frames
-            .push(|out| sink.encode(format, publication, out));
-        encoded.has_gaps |= encoded.frames.bytes().len() == before;
     }
 }

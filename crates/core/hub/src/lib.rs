@@ -24,18 +24,22 @@
 //!
 //! Never: sockets, wire formats, the clock, positions. Nothing here is locked or shared.
 
+mod bases;
 mod channel;
 mod contract;
 mod deferred;
 mod deliver;
 mod fanout;
 mod hub;
+mod load;
 mod local;
 mod members;
 mod replies;
 mod requests;
 mod subscriptions;
 
-pub use contract::{Answer, Batch, Command, Encoded, FormKind, Format, HubOptions, ReplyTo, Sink};
+pub use contract::{
+    Answer, Batch, Command, Encoded, FormKind, Format, HubOptions, Patch, ReplyTo, Sink,
+};
 pub use hub::{Hub, HubStats};
 pub use throng_broker::{DELIVERIES_MAX, Mail, REQUESTS_MAX};

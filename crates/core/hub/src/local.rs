@@ -62,6 +62,9 @@ pub(crate) struct Local {
     /// Fan-outs that let publications gather, by the end of their rests.
     /// Bound: one entry per fan-out.
     pub(crate) resting: BTreeSet<(Millis, u32)>,
+    /// What the members of channels with deltas got last. Bound: one publication a channel that has
+    /// subscribers here.
+    pub(crate) bases: BTreeMap<u32, Arc<Publication>>,
     /// Publications that some member lacks, in all fan-outs.
     pub(crate) publications: usize,
     /// Their bytes.
@@ -88,6 +91,7 @@ impl Local {
             spare: Vec::new(),
             turn_order: VecDeque::new(),
             resting: BTreeSet::new(),
+            bases: BTreeMap::new(),
             publications: 0,
             bytes: 0,
             news_dropped: 0,
@@ -151,9 +155,14 @@ impl Local {
             let rules = options.map(|options| Rules {
                 overflow: options.overflow,
                 delay_ms: options.max_delay_ms,
+                delta: options.delta,
             });
+            let rules = rules.unwrap_or_default();
+            let before = { rules.delta }
+                .then(|| self.bases.get(&key).cloned())
+                .flatten();
             let mut fanout = self.spare.pop().unwrap_or_default();
-            fanout.begin(key, rules.unwrap_or_default(), channel.members.len());
+            fanout.begin(key, rules, channel.members.len(), before);
             channel.fanout = self.fanouts.insert(fanout);
             self.turn_order.push_back(channel.fanout);
         }
@@ -210,6 +219,7 @@ impl Local {
             self.turn_order.retain(|&waiting| waiting != at);
             self.spare(fanout);
         }
+        self.bases.remove(&key);
         if let Some((name, channel)) = self.channels.remove(key)
             && channel.live
         {

@@ -96,6 +96,7 @@ impl Local {
             // an answer, and an opening waits for all of its channels.
             _ if !is_wanted => Err(Refusal::Cancelled),
             Ok(subscribed) => {
+                let format = self.format_after(key, format, &subscribed);
                 let place = self.join(reply_to.conn, key, format);
                 self.subscriptions
                     .set_place(reply_to.conn.index(), key, place);

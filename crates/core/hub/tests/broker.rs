@@ -447,9 +447,9 @@ fn what_is_wrong_is_not_asked() {
     // The second one's turn comes when the first is answered.
     scene.subscribed(first, Ok(0));
     scene.answers(&[(2, "a at Some(0)"), (3, "a AlreadySubscribed")]);
-    scene.subscribe(1 << 24, "a");
+    scene.subscribe(1 << 23, "a");
     scene.answers(&[(6, "a Busy")]);
-    scene.subscribe((1 << 24) - 1, "a");
+    scene.subscribe((1 << 23) - 1, "a");
     scene.answers(&[(7, "a at Some(0)")]);
 }
 

@@ -76,9 +76,13 @@ impl Node {
             return self.send(Flight::Subscribe(wanted), &[b"PING"]);
         }
         let since = wanted.since.filter(|_| options.recovery);
-        let mode = if since.is_some() { "since" } else { "top" };
         let reply = self.options.reply;
         let bounds = (reply.publications_max, reply.bytes_max);
+        let (mode, since, bounds) = match since {
+            None => ("top", None, bounds),
+            Some(_) if options.cache => ("newest", None, (1, reply.bytes_max)),
+            Some(_) => ("since", since, bounds),
+        };
         self.look(Flight::Subscribe(wanted), &name, mode, since, bounds);
     }
 
@@ -99,7 +103,16 @@ impl Node {
             let Some(looked) = answer::looked(value, &wanted.channel) else {
                 return false;
             };
-            if is_asked && options.recovery && looked.status == Status::Fits {
+            let here = looked.position;
+            let is_there = |since: Position| {
+                let is_known = since.epoch == here.epoch || since == Position::START;
+                is_known && since.offset == here.offset
+            };
+            if !is_asked || !options.recovery || looked.status != Status::Fits {
+                // Nobody asked, or something is missing.
+            } else if options.cache && wanted.since.is_some_and(is_there) {
+                result.recovery = Recovery::Whole(Vec::new());
+            } else if !options.cache || !looked.publications.is_empty() {
                 result.recovery = Recovery::Whole(looked.publications);
             }
             result.position = Some(looked.position);

@@ -191,6 +191,9 @@ impl Home {
         let keeps = options.retention.keeps();
         let recovery = match since {
             None => Recovery::NotAsked,
+            Some(since) if keeps && options.recovery && options.cache => {
+                stream.recover_newest(since, self.options.nonce)
+            }
             Some(since) if keeps && options.recovery => {
                 stream.recover(since, self.options.nonce, limit)
             }

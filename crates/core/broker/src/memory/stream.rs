@@ -119,6 +119,17 @@ impl Stream {
         Recovery::Whole(publications)
     }
 
+    /// The newest publication, unless `since` has it.
+    pub(super) fn recover_newest(&self, since: Position, nonce: u32) -> Recovery {
+        let here = self.position(nonce);
+        let newest = self.log.as_ref().and_then(|log| log.back());
+        match newest {
+            _ if since.offset == here.offset && is_of(here, since) => Recovery::Whole(Vec::new()),
+            Some(kept) => Recovery::Whole(vec![kept.publication.clone()]),
+            None => Recovery::Lost,
+        }
+    }
+
     /// A page of history, after (or, reversed, before) `query.since`.
     pub(super) fn page(
         &self,

@@ -27,7 +27,8 @@ pub struct Setup {
     /// How much one reply may carry.
     pub reply: ReplyLimit,
     /// Channels without history; `kept:` and `long:` with history and recovery; `past:` with
-    /// history, but without recovery; `seen:` with a list of members who hear of each other.
+    /// history, but without recovery; `last:` with the newest publication as all that is recovered;
+    /// `seen:` with a list of members who hear of each other.
     pub namespaces: Arc<Namespaces>,
 }
 
@@ -51,10 +52,15 @@ impl Setup {
             },
             ..options(0, false)
         };
+        let last = ChannelOptions {
+            cache: true,
+            ..options(KEPT, true)
+        };
         let named = vec![
             ("kept".into(), options(KEPT, true)),
             ("long".into(), options(LONG, true)),
             ("past".into(), options(KEPT, false)),
+            ("last".into(), last),
             ("seen".into(), seen),
         ];
         Self {

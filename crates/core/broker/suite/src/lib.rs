@@ -53,6 +53,7 @@ macro_rules! tests {
             positions_rise_and_begin_at_one_epoch,
             recovery_is_whole_or_lost,
             recovery_is_for_channels_that_have_it,
+            a_cache_gives_the_newest,
             a_forgotten_stream_is_never_continued,
             history_pages_go_both_ways,
             history_expires,

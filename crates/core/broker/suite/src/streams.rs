@@ -71,6 +71,29 @@ pub fn recovery_is_whole_or_lost(tester: &mut Tester) {
     }
 }
 
+/// A client gets the newest publication, or nothing if it has that.
+pub fn a_cache_gives_the_newest(tester: &mut Tester) {
+    let shard = tester.shard();
+    let start = tester.subscribe(shard, "last:a", None).position;
+    let start = start.expect("a position");
+    expect_recovery(&tester.recover("last:a", start), Some(&[]));
+    let (texts, positions) = numbers(tester, "last:a", KEPT + 3);
+    let newest = &texts[texts.len() - 1..];
+    let top = positions[positions.len() - 1];
+    let foreign = Position {
+        epoch: Epoch(top.epoch.0 ^ 1),
+        ..top
+    };
+    for before in [start, Position::START, positions[0], foreign] {
+        expect_recovery(&tester.recover("last:a", before), Some(newest));
+    }
+    expect_recovery(&tester.recover("last:a", top), Some(&[]));
+    // When it has gone, only the position itself is known to miss nothing.
+    tester.pass(TTL_MS * 2);
+    expect_recovery(&tester.recover("last:a", top), Some(&[]));
+    expect_recovery(&tester.recover("last:a", positions[0]), None);
+}
+
 /// Where there is none, who asks is told that it may have missed something.
 pub fn recovery_is_for_channels_that_have_it(tester: &mut Tester) {
     let (_, positions) = numbers(tester, "past:a", 2);
