@@ -75,7 +75,7 @@ function connect(order) {
     maxServerPingDelay: order.ping_delay_ms ?? 10000,
   });
   client.on('connecting', (ctx) => tell('connecting', { code: ctx.code, reason: ctx.reason }));
-  client.on('connected', (ctx) => tell('connected', { client: ctx.client }));
+  client.on('connected', (ctx) => tell('connected', { client: ctx.client, data: read(ctx.data) }));
   client.on('disconnected', (ctx) => tell('disconnected', { code: ctx.code, reason: ctx.reason }));
   client.on('error', (ctx) => tell('error', { code: ctx.error.code, message: ctx.error.message }));
   client.on('message', (ctx) => tell('message', { data: read(ctx.data) }));
@@ -99,6 +99,9 @@ const orders = {
       sub = client.newSubscription(order.channel, {
         token: order.token ?? '',
         getToken: supplier('subscription token wanted', order.tokens),
+        delta: order.delta,
+        tagsFilter: order.filter,
+        data: order.data && written(order.data),
         minResubscribeDelay: 20,
         maxResubscribeDelay: 200,
       });

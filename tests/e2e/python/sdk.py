@@ -139,6 +139,7 @@ class Driver:
                 events=Subscription(channel),
                 token=order.get("token") or "",
                 get_token=supplier("subscription token wanted", order.get("tokens")),
+                delta=centrifuge.DeltaType(order["delta"]) if order.get("delta") else None,
                 min_resubscribe_delay=0.02,
                 max_resubscribe_delay=0.2,
             )

@@ -2,6 +2,7 @@
 
 mod appwrite;
 mod appwrite_feed;
+mod centrifuge;
 mod grip;
 
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
 pub use appwrite_feed::Lookups;
+use centrifuge::{CentrifugePart, CentrifugePlan};
 use grip::GripPlan;
 
 pub(crate) use grip::metrics as pushpin_metrics;
@@ -44,12 +46,14 @@ crate::gateways! {
 pub struct GatewaysPlan {
     config: Arc<Config>,
     appwrite: Option<AppwritePlan>,
+    centrifuge: Option<CentrifugePlan>,
     grip: Option<GripPlan>,
 }
 
 /// What moves to one shard's thread.
 pub struct GatewaysPart {
     appwrite: Option<AppwritePart>,
+    centrifuge: Option<CentrifugePart>,
     grip: Option<GripPlan>,
 }
 
@@ -62,6 +66,7 @@ impl GatewaysPlan {
     ) -> Result<Self, StartError> {
         Ok(Self {
             appwrite: AppwritePlan::new(config, shards, counters),
+            centrifuge: CentrifugePlan::new(config)?,
             grip: GripPlan::new(config)?,
             config: config.clone(),
         })
@@ -122,7 +127,18 @@ impl Plan for GatewaysPlan {
                 |mail| <Gateways as Holds<Grip>>::unwrap_mail(mail.into_driver()?).ok(),
             )?;
         }
-        Ok(self.parts(mailboxes, appwrite))
+        let centrifuge = match &self.centrifuge {
+            Some(plan) => plan.start(mailboxes, |mail| {
+                Mail::from_driver(GatewayMail::Centrifuge(mail))
+            })?,
+            None => Vec::new(),
+        };
+        let mut centrifuge = centrifuge.into_iter();
+        let mut parts = self.parts(mailboxes, appwrite);
+        for part in &mut parts {
+            part.centrifuge = centrifuge.next();
+        }
+        Ok(parts)
     }
 
     fn build(part: GatewaysPart, _: ShardId) -> Gateways {
@@ -157,6 +173,7 @@ impl GatewaysPlan {
         let mut appwrite = appwrite.into_iter();
         let parts = mailboxes.iter().map(|_| GatewaysPart {
             appwrite: appwrite.next(),
+            centrifuge: None,
             grip: self.grip.clone(),
         });
         parts.collect()
@@ -169,7 +186,9 @@ impl GatewaysPart {
         let grip = self.grip.zip(backends);
         Gateways {
             plain: Some(Slot::new(Plain)),
-            centrifuge: Some(Slot::new(Centrifuge)),
+            centrifuge: Some(Slot::new(
+                { self.centrifuge }.map_or_else(Centrifuge::default, CentrifugePart::gateway),
+            )),
             appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
             grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
         }

@@ -16,8 +16,8 @@ use throng_engine::{Conns, Kernel};
 use throng_hub::Hub;
 use throng_metrics::Gauge;
 use throng_session::{
-    Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Reject, Sender,
-    Shared,
+    Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
+    Sender, Shared,
 };
 use throng_types::{ConnId, Millis, Now, Publication, ShardId};
 
@@ -72,6 +72,14 @@ pub trait GatewayList: Sized + 'static {
 
     /// Appends a publication in the shared wire form with this number.
     fn encode(&self, number: u8, publication: &Publication, out: &mut Vec<u8>);
+    /// The same in a form that says differences.
+    fn encode_delta(
+        &self,
+        number: u8,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    );
     /// Appends a publication in a session's personal form.
     fn encode_personal(
         session: &mut Self::Session,

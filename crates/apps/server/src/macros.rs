@@ -213,6 +213,26 @@ macro_rules! gateways {
                     )+
                 }
 
+                fn encode_delta(
+                    &self,
+                    number: u8,
+                    publication: &Publication,
+                    patch: Option<Patch<'_>>,
+                    out: &mut Vec<u8>,
+                ) {
+                    $(
+                        let from = <Self as $crate::Holds<$Gateway>>::FORMS_FROM;
+                        let forms = <$Gateway as Gateway>::FORMS.len() as u8;
+                        if let Some(form) = number.checked_sub(from)
+                            && form < forms
+                            && let Some(slot) = &self.$field
+                        {
+                            let own = slot.shared();
+                            return <$Gateway>::encode_delta(own, form, publication, patch, out);
+                        }
+                    )+
+                }
+
                 fn encode_personal(
                     session: &mut $Session,
                     publication: &Arc<Publication>,

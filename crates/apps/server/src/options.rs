@@ -54,6 +54,9 @@ pub enum StartError {
     /// A certificate or key is not good.
     #[error("{0}")]
     Tls(String),
+    /// A backend of Centrifugo's clients is not good.
+    #[error("{0}")]
+    Proxy(String),
     /// The kernel gave no reactor or thread.
     #[error("a shard cannot be made: {0}")]
     Shard(io::Error),

@@ -7,8 +7,8 @@ pub use throng_engine::Kernel;
 pub use throng_hub::Format;
 pub use throng_metrics::Gauge;
 pub use throng_session::{
-    Claim, Class, Context, Event, Family, Flow, Gateway, Http, Incoming, Opened, Order, Reject,
-    Sender, Shared,
+    Claim, Class, Context, Event, Family, Flow, Gateway, Http, Incoming, Opened, Order, Patch,
+    Reject, Sender, Shared,
 };
 pub use throng_types::{ConnId, Millis, Now, Publication};
 

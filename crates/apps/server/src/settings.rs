@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
 use throng_broker::{
-    AnyBroker, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, Retention,
+    AnyBroker, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions,
+    ProxySwitches, Retention,
 };
-use throng_config::{Config, SlowConsumer};
+use throng_config::{Config, RecoveryMode, SlowConsumer};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
 use throng_proxy::Block;
@@ -316,6 +317,9 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
         // At most a second.
         max_delay_ms: options.max_delay_ms as u32,
         compression: options.compression,
+        cache: matches!(options.force_recovery_mode, RecoveryMode::Cache),
+        tags_filter: options.allow_tags_filter,
+        delta: !options.allowed_delta_types.is_empty(),
         anonymous_subscribe: options.anonymous_subscribe,
         subscribe: options.subscribe,
         user_channels: options.user_channels,
@@ -329,6 +333,11 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
             for_subscriber: options.allow_presence_for_subscriber,
             for_client: options.allow_presence_for_client,
             for_anonymous: options.allow_presence_for_anonymous,
+        },
+        proxies: ProxySwitches {
+            subscribe: options.subscribe_proxy_enabled,
+            publish: options.publish_proxy_enabled,
+            sub_refresh: options.sub_refresh_proxy_enabled,
         },
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_engine::{Conns, Delivery, Kernel, Pieces};
-use throng_hub::{Answer, Batch, FormKind, Format, ReplyTo, Sink};
+use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, Shared};
 use throng_types::{ChannelName, ConnId, Frame, Frames, Publication, Told, Unsubscribe};
@@ -29,11 +29,22 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
         self.list.encode(format.number(), publication, out);
     }
 
+    fn encode_delta(
+        &mut self,
+        format: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let number = format.number();
+        self.list.encode_delta(number, publication, patch, out);
+    }
+
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
         match (batch.format.kind(), batch.encoded) {
             // Nothing but comings and goings, of which this subscription does not hear.
-            (FormKind::Shared, Some(encoded)) if encoded.frames.is_empty() => {}
-            (FormKind::Shared, Some(encoded)) => {
+            (FormKind::Shared | FormKind::Delta, Some(encoded)) if encoded.frames.is_empty() => {}
+            (FormKind::Shared | FormKind::Delta, Some(encoded)) => {
                 self.send(
                     index,
                     batch,
@@ -54,7 +65,7 @@ impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
                     self.show(index, publication);
                 }
             }
-            (FormKind::Shared | FormKind::Noted, None) => {
+            (FormKind::Shared | FormKind::Noted | FormKind::Delta, None) => {
                 debug_assert!(false, "such forms are encoded");
             }
         }

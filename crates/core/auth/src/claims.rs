@@ -133,6 +133,19 @@ impl Claims {
         }
     }
 
+    /// What a backend says in place of a token: an object with the same fields, but the user.
+    pub fn of_backend(user: &str, json: &str) -> Result<Self, TokenFault> {
+        let (claims, _) = Self::parse(json.as_bytes())?;
+        Ok(Self {
+            sub: user.into(),
+            exp: None,
+            nbf: None,
+            channel: None,
+            client: None,
+            ..claims
+        })
+    }
+
     /// Reads claims whose signature is good; also gives what the verifier alone looks at.
     pub(crate) fn parse(json: &[u8]) -> Result<(Self, Audience), TokenFault> {
         let raw: RawClaims<'_> = serde_json::from_slice(json).map_err(|_| TokenFault::Malformed)?;
@@ -237,6 +250,25 @@ struct RawOptions<'a> {
     b64data: Option<Box<str>>,
     #[serde(rename = "override")]
     overrides: Option<Overrides>,
+}
+
+impl SubscriptionOptions {
+    /// As the server API states them: JSON or base64 of each, and the claim `override`.
+    pub fn of_parts(
+        [info, data]: [Option<&RawValue>; 2],
+        [b64info, b64data]: [&str; 2],
+        overrides: Option<&RawValue>,
+    ) -> Result<Self, TokenFault> {
+        let overrides = overrides.map(|json| serde_json::from_str(json.get()));
+        let raw = RawOptions {
+            info,
+            b64info: Some(b64info.into()),
+            data,
+            b64data: Some(b64data.into()),
+            overrides: overrides.transpose().map_err(|_| TokenFault::Malformed)?,
+        };
+        raw.into_options()
+    }
 }
 
 impl RawOptions<'_> {

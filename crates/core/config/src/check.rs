@@ -1,6 +1,7 @@
 //! Checks across options: combinations that would be unsafe or could not work.
 
 mod broker;
+mod channel;
 mod keys;
 mod tls;
 
@@ -286,32 +287,6 @@ impl Checks<'_> {
                  clients without a token can connect and do nothing"
                     .to_owned(),
             );
-        }
-    }
-
-    fn channel(&mut self, path: &str, options: &ChannelOptions) {
-        if options.force_push_join_leave && !options.join_leave {
-            let path = format!("{path}.force_push_join_leave");
-            self.problem(&path, format!("{path}: it needs join_leave = true"));
-        }
-        let (size, ttl_ms) = (options.history_size, options.history_ttl_ms);
-        let missing = match (size, ttl_ms) {
-            (0, 0) => "history_size and history_ttl",
-            (0, _) => "history_size",
-            (_, 0) => "history_ttl",
-            _ => return,
-        };
-        let at_fault = |key: &str| self.failed.contains(&format!("{path}.{key}"));
-        if at_fault("history_size") || at_fault("history_ttl") {
-            return;
-        }
-        if options.recovery {
-            let message =
-                format!("{path}.recovery: there is nothing to recover from; set {missing} above 0");
-            self.problem(&format!("{path}.recovery"), message);
-        } else if size != 0 || ttl_ms != 0 {
-            self.warnings
-                .push(format!("{path} keeps no history: {missing} is 0"));
         }
     }
 

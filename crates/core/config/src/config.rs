@@ -7,8 +7,8 @@ use throng_types::ChannelName;
 
 use crate::kind::{Fault, Given, Kind, ListenAddress, Rule, Text};
 use crate::options::{
-    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Stream, Tls,
-    Websocket,
+    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Proxy,
+    Stream, Tls, Websocket,
 };
 use crate::origin::{Origin, Origins};
 use crate::secret::{Secret, is_placeholder, signing_secret_fault};
@@ -41,6 +41,8 @@ pub struct Config {
     pub namespaces: Namespaces,
     /// `[log]`
     pub log: Log,
+    /// `[proxy]`, when it is there.
+    pub proxy: Option<Proxy>,
     /// `[appwrite]`, when it is there.
     pub appwrite: Option<Appwrite>,
     /// `[grip]`, when it is there.

@@ -5,6 +5,7 @@
 
 mod address;
 mod number;
+mod status;
 mod text;
 
 use std::ops::Range;
@@ -15,6 +16,8 @@ use toml::de::DeValue;
 pub use address::ListenAddress;
 pub(crate) use address::{Address, AddressBlock, Endpoint, Listener};
 pub(crate) use number::{Count, Duration, Size};
+pub use status::ProxyStatus;
+pub(crate) use status::StatusText;
 pub(crate) use text::{
     Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem, RedisUrl,
     SecretText, SigningSecret, Text, TextKind, WebOrigin,

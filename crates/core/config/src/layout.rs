@@ -3,7 +3,7 @@
 use crate::config::{Config, Namespace};
 use crate::options::{
     Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Grip, GripRoute,
-    Limits, Listen, Log, Stream, Tls, TlsSite, Websocket,
+    Limits, Listen, Log, Proxy, Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section};
 
@@ -44,6 +44,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Once, Box::new(ChannelOptions::default())),
         (Shape::Repeated, Box::new(Namespace::default())),
         (Shape::Once, Box::new(Log::default())),
+        (Shape::Optional, Box::new(Proxy::default())),
         (Shape::Optional, Box::new(Appwrite::default())),
         (Shape::Repeated, Box::new(AppwriteProject::default())),
         (Shape::Optional, Box::new(Grip::default())),
@@ -112,6 +113,9 @@ impl Config {
         all.extend(once.map(|section| (section.name().to_owned(), Shape::Once, section)));
         repeated(&mut all, &self.namespaces.0);
         all.push(("log".to_owned(), Shape::Once, &self.log));
+        if let Some(proxy) = &self.proxy {
+            all.push(("proxy".to_owned(), Shape::Optional, proxy));
+        }
         if let Some(appwrite) = &self.appwrite {
             all.push(("appwrite".to_owned(), Shape::Optional, appwrite));
             repeated(&mut all, &appwrite.projects);

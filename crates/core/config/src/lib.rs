@@ -33,11 +33,11 @@ mod suggest;
 mod tests;
 
 pub use config::{AuthFile, Config, Namespace, Namespaces};
-pub use kind::ListenAddress;
+pub use kind::{ListenAddress, ProxyStatus};
 pub use options::{
-    Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions, Drain, Engine, Grip,
-    GripRoute, Limits, Listen, Log, LogFormat, LogLevel, SlowConsumer, Stream, Tls, TlsSite,
-    TlsVersion, Websocket,
+    Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions, DeltaType, Drain, Engine,
+    Grip, GripRoute, Limits, Listen, Log, LogFormat, LogLevel, Proxy, RecoveryMode, SlowConsumer,
+    Stream, Tls, TlsSite, TlsVersion, Websocket,
 };
 pub use origin::{Origin, Origins};
 pub use problem::Problem;

@@ -13,13 +13,12 @@ use crate::config::{Config, Namespace};
 use crate::document::{Places, entry};
 use crate::kind::{Fault, Given};
 use crate::layout::{Shape, element, settable, specs_of, top_sections};
-use crate::options::{Appwrite, Grip};
+use crate::options::{Appwrite, Grip, Proxy};
 use crate::origin::{Origin, Origins};
-use crate::problem::Problem;
-use crate::pushpin;
 use crate::section::{OptionSpec, Section};
 use crate::sources::{Loaded, Sources};
 use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
+use crate::{problem::Problem, pushpin};
 
 impl Config {
     /// Reads, merges and checks.
@@ -28,8 +27,7 @@ impl Config {
     /// All problems at once, in the order of the file, then of the variables, then of the flags.
     pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
         let mut loader = Loader::new(sources);
-        let beneath = sources.pushpin.as_ref().map(pushpin::read);
-        let beneath = beneath.unwrap_or_default();
+        let beneath = { sources.pushpin.as_ref() }.map_or_else(Default::default, pushpin::read);
         loader.warnings.extend(beneath.warnings);
         loader.problems.extend(beneath.problems);
         loader.beneath = beneath.values;
@@ -65,11 +63,12 @@ impl Config {
             check(&config, &origins, &failed, &mut problems, &mut warnings);
         }
         if problems.is_empty() {
-            return Ok(Loaded {
+            let loaded = Loaded {
                 config,
                 origins,
                 warnings,
-            });
+            };
+            return Ok(loaded);
         }
         // What is missing has no place, and is easier to understand after what is wrong.
         problems.sort_by_key(|problem| (problem.origin == Origin::Default, problem.origin.clone()));
@@ -82,10 +81,8 @@ impl Config {
     pub fn pushpin_conf(sources: &Sources) -> Option<String> {
         let mut loader = Loader::new(sources);
         let mut config = Self::default();
-        let table = match loader.places.map(|places| places.parse()) {
-            None => DeTable::new(),
-            Some(table) => table.ok()?,
-        };
+        let table = loader.places.map(|places| places.parse());
+        let table = table.unwrap_or_else(|| Ok(DeTable::new())).ok()?;
         loader.fill(&table, &mut config);
         config.resolve_files(&loader.origins);
         config.grip?.pushpin_conf
@@ -128,21 +125,23 @@ impl<'a> Loader<'a> {
         let sites = table.map(|table| self.repeated(table, "site", "tls.site"));
         config.tls.sites = sites.unwrap_or_default();
         config.namespaces.0 = self.repeated::<Namespace>(root, "namespace", "namespace");
+        if self.mentions(root, "proxy") {
+            let table = self.table(root, "proxy");
+            self.section(table, config.proxy.insert(Proxy::default()), &[]);
+        }
         if self.mentions(root, "appwrite") {
-            let mut appwrite = Appwrite::default();
+            let appwrite = config.appwrite.insert(Appwrite::default());
             let table = self.table(root, "appwrite");
-            self.section(table, &mut appwrite, &["project"]);
+            self.section(table, appwrite, &["project"]);
             let projects = table.map(|table| self.repeated(table, "project", "appwrite.project"));
             appwrite.projects = projects.unwrap_or_default();
-            config.appwrite = Some(appwrite);
         }
         if self.mentions(root, "grip") {
-            let mut grip = Grip::default();
+            let grip = config.grip.insert(Grip::default());
             let table = self.table(root, "grip");
-            self.section(table, &mut grip, &["route"]);
+            self.section(table, grip, &["route"]);
             let routes = table.map(|table| self.repeated(table, "route", "grip.route"));
             grip.routes = routes.unwrap_or_default();
-            config.grip = Some(grip);
         }
     }
 

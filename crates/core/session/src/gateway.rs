@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_hub::Answer;
+use throng_hub::{Answer, Patch};
 use throng_metrics::Gauge;
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId, Unsubscribe};
 
@@ -144,6 +144,17 @@ pub trait Gateway: Family + Sized {
     /// sessions of a [`crate::FormKind::Noted`] form must look at.
     fn encode(own: &Self::Shared, form: u8, publication: &Publication, out: &mut Vec<u8>) {
         let _ = (own, form, publication, out);
+    }
+
+    /// The same in a form of the kind [`crate::FormKind::Delta`]; without a patch it is whole.
+    fn encode_delta(
+        own: &Self::Shared,
+        form: u8,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let _ = (own, form, publication, patch, out);
     }
 
     /// Appends a publication in a session's personal form; nothing while it must wait.

@@ -56,6 +56,7 @@ pub use notice::{Notice, NoticeKind, Notices};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
+    names_subscribers,
 };
 pub use port::Port;
 pub use publishing::{Publications, PublishResult, draft, publish_all};
@@ -65,6 +66,6 @@ pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};
 pub use stream::{Stream, StreamBeat};
 pub use survey::{NodeCount, NodeReply, Survey, SurveyReply, Wish};
 pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
-pub use throng_hub::FormKind;
+pub use throng_hub::{FormKind, Patch};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

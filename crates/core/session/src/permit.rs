@@ -125,6 +125,18 @@ pub fn may_subscribe(
     })
 }
 
+/// Whether the channel's name, or the patterns of the client's token, say who may subscribe: then
+/// neither an option nor a backend does.
+#[must_use]
+pub fn names_subscribers(
+    identity: Option<&Identity>,
+    channel: &ChannelName,
+    shared: &Shared,
+) -> bool {
+    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
+    grounds.is_some_and(|grounds| grounds.by_name().is_some())
+}
+
 /// Whether a connection may read a channel's history without subscribing. Who subscribes may in any
 /// case: recovery shows it the same.
 #[must_use]

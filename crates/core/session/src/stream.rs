@@ -73,8 +73,39 @@ impl Stream {
     fn arm<S, O>(&self, cx: &mut Context<'_, S, O>) {
         let beat = (cx.shared.limits.stream_keepalive_ms > 0).then_some(self.beat_at);
         let identity = self.identity.as_deref();
-        let end = identity.and_then(|identity| identity.connection_ends_at(cx.now));
+        let end = identity.and_then(|identity| identity.ends_at(0, cx.now));
         cx.set_deadline([beat, end].into_iter().flatten().min());
+    }
+
+    /// Sets when the connection ends, or that it does not.
+    pub fn set_end<S, O>(&mut self, until_unix_s: Option<u64>, cx: &mut Context<'_, S, O>) {
+        if self.identity.is_some() || until_unix_s.is_some() {
+            self.identity.get_or_insert_default().expires_at_unix_s = until_unix_s;
+        }
+        self.arm(cx);
+    }
+
+    /// Sets when a subscription ends, or that it does not.
+    pub fn set_subscription_end<S, O>(
+        &mut self,
+        channel: &ChannelName,
+        until_unix_s: Option<u64>,
+        cx: &mut Context<'_, S, O>,
+    ) {
+        let identity = self.identity.get_or_insert_default();
+        identity.set_subscription_until(channel, until_unix_s);
+        self.arm(cx);
+    }
+
+    /// The subscriptions that have expired; they are forgotten here.
+    pub fn take_expired<S, O>(&mut self, cx: &Context<'_, S, O>) -> Vec<ChannelName> {
+        let Some(identity) = self.identity.as_mut() else {
+            return Vec::new();
+        };
+        let now_s = cx.now.unix_s();
+        let is_over = |(_, until): &mut (_, Option<u64>)| until.is_some_and(|at| at <= now_s);
+        let ended = identity.subscriptions_until.extract_if(.., is_over);
+        ended.map(|(channel, _)| channel).collect()
     }
 
     /// What is due; the deadline is set anew.

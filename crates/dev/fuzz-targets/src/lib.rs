@@ -22,6 +22,7 @@ mod centrifuge_api;
 mod centrifuge_commands;
 mod centrifuge_protobuf;
 mod config_toml;
+mod fossil_delta;
 mod grip_conversation;
 mod grip_events;
 mod grip_filters;
@@ -79,6 +80,7 @@ targets! {
     centrifuge_commands,
     centrifuge_protobuf,
     config_toml,
+    fossil_delta,
     grip_conversation,
     grip_events,
     grip_filters,

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::Platforms;
 use throng_auth::{ApiKeys, KeyConfig, Verifier};
-use throng_broker::{ChannelOptions, Namespaces, PresenceOptions, Retention};
+use throng_broker::{ChannelOptions, Namespaces, PresenceOptions, ProxySwitches, Retention};
 use throng_engine::Effects;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions};
 use throng_gateway_centrifuge::Centrifuge;
@@ -136,6 +136,9 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         overflow: Overflow::Close,
         max_delay_ms: 0,
         compression: true,
+        delta: true,
+        cache: false,
+        tags_filter: true,
         anonymous_subscribe: true,
         subscribe: true,
         user_channels: true,
@@ -150,6 +153,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
             for_client: true,
             for_anonymous: true,
         },
+        proxies: ProxySwitches::default(),
     };
     let keys = KeyConfig {
         hmac_secret: Some(b"a secret of the targets' own".as_slice().into()),
@@ -207,7 +211,7 @@ fn gateways() -> Gateways {
     let appwrite = Appwrite::new(appwrite, options, Box::new(NoNews), 1 << 20);
     Gateways {
         plain: Some(Slot::new(Plain)),
-        centrifuge: Some(Slot::new(Centrifuge)),
+        centrifuge: Some(Slot::new(Centrifuge::default())),
         appwrite: Some(Slot::new(appwrite)),
         grip: Some(Slot::new(Grip::new(grip, Box::new(NoBackends)))),
     }

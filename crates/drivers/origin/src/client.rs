@@ -189,8 +189,16 @@ impl Client {
         Ok(())
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(task);
+    }
+
     /// A place among the requests, or among the tunnels.
-    fn permit(&self, rest: Rest) -> Result<OwnedSemaphorePermit, OriginFailure> {
+    pub(crate) fn permit(&self, rest: Rest) -> Result<OwnedSemaphorePermit, OriginFailure> {
         let options = &self.shared.options;
         let (room, what, most) = match rest {
             Rest::Upgrade => (&self.shared.tunnel_room, "tunnels", options.tunnels_max),

@@ -99,7 +99,7 @@ impl Exchange {
 
 impl Errand {
     /// Goes through the origins until one answers.
-    async fn start(&self) -> Result<(Key, Begun), (OriginFault, String)> {
+    pub(crate) async fn start(&self) -> Result<(Key, Begun), (OriginFault, String)> {
         let host = self.request.headers.iter().find(|header| header.is("Host"));
         let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
         let host = host.unwrap_or_default();

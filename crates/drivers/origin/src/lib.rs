@@ -19,6 +19,7 @@
 //!   an upgrade shares that connection. That logic (`exchange`, `relay`, `uplink`), the pool and
 //!   TLS would stay; hyper would replace little more than `wire`.
 
+mod ask;
 mod client;
 mod connect;
 mod credit;
@@ -34,5 +35,6 @@ mod tls;
 mod uplink;
 mod wire;
 
+pub use ask::{AskLimits, WholeAnswer};
 pub use client::{Client, Origin, Ticket};
 pub use shared::{Deliver, OriginOptions};

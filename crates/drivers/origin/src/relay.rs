@@ -114,22 +114,32 @@ impl Exchange {
         decoder: &mut BodyDecoder,
         input: &mut Vec<u8>,
     ) -> Result<(), (OriginFault, String)> {
-        let mut used = 0;
         let mut data = Vec::new();
-        while !decoder.is_done() && used < input.len() {
-            let step = decoder.feed(&input[used..]);
-            let step = step.map_err(|fault| {
-                let detail = format!("the body of the answer is broken: {}", fault.reason());
-                (OriginFault::Garbage, detail)
-            })?;
-            data.extend_from_slice(step.data);
-            used += step.consumed;
-        }
-        input.drain(..used);
+        take_data(decoder, input, &mut data)?;
         if !data.is_empty() {
             self.credit.spend(data.len());
             self.tell(OriginEvent::Body(data)).await;
         }
         Ok(())
     }
+}
+
+/// Takes what has come of a body.
+pub(crate) fn take_data(
+    decoder: &mut BodyDecoder,
+    input: &mut Vec<u8>,
+    data: &mut Vec<u8>,
+) -> Result<(), (OriginFault, String)> {
+    let mut used = 0;
+    while !decoder.is_done() && used < input.len() {
+        let step = decoder.feed(&input[used..]);
+        let step = step.map_err(|fault| {
+            let detail = format!("the body of the answer is broken: {}", fault.reason());
+            (OriginFault::Garbage, detail)
+        })?;
+        data.extend_from_slice(step.data);
+        used += step.consumed;
+    }
+    input.drain(..used);
+    Ok(())
 }

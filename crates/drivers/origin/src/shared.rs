@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::tls::Connectors;
 
 /// Between two tries to hand an event to a shard whose mailbox is full, in milliseconds.
-const DELIVER_AGAIN_MS: u64 = 1;
+pub(crate) const DELIVER_AGAIN_MS: u64 = 1;
 
 /// Hands an event to whoever asked: the connection, and the number that its request carried.
 /// Gives it back if there is no room at the moment.

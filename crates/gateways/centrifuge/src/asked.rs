@@ -1,9 +1,13 @@
-//! What a socket has asked of the hub and must remember until the answer comes.
+//! What a socket has asked of the hub and must remember until the answer comes, and what few
+//! sockets have to remember for longer.
 //!
 //! Boxed by its owner, and gone when nothing is left: an idle connection has none.
 
+use throng_centrifuge::Filter;
 use throng_session::Opening;
 use throng_types::ChannelName;
+
+use crate::pending::Proxied;
 
 /// A subscribe that needs more than the hub's answer for its reply.
 pub(crate) struct Subscribing {
@@ -15,6 +19,12 @@ pub(crate) struct Subscribing {
     pub(crate) until: Option<Option<u64>>,
     /// JSON for the subscriber, from its token.
     pub(crate) data: Option<Box<str>>,
+    /// Publications are said as differences.
+    pub(crate) delta: bool,
+    /// Only publications that pass it are delivered.
+    pub(crate) filter: Option<Filter>,
+    /// A backend has allowed it, and is asked when it expires.
+    pub(crate) is_backends: bool,
     /// The client wants no subscription that did not recover.
     pub(crate) rejects_unrecovered: bool,
 }
@@ -29,12 +39,20 @@ pub(crate) struct Asked {
     /// Bound: subscribes that the hub has not answered, of which it takes no more than a few for
     /// each channel of the connection.
     pub(crate) subscribing: Vec<Subscribing>,
+    /// JSON for the client, told with the answer to `connect`.
+    pub(crate) welcome: Option<Box<str>>,
+    /// What there is besides where there are backends.
+    pub(crate) proxied: Option<Box<Proxied>>,
+    /// The filters of subscriptions that the client has. Bound: one a subscription.
+    pub(crate) filters: Vec<(ChannelName, Filter)>,
 }
 
 impl Asked {
     /// Whether all answers have come.
     pub(crate) const fn is_over(&self) -> bool {
-        self.opening.is_none() && self.subscribing.is_empty() && self.data.is_empty()
+        let is_answered = self.opening.is_none() && self.subscribing.is_empty();
+        let is_plain = self.filters.is_empty() && self.proxied.is_none();
+        is_answered && self.data.is_empty() && is_plain && self.welcome.is_none()
     }
 
     /// What was remembered of a subscribe that is answered now.

@@ -1,104 +1,27 @@
-//! What a client does in channels: subscribe, publish, look back; and what it is answered.
+//! What a client does in channels beside subscribing: publish, look back, call; and what it is
+//! answered.
 
-use throng_auth::{Claims, SubscriptionOptions, TokenFault};
-use throng_broker::{Draft, Recovery, Refusal, Subscribed};
+use throng_auth::TokenFault;
+use throng_broker::Draft;
+use throng_centrifuge::proxy::{ProxyCall, ProxyKind};
 use throng_centrifuge::{
-    ClientInfo, Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult, Subscribe,
+    ClientInfo, Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult,
 };
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    Sight, Verdict, check_token as session_check, may_publish, may_read_history, may_see_presence,
-    may_subscribe,
+    Sight, Verdict, Work, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
-use throng_types::{ChannelName, Disconnect, Epoch, Position, Publisher};
+use throng_types::{Disconnect, Epoch, Position, Publisher};
 
-use crate::asked::Subscribing;
 use crate::context::Cx;
-use crate::manner::Manner;
+use crate::grant::{Grant, check_token};
+use crate::pending::Pending;
 use crate::reply::{code_of, ttl};
-use crate::results::{history_query, position, subscribe_result};
+use crate::results::history_query;
 use crate::socket::Socket;
 
-pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
-    let Some(channel) = ws.channel(command, &subscribe.channel, cx) else {
-        return;
-    };
-    match &*subscribe.delta {
-        // Known and not offered here: the reply does not say that it is on.
-        "" | "fossil" => {}
-        _ => return ws.disconnect(Disconnect::BadRequest, cx),
-    }
-    if subscribe.has_filter {
-        // Unfiltered deliveries would not be what the client asked for.
-        return ws.error(command, ErrorCode::BadRequest, cx);
-    }
-    let grant = match check_token(ws, &channel, &subscribe.token, cx) {
-        Ok(grant) => grant,
-        Err(TokenFault::Purpose) => return ws.disconnect(Disconnect::InvalidToken, cx),
-        Err(TokenFault::Expired) => return ws.error(command, ErrorCode::TokenExpired, cx),
-        Err(_) => return ws.error(command, ErrorCode::PermissionDenied, cx),
-    };
-    match may_subscribe(ws.identity(), &channel, grant.is_some(), cx.shared) {
-        Verdict::Yes => {}
-        Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
-        Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
-    }
-    let rejects_unrecovered = subscribe.rejects_unrecovered();
-    let until = grant.as_ref().map(|grant| grant.until);
-    let options = grant.map(|grant| grant.options).unwrap_or_default();
-    let Manner { format, presence } = Manner::new(
-        ws.identity(),
-        &channel,
-        &options,
-        subscribe.join_leave,
-        ws.form(&channel, cx),
-        cx,
-    );
-    if until.is_some() || rejects_unrecovered {
-        ws.asked_mut().subscribing.push(Subscribing {
-            command,
-            channel: channel.clone(),
-            until,
-            data: options.data,
-            rejects_unrecovered,
-        });
-    }
-    cx.subscribe_as(command, channel, format, position(subscribe), presence);
-}
-
-/// What a subscription token gives.
-struct Grant {
-    /// When the subscription ends; `None` for never.
-    until: Option<u64>,
-    options: SubscriptionOptions,
-}
-
-/// Checks a subscription token. `None`: there is none.
-fn check_token(
-    ws: &Socket,
-    channel: &ChannelName,
-    token: &str,
-    cx: &Cx<'_>,
-) -> Result<Option<Grant>, TokenFault> {
-    let Some(verifier) = cx.shared.verifier.as_ref().filter(|_| !token.is_empty()) else {
-        return Ok(None);
-    };
-    let user = ws.identity().map_or("", |identity| &identity.user);
-    let client = cx.shared.node.client_id(cx.id);
-    let check = |claims: Claims| {
-        claims.check_subscription(channel.as_str(), user, client.as_str())?;
-        Ok(Some(Grant {
-            until: claims.ends_at_unix_s(),
-            options: SubscriptionOptions {
-                info: claims.info,
-                ..claims.options
-            },
-        }))
-    };
-    session_check(verifier, token, check, cx.shared, cx.now)
-}
-
+/// The command `sub_refresh`.
 pub(crate) fn sub_refresh(
     ws: &mut Socket,
     command: u32,
@@ -140,7 +63,12 @@ pub(crate) fn publish(
     let Some(channel) = ws.channel(command, channel, cx) else {
         return;
     };
-    match may_publish(ws.identity(), &channel, cx.shared) {
+    let options = cx.shared.namespaces.find(&channel).copied();
+    let options = options.unwrap_or_default();
+    let is_open = || may_subscribe(None, &channel, true, cx.shared) == Verdict::Yes;
+    let is_asked_about = options.proxies.publish && is_open();
+    let may = || may_publish(ws.identity(), &channel, cx.shared);
+    match if is_asked_about { Verdict::Yes } else { may() } {
         Verdict::Yes => {}
         Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
         Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
@@ -154,17 +82,49 @@ pub(crate) fn publish(
         conn_info: identity.and_then(|identity| identity.info.clone()),
         chan_info: None,
     };
+    let payload = data.payload();
+    if options.delta {
+        let bytes = u32::try_from(payload.bytes.len()).unwrap_or(u32::MAX);
+        cx.shared.meter.charge(Work::Delta { bytes }, cx.now);
+    }
     let draft = Draft {
         channel,
-        payload: data.payload(),
+        payload,
         publisher: Some(Box::new(publisher)),
         tags: None,
         skip_history: false,
         idempotency_key: None,
         version: None,
     };
+    if is_asked_about {
+        let name = draft.channel.clone();
+        let call = ProxyCall::Publish {
+            channel: name.as_str(),
+            data: data.bytes(),
+        };
+        let draft = Box::new(draft);
+        if ws
+            .ask(call, Pending::Publish { command, draft }, cx)
+            .is_err()
+        {
+            ws.error(command, ErrorCode::TooManyRequests, cx);
+        }
+        return;
+    }
     let reply_to = cx.reply_to(command);
     cx.hub(Command::Publish { reply_to, draft });
+}
+
+/// A call of the application's procedure, which a backend carries out.
+pub(crate) fn rpc(ws: &mut Socket, command: u32, method: &str, data: Data<'_>, cx: &mut Cx<'_>) {
+    if !cx.own.has(ProxyKind::Rpc) {
+        return ws.error(command, ErrorCode::NotAvailable, cx);
+    }
+    let data = data.bytes();
+    let call = ProxyCall::Rpc { method, data };
+    if ws.ask(call, Pending::Rpc { command }, cx).is_err() {
+        ws.error(command, ErrorCode::TooManyRequests, cx);
+    }
 }
 
 pub(crate) fn history(ws: &mut Socket, command: u32, history: &History<'_>, cx: &mut Cx<'_>) {
@@ -215,40 +175,6 @@ pub(crate) fn presence(
         with_members,
         only_subscribed,
     });
-}
-
-/// A subscribe command's answer.
-pub(crate) fn subscribed(
-    ws: &mut Socket,
-    command: u32,
-    channel: &ChannelName,
-    result: &Result<Subscribed, Refusal>,
-    cx: &mut Cx<'_>,
-) {
-    let asked = ws.take_subscribing(command, channel);
-    let subscribed = match result {
-        Ok(subscribed) => subscribed,
-        Err(refusal) => return ws.error(command, code_of(*refusal), cx),
-    };
-    let is_lost = matches!(subscribed.recovery, Recovery::Lost);
-    if is_lost
-        && asked
-            .as_ref()
-            .is_some_and(|asked| asked.rejects_unrecovered)
-    {
-        cx.count(Counter::RecoveredFailed);
-        cx.unsubscribe(channel.clone());
-        return ws.error(command, ErrorCode::UnrecoverablePosition, cx);
-    }
-    let mut result = subscribe_result(channel, subscribed, cx);
-    result.data = asked.as_ref().and_then(|asked| asked.data.as_deref());
-    if let Some(until) = asked.as_ref().and_then(|asked| asked.until) {
-        ws.identity_mut().set_subscription_until(channel, until);
-        ws.arm(cx);
-        result.expires = until.is_some();
-        result.ttl_s = until.map_or(0, |until| ttl(until, cx.now));
-    }
-    ws.reply(command, &Reply::Subscribe(&result), cx);
 }
 
 /// The answer to another command.

@@ -4,7 +4,7 @@
 //! wants of one channel is answered in order, and a delivery never overtakes its subscription's
 //! reply. Otherwise a reply may overtake another one's.
 
-use throng_centrifuge::{ErrorCode, Reply, Request};
+use throng_centrifuge::{Codec, Reply, Request};
 use throng_hub::Command;
 use throng_metrics::Counter;
 use throng_session::Work;
@@ -13,17 +13,31 @@ use throng_types::Disconnect;
 use crate::channels;
 use crate::connect;
 use crate::context::Cx;
+use crate::pending::Hello;
 use crate::socket::Socket;
+use crate::subscribing;
 
 /// Carries out the commands of one frame. Each of them is charged to the client.
 pub(crate) fn run_all(ws: &mut Socket, frame: &[u8], cx: &mut Cx<'_>) {
-    for command in ws.mode().codec().commands(frame) {
+    let mut commands = ws.mode().codec().commands(frame);
+    let is_json = ws.mode().codec() == Codec::Json;
+    let mut rest = frame;
+    loop {
+        let is_over = rest.is_empty() || is_json && rest.trim_ascii().is_empty();
+        if ws.awaits_identity() && !is_over {
+            return ws.keep_for_later(rest, cx);
+        }
+        let Some(command) = commands.next() else {
+            return;
+        };
         if ws.is_closing() {
             return;
         }
+        let words = &rest[..rest.len() - commands.rest().len()];
+        rest = commands.rest();
         match command {
             Ok(command) if may(ws, &command.request, cx) => {
-                run(ws, command.id, command.request, cx);
+                run(ws, command, words, cx);
                 ws.check_trust(cx);
             }
             Ok(_) => {}
@@ -45,7 +59,12 @@ fn may(ws: &mut Socket, request: &Request<'_>, cx: &mut Cx<'_>) -> bool {
     ws.may(work, cx)
 }
 
-fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {
+/// `words` is the command as it came.
+fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], cx: &mut Cx<'_>) {
+    let throng_centrifuge::Command {
+        id: command,
+        request,
+    } = command;
     cx.count(counter(&request));
     let (known, connects) = (ws.is_connected(), matches!(request, Request::Connect(_)));
     if known == connects {
@@ -54,10 +73,18 @@ fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {
     }
     match request {
         Request::Pong => ws.pong(cx),
-        Request::Connect(connect) => connect::connect(ws, command, &connect, cx),
-        Request::Subscribe(subscribe) => channels::subscribe(ws, command, &subscribe, cx),
+        Request::Connect(connect) => {
+            let hello = Hello {
+                command,
+                request: words,
+                connect: &connect,
+            };
+            connect::connect(ws, &hello, cx);
+        }
+        Request::Subscribe(subscribe) => subscribing::subscribe(ws, command, &subscribe, cx),
         Request::Unsubscribe { channel } => {
             if let Some(channel) = ws.channel(command, &channel, cx) {
+                ws.cancel_subscribe(&channel, cx);
                 cx.hub(Command::Unsubscribe {
                     conn: cx.id,
                     channel,
@@ -73,7 +100,7 @@ fn run(ws: &mut Socket, command: u32, request: Request<'_>, cx: &mut Cx<'_>) {
         Request::Send { .. } => ws.disconnect(Disconnect::NotAvailable, cx),
         Request::Presence { channel } => channels::presence(ws, command, &channel, true, cx),
         Request::PresenceStats { channel } => channels::presence(ws, command, &channel, false, cx),
-        Request::Rpc { .. } => ws.error(command, ErrorCode::NotAvailable, cx),
+        Request::Rpc { method, data } => channels::rpc(ws, command, &method, data, cx),
         Request::Refresh { token } => connect::refresh(ws, command, &token, cx),
         Request::SubRefresh { channel, token } => {
             channels::sub_refresh(ws, command, &channel, &token, cx);

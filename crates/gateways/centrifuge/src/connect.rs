@@ -1,8 +1,10 @@
 //! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
 
-use throng_auth::TokenFault;
+use throng_auth::{Claims, TokenFault};
+use throng_centrifuge::proxy::ProxyKind;
 use throng_centrifuge::{
-    Connect, ConnectResult, ErrorCode, RefreshResult, Reply, SubscribeResult, encode_connect_push,
+    Connect, ConnectResult, ErrorCode, RefreshResult, Reply, Request, SubscribeResult,
+    encode_connect_push,
 };
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect};
@@ -12,12 +14,22 @@ use throng_session::{AuthError, Identity, Opening, authenticate};
 
 use crate::context::Cx;
 use crate::manner::Wanted;
+use crate::pending::Hello;
 use crate::reply::ttl;
 use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket};
 
+/// Whether a backend says who a client is: it brings no token.
+fn is_backends(connect: &Connect<'_>, cx: &Cx<'_>) -> bool {
+    connect.token.is_empty() && cx.own.has(ProxyKind::Connect)
+}
+
 /// The command `connect`.
-pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: &mut Cx<'_>) {
+pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
+    let (command, connect) = (hello.command, hello.connect);
+    if is_backends(connect, cx) {
+        return ws.ask_identity(hello, cx);
+    }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
         Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
@@ -26,6 +38,41 @@ pub(crate) fn connect(ws: &mut Socket, command: u32, connect: &Connect<'_>, cx: 
         }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
+    enter(ws, command, connect, claims, cx);
+}
+
+/// A backend has said who the client is. `request` is what the client said.
+pub(crate) fn welcome(
+    ws: &mut Socket,
+    command: u32,
+    request: &[u8],
+    claims: Claims,
+    cx: &mut Cx<'_>,
+) {
+    ws.asked_mut().welcome.clone_from(&claims.options.data);
+    if !ws.is_bidirectional() {
+        return match Connect::parse(request) {
+            Ok(connect) => uni_enter(ws, &connect, Some(&claims), cx),
+            Err(_) => ws.disconnect(Disconnect::BadRequest, cx),
+        };
+    }
+    match ws.mode().codec().commands(request).next() {
+        Some(Ok(throng_centrifuge::Command {
+            request: Request::Connect(connect),
+            ..
+        })) => enter(ws, command, &connect, Some(claims), cx),
+        _ => ws.disconnect(Disconnect::BadRequest, cx),
+    }
+}
+
+/// The client is who its claims say, if it has any.
+fn enter(
+    ws: &mut Socket,
+    command: u32,
+    connect: &Connect<'_>,
+    claims: Option<Claims>,
+    cx: &mut Cx<'_>,
+) {
     let own = claims
         .as_ref()
         .map(|claims| own_channels(claims, cx.shared));
@@ -59,6 +106,14 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
     let Ok(connect) = Connect::parse(data) else {
         return ws.disconnect(Disconnect::BadRequest, cx);
     };
+    if is_backends(&connect, cx) {
+        let hello = Hello {
+            command: 0,
+            request: data,
+            connect: &connect,
+        };
+        return ws.ask_identity(&hello, cx);
+    }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
         Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
@@ -67,8 +122,12 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
         }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
-    let identity = claims.as_ref().map(Identity::from_claims);
-    let channels = match uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx.shared) {
+    uni_enter(ws, &connect, claims.as_ref(), cx);
+}
+
+fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx: &mut Cx<'_>) {
+    let identity = claims.map(Identity::from_claims);
+    let channels = match uni_channels(connect, claims, identity.as_ref(), cx.shared) {
         Ok(channels) => channels,
         Err(reason) => return ws.disconnect(reason, cx),
     };
@@ -98,12 +157,16 @@ pub(crate) fn opened(
         return connected(ws, opening.command, &subs, cx);
     }
     let client = cx.shared.node.client_id(cx.id);
-    let result = connect_result(ws.identity(), client.as_str(), &subs, cx, false);
+    let data = ws.take_welcome();
+    let result = ConnectResult {
+        data: data.as_deref(),
+        ..connect_result(ws.identity(), client.as_str(), &subs, cx, false)
+    };
     ws_text(cx.out, |out| encode_connect_push(&result, out));
 }
 
 /// Answers the command `connect`.
-fn connected(ws: &Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)], cx: &mut Cx<'_>) {
+fn connected(ws: &mut Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)], cx: &mut Cx<'_>) {
     let node = &cx.shared.node;
     let client = node.client_id(cx.id);
     let emulated = { ws.mode().is_emulated() }.then(|| (node.session_id(cx.id), node.name()));
@@ -111,11 +174,17 @@ fn connected(ws: &Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)], cx
         Some((session, node)) => (session.as_str(), &**node),
         None => ("", ""),
     };
-    let result = ConnectResult {
+    let data = ws.take_welcome();
+    let mut result = ConnectResult {
         session,
         node,
+        data: data.as_deref(),
         ..connect_result(ws.identity(), client.as_str(), subs, cx, true)
     };
+    if ws.is_backends() {
+        // The backend is asked when it expires; there is nothing that the client could do.
+        (result.expires, result.ttl_s) = (false, 0);
+    }
     ws.reply(command, &Reply::Connect(&result), cx);
 }
 

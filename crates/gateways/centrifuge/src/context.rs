@@ -2,7 +2,8 @@
 
 use throng_session::Context;
 
-use crate::upward::Upward;
+use crate::backend::ProxyOptions;
+use crate::order::Order;
 
 /// The surroundings of one event.
-pub(crate) type Cx<'a> = Context<'a, (), Upward>;
+pub(crate) type Cx<'a> = Context<'a, ProxyOptions, Order>;

@@ -12,9 +12,11 @@ use throng_centrifuge::Codec;
 use throng_session::http::{Params, check_draining, write_stream_head_of};
 use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard};
 
+use crate::backend::ProxyOptions;
 use crate::commands;
 use crate::context::Cx;
 use crate::mode::Mode;
+use crate::order::{Mail, Order};
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::upstream::Upstream;
@@ -67,6 +69,7 @@ fn stream(
     };
     write_stream_head_of(incoming, content_type, mode.is_chunked(), cx)?;
     let mut socket = Socket::new(mode, cx);
+    socket.remember(incoming, cx);
     commands::run_all(&mut socket, first, cx);
     Ok(socket)
 }
@@ -84,11 +87,11 @@ pub(crate) fn post(
     }
     let request = Upstream::new(incoming);
     match cx.shared.node.conn_of_session(&emulation.session) {
-        Some(to) => cx.order(Upward {
+        Some(to) => cx.order(Order::Upward(Upward {
             request: Some(cx.id),
             to,
             data: emulation.data.into(),
-        }),
+        })),
         // As in Centrifugo, the client is not told: its stream tells it.
         None => {
             let keep_alive = request.keep_alive();
@@ -102,11 +105,14 @@ pub(crate) fn post(
 
 /// The gateway, as far as it concerns this module.
 pub(crate) trait Emulates:
-    Family<Session = Session, Shared = (), Order = Upward, Mail = Upward>
+    Family<Session = Session, Shared = ProxyOptions, Order = Order, Mail = Mail>
 {
 }
 
-impl<G: Family<Session = Session, Shared = (), Order = Upward, Mail = Upward>> Emulates for G {}
+impl<G> Emulates for G where
+    G: Family<Session = Session, Shared = ProxyOptions, Order = Order, Mail = Mail>
+{
+}
 
 /// Carries commands to their session, or towards its shard, and answers the request.
 pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
@@ -115,13 +121,11 @@ pub(crate) fn carry<G: Emulates>(upward: Upward, shard: &mut impl Shard<G>) {
         deliver(&upward, shard);
         204
     } else if shard.has_room(to) {
-        shard.mail(
-            to,
-            Upward {
-                request: None,
-                ..upward
-            },
-        );
+        let upward = Upward {
+            request: None,
+            ..upward
+        };
+        shard.mail(to, Mail::Upward(upward));
         204
     } else {
         503

@@ -25,26 +25,11 @@ pub(crate) const LINES: Form = Form::new(6, FormKind::Shared);
 pub(crate) const MESSAGES: Form = Form::new(7, FormKind::Shared);
 
 /// The bidirectional protocol in JSON, compressed.
-const CENTRIFUGE_DEFLATED: Form = Form::new(8, FormKind::Shared);
+pub(crate) const CENTRIFUGE_DEFLATED: Form = Form::new(8, FormKind::Shared);
 /// `/connection/uni_websocket`, compressed.
-const UNI_WS_DEFLATED: Form = Form::new(9, FormKind::Shared);
+pub(crate) const UNI_WS_DEFLATED: Form = Form::new(9, FormKind::Shared);
 /// The bidirectional protocol in Protobuf, compressed.
-const PROTOBUF_DEFLATED: Form = Form::new(10, FormKind::Shared);
-
-/// All of them.
-pub(crate) const ALL: &[Form] = &[
-    CENTRIFUGE,
-    UNI_WS,
-    UNI_SSE,
-    UNI_HTTP,
-    PROTOBUF,
-    EVENTS,
-    LINES,
-    MESSAGES,
-    CENTRIFUGE_DEFLATED,
-    UNI_WS_DEFLATED,
-    PROTOBUF_DEFLATED,
-];
+pub(crate) const PROTOBUF_DEFLATED: Form = Form::new(10, FormKind::Shared);
 
 /// The compressed form of a WebSocket's deliveries.
 pub(crate) fn deflated(form: Form) -> Form {
@@ -58,7 +43,7 @@ pub(crate) fn deflated(form: Form) -> Form {
 }
 
 /// A publication, a coming or a going.
-fn words(publication: &Publication) -> Push<'_> {
+pub(crate) fn words(publication: &Publication) -> Push<'_> {
     let channel = publication.channel.as_str();
     let info = || { publication.publisher.as_deref() }.map_or_else(ClientInfo::default, Into::into);
     match publication.told {

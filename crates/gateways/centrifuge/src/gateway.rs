@@ -1,37 +1,60 @@
 //! Centrifugo's clients as a gateway.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use throng_session::{
-    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Sender, Shard,
-    Shared, Transport,
+    Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Patch, Reject, Sender,
+    Shard, Shared, Transport,
 };
-use throng_types::Publication;
+use throng_types::{ConnId, Publication};
 
+use crate::backend::{Answered, Backends, ProxyOptions};
 use crate::context::Cx;
+use crate::order::{Mail, Order};
 use crate::session::Session;
-use crate::upward::Upward;
-use crate::{emulation, forms, open};
+use crate::{emulation, open, own_forms};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
-pub struct Centrifuge;
+pub struct Centrifuge {
+    own: Rc<ProxyOptions>,
+    backends: Option<Box<dyn Backends>>,
+}
+
+impl Centrifuge {
+    /// With backends that are asked on behalf of clients.
+    #[must_use]
+    pub fn with_backends(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
+        Self {
+            own: Rc::new(own),
+            backends: Some(backends),
+        }
+    }
+
+    fn answered(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
+        shard.with(conn, |session, cx| {
+            session.answered(number, answer, cx);
+            Flow::Stay
+        });
+    }
+}
 
 impl Family for Centrifuge {
     type Session = Session;
-    type Shared = ();
-    type Order = Upward;
-    type Mail = Upward;
+    type Shared = ProxyOptions;
+    type Order = Order;
+    type Mail = Mail;
 }
 
 impl Gateway for Centrifuge {
-    const FORMS: &'static [Form] = forms::ALL;
+    const FORMS: &'static [Form] = own_forms::ALL;
 
-    fn shared(&self) -> Rc<()> {
-        Rc::new(())
+    fn shared(&self) -> Rc<ProxyOptions> {
+        self.own.clone()
     }
 
-    fn claim((): &(), incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim> {
+    fn claim(_: &ProxyOptions, incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim> {
         open::claim(incoming, shared)
     }
 
@@ -66,19 +89,57 @@ impl Gateway for Centrifuge {
         }
     }
 
-    fn encode((): &(), form: u8, publication: &Publication, out: &mut Vec<u8>) {
-        forms::encode(form, publication, out);
+    fn encode(_: &ProxyOptions, form: u8, publication: &Publication, out: &mut Vec<u8>) {
+        own_forms::encode(form, publication, out);
     }
 
-    fn order(&mut self, upward: Upward, shard: &mut impl Shard<Self>) {
-        emulation::carry(upward, shard);
+    fn encode_delta(
+        _: &ProxyOptions,
+        form: u8,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        own_forms::encode_delta(form, publication, patch, out);
     }
 
-    fn mail_bytes(mail: &Upward) -> usize {
-        mail.data.len()
+    fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
+        if let Session::Socket(socket) = session {
+            own_forms::encode_filtered(socket, publication, out);
+        }
     }
 
-    fn mail(&mut self, _: Sender, upward: Upward, shard: &mut impl Shard<Self>) {
-        emulation::deliver(&upward, shard);
+    fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+        match order {
+            Order::Upward(upward) => emulation::carry(upward, shard),
+            Order::Ask {
+                conn,
+                number,
+                question,
+            } => {
+                let backends = self.backends.as_ref();
+                if !backends.is_some_and(|backends| backends.ask(conn, number, question)) {
+                    Self::answered(number, conn, None, shard);
+                }
+            }
+        }
+    }
+
+    fn mail_bytes(mail: &Mail) -> usize {
+        match mail {
+            Mail::Upward(upward) => upward.data.len(),
+            Mail::Answered { .. } => 0,
+        }
+    }
+
+    fn mail(&mut self, _: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
+        match mail {
+            Mail::Upward(upward) => emulation::deliver(&upward, shard),
+            Mail::Answered {
+                conn,
+                number,
+                answer,
+            } => Self::answered(number, conn, answer, shard),
+        }
     }
 }

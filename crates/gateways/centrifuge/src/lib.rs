@@ -7,8 +7,11 @@
 //! Never: other gateways, sockets, clocks; the words of the protocol are
 //! [`throng_centrifuge`]'s.
 
+mod answered;
 mod asked;
+mod asking;
 mod awaited;
+mod backend;
 mod call;
 mod channels;
 mod commands;
@@ -17,9 +20,13 @@ mod context;
 mod emulation;
 mod forms;
 mod gateway;
+mod grant;
 mod manner;
 mod mode;
 mod open;
+mod order;
+mod own_forms;
+mod pending;
 mod published;
 mod reply;
 mod results;
@@ -27,13 +34,16 @@ mod server_api;
 mod session;
 mod socket;
 mod socket_events;
+mod subscribing;
 mod surveyed;
 mod uni_stream;
 mod upstream;
 mod upward;
 mod wish;
 
+pub use backend::{Answered, Backends, ProxyOptions, Question, StatusMeaning};
 pub use gateway::Centrifuge;
+pub use order::{Mail, Order};
 pub use session::Session;
 pub use upstream::Upstream;
 pub use upward::Upward;

@@ -26,6 +26,26 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    /// The modes in which a client may ask for something, by [`Mode::number`].
+    pub(crate) const WITH_COMMANDS: [Self; 5] = [
+        Self::Json,
+        Self::Protobuf,
+        Self::Events,
+        Self::Lines,
+        Self::Messages,
+    ];
+
+    /// Its place among [`Mode::WITH_COMMANDS`]; a client without commands has none of its own.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Json | Self::Unidirectional => 0,
+            Self::Protobuf => 1,
+            Self::Events => 2,
+            Self::Lines => 3,
+            Self::Messages => 4,
+        }
+    }
+
     /// The form of the protocol.
     pub(crate) const fn codec(self) -> Codec {
         match self {

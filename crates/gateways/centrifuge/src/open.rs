@@ -92,7 +92,13 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
         Codec::Json => Mode::Json,
         Codec::Protobuf => Mode::Protobuf,
     };
-    Ok(Socket::new(mode, cx).with_deflate(deflate))
+    Ok(socket(mode, incoming, cx).with_deflate(deflate))
+}
+
+fn socket(mode: Mode, incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Socket {
+    let mut socket = Socket::new(mode, cx);
+    socket.remember(incoming, cx);
+    socket
 }
 
 fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
@@ -102,7 +108,7 @@ fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket,
     let json = "centrifuge-json";
     let offered = accept.protocols.contains(json).then_some(json);
     let deflate = answer_handshake(&accept, offered, cx);
-    Ok(Socket::new(Mode::Unidirectional, cx).with_deflate(deflate))
+    Ok(socket(Mode::Unidirectional, incoming, cx).with_deflate(deflate))
 }
 
 fn uni_stream(

@@ -1,7 +1,7 @@
 //! What a socket says, in its form of the protocol, and small things that several commands need.
 
 use throng_broker::Refusal;
-use throng_centrifuge::{ErrorCode, Push, Reply};
+use throng_centrifuge::{ErrorCode, Push, Reply, encode_push};
 use throng_metrics::Counter;
 use throng_types::{ChannelError, ChannelName, Disconnect, Now};
 
@@ -21,10 +21,13 @@ impl Socket {
         self.reply(command, &Reply::Error(code), cx);
     }
 
-    /// Says something unasked to a bidirectional client.
+    /// Says something unasked.
     pub(crate) fn push(&self, push: &Push<'_>, cx: &mut Cx<'_>) {
         let mode = self.mode();
-        mode.frame(cx.out, |out| mode.codec().push(push, out));
+        mode.frame(cx.out, |out| match mode.is_bidirectional() {
+            true => mode.codec().push(push, out),
+            false => encode_push(push, false, out),
+        });
     }
 
     /// The channel that a command names. An empty name ends the connection, as in Centrifugo;

@@ -291,17 +291,15 @@ fn task(
                 ..
             } = &subscribe;
             let Who { user, client } = Who::new(user, client, session, node)?;
-            if subscribe.has_more {
-                return Err(ApiError::NotAvailable);
-            }
+            let options = SubscriptionOptions::of_parts(
+                [subscribe.info, subscribe.data],
+                [&subscribe.b64info, &subscribe.b64data],
+                subscribe.overrides,
+            );
             let since = subscribe.recover_since.as_ref();
             let wish = Wish::Subscribe {
                 channel: channel_of(&subscribe.channel)?,
-                options: SubscriptionOptions {
-                    info: subscribe.info.map(|json| json.get().into()),
-                    data: subscribe.data.map(|json| json.get().into()),
-                    ..SubscriptionOptions::default()
-                },
+                options: options.map_err(|_| ApiError::BadRequest)?,
                 until_unix_s: until(subscribe.expire_at),
                 since: since.map(|since| position_of(&since.epoch, since.offset)),
             };

@@ -1,6 +1,8 @@
 //! What a connection of a Centrifugo client is.
 
+use crate::backend::Answered;
 use crate::call::Call;
+use crate::context::Cx;
 use crate::socket::Socket;
 use crate::uni_stream::UniStream;
 use crate::upstream::Upstream;
@@ -15,4 +17,13 @@ pub enum Session {
     Call(Box<Call>),
     /// Commands of a client whose stream is another connection.
     Upstream(Box<Upstream>),
+}
+
+impl Session {
+    /// A backend has answered the question with this number, or failed to.
+    pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
+        if let Self::Socket(socket) = self {
+            socket.answered(number, answer, cx);
+        }
+    }
 }

@@ -3,11 +3,11 @@
 //! Invariant: the one deadline is the earliest of the next ping or awaited pong, the end of the
 //! client's tokens, and, before it has connected, the time that it has for that.
 
-use throng_centrifuge::Push;
+use throng_centrifuge::{Filter, Push};
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
 use throng_session::{Form, Identity, Opening, Overspent, WebSocket, Work};
-use throng_types::{ChannelName, Disconnect};
+use throng_types::{ChannelName, Disconnect, Publication};
 use throng_ws::DeflateOffer;
 
 use crate::asked::{Asked, Subscribing};
@@ -115,8 +115,8 @@ impl Socket {
 
     /// How long a token's end may be overstayed, in seconds. Without a way to refresh the token the
     /// connection ends with it.
-    pub(crate) const fn grace_s(&self) -> u64 {
-        if self.is_bidirectional() {
+    pub(crate) fn grace_s(&self) -> u64 {
+        if self.is_bidirectional() && !self.is_backends() {
             REFRESH_GRACE_S
         } else {
             0
@@ -149,6 +149,10 @@ impl Socket {
     }
 
     // ---- what was asked of the hub ----
+
+    pub(crate) fn asked(&self) -> Option<&Asked> {
+        self.asked.as_deref()
+    }
 
     pub(crate) fn asked_mut(&mut self) -> &mut Asked {
         self.asked.get_or_insert_default()
@@ -185,6 +189,13 @@ impl Socket {
         Some((opening?, data))
     }
 
+    /// JSON for the client, told once.
+    pub(crate) fn take_welcome(&mut self) -> Option<Box<str>> {
+        let welcome = self.asked.as_mut()?.welcome.take();
+        self.forget_asked();
+        welcome
+    }
+
     /// JSON for the subscriber of a channel that it did not ask for.
     pub(crate) fn take_data(&mut self, channel: &ChannelName) -> Option<Box<str>> {
         let data = &mut self.asked.as_mut()?.data;
@@ -194,8 +205,29 @@ impl Socket {
         Some(taken)
     }
 
-    /// A subscription has ended; its token goes with it.
+    /// A subscription has a filter from now on.
+    pub(crate) fn set_filter(&mut self, channel: &ChannelName, filter: Filter) {
+        let filters = &mut self.asked_mut().filters;
+        filters.retain(|(known, _)| known != channel);
+        filters.push((channel.clone(), filter));
+    }
+
+    /// Whether a publication passes the filter of its subscription.
+    pub(crate) fn passes(&self, publication: &Publication) -> bool {
+        let filters = self.asked.iter().flat_map(|asked| &asked.filters);
+        let mut own = filters.filter(|(channel, _)| *channel == publication.channel);
+        own.all(|(_, filter)| filter.passes(publication.tags.as_deref()))
+    }
+
+    /// A subscription has ended; its token and its filter go with it.
     pub(crate) fn forget_subscription(&mut self, channel: &ChannelName) {
+        if let Some(asked) = self.asked.as_mut() {
+            asked.filters.retain(|(known, _)| known != channel);
+            if let Some(proxied) = asked.proxied.as_mut() {
+                proxied.forget(channel);
+            }
+            self.forget_asked();
+        }
         if let Some(identity) = self.identity.as_mut() {
             identity.forget_subscription(channel);
         }

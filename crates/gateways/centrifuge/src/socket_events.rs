@@ -8,7 +8,7 @@ use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::context::Cx;
 use crate::socket::{Phase, Socket};
-use crate::{channels, commands, connect, wish};
+use crate::{channels, commands, connect, subscribing, wish};
 
 impl Socket {
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
@@ -65,7 +65,8 @@ impl Socket {
             return commands::run_all(self, data, cx);
         }
         // Once connected it only listens; what it says is counted and not used.
-        if self.may(Work::Message, cx) && !self.is_connected() {
+        let is_first = !self.is_connected() && !self.awaits_identity();
+        if self.may(Work::Message, cx) && is_first {
             connect::uni_connect(self, data, cx);
         }
     }
@@ -101,18 +102,33 @@ impl Socket {
         if self.identity().is_none() {
             return;
         }
-        let identity = self.identity_mut();
-        if is_over(identity.expires_at_unix_s) {
-            return self.disconnect(Disconnect::Expired, cx);
+        if is_over(self.identity_mut().expires_at_unix_s) {
+            if !self.ask_to_go_on(cx) {
+                return self.disconnect(Disconnect::Expired, cx);
+            }
+            // The answer sets the next end.
+            self.identity_mut().expires_at_unix_s = None;
         }
-        let ended = identity
-            .subscriptions_until
-            .extract_if(.., |(_, until)| is_over(*until));
+        let until = &mut self.identity_mut().subscriptions_until;
+        let ended = until.extract_if(.., |(_, until)| is_over(*until));
         let ended: Vec<ChannelName> = ended.map(|(channel, _)| channel).collect();
         for channel in ended {
-            self.tell_unsubscribed(&channel, Unsubscribe::Expired, cx);
-            cx.unsubscribe(channel);
+            if !self.ask_to_keep(&channel, cx) {
+                self.end_subscription(&channel, Unsubscribe::Expired, cx);
+            }
         }
+    }
+
+    /// Ends a subscription of the client's, and tells it so.
+    pub(crate) fn end_subscription(
+        &mut self,
+        channel: &ChannelName,
+        why: Unsubscribe,
+        cx: &mut Cx<'_>,
+    ) {
+        self.forget_subscription(channel);
+        self.tell_unsubscribed(channel, why, cx);
+        cx.unsubscribe(channel.clone());
     }
 
     fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
@@ -120,7 +136,7 @@ impl Socket {
             return channels::answer(self, token, &answer, cx);
         };
         if token != OPENING {
-            return channels::subscribed(self, token, &channel, &result, cx);
+            return subscribing::subscribed(self, token, &channel, &result, cx);
         }
         if self.opening_mut().is_none() {
             return wish::subscribed(self, &channel, &result, cx);

@@ -1,19 +1,25 @@
 //! `/connection/uni_sse` and `/connection/uni_http_stream`: clients that only listen, in the words
 //! of Centrifugo's unidirectional protocol.
 
+use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{
-    encode_connect_push, encode_disconnect_push, encode_message_push, encode_ping,
-    encode_unsubscribe_push, payload_of,
+    Push, encode_connect_push, encode_disconnect_push, encode_message_push, encode_ping,
+    encode_push, payload_of,
 };
 use throng_http1::LAST_CHUNK;
+use throng_hub::Answer;
 use throng_session::encode::{line, sse_data};
-use throng_session::{CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport};
-use throng_types::{Disconnect, Unsubscribe};
+use throng_session::{
+    CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport, Verdict, Wish, may_subscribe,
+};
+use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::context::Cx;
 use crate::forms::{UNI_HTTP, UNI_SSE};
 use crate::manner::Wanted;
+use crate::reply::ttl;
 use crate::results::{connect_result, subscriptions};
+use crate::wish::Told;
 
 /// How objects are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +46,15 @@ impl Framing {
     }
 }
 
+/// JSON for the subscriber of channels.
+type ChannelData = Vec<(ChannelName, Box<str>)>;
+
 /// One listener: its stream, and how objects are framed in it.
 pub struct UniStream {
     stream: Stream,
     framing: Framing,
+    /// JSON for the subscriber of some of its channels, until it is told. Bound: its channels.
+    data: Option<Box<ChannelData>>,
 }
 
 impl UniStream {
@@ -59,9 +70,11 @@ impl UniStream {
         let mut this = Self {
             stream: Stream::awaiting(identity, channels.len(), resuming, cx),
             framing,
+            data: None,
         };
         for wanted in channels {
             wanted.subscribe(this.stream.identity.as_deref(), framing.form(), cx);
+            this.keep_data(&wanted.channel, wanted.options.data.as_deref());
         }
         if is_empty {
             this.begin(cx);
@@ -82,15 +95,24 @@ impl UniStream {
 
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
         match event {
-            Event::Timeout => match self.stream.timeout(cx) {
-                StreamBeat::Early => {}
-                StreamBeat::SignOfLife => self.framing.push(cx.out, encode_ping),
-                StreamBeat::Expired => self.disconnect(Disconnect::Expired, cx),
-            },
+            Event::Timeout => {
+                for channel in self.stream.take_expired(cx) {
+                    self.tell_unsubscribed(&channel, Unsubscribe::Expired, cx);
+                    cx.unsubscribe(channel);
+                }
+                self.beat(cx);
+            }
+            Event::Answer {
+                answer: Answer::Subscribed { channel, result },
+                ..
+            } if self.stream.opening.is_none() => self.subscribed(&channel, &result, cx),
             Event::Answer { token, answer } => {
                 if self.stream.answer(token, answer) {
                     self.begin(cx);
                 }
+            }
+            Event::Wished(wish) if !self.stream.is_closing() && self.stream.opening.is_none() => {
+                self.grant(wish, cx);
             }
             Event::Drained { dropped } if !self.stream.is_closing() => {
                 let data = payload_of(format!("{{\"dropped\":{dropped}}}").as_bytes());
@@ -104,12 +126,7 @@ impl UniStream {
             } => self.disconnect(Disconnect::InsufficientState, cx),
             Event::Unsubscribed { channel, why } => {
                 self.stream.unsubscribed(channel);
-                if !self.stream.is_closing() {
-                    self.framing.push(cx.out, |out| {
-                        let (code, reason) = (why.code(), why.reason());
-                        encode_unsubscribe_push(channel.as_str(), code, reason, false, out);
-                    });
-                }
+                self.tell_unsubscribed(channel, why, cx);
             }
             Event::Close(why) => self.close(why, cx),
             // Such a client has nothing to say, but may send requests that nobody answers.
@@ -121,13 +138,94 @@ impl UniStream {
         }
     }
 
+    fn push(&self, push: &Push<'_>, cx: &mut Cx<'_>) {
+        if !self.stream.is_closing() {
+            self.framing
+                .push(cx.out, |out| encode_push(push, false, out));
+        }
+    }
+
+    fn tell_unsubscribed(&self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
+        let push = Push::Unsubscribe {
+            channel: channel.as_str(),
+            code: why.code(),
+            reason: why.reason(),
+        };
+        self.push(&push, cx);
+    }
+
+    fn beat(&mut self, cx: &mut Cx<'_>) {
+        match self.stream.timeout(cx) {
+            StreamBeat::Early => {}
+            StreamBeat::SignOfLife => self.framing.push(cx.out, encode_ping),
+            StreamBeat::Expired => self.disconnect(Disconnect::Expired, cx),
+        }
+    }
+
+    fn keep_data(&mut self, channel: &ChannelName, data: Option<&str>) {
+        if let Some(data) = data {
+            let all = self.data.get_or_insert_default();
+            all.push((channel.clone(), data.into()));
+        }
+    }
+
+    /// Does what a backend wants of the client; see [`crate::wish`].
+    fn grant(&mut self, wish: &Wish, cx: &mut Cx<'_>) {
+        match wish {
+            Wish::Refresh { expired: true, .. } => self.disconnect(Disconnect::Expired, cx),
+            Wish::Refresh { until_unix_s, .. } => {
+                self.stream.set_end(*until_unix_s, cx);
+                let ttl_s = until_unix_s.map(|until| ttl(until, cx.now));
+                self.push(&Push::Refresh { ttl_s }, cx);
+            }
+            Wish::Subscribe {
+                channel,
+                options,
+                until_unix_s,
+                since,
+            } => {
+                if may_subscribe(None, channel, true, cx.shared) != Verdict::Yes {
+                    return;
+                }
+                if until_unix_s.is_some() {
+                    self.stream.set_subscription_end(channel, *until_unix_s, cx);
+                }
+                self.keep_data(channel, options.data.as_deref());
+                let wanted = Wanted {
+                    channel: channel.clone(),
+                    since: *since,
+                    options: options.clone(),
+                };
+                wanted.subscribe(self.stream.identity.as_deref(), self.framing.form(), cx);
+            }
+        }
+    }
+
+    /// The hub has answered a subscribe that a backend wanted.
+    fn subscribed(
+        &mut self,
+        channel: &ChannelName,
+        result: &Result<Subscribed, Refusal>,
+        cx: &mut Cx<'_>,
+    ) {
+        let data = self.data.as_mut().and_then(|all| {
+            let at = all.iter().position(|(known, _)| known == channel)?;
+            Some(all.swap_remove(at).1)
+        });
+        if let Ok(subscribed) = result {
+            let told = Told::new(channel, subscribed, data.as_deref(), cx);
+            told.each(|push| self.push(push, cx));
+        }
+    }
+
     /// Every channel has answered: the first words.
     fn begin(&mut self, cx: &mut Cx<'_>) {
         match self.stream.begin(cx) {
             Err(reason) => self.disconnect(reason, cx),
             Ok(None) => {}
             Ok(Some(opening)) => {
-                let subs = subscriptions(&opening, &[], cx);
+                let data = self.data.take().unwrap_or_default();
+                let subs = subscriptions(&opening, &data, cx);
                 let client = cx.shared.node.client_id(cx.id);
                 let result = connect_result(self.identity(), client.as_str(), &subs, cx, false);
                 self.framing

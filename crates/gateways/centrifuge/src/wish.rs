@@ -1,9 +1,11 @@
 //! What backends want of a client by the server API: a subscription, another end of its connection.
 
-use throng_broker::{Recovery, Refusal, Subscribed};
+use std::sync::Arc;
+
+use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{Push, SubscribePush};
 use throng_session::{OPENING, Verdict, Wish, may_subscribe};
-use throng_types::{ChannelName, Disconnect};
+use throng_types::{ChannelName, Disconnect, Position, Publication};
 
 use crate::context::Cx;
 use crate::manner::Manner;
@@ -24,10 +26,8 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
                 ws.identity_mut().expires_at_unix_s = *until_unix_s;
             }
             ws.arm(cx);
-            if ws.is_bidirectional() {
-                let ttl_s = until_unix_s.map(|until| ttl(until, cx.now));
-                ws.push(&Push::Refresh { ttl_s }, cx);
-            }
+            let ttl_s = until_unix_s.map(|until| ttl(until, cx.now));
+            ws.push(&Push::Refresh { ttl_s }, cx);
         }
         Wish::Subscribe {
             channel,
@@ -68,32 +68,51 @@ pub(crate) fn subscribed(
         // It has the subscription already, or may have no more.
         return;
     };
-    let result = subscribe_result(channel, subscribed, cx);
-    let push = SubscribePush {
-        recoverable: result.recoverable,
-        positioned: result.positioned,
-        position: match &subscribed.recovery {
-            Recovery::Whole(missed) => { missed.first() }
-                .and_then(|first| first.position)
-                .map(|first| throng_types::Position {
-                    offset: first.offset.saturating_sub(1),
-                    ..first
-                })
-                .or(result.position),
-            _ => result.position,
-        },
-        data: data.as_deref(),
-    };
-    let subscribe = &push;
-    let name = channel.as_str();
-    let told = Push::Subscribe {
-        channel: name,
-        subscribe,
-    };
-    ws.push(&told, cx);
-    if let Recovery::Whole(missed) = &subscribed.recovery {
-        for publication in missed {
-            ws.push(&Push::Publication(publication), cx);
+    let told = Told::new(channel, subscribed, data.as_deref(), cx);
+    told.each(|push| ws.push(push, cx));
+}
+
+/// What a client is told of a subscription that it did not ask for.
+pub(crate) struct Told<'a> {
+    channel: &'a str,
+    subscribe: SubscribePush<'a>,
+    missed: &'a [Arc<Publication>],
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn new(
+        channel: &'a ChannelName,
+        subscribed: &'a Subscribed,
+        data: Option<&'a str>,
+        cx: &Cx<'_>,
+    ) -> Self {
+        let result = subscribe_result(channel, subscribed, cx);
+        // Where the stream stood before what was missed, which comes after.
+        let before = { result.publications.first() }.and_then(|first| first.position);
+        let before = before.map(|first| Position {
+            offset: first.offset.saturating_sub(1),
+            ..first
+        });
+        Self {
+            channel: channel.as_str(),
+            subscribe: SubscribePush {
+                recoverable: result.recoverable,
+                positioned: result.positioned,
+                position: before.or(result.position),
+                data,
+            },
+            missed: result.publications,
+        }
+    }
+
+    /// Hands out each push.
+    pub(crate) fn each(&self, mut say: impl FnMut(&Push<'_>)) {
+        say(&Push::Subscribe {
+            channel: self.channel,
+            subscribe: &self.subscribe,
+        });
+        for publication in self.missed {
+            say(&Push::Publication(publication));
         }
     }
 }

@@ -43,6 +43,11 @@ impl Codec {
         }
         match *reply {
             Reply::Error(code) => reply::encode_error(id, code, out),
+            Reply::Failure {
+                code,
+                message,
+                temporary,
+            } => reply::encode_failure(id, code, message, temporary, out),
             Reply::Connect(result) => reply::encode_connect_result(id, result, out),
             Reply::Subscribe(result) => reply::encode_subscribe_result(id, result, out),
             Reply::Unsubscribe => reply::encode_unsubscribe_result(id, out),
@@ -82,6 +87,17 @@ impl Codec {
 /// The iterator of [`Codec::commands`].
 #[derive(Clone, Debug)]
 pub struct Commands<'a>(Form<'a>);
+
+impl<'a> Commands<'a> {
+    /// What has not been read of the frame, a frame of its own.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        match &self.0 {
+            Form::Json(commands) => commands.rest(),
+            Form::Protobuf(commands) => commands.rest(),
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Form<'a> {

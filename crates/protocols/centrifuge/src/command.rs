@@ -113,6 +113,16 @@ pub(crate) struct Commands<'a> {
     any: bool,
 }
 
+impl<'a> Commands<'a> {
+    /// What has not been read.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        match self.rest {
+            Some(rest) => rest,
+            None => &[],
+        }
+    }
+}
+
 impl<'a> Iterator for Commands<'a> {
     type Item = Result<Command<'a>, Malformed>;
 

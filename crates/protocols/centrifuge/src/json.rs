@@ -111,6 +111,15 @@ impl<'a> Object<'a> {
         append_text(text, self.value(key));
     }
 
+    pub(crate) fn texts(&mut self, key: &'static str, texts: &[&str]) {
+        let out = self.value(key);
+        for (at, text) in texts.iter().enumerate() {
+            out.push(if at == 0 { b'[' } else { b',' });
+            append_text(text, out);
+        }
+        out.extend_from_slice(if texts.is_empty() { b"[]" } else { b"]" });
+    }
+
     /// Leaves an empty text out, as Protobuf's JSON mapping does with defaults.
     pub(crate) fn text_if_any(&mut self, key: &'static str, text: &str) {
         if !text.is_empty() {
@@ -216,11 +225,6 @@ where
     T: Deserialize<'de>,
 {
     T::deserialize(deserializer).map(Some)
-}
-
-/// For fields of which only their presence counts; `null` is absence.
-pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Option::<IgnoredAny>::deserialize(deserializer).map(|value| value.is_some())
 }
 
 /// For a list of strings, each borrowed where it can be.

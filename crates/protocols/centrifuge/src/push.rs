@@ -8,13 +8,19 @@
 use throng_types::{Payload, Publication};
 
 use crate::json::{Object, append_payload, append_text};
-use crate::reply::{ClientInfo, ConnectResult, append_connect, append_info, append_publication};
+use crate::reply::{
+    ClientInfo, ConnectResult, append_connect, append_delta, append_info, append_publication,
+};
 use crate::words::{Push, SubscribePush};
 
 /// Any push of those that bidirectional clients get, too.
 pub fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8>) {
     match *push {
         Push::Publication(publication) => encode_publication_push(publication, bidirectional, out),
+        Push::Delta { publication, patch } => wrap(bidirectional, out, |push| {
+            push.text("channel", publication.channel.as_str());
+            append_delta(publication, patch, push.value("pub"));
+        }),
         Push::Join { channel, info } => {
             encode_presence_push("join", (channel, &info), bidirectional, out)
         }

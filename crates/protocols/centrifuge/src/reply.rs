@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use throng_types::{Position, Publication, Publisher};
+use throng_types::{Payload, PayloadKind, Position, Publication, Publisher};
 
 use crate::ErrorCode;
 use crate::json::{Object, append_epoch, append_json, append_payload, append_text};
@@ -66,6 +66,9 @@ pub struct SubscribeResult<'a> {
     pub was_recovering: bool,
     /// JSON for the application.
     pub data: Option<&'a str>,
+    /// Whether publications may be said as differences. In JSON all data of the subscription are
+    /// then texts that hold JSON, here too.
+    pub delta: bool,
 }
 
 /// Part of a channel's past.
@@ -125,11 +128,22 @@ impl<'a> From<&'a Publisher> for ClientInfo<'a> {
 
 /// Answers command `id` with an error.
 pub fn encode_error(id: u32, code: ErrorCode, out: &mut Vec<u8>) {
+    encode_failure(id, code.code(), code.message(), code.temporary(), out);
+}
+
+/// Answers command `id` with an error that may be the application's.
+pub(crate) fn encode_failure(
+    id: u32,
+    code: u32,
+    message: &str,
+    temporary: bool,
+    out: &mut Vec<u8>,
+) {
     let mut reply = open_reply(id, out);
     let mut error = Object::open(reply.value("error"));
-    error.number("code", code.code().into());
-    error.text("message", code.message());
-    error.flag_if_set("temporary", code.temporary());
+    error.number("code", code.into());
+    error.text("message", message);
+    error.flag_if_set("temporary", temporary);
     error.close();
     reply.close();
 }
@@ -188,11 +202,13 @@ pub fn encode_presence_stats_result(id: u32, clients: u32, users: u32, out: &mut
     reply.close();
 }
 
-/// Answers `rpc` with one JSON value.
-pub fn encode_rpc_result(id: u32, data: &str, out: &mut Vec<u8>) {
+/// Answers `rpc` with the application's data.
+pub fn encode_rpc_result(id: u32, data: Option<&Payload>, out: &mut Vec<u8>) {
     let mut reply = open_reply(id, out);
     let mut rpc = Object::open(reply.value("rpc"));
-    rpc.json_if_any("data", Some(data));
+    if let Some(data) = data {
+        append_payload(data, rpc.value("data"));
+    }
     rpc.close();
     reply.close();
 }
@@ -260,31 +276,42 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
     subscribe.flag_if_set("recoverable", result.recoverable);
     subscribe.position_if_any(result.position);
     if !result.publications.is_empty() {
-        append_publications(result.publications, subscribe.value("publications"));
+        let publications = subscribe.value("publications");
+        let append = |publication: &_, out: &mut _| match result.delta {
+            true => append_delta(publication, None, out),
+            false => append_publication(publication, out),
+        };
+        append_publications(result.publications, append, publications);
     }
     subscribe.flag_if_set("recovered", result.recovered);
     subscribe.flag_if_set("positioned", result.positioned);
     subscribe.json_if_any("data", result.data);
     subscribe.flag_if_set("was_recovering", result.was_recovering);
+    subscribe.flag_if_set("delta", result.delta);
     subscribe.close();
 }
 
 /// The client protocol and the server API show history alike.
 pub(crate) fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
     let mut history = Object::open(out);
-    append_publications(result.publications, history.value("publications"));
+    let publications = history.value("publications");
+    append_publications(result.publications, append_publication, publications);
     append_epoch(result.position, history.value("epoch"));
     history.number("offset", result.position.offset);
     history.close();
 }
 
-fn append_publications(publications: &[Arc<Publication>], out: &mut Vec<u8>) {
+fn append_publications(
+    publications: &[Arc<Publication>],
+    append: impl Fn(&Publication, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
     out.push(b'[');
     for (index, publication) in publications.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        append_publication(publication, out);
+        append(publication, out);
     }
     out.push(b']');
 }
@@ -292,8 +319,34 @@ fn append_publications(publications: &[Arc<Publication>], out: &mut Vec<u8>) {
 /// One publication. Its time stays here: the reference server does not send it, and most SDKs would
 /// not show it.
 pub(crate) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
+    let data = |out: &mut Vec<u8>| append_payload(&publication.payload, out);
+    append_with_data(publication, data, false, out);
+}
+
+/// One publication for a subscriber with deltas: its data is a text, which is the JSON of the data
+/// or a patch that makes it.
+pub(crate) fn append_delta(publication: &Publication, patch: Option<&[u8]>, out: &mut Vec<u8>) {
+    let payload = &publication.payload;
+    let data = |out: &mut Vec<u8>| match (patch, payload.kind) {
+        (Some(patch), _) => append_text(&String::from_utf8_lossy(patch), out),
+        (None, PayloadKind::Json) => append_text(&String::from_utf8_lossy(&payload.bytes), out),
+        (None, PayloadKind::Text | PayloadKind::Binary) => {
+            let mut json = Vec::new();
+            append_payload(payload, &mut json);
+            append_text(&String::from_utf8_lossy(&json), out);
+        }
+    };
+    append_with_data(publication, data, patch.is_some(), out);
+}
+
+fn append_with_data(
+    publication: &Publication,
+    data: impl FnOnce(&mut Vec<u8>),
+    is_patch: bool,
+    out: &mut Vec<u8>,
+) {
     let mut object = Object::open(out);
-    append_payload(&publication.payload, object.value("data"));
+    data(object.value("data"));
     if let Some(publisher) = &publication.publisher {
         append_info(&ClientInfo::from(&**publisher), object.value("info"));
     }
@@ -301,6 +354,7 @@ pub(crate) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
         object.number("offset", position.offset);
     }
     object.json_if_any("tags", publication.tags.as_deref());
+    object.flag_if_set("delta", is_patch);
     object.close();
 }
 

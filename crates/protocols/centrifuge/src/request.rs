@@ -10,7 +10,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::data::Data;
-use crate::json::{Text, is_there, or_default, text};
+use crate::filter::FilterNode;
+use crate::json::{Text, or_default, text};
 use crate::malformed::{Malformed, not_a_command, utf8};
 use crate::strict;
 
@@ -97,9 +98,9 @@ pub struct Subscribe<'a> {
     /// The delta format that the client can read (`fossil`), empty for none.
     #[serde(borrow, deserialize_with = "text")]
     pub delta: Cow<'a, str>,
-    /// Whether there is a filter over publication tags, which is not offered.
-    #[serde(rename = "tf", deserialize_with = "is_there")]
-    pub has_filter: bool,
+    /// A filter over the tags of publications.
+    #[serde(rename = "tf", borrow, deserialize_with = "or_default")]
+    pub filter: Option<FilterNode<'a>>,
     /// Subscription features, as bits: 1 numbers instead of channel names in pushes, 2 an error
     /// instead of `recovered: false`.
     #[serde(deserialize_with = "or_default")]

@@ -12,6 +12,15 @@ use crate::reply::{
 pub enum Reply<'a> {
     /// It failed.
     Error(ErrorCode),
+    /// It failed for a reason of the application's.
+    Failure {
+        /// 400 to 1999.
+        code: u32,
+        /// A word for developers.
+        message: &'a str,
+        /// Whether the client may try again.
+        temporary: bool,
+    },
     /// To `connect`.
     Connect(&'a ConnectResult<'a>),
     /// To `subscribe`.
@@ -33,8 +42,8 @@ pub enum Reply<'a> {
     History(&'a HistoryResult<'a>),
     /// To the command `ping`, which is not the server's own ping.
     Ping,
-    /// To `rpc`: one JSON value.
-    Rpc(&'a str),
+    /// To `rpc`: the application's own data, if there are any.
+    Rpc(Option<&'a Payload>),
     /// To `refresh`.
     Refresh(&'a RefreshResult<'a>),
     /// To `sub_refresh`.
@@ -46,6 +55,14 @@ pub enum Reply<'a> {
 pub enum Push<'a> {
     /// For a subscriber.
     Publication(&'a Publication),
+    /// For a subscriber with deltas.
+    Delta {
+        /// What was published.
+        publication: &'a Publication,
+        /// What makes its data of the data before, in place of it; nothing if it is whole. In JSON
+        /// both have to be JSON, and this a text.
+        patch: Option<&'a [u8]>,
+    },
     /// Somebody subscribed.
     Join {
         /// To which channel.

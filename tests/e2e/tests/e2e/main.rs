@@ -1,12 +1,14 @@
 //! The `throng` binary, met by clients that were written by others. See `docs/TESTING.md`.
 
 mod answers;
+mod asked;
 mod backend;
 mod batches;
 mod browser;
 mod commands;
 mod compression;
 mod curl;
+mod delta;
 mod descriptors;
 mod drain;
 mod handshake;

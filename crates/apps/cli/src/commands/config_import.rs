@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use throng_config::centrifugo::{Effect, ImportNote, import};
+use throng_config::centrifugo::{Effect, ImportNote, import, put_variables};
 use throng_config::{Config, ConfigFile, Sources};
 
 use crate::commands::new_file::NewFile;
@@ -14,7 +14,11 @@ use crate::failure::{Failure, Result};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The configuration of Centrifugo 5 or 6: JSON, TOML or YAML by the name's ending
-    file: PathBuf,
+    #[arg(required_unless_present = "env")]
+    file: Option<PathBuf>,
+    /// Read the variables CENTRIFUGO_… of this environment, too; they go before the file
+    #[arg(long)]
+    env: bool,
     /// Where to write ours; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "throng.toml")]
     out: PathBuf,
@@ -25,8 +29,17 @@ pub(crate) struct Args {
 
 /// Translates, writes, and tells what is otherwise.
 pub(crate) fn run(args: &Args) -> Result {
-    let name = args.file.display().to_string();
-    let tree = read(&args.file)?;
+    let file = args.file.as_deref();
+    let name = file.map(|file| file.display().to_string());
+    let name = name.unwrap_or_else(|| "variables CENTRIFUGO_…".to_owned());
+    let mut tree = file.map(read).transpose()?.unwrap_or_default();
+    if args.env {
+        let variables = std::env::vars_os();
+        let variables = variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        put_variables(&mut tree, variables);
+    }
     let imported = import(&name, &tree);
     let place = args.out.display().to_string();
     let is_file = args.out.as_os_str() != "-";
@@ -48,8 +61,11 @@ pub(crate) fn run(args: &Args) -> Result {
         console::note(&format!("{} {problem}", paint.status("not good yet:")));
     }
     console::note(&format!(
-        "next: read what is told above, then `throng config check {place}`; variables \
-         CENTRIFUGO_… are not read"
+        "next: read what is told above, then `throng config check {place}`{}",
+        match args.env {
+            true => "",
+            false => "; variables CENTRIFUGO_… are read with --env alone",
+        }
     ));
     Ok(Exit::Good)
 }

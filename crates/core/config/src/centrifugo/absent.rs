@@ -9,11 +9,6 @@ use super::note::{Effect, Notes};
 /// interest, since what it is about is not there or needs nothing.
 const ABSENT: &[(&str, Effect, &str)] = &[
     (
-        "channel.without_namespace.force_recovery_mode",
-        Effect::Missing,
-        "there is no mode but the stream",
-    ),
-    (
         "channel.without_namespace.force_positioning",
         Effect::Changed,
         "channels with `recovery` have positions, others none",
@@ -26,12 +21,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "channel.without_namespace.delta_publish",
         Effect::Changed,
-        "publications are sent whole",
-    ),
-    (
-        "channel.without_namespace.allowed_delta_types",
-        Effect::Changed,
-        "publications are sent whole",
+        "not needed: subscribers with deltas get them of all publications",
     ),
     (
         "channel.without_namespace.history_meta_ttl",
@@ -74,11 +64,6 @@ const ABSENT: &[(&str, Effect, &str)] = &[
         "shared polls are not offered",
     ),
     (
-        "channel.without_namespace.allow_tags_filter",
-        Effect::Missing,
-        "publications are not filtered by tags",
-    ),
-    (
         "channel.without_namespace.publication_data_format",
         Effect::Wider,
         "data are not checked",
@@ -93,15 +78,23 @@ const ABSENT: &[(&str, Effect, &str)] = &[
         Effect::Changed,
         "names have 255 bytes at most",
     ),
-    ("channel.proxy", Effect::Missing, "no backend is asked"),
+    (
+        "channel.proxy",
+        Effect::Missing,
+        "this is not taken over; what is stands in [proxy]",
+    ),
     (
         "client.proxy",
         Effect::Narrower,
-        "no backend is asked: clients need a token, or auth.anonymous",
+        "this is not taken over; what is stands in [proxy]",
     ),
     ("rpc.proxy.name", Effect::Missing, ""),
     ("rpc", Effect::Missing, "rpc is answered with 108"),
-    ("proxies", Effect::Missing, "no backend is asked"),
+    (
+        "proxies",
+        Effect::Missing,
+        "backends have no names here; what is taken over stands in [proxy]",
+    ),
     (
         "client.token.jwks_public_endpoint",
         Effect::Narrower,

@@ -7,6 +7,7 @@
 use super::given::Given;
 use super::note::{Effect, Notes};
 use super::output::Output;
+use super::proxies::Asked;
 use super::server::duration;
 
 /// What a channel's name means, if it was changed: the option, its default, what is then lost.
@@ -25,7 +26,7 @@ const NAMES: [(&str, &str, &str); 3] = [
 ];
 
 /// Writes the channels.
-pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(given: &mut Given, asked: Asked, out: &mut Output, notes: &mut Notes) {
     let mut is_closed = false;
     for (path, default, here) in NAMES {
         let other = given
@@ -47,12 +48,12 @@ pub(super) fn translate(given: &mut Given, out: &mut Output, notes: &mut Notes) 
         _ => {}
     }
     let mut own = given.without_namespace();
-    options("[channel]", "", &mut own, is_closed, out, notes);
+    options("[channel]", "", &mut own, (is_closed, asked), out, notes);
     let mut namespaces = std::mem::take(&mut given.namespaces);
     for (name, options_of) in &mut namespaces {
         out.begin("[[namespace]]");
         out.put_last("name", name.as_str());
-        options("", name, options_of, is_closed, out, notes);
+        options("", name, options_of, (is_closed, asked), out, notes);
     }
     // What is left in them is told with the rest.
     namespaces.push((String::new(), own));
@@ -63,7 +64,7 @@ fn options(
     head: &str,
     name: &str,
     given: &mut Given,
-    is_closed: bool,
+    (is_closed, backends): (bool, Asked),
     out: &mut Output,
     notes: &mut Notes,
 ) {
@@ -88,15 +89,50 @@ fn options(
     if has_history {
         put("recovery", recovers.iter().any(Option::is_some).into());
     }
+    let mode = given.text("force_recovery_mode");
+    if mode.is_some_and(|(_, mode)| mode == "cache")
+        && has_history
+        && recovers.iter().any(Option::is_some)
+    {
+        put("force_recovery_mode", "cache".into());
+    }
+    if given.is_on("allow_tags_filter").is_some() {
+        put("allow_tags_filter", true.into());
+    }
+    if let Some((option, types)) = given.texts("allowed_delta_types") {
+        let known = types.iter().any(|name| name == "fossil");
+        if known {
+            put("allowed_delta_types", vec!["fossil".to_owned()].into());
+        }
+        if types.iter().any(|name| name != "fossil") {
+            notes.add(
+                Effect::Missing,
+                &option,
+                "`fossil` is the only kind of deltas",
+            );
+        }
+    }
     // A backend that is asked decides alone, so what stands beside it opens nothing.
-    let asked = ["subscribe_proxy_enabled", "subscribe_stream_proxy_enabled"];
-    let asked = asked.map(|path| given.is_on(path)).into_iter().flatten();
-    let asked: Vec<String> = asked.collect();
-    for option in &asked {
+    let mut is_default = |path: &str| given.text(path).is_none_or(|(_, name)| name == "default");
+    let [subscribe_is_known, publish_is_known, refresh_is_known] = [
+        backends.subscribe && is_default("subscribe_proxy_name"),
+        backends.publish && is_default("publish_proxy_name"),
+        backends.sub_refresh && is_default("sub_refresh_proxy_name"),
+    ];
+    let asked = given.is_on("subscribe_proxy_enabled");
+    let streams = given.is_on("subscribe_stream_proxy_enabled");
+    if asked.is_some() && subscribe_is_known && !is_closed {
+        put("subscribe_proxy_enabled", true.into());
+    }
+    if given.is_on("sub_refresh_proxy_enabled").is_some() && refresh_is_known {
+        put("sub_refresh_proxy_enabled", true.into());
+    }
+    let unknown = asked.clone().filter(|_| !subscribe_is_known);
+    for option in unknown.iter().chain(&streams) {
         let text = "no backend is asked: clients need a token that names the channel";
         notes.add(Effect::Narrower, option, text);
     }
-    let may_open = !is_closed && asked.is_empty();
+    let may_open = !is_closed && asked.is_none() && streams.is_none();
     let subscribe = given.is_on("allow_subscribe_for_client").is_some() && may_open;
     let anonymous = given.is_on("allow_subscribe_for_anonymous").is_some() && subscribe;
     put("subscribe", subscribe.into());
@@ -105,7 +141,9 @@ fn options(
     put("user_channels", limited.into());
     // Publishing.
     let backend = given.is_on("publish_proxy_enabled");
-    if let Some(option) = &backend {
+    if backend.is_some() && publish_is_known && !is_closed {
+        put("publish_proxy_enabled", true.into());
+    } else if let Some(option) = &backend {
         let text = "no backend is asked: clients may not publish";
         notes.add(Effect::Narrower, option, text);
     }

@@ -8,15 +8,18 @@
 
 mod absent;
 mod channels;
+mod env;
 mod given;
 mod note;
 mod older;
 mod output;
+mod proxies;
 mod server;
 
 #[cfg(test)]
 mod tests;
 
+pub use env::put_variables;
 pub use note::{Effect, ImportNote};
 
 use given::Given;
@@ -38,7 +41,8 @@ pub fn import(name: &str, tree: &toml::Table) -> Imported {
     let mut given = Given::new(tree);
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
-    channels::translate(&mut given, &mut out, &mut notes);
+    let asked = proxies::translate(&mut given, &mut out, &mut notes);
+    channels::translate(&mut given, asked, &mut out, &mut notes);
     absent::tell(given, &mut notes);
     Imported {
         text: out.text(),

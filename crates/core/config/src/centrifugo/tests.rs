@@ -229,6 +229,10 @@ out_buffer_bytes_max = 2097152
 history_reply_max = 300
 messages_per_second_max = 0
 
+[proxy]
+connect = "http://backend/connect"
+http_headers = ["Cookie"]
+
 [channel]
 history_size = 5
 history_ttl = "60s"
@@ -260,7 +264,6 @@ history = false
         // Their rights were the backend's to give.
         (Effect::Narrower, "private.proxy_subscribe"),
         (Effect::Narrower, "private.proxy_publish"),
-        (Effect::Missing, "proxy_connect_endpoint"),
         (Effect::Missing, "sockjs"),
         (Effect::Missing, "engine"),
         (Effect::Missing, "redis_address"),
@@ -491,6 +494,65 @@ fn what_nobody_knows_is_told() {
         told("consumers = [{ name = \"a\" }]\nproxies = [{ name = \"a\" }]\n"),
         [""; 0]
     );
+}
+
+/// What a backend decides stays with it, if it is one that is asked by HTTP.
+#[test]
+fn backends_are_taken_over() {
+    let imported = imported(
+        r#"
+[client.proxy.connect]
+enabled = true
+endpoint = "https://backend/connect"
+timeout = "2s"
+http_headers = ["Cookie", "X-Id"]
+[client.proxy.refresh]
+endpoint = "https://backend/refresh"
+[channel.proxy.subscribe]
+endpoint = "http://backend/subscribe"
+http_headers = ["Cookie"]
+[channel.proxy.publish]
+endpoint = "grpc://backend:3000"
+[[channel.namespaces]]
+name = "asked"
+subscribe_proxy_enabled = true
+publish_proxy_enabled = true
+allow_subscribe_for_client = true
+allowed_delta_types = ["fossil"]
+allow_tags_filter = true
+[[channel.namespaces]]
+name = "other"
+subscribe_proxy_enabled = true
+subscribe_proxy_name = "mine"
+"#,
+    );
+    let text = &imported.text;
+    let proxy = "[proxy]\nconnect = \"https://backend/connect\"\n\
+                 subscribe = \"http://backend/subscribe\"\nhttp_headers = [\"Cookie\", \
+                 \"X-Id\"]\ntimeout = \"2s\"\n";
+    assert!(text.contains(proxy), "{text}");
+    let (asked, other) = text.split_once("name = \"other\"").unwrap();
+    for line in [
+        "subscribe_proxy_enabled = true",
+        "allowed_delta_types = [\"fossil\"]",
+        "allow_tags_filter = true",
+        "subscribe = false",
+    ] {
+        assert!(asked.contains(line), "{line}: {asked}");
+    }
+    assert!(!text.contains("publish_proxy_enabled"), "{text}");
+    assert!(!other.contains("subscribe_proxy_enabled"), "{other}");
+    let told = told(&imported);
+    for option in [
+        "channel.proxy.publish.endpoint",
+        "asked.publish_proxy_enabled",
+        "other.subscribe_proxy_enabled",
+    ] {
+        assert!(
+            told.contains(&(Effect::Narrower, option)),
+            "{option}: {told:#?}"
+        );
+    }
 }
 
 #[test]

@@ -261,6 +261,10 @@ fn another(option: &OptionSpec) -> &'static str {
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
         "channel.max_delay" => return "7ms",
+        "channel.force_recovery_mode" => return "cache",
+        "channel.allowed_delta_types" => return "fossil",
+        "proxy.http_headers" => return "Cookie",
+        "proxy.status_codes" => return "404 error 1404 none",
         "limits.history_bytes_max" => return "7MiB",
         "listen.proxy_protocol" => return "127.0.0.1:8000",
         _ => {}
@@ -305,6 +309,14 @@ fn every_option_can_be_set_from_every_layer() {
         let needs = match path.as_str() {
             "broker.kind" => "[broker]\nurl = \"redis://a\"\n",
             "channel.recovery" => "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n",
+            "channel.force_recovery_mode" => {
+                "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\nrecovery = true\n"
+            }
+            "channel.subscribe_proxy_enabled" => "[proxy]\nsubscribe = \"http://a\"\n[channel]\n",
+            "channel.publish_proxy_enabled" => "[proxy]\npublish = \"http://a\"\n[channel]\n",
+            "channel.sub_refresh_proxy_enabled" => {
+                "[proxy]\nsub_refresh = \"http://a\"\n[channel]\n"
+            }
             "channel.force_push_join_leave" => "[channel]\njoin_leave = true\n",
             "tls.certificate" => "[tls]\nkey = \"k\"\n",
             "tls.key" => "[tls]\ncertificate = \"c\"\n",
@@ -385,6 +397,7 @@ fn the_commented_file_holds_the_defaults() {
                         | "appwrite.project"
                         | "grip"
                         | "grip.route"
+                        | "proxy"
                         | "tls.site"
                 )
         })

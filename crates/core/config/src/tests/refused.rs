@@ -39,6 +39,7 @@ fn strange_keys_are_named_with_what_was_meant() {
             "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], \
              [tls], [engine], [limits], \
            [websocket], [stream], [auth], [drain], [broker], [channel], [[namespace]], [log], \
+           [proxy], \
            [appwrite], \
            [grip]",
         ],

@@ -39,6 +39,9 @@ const CLOSED: ChannelOptions = ChannelOptions {
     overflow: throng_types::Overflow::Close,
     max_delay_ms: 0,
     compression: false,
+    delta: false,
+    cache: false,
+    tags_filter: false,
     anonymous_subscribe: false,
     subscribe: false,
     user_channels: false,
@@ -52,6 +55,11 @@ const CLOSED: ChannelOptions = ChannelOptions {
         for_subscriber: false,
         for_client: false,
         for_anonymous: false,
+    },
+    proxies: throng_broker::ProxySwitches {
+        subscribe: false,
+        publish: false,
+        sub_refresh: false,
     },
 };
 const SUBSCRIBE: ChannelOptions = ChannelOptions {

@@ -11,6 +11,8 @@ use super::debt::{BURST_US, DEBT_MAX_US};
 const GOOD_TOKEN: u32 = 2;
 /// The same for a bad one.
 const BAD_TOKEN: u32 = 10;
+/// What it costs to compare a KiB with the publication before, in microseconds.
+const DELTA_US_PER_KIB: u32 = 10;
 
 /// Something that a client makes the server do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,11 @@ pub enum Work {
     SecureArrival,
     /// A request became a session.
     Session,
+    /// A publication is compared with the one before it.
+    Delta {
+        /// Its length.
+        bytes: u32,
+    },
     /// A token was checked.
     Token {
         /// Which signature was computed.
@@ -47,6 +54,7 @@ impl Work {
             // With an RSA key of 2,048 bits; an ECDSA key needs a third of it.
             Self::SecureArrival => 500,
             Self::Session => 20,
+            Self::Delta { bytes } => (bytes >> 10) * DELTA_US_PER_KIB,
             Self::Token { algorithm, .. } => match algorithm {
                 Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => 4,
                 Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 => 110,
@@ -144,7 +152,7 @@ impl WorkLimits {
                 share(self.messages_per_s_max).min(BURST_US / 4 / channels)
             }
             Work::Request => share(self.requests_per_s_max),
-            Work::Arrival | Work::SecureArrival | Work::Session => 0,
+            Work::Arrival | Work::SecureArrival | Work::Session | Work::Delta { .. } => 0,
             Work::Token { .. } => work.cpu_us() * work.weight(),
         }
     }

@@ -15,7 +15,7 @@ use crate::scene::{Scene, channel_on};
 fn publisher() -> Solo<Centrifuge> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::new(()))
+    Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::default())
 }
 
 fn batch(commands: &[String]) -> String {

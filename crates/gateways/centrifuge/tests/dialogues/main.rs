@@ -1,7 +1,9 @@
 //! What a client says to Centrifugo's protocol, and what it is answered: the dialogues of the
 //! reference server.
 
+mod backends;
 mod batches;
+mod changed;
 mod codes;
 mod order;
 mod protobuf;

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{KeyConfig, Verifier};
-use throng_broker::{ChannelOptions, Namespaces, Retention, home_of};
-use throng_gateway_centrifuge::Centrifuge;
-use throng_hub::{Answer, Batch, Command, Format, Hub, ReplyTo, Sink};
+use throng_broker::{ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
+use throng_gateway_centrifuge::{Centrifuge, ProxyOptions, Question};
+use throng_hub::{Answer, Batch, Command, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway, Order, Port, Shared, Survey};
 use throng_types::{ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Publication, ShardId};
@@ -53,7 +53,18 @@ impl Sink for Outlet {
     }
 
     fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        Centrifuge::encode(&(), format.number(), publication, out);
+        Centrifuge::encode(&ProxyOptions::default(), format.number(), publication, out);
+    }
+
+    fn encode_delta(
+        &mut self,
+        format: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let proxies = ProxyOptions::default();
+        Centrifuge::encode_delta(&proxies, format.number(), publication, patch, out);
     }
 
     fn deliver(&mut self, _: u32, batch: &Batch<'_>) {
@@ -63,7 +74,8 @@ impl Sink for Outlet {
 }
 
 /// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
-/// for all, others for nobody without a token of their own.
+/// for all, `asked:` for whom a backend lets in, `changed:` as differences or filtered, others for
+/// nobody without a token of their own.
 fn options() -> Namespaces {
     let closed = ChannelOptions::default();
     let open = ChannelOptions {
@@ -83,10 +95,26 @@ fn options() -> Namespaces {
         anonymous_subscribe: true,
         ..closed
     };
+    let asked = ChannelOptions {
+        proxies: ProxySwitches {
+            subscribe: true,
+            publish: true,
+            sub_refresh: true,
+        },
+        user_channels: true,
+        ..closed
+    };
+    let changed = ChannelOptions {
+        delta: true,
+        tags_filter: true,
+        ..kept
+    };
     let named = [
         ("open", open),
         ("kept", kept),
         ("anyone", anyone),
+        ("asked", asked),
+        ("changed", changed),
         ("throng", anyone),
     ];
     Namespaces::new(closed, named.map(|(name, it)| (name.into(), it)).into())
@@ -99,6 +127,8 @@ pub(crate) struct Scene {
     heard: Vec<u8>,
     /// What every shard was asked.
     pub(crate) surveys: Vec<Survey>,
+    /// What backends were asked, each with its number.
+    pub(crate) asked: Vec<(u32, Question)>,
     /// How the handshake was answered.
     pub(crate) head: String,
 }
@@ -177,6 +207,15 @@ impl Scene {
 
     /// The same with changed options.
     pub(crate) fn with(port: Port, change: impl FnOnce(&mut Shared)) -> Self {
+        Self::with_backends(port, change, ProxyOptions::default())
+    }
+
+    /// The same with backends.
+    pub(crate) fn with_backends(
+        port: Port,
+        change: impl FnOnce(&mut Shared),
+        proxies: ProxyOptions,
+    ) -> Self {
         let namespaces = Arc::new(options());
         let keys = KeyConfig {
             hmac_secret: Some(SECRET.as_bytes().into()),
@@ -192,7 +231,7 @@ impl Scene {
         let hub = |shard| solo::hub(ShardId(shard), SHARDS, &namespaces);
         let id = ConnId::new(ShardId(0), 3, 1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(()));
+        let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(proxies));
         solo.now = Now {
             mono: Millis(1_000_000),
             unix_ms: BEGIN_S * 1000,
@@ -202,6 +241,7 @@ impl Scene {
             hubs: [hub(0), hub(1), hub(2)],
             heard: Vec::new(),
             surveys: Vec::new(),
+            asked: Vec::new(),
             head: String::new(),
         }
     }
@@ -277,6 +317,28 @@ impl Scene {
         self.settle();
     }
 
+    /// What the next backend is asked, as JSON.
+    pub(crate) fn question(&mut self) -> (u32, serde_json::Value) {
+        let (number, question) = self.asked.remove(0);
+        let mut json: serde_json::Value = serde_json::from_slice(&question.body).expect("JSON");
+        json["to"] = question.kind.name().into();
+        let headers = question.headers.iter();
+        let headers: Vec<String> = headers
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        json["headers"] = headers.into();
+        (number, json)
+    }
+
+    /// A backend answers with a status and a body, or not at all; gives what comes of it.
+    pub(crate) fn answer(&mut self, number: u32, answer: Option<(u16, &str)>) -> Vec<String> {
+        let answer = answer.map(|(status, body)| (status, body.as_bytes().to_vec()));
+        self.solo
+            .act(|session, cx| session.answered(number, answer, cx));
+        self.settle();
+        self.told()
+    }
+
     fn carry_out(&mut self, command: Command) {
         let mut outlet = Outlet::default();
         self.hubs[0].handle(command, self.solo.now, &mut outlet);
@@ -304,6 +366,11 @@ impl Scene {
                 match order {
                     Order::Hub(command) => self.carry_out(command),
                     Order::Survey { survey, .. } => self.surveys.push(survey),
+                    Order::Gateway(throng_gateway_centrifuge::Order::Ask {
+                        number,
+                        question,
+                        ..
+                    }) => self.asked.push((number, question)),
                     Order::Gateway(_) => {}
                 }
             }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind};
 
 use super::error::ApiError;
-use crate::json::{is_there, or_default, payload_of, present, tags, text, texts};
+use crate::json::{or_default, payload_of, present, tags, text, texts};
 use crate::request::Since;
 
 /// One publication.
@@ -203,15 +203,15 @@ pub struct SubscribeRequest<'a> {
     /// What is published since then is delivered first.
     #[serde(borrow)]
     pub recover_since: Option<Since<'a>>,
-    /// Whether options of the channel are to be set aside for this subscription, or JSON comes in
-    /// base64: neither is offered.
-    #[serde(
-        rename = "override",
-        alias = "b64data",
-        alias = "b64info",
-        deserialize_with = "is_there"
-    )]
-    pub has_more: bool,
+    /// `info` in base64, which counts first.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64info: Cow<'a, str>,
+    /// `data` in base64, which counts first.
+    #[serde(borrow, deserialize_with = "text")]
+    pub b64data: Cow<'a, str>,
+    /// Options of the channel that are set aside for this subscription, as the claim `override`.
+    #[serde(borrow, rename = "override")]
+    pub overrides: Option<&'a RawValue>,
 }
 
 /// Sets when a user's connections expire.

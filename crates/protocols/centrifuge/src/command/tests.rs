@@ -81,7 +81,7 @@ fn centrifuge_js_subscribes() {
         (9, "2f", 3)
     );
     assert_eq!(&*subscribe.delta, "fossil");
-    assert!(subscribe.has_filter && subscribe.rejects_unrecovered());
+    assert!(subscribe.filter.is_some() && subscribe.rejects_unrecovered());
     assert!(matches!(subscribe.channel, Cow::Borrowed(_)));
 }
 

@@ -7,6 +7,7 @@ use crate::command::{
     Command, Envelope, Field, Fresh, OfChannel, Publish, Request, publish, sub_refresh, subscribe,
 };
 use crate::data::Data;
+use crate::filter::{DEPTH_MAX, FilterNode};
 use crate::malformed::Malformed;
 use crate::{Connect, Emulation, History, Since, Subscribe};
 
@@ -25,6 +26,16 @@ pub(crate) struct Commands<'a> {
     rest: Option<&'a [u8]>,
     /// Whether a command was found.
     any: bool,
+}
+
+impl<'a> Commands<'a> {
+    /// What has not been read.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        match self.rest {
+            Some(rest) => rest,
+            None => &[],
+        }
+    }
 }
 
 impl<'a> Iterator for Commands<'a> {
@@ -173,13 +184,32 @@ impl<'a> Message<'a> for Subscribe<'a> {
             10 => self.recoverable = value.flag()?,
             11 => self.join_leave = value.flag()?,
             12 => self.delta = value.text()?,
-            13 => self.has_filter = value.bytes().map(|_| true)?,
+            13 => self.filter = Some(filter_node(value.bytes()?, DEPTH_MAX)?),
             14 => self.flag = value.number()? as i64,
             15 => self.kind = value.int32()?,
             _ => {}
         }
         Ok(())
     }
+}
+
+/// A node of a filter. Nodes stand in each other, so how deep is bounded here: the stack is.
+fn filter_node(bytes: &[u8], depth: usize) -> Result<FilterNode<'_>, Malformed> {
+    let below = depth.checked_sub(1).ok_or(Malformed::NotProtobuf)?;
+    let mut node = FilterNode::default();
+    let mut fields = Fields(bytes);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => node.op = value.text()?,
+            2 => node.key = value.text()?,
+            3 => node.cmp = value.text()?,
+            4 => node.val = value.text()?,
+            5 => node.vals.push(value.text()?),
+            6 => node.nodes.push(filter_node(value.bytes()?, below)?),
+            _ => {}
+        }
+    }
+    Ok(node)
 }
 
 impl<'a> Message<'a> for OfChannel<'a> {

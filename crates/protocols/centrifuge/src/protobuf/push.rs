@@ -13,7 +13,11 @@ fn append(push: &Push<'_>, out: &mut Vec<u8>) {
     match *push {
         Push::Publication(publication) => {
             bytes(2, publication.channel.as_str().as_bytes(), out);
-            message(4, out, |out| append_publication(publication, out));
+            message(4, out, |out| append_publication(publication, None, out));
+        }
+        Push::Delta { publication, patch } => {
+            bytes(2, publication.channel.as_str().as_bytes(), out);
+            message(4, out, |out| append_publication(publication, patch, out));
         }
         Push::Join { channel, ref info } => {
             bytes(2, channel.as_bytes(), out);

@@ -5,14 +5,24 @@ use throng_types::{Position, Publication};
 
 use super::write::{bytes, delimited, flag, message, number};
 use crate::words::Reply;
-use crate::{ClientInfo, ConnectResult, ErrorCode, HistoryResult, SubscribeResult};
+use crate::{ClientInfo, ConnectResult, HistoryResult, SubscribeResult};
 
 /// Appends the reply to command `id`, behind its length.
 pub(crate) fn append_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
     delimited(out, |out| {
         number(1, id.into(), out);
         match reply {
-            Reply::Error(code) => message(2, out, |out| append_error(*code, out)),
+            Reply::Error(code) => {
+                let (text, temporary) = (code.message(), code.temporary());
+                message(2, out, |out| {
+                    append_error(code.code(), text, temporary, out)
+                });
+            }
+            Reply::Failure {
+                code,
+                message: text,
+                temporary,
+            } => message(2, out, |out| append_error(*code, text, *temporary, out)),
             Reply::Connect(result) => message(5, out, |out| append_connect(result, out)),
             Reply::Subscribe(result) => message(6, out, |out| append_subscribe(result, out)),
             Reply::Unsubscribe => message(7, out, |_| ()),
@@ -31,7 +41,9 @@ pub(crate) fn append_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
             }),
             Reply::History(result) => message(11, out, |out| append_history(result, out)),
             Reply::Ping => message(12, out, |_| ()),
-            Reply::Rpc(data) => message(13, out, |out| bytes(1, data.as_bytes(), out)),
+            Reply::Rpc(data) => message(13, out, |out| {
+                bytes(1, data.map_or(&[], |data| &data.bytes), out);
+            }),
             Reply::Refresh(result) => message(14, out, |out| {
                 bytes(1, result.client.as_bytes(), out);
                 bytes(2, result.version.as_bytes(), out);
@@ -46,10 +58,10 @@ pub(crate) fn append_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
     });
 }
 
-fn append_error(code: ErrorCode, out: &mut Vec<u8>) {
-    number(1, code.code().into(), out);
-    bytes(2, code.message().as_bytes(), out);
-    flag(3, code.temporary(), out);
+fn append_error(code: u32, text: &str, temporary: bool, out: &mut Vec<u8>) {
+    number(1, code.into(), out);
+    bytes(2, text.as_bytes(), out);
+    flag(3, temporary, out);
 }
 
 fn append_connect(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
@@ -77,26 +89,32 @@ fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
     flag(3, result.recoverable, out);
     append_epoch(6, result.position, out);
     for publication in result.publications {
-        message(7, out, |out| append_publication(publication, out));
+        message(7, out, |out| append_publication(publication, None, out));
     }
     flag(8, result.recovered, out);
     number(9, offset(result.position), out);
     flag(10, result.positioned, out);
     bytes(11, json(result.data), out);
     flag(12, result.was_recovering, out);
+    flag(13, result.delta, out);
 }
 
 fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
     for publication in result.publications {
-        message(1, out, |out| append_publication(publication, out));
+        message(1, out, |out| append_publication(publication, None, out));
     }
     append_epoch(2, Some(result.position), out);
     number(3, result.position.offset, out);
 }
 
-/// One publication. Data is as it was published, whatever it is; as in JSON its time stays here.
-pub(super) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
-    bytes(4, &publication.payload.bytes, out);
+/// One publication. Data is as it was published, whatever it is, or a patch in place of it; as in
+/// JSON its time stays here.
+pub(super) fn append_publication(
+    publication: &Publication,
+    patch: Option<&[u8]>,
+    out: &mut Vec<u8>,
+) {
+    bytes(4, patch.unwrap_or(&publication.payload.bytes), out);
     if let Some(publisher) = &publication.publisher {
         let info = ClientInfo::from(&**publisher);
         message(5, out, |out| append_info(&info, out));
@@ -105,6 +123,7 @@ pub(super) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
     if let Some(tags) = publication.tags.as_deref() {
         append_tags(tags, out);
     }
+    flag(8, patch.is_some(), out);
 }
 
 pub(super) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {

@@ -9,6 +9,7 @@ use throng_types::{
 };
 
 use self::schema as pb;
+use crate::json::payload_of;
 use crate::words::{Push, Reply, SubscribePush};
 use crate::{
     ClientInfo, Codec, ConnectResult, ErrorCode, HistoryResult, RefreshResult, SubRefreshResult,
@@ -73,7 +74,8 @@ fn commands_in_both_forms() -> Vec<(&'static str, pb::Command)> {
                 r#"{"id":4294967295,"subscribe":{"channel":"чат:42","token":"t","data":[1],"#,
                 r#""positioned":true,"recoverable":true,"join_leave":true,"flag":3,"#,
                 r#""recover":true,"offset":18446744073709551615,"epoch":"2f","#,
-                r#""delta":"fossil","tf":{"key":"a"}}}"#,
+                r#""delta":"fossil","tf":{"op":"not","nodes":[{"key":"a","cmp":"in","#,
+                r#""val":"b","vals":["c","d"]}]}}}"#,
             ),
             pb::Command {
                 subscribe: Some(pb::SubscribeRequest {
@@ -87,7 +89,17 @@ fn commands_in_both_forms() -> Vec<(&'static str, pb::Command)> {
                     recoverable: true,
                     join_leave: true,
                     delta: text("fossil"),
-                    tf: Some(pb::FilterNode { key: text("a") }),
+                    tf: Some(pb::FilterNode {
+                        op: text("not"),
+                        nodes: vec![pb::FilterNode {
+                            key: text("a"),
+                            cmp: text("in"),
+                            val: text("b"),
+                            vals: vec![text("c"), text("d")],
+                            ..pb::FilterNode::default()
+                        }],
+                        ..pb::FilterNode::default()
+                    }),
                     flag: 3,
                     kind: 0,
                     cursor: text("unknown here"),
@@ -377,7 +389,7 @@ fn replies_are_what_prost_writes() {
         },
     );
     check_reply(
-        &Reply::Rpc("[1]"),
+        &Reply::Rpc(Some(&payload_of(b"[1]"))),
         pb::Reply {
             rpc: Some(pb::SendRequest {
                 data: b"[1]".to_vec(),
@@ -493,6 +505,7 @@ fn replies_with_publications_are_what_prost_writes() {
         recovered: true,
         was_recovering: true,
         data: Some("[1]"),
+        delta: true,
     };
     let expected = pb::SubscribeResult {
         expires: true,
@@ -505,6 +518,7 @@ fn replies_with_publications_are_what_prost_writes() {
         positioned: true,
         data: b"[1]".to_vec(),
         was_recovering: true,
+        delta: true,
     };
     check_reply(
         &Reply::Subscribe(&subscribed),

@@ -5,6 +5,7 @@ use throng_types::{ChannelName, Epoch, Payload, PayloadKind, Told};
 use super::*;
 use crate::Request;
 use crate::command::commands;
+use crate::json::payload_of;
 
 fn publication(offset: u64, data: &str) -> Arc<Publication> {
     Publication {
@@ -133,6 +134,7 @@ fn subscribe_results() {
         recovered: true,
         was_recovering: true,
         data: Some("[1]"),
+        delta: false,
     };
     check(
         |out| encode_subscribe_result(2, &recovered, out),
@@ -219,7 +221,7 @@ fn presences_and_the_rest() {
         r#"{"id":7,"presence_stats":{"num_clients":0,"num_users":2}}"#,
     );
     check(
-        |out| encode_rpc_result(8, "{\"a\":\r\n1}", out),
+        |out| encode_rpc_result(8, Some(&payload_of(b"{\"a\":\r\n1}")), out),
         r#"{"id":8,"rpc":{"data":{"a":1}}}"#,
     );
     let refresh = RefreshResult {

@@ -25,19 +25,24 @@ fn check_payload(body: &str, expected: Result<(&[u8], PayloadKind), ApiError>) {
 }
 
 #[test]
-fn what_a_subscribe_is_not_offered_is_noticed() {
+fn what_a_subscribe_sets_aside_is_read() {
     for (more, expected) in [
-        ("", false),
-        (r#","info":{},"data":{}"#, false),
-        (r#","override":{"presence":{"value":true}}"#, true),
-        (r#","b64data":"AP8=""#, true),
-        (r#","b64info":"AP8=""#, true),
+        ("", (None, "", "")),
+        (r#","info":{},"data":{}"#, (None, "", "")),
+        (
+            r#","override":{"presence":{"value":true}}"#,
+            (Some(r#"{"presence":{"value":true}}"#), "", ""),
+        ),
+        (r#","b64data":"AP8=""#, (None, "", "AP8=")),
+        (r#","b64info":"AP8=""#, (None, "AP8=", "")),
     ] {
         let body = format!(r#"{{"user":"42","channel":"c"{more}}}"#);
         let Ok(ApiRequest::Subscribe(request)) = parse(Method::Subscribe, body.as_bytes()) else {
             panic!("{body}");
         };
-        assert_eq!(request.has_more, expected, "{body}");
+        let overrides = request.overrides.map(|json| json.get());
+        let found = (overrides, &*request.b64info, &*request.b64data);
+        assert_eq!(found, expected, "{body}");
     }
 }
 

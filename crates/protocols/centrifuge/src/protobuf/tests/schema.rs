@@ -86,8 +86,18 @@ pub(crate) struct SubscribeRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct FilterNode {
+    #[prost(string, tag = "1")]
+    pub(crate) op: String,
     #[prost(string, tag = "2")]
     pub(crate) key: String,
+    #[prost(string, tag = "3")]
+    pub(crate) cmp: String,
+    #[prost(string, tag = "4")]
+    pub(crate) val: String,
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) vals: Vec<String>,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) nodes: Vec<Self>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -329,6 +339,8 @@ pub(crate) struct SubscribeResult {
     pub(crate) data: Vec<u8>,
     #[prost(bool, tag = "12")]
     pub(crate) was_recovering: bool,
+    #[prost(bool, tag = "13")]
+    pub(crate) delta: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

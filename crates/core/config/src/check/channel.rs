@@ -1,0 +1,70 @@
+//! What the options of one channel, or of one namespace, need of each other.
+
+use super::Checks;
+use crate::options::{ChannelOptions, Proxy, RecoveryMode, SlowConsumer};
+
+impl Checks<'_> {
+    pub(super) fn channel(&mut self, path: &str, options: &ChannelOptions) {
+        if options.force_push_join_leave && !options.join_leave {
+            let path = format!("{path}.force_push_join_leave");
+            self.problem(&path, format!("{path}: it needs join_leave = true"));
+        }
+        let asked = |url: fn(&Proxy) -> &Option<String>| {
+            self.config
+                .proxy
+                .as_ref()
+                .is_some_and(|proxy| url(proxy).is_some())
+        };
+        for (key, is_on, has_backend) in [
+            (
+                "subscribe",
+                options.subscribe_proxy_enabled,
+                asked(|it| &it.subscribe),
+            ),
+            (
+                "publish",
+                options.publish_proxy_enabled,
+                asked(|it| &it.publish),
+            ),
+            (
+                "sub_refresh",
+                options.sub_refresh_proxy_enabled,
+                asked(|it| &it.sub_refresh),
+            ),
+        ] {
+            if is_on && !has_backend {
+                let path = format!("{path}.{key}_proxy_enabled");
+                self.problem(&path, format!("{path}: it needs proxy.{key}"));
+            }
+        }
+        if options.force_recovery_mode == RecoveryMode::Cache && !options.recovery {
+            let path = format!("{path}.force_recovery_mode");
+            self.problem(&path, format!("{path}: it needs recovery = true"));
+        }
+        if !options.allowed_delta_types.is_empty() && options.slow_consumer != SlowConsumer::Close {
+            let path = format!("{path}.allowed_delta_types");
+            let text = "it needs slow_consumer = \"close\": a difference cannot be read without \
+                        the publication before";
+            self.problem(&path, format!("{path}: {text}"));
+        }
+        let (size, ttl_ms) = (options.history_size, options.history_ttl_ms);
+        let missing = match (size, ttl_ms) {
+            (0, 0) => "history_size and history_ttl",
+            (0, _) => "history_size",
+            (_, 0) => "history_ttl",
+            _ => return,
+        };
+        let at_fault = |key: &str| self.failed.contains(&format!("{path}.{key}"));
+        if at_fault("history_size") || at_fault("history_ttl") {
+            return;
+        }
+        if options.recovery {
+            let message =
+                format!("{path}.recovery: there is nothing to recover from; set {missing} above 0");
+            self.problem(&format!("{path}.recovery"), message);
+        } else if size != 0 || ttl_ms != 0 {
+            self.warnings
+                .push(format!("{path} keeps no history: {missing} is 0"));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The options of channels.
+
+use super::{HOUR, OPEN, SECOND};
+use crate::kind::{Bool, Choice, Count, Duration, List, Named, Permission, Rule};
+use crate::section::section;
+
+/// What happens to a subscriber that does not keep up, when its queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SlowConsumer {
+    /// The connection is closed and may come back and recover.
+    #[default]
+    Close,
+    /// Its oldest waiting deliveries are dropped and counted.
+    DropOldest,
+    /// Only the newest delivery of each channel waits.
+    LatestOnly,
+}
+
+impl Named for SlowConsumer {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("close", Self::Close),
+        ("drop-oldest", Self::DropOldest),
+        ("latest-only", Self::LatestOnly),
+    ];
+}
+
+/// What clients that come back get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RecoveryMode {
+    /// All that they missed.
+    #[default]
+    Stream,
+    /// The newest publication.
+    Cache,
+}
+
+impl Named for RecoveryMode {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("stream", Self::Stream), ("cache", Self::Cache)];
+}
+
+/// How publications may be said shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeltaType {
+    /// As the difference from the one before, in Fossil's format.
+    Fossil,
+}
+
+impl Named for DeltaType {
+    const NAMES: &'static [(&'static str, Self)] = &[("fossil", Self::Fossil)];
+}
+
+section! {
+    /// The options of channels without a namespace. The options of a namespace have the same names,
+    /// and the same defaults: nothing is inherited from here.
+    "channel" ChannelOptions {
+        /// How many publications the channel keeps. 0 keeps no history.
+        "history_size" history_size: u32, Count, 0, Rule::ANY.range(0, 1_000_000);
+        /// How long publications are kept. "0s" keeps no history.
+        "history_ttl" history_ttl_ms: u64, Duration, 0, Rule::ANY.range(0, 366 * 24 * HOUR);
+        /// Whether clients that come back get what they missed. It needs `history_size` and
+        /// `history_ttl`.
+        "recovery" recovery: bool, Bool, false, Rule::ANY;
+        /// What they get: with `stream` all that they missed, or word that something is missing;
+        /// with `cache` the newest publication, also if they ask for the first time.
+        "force_recovery_mode" force_recovery_mode: RecoveryMode, Choice<RecoveryMode>,
+            RecoveryMode::Stream, Rule::ANY;
+        /// What happens to a subscriber whose queue is full: `close` ends the
+        /// connection, `drop-oldest` drops its oldest deliveries, `latest-only` keeps the newest.
+        "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
+            Rule::ANY;
+        /// How long a publication may wait for others, so that they leave together: one system call
+        /// for each subscriber carries all of them. "0s" sends each at once, and under load they
+        /// still gather by themselves.
+        "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
+        /// Whether deliveries to WebSockets of `/ws` and of Centrifugo's SDKs are compressed, for
+        /// clients that offer permessage-deflate (browsers do). A publication is compressed once
+        /// for all of them. Publications of less than 96 bytes, and what does not become smaller,
+        /// go as they are.
+        "compression" compression: bool, Bool, false, Rule::ANY;
+        /// How Centrifugo's clients may have publications said shorter, if they ask for it: with
+        /// `fossil` as the difference from the publication before. It needs `slow_consumer =
+        /// "close"`.
+        "allowed_delta_types" allowed_delta_types: Vec<DeltaType>, List<Choice<DeltaType>>,
+            Vec::new(), Rule::ANY;
+        /// Whether Centrifugo's clients may put a filter over tags on a subscription. Such a
+        /// subscriber costs more: each publication is looked at for it alone. It is not told who
+        /// comes and goes.
+        "allow_tags_filter" allow_tags_filter: bool, Bool, false, Rule::ANY;
+        /// Whether clients with a token may subscribe. Where neither this nor another option opens
+        /// the channel, only tokens do: a connection token that names it, or a subscription token.
+        /// A channel whose name begins with `$` always needs a subscription token.
+        "subscribe" subscribe: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients without a token may subscribe, and so those with one.
+        "anonymous_subscribe" anonymous_subscribe: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients without a token may publish.
+        "anonymous_publish" anonymous_publish: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+        /// Whether a channel with `#` in its name is for the users named after the last `#` alone,
+        /// with commas between them (`chat#ann,bob`). Otherwise `#` means nothing.
+        "user_channels" user_channels: bool, Bool, false, Rule::ANY;
+        /// Whether clients with a token may publish.
+        "publish" publish: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
+        /// Whether `proxy.subscribe` says who may subscribe, unless the channel's name or a token
+        /// says it.
+        "subscribe_proxy_enabled" subscribe_proxy_enabled: bool, Bool, false, Rule::ANY;
+        /// Whether `proxy.publish` says who may publish, and what.
+        "publish_proxy_enabled" publish_proxy_enabled: bool, Bool, false, Rule::ANY;
+        /// Whether `proxy.sub_refresh` is asked when a subscription expires that `proxy.subscribe`
+        /// has allowed.
+        "sub_refresh_proxy_enabled" sub_refresh_proxy_enabled: bool, Bool, false, Rule::ANY;
+        /// Whether clients may read the history of channels that they do not subscribe to: those
+        /// with a token, and those without if `anonymous_subscribe` is true. Subscribers always
+        /// may.
+        "history" history: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
+        /// Whether there is a list of those who subscribe, for the commands and calls `presence`
+        /// and `presence_stats`. A member costs some 300 bytes and the length of its `info`.
+        "presence" presence: bool, Bool, false, Rule::ANY;
+        /// Whether subscribers may ask to be told who comes and goes; they need to be allowed to
+        /// see who is there. In a crowd some of it is left out: the list is what counts.
+        "join_leave" join_leave: bool, Bool, false, Rule::ANY;
+        /// Whether all subscribers are told, unasked. It needs `join_leave`.
+        "force_push_join_leave" force_push_join_leave: bool, Bool, false, Rule::ANY;
+        /// Whether subscribers may see who is there.
+        "allow_presence_for_subscriber" allow_presence_for_subscriber: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients with a token may see who is there without subscribing.
+        "allow_presence_for_client" allow_presence_for_client: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+        /// Whether clients without a token may do so too where `allow_presence_for_client` is set.
+        "allow_presence_for_anonymous" allow_presence_for_anonymous: bool, Permission, false,
+            Rule::ANY.example("false").unset(OPEN);
+    }
+}

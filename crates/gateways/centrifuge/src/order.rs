@@ -1,0 +1,38 @@
+//! What sessions ask of the gateway, and what it is told by itself and by backends.
+
+use throng_types::ConnId;
+
+use crate::backend::{Answered, Question};
+use crate::upward::Upward;
+
+/// What a session asks of its gateway.
+#[derive(Debug)]
+pub enum Order {
+    /// Carry commands to their session.
+    Upward(Upward),
+    /// Ask a backend.
+    Ask {
+        /// Who asks.
+        conn: ConnId,
+        /// A number of its choice.
+        number: u32,
+        /// The question, and where it goes.
+        question: Question,
+    },
+}
+
+/// What the gateway is told.
+#[derive(Debug)]
+pub enum Mail {
+    /// Commands for a session of this shard.
+    Upward(Upward),
+    /// A backend has answered, or failed to.
+    Answered {
+        /// Who asked.
+        conn: ConnId,
+        /// The number that it gave.
+        number: u32,
+        /// The answer.
+        answer: Answered,
+    },
+}

@@ -1,0 +1,72 @@
+//! What a connection has asked of backends and not heard of, and what it keeps meanwhile.
+//!
+//! Owns values alone; the modules `asking` and `answered` do what there is to do.
+
+use throng_broker::Draft;
+use throng_centrifuge::{Connect, Filter};
+use throng_types::{ChannelName, Position};
+
+/// Questions of one connection that may be open at once. Queue: `questions`.
+pub(crate) const QUESTIONS_MAX: usize = 16;
+
+/// What a client wants of a channel.
+pub(crate) struct Wants {
+    pub(crate) command: u32,
+    pub(crate) channel: ChannelName,
+    pub(crate) since: Option<Position>,
+    pub(crate) join_leave: bool,
+    pub(crate) delta: bool,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) rejects_unrecovered: bool,
+    /// A backend allows it.
+    pub(crate) is_backends: bool,
+}
+
+/// What a connection has asked.
+pub(crate) enum Pending {
+    /// Who it is. Its own words are kept: they say what it begins with.
+    Connect { command: u32, request: Box<[u8]> },
+    /// Whether it goes on.
+    Refresh,
+    /// Whether it may subscribe.
+    Subscribe(Box<Wants>),
+    /// Whether it may publish.
+    Publish { command: u32, draft: Box<Draft> },
+    /// Whether a subscription goes on.
+    SubRefresh(ChannelName),
+    /// Something of its own.
+    Rpc { command: u32 },
+}
+
+/// What a connection has besides, where there are backends.
+#[derive(Default)]
+pub(crate) struct Proxied {
+    /// Fields of its request that go with each question.
+    pub(crate) headers: Vec<(Box<str>, Box<str>)>,
+    /// JSON that backends gave and only they see.
+    pub(crate) meta: Option<Box<str>>,
+    /// A backend said who it is.
+    pub(crate) is_backends: bool,
+    /// Subscriptions that a backend allowed, and is asked about when they expire.
+    pub(crate) refreshed: Vec<ChannelName>,
+    pub(crate) next: u32,
+    /// Bound: [`QUESTIONS_MAX`].
+    pub(crate) open: Vec<(u32, Pending)>,
+    /// Commands behind `connect`. Queue: `behind connect`.
+    pub(crate) later: Vec<u8>,
+}
+
+/// What `connect` says, as a backend is asked about it.
+pub(crate) struct Hello<'a> {
+    pub(crate) command: u32,
+    /// The client's own words.
+    pub(crate) request: &'a [u8],
+    pub(crate) connect: &'a Connect<'a>,
+}
+
+impl Proxied {
+    /// A subscription has ended.
+    pub(crate) fn forget(&mut self, name: &ChannelName) {
+        self.refreshed.retain(|known| known != name);
+    }
+}

@@ -1,0 +1,182 @@
+//! A client subscribes: who says whether it may, and what it is answered.
+
+use throng_auth::{SubscriptionOptions, TokenFault};
+use throng_broker::{Recovery, Refusal, Subscribed};
+use throng_centrifuge::proxy::ProxyCall;
+use throng_centrifuge::{ErrorCode, Filter, Reply, Subscribe};
+use throng_metrics::Counter;
+use throng_session::{Verdict, may_subscribe, names_subscribers};
+use throng_types::{ChannelName, Disconnect};
+
+use crate::asked::Subscribing;
+use crate::context::Cx;
+use crate::grant::check_token;
+use crate::manner::Manner;
+use crate::own_forms::{FILTERED, with_deltas};
+use crate::pending::{Pending, Wants};
+use crate::reply::{code_of, ttl};
+use crate::results::{position, subscribe_result};
+use crate::socket::Socket;
+
+/// The command `subscribe`.
+pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
+    let Some(channel) = ws.channel(command, &subscribe.channel, cx) else {
+        return;
+    };
+    let asks_for_delta = match &*subscribe.delta {
+        "" => false,
+        "fossil" => true,
+        _ => return ws.disconnect(Disconnect::BadRequest, cx),
+    };
+    let options = cx.shared.namespaces.find(&channel).copied();
+    let options = options.unwrap_or_default();
+    let filter = match &subscribe.filter {
+        None => None,
+        // Unfiltered deliveries would not be what the client asked for.
+        Some(_) if !options.tags_filter => return ws.error(command, ErrorCode::BadRequest, cx),
+        Some(node) => match Filter::new(node) {
+            None => return ws.error(command, ErrorCode::BadRequest, cx),
+            filter => filter,
+        },
+    };
+    let grant = match check_token(ws, &channel, &subscribe.token, cx) {
+        Ok(grant) => grant,
+        Err(TokenFault::Purpose) => return ws.disconnect(Disconnect::InvalidToken, cx),
+        Err(TokenFault::Expired) => return ws.error(command, ErrorCode::TokenExpired, cx),
+        Err(_) => return ws.error(command, ErrorCode::PermissionDenied, cx),
+    };
+    let wants = Wants {
+        command,
+        since: position(subscribe),
+        join_leave: subscribe.join_leave,
+        delta: asks_for_delta && filter.is_none() && options.delta,
+        filter,
+        rejects_unrecovered: subscribe.rejects_unrecovered(),
+        is_backends: false,
+        channel,
+    };
+    if grant.is_none() && options.proxies.subscribe && is_asked_about(ws, &wants.channel, cx) {
+        return ask(ws, wants, subscribe, cx);
+    }
+    match may_subscribe(ws.identity(), &wants.channel, grant.is_some(), cx.shared) {
+        Verdict::Yes => {}
+        Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
+        Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
+    }
+    let until = grant.as_ref().map(|grant| grant.until);
+    let own = grant.map(|grant| grant.options).unwrap_or_default();
+    granted(ws, wants, until, own, cx);
+}
+
+/// Whether a backend says who may subscribe, and not the name of the channel or the client's token.
+fn is_asked_about(ws: &Socket, channel: &ChannelName, cx: &Cx<'_>) -> bool {
+    !names_subscribers(ws.identity(), channel, cx.shared)
+        && may_subscribe(None, channel, true, cx.shared) == Verdict::Yes
+}
+
+/// Asks a backend whether the client may subscribe.
+fn ask(ws: &mut Socket, mut wants: Wants, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
+    let (command, channel) = (wants.command, wants.channel.clone());
+    if ws.awaits_subscribe(&channel) {
+        return ws.error(command, ErrorCode::AlreadySubscribed, cx);
+    }
+    let call = ProxyCall::Subscribe {
+        channel: channel.as_str(),
+        token: &subscribe.token,
+        data: subscribe.data.as_ref().map(|data| data.bytes()),
+    };
+    wants.is_backends = true;
+    let pending = Pending::Subscribe(Box::new(wants));
+    if ws.ask(call, pending, cx).is_err() {
+        ws.error(command, ErrorCode::TooManyRequests, cx);
+    }
+}
+
+/// Subscribes a client that may. `until` is there if somebody has set an end, which may be never.
+pub(crate) fn granted(
+    ws: &mut Socket,
+    wants: Wants,
+    until: Option<Option<u64>>,
+    own: SubscriptionOptions,
+    cx: &mut Cx<'_>,
+) {
+    let Wants {
+        command,
+        channel,
+        since,
+        join_leave,
+        delta,
+        filter,
+        rejects_unrecovered,
+        is_backends,
+    } = wants;
+    let form = match (&filter, delta) {
+        (Some(_), _) => FILTERED,
+        (None, true) => with_deltas(ws.mode()),
+        (None, false) => ws.form(&channel, cx),
+    };
+    let manner = Manner::new(ws.identity(), &channel, &own, join_leave, form, cx);
+    let is_plain = until.is_none() && own.data.is_none() && filter.is_none();
+    if !is_plain || rejects_unrecovered || delta {
+        ws.asked_mut().subscribing.push(Subscribing {
+            command,
+            channel: channel.clone(),
+            until,
+            data: own.data,
+            delta,
+            filter,
+            rejects_unrecovered,
+            is_backends,
+        });
+    }
+    let Manner { format, presence } = manner;
+    cx.subscribe_as(command, channel, format, since, presence);
+}
+
+/// A subscribe command's answer.
+pub(crate) fn subscribed(
+    ws: &mut Socket,
+    command: u32,
+    channel: &ChannelName,
+    result: &Result<Subscribed, Refusal>,
+    cx: &mut Cx<'_>,
+) {
+    let mut asked = ws.take_subscribing(command, channel);
+    let subscribed = match result {
+        Ok(subscribed) => subscribed,
+        Err(refusal) => return ws.error(command, code_of(*refusal), cx),
+    };
+    let is_lost = matches!(subscribed.recovery, Recovery::Lost);
+    if is_lost
+        && asked
+            .as_ref()
+            .is_some_and(|asked| asked.rejects_unrecovered)
+    {
+        cx.count(Counter::RecoveredFailed);
+        cx.unsubscribe(channel.clone());
+        return ws.error(command, ErrorCode::UnrecoverablePosition, cx);
+    }
+    let mut passed = Vec::new();
+    let mut result = subscribe_result(channel, subscribed, cx);
+    if let Some(filter) = asked.as_mut().and_then(|asked| asked.filter.take()) {
+        let missed = result.publications.iter();
+        passed.extend(
+            missed
+                .filter(|missed| filter.passes(missed.tags.as_deref()))
+                .cloned(),
+        );
+        result.publications = &passed;
+        ws.set_filter(channel, filter);
+    }
+    result.data = asked.as_ref().and_then(|asked| asked.data.as_deref());
+    result.delta = asked.as_ref().is_some_and(|asked| asked.delta);
+    if let Some(until) = asked.as_ref().and_then(|asked| asked.until) {
+        ws.identity_mut().set_subscription_until(channel, until);
+        ws.arm(cx);
+        if asked.as_ref().is_some_and(|asked| !asked.is_backends) {
+            result.expires = until.is_some();
+            result.ttl_s = until.map_or(0, |until| ttl(until, cx.now));
+        }
+    }
+    ws.reply(command, &Reply::Subscribe(&result), cx);
+}

@@ -1,0 +1,284 @@
+//! What backends are asked on behalf of clients, and what follows from their answers.
+
+use serde_json::json;
+use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
+use throng_gateway_centrifuge::{ProxyOptions, StatusMeaning};
+use throng_session::Port;
+
+use crate::scene::{BEGIN_S, Scene, sign};
+
+fn proxies() -> ProxyOptions {
+    ProxyOptions {
+        kinds: ProxyKind::ALL.into(),
+        http_headers: vec!["Cookie".into(), "X-Request".into()],
+        is_binary: false,
+        sends_meta: true,
+        statuses: vec![StatusMeaning {
+            status: 403,
+            refusal: ProxyRefusal::disconnect(4403, "forbidden").unwrap(),
+        }],
+    }
+}
+
+/// A WebSocket of a server that asks backends.
+fn client() -> Scene {
+    let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
+    scene.upgrade("/connection/websocket", "Cookie: id=7\r\nX-Other: no\r\n");
+    scene
+}
+
+/// A client that a backend has let in.
+fn known(result: &serde_json::Value) -> Scene {
+    let mut scene = client();
+    assert!(scene.say(r#"{"id":1,"connect":{}}"#).is_empty());
+    let (number, _) = scene.question();
+    let told = scene.answer(
+        number,
+        Some((200, &json!({ "result": result }).to_string())),
+    );
+    assert!(told[0].starts_with(r#"{"id":1,"connect":{"#), "{told:?}");
+    scene
+}
+
+/// Lets time pass in which nothing comes but pings, which are answered.
+fn wait(scene: &mut Scene, seconds: u64) {
+    let told = scene.wait_s(seconds);
+    assert!(told.iter().all(|told| told == "{}"), "{told:?}");
+    if !told.is_empty() {
+        assert!(scene.say("{}").is_empty());
+    }
+}
+
+#[test]
+fn a_backend_says_who_a_client_is() {
+    let mut scene = client();
+    let connect = json!({ "id": 1, "connect": { "data": { "k": 1 }, "name": "js" } });
+    // What the client says besides waits for the answer.
+    let subscribe = json!({ "id": 2, "subscribe": { "channel": "open:a" } });
+    assert!(scene.say(&format!("{connect}\n{subscribe}")).is_empty());
+    assert!(scene.say(r#"{"id":3,"ping":{}}"#).is_empty());
+    let (number, asked) = scene.question();
+    assert_eq!(asked["client"].as_str().map(str::len), Some(36), "{asked}");
+    let told = [
+        &asked["to"],
+        &asked["headers"],
+        &asked["transport"],
+        &asked["protocol"],
+    ];
+    let expected = [
+        json!("connect"),
+        json!(["Cookie: id=7"]),
+        json!("websocket"),
+        json!("json"),
+    ];
+    assert_eq!(told, expected.each_ref());
+    assert_eq!(
+        (&asked["data"], &asked["name"]),
+        (&json!({ "k": 1 }), &json!("js"))
+    );
+    assert!(asked.get("user").is_none());
+    let result = json!({
+        "user": "ann", "data": { "hello": 1 }, "channels": ["open:b"], "expire_at": BEGIN_S + 60,
+    });
+    let told = scene.answer(
+        number,
+        Some((200, &json!({ "result": result }).to_string())),
+    );
+    let told = told.join("\n");
+    for part in [
+        r#""data":{"hello":1}"#,
+        r#""subs":{"open:b":{}}"#,
+        r#"{"id":2,"subscribe":{"#,
+        r#"{"id":3,"ping":{}}"#,
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    // The backend is asked when it expires, so the client is not told.
+    assert!(!told.contains("expires"), "{told}");
+}
+
+#[test]
+fn a_token_is_asked_nobody_about() {
+    let mut scene = client();
+    let token = sign(&json!({ "sub": "ann" }));
+    let told = scene.say(&json!({ "id": 1, "connect": { "token": token } }).to_string());
+    assert!(told[0].starts_with(r#"{"id":1,"connect":{"#), "{told:?}");
+    assert!(scene.asked.is_empty());
+}
+
+#[test]
+fn a_client_that_is_not_let_in_is_told_why() {
+    for (answer, told) in [
+        (
+            Some((
+                200,
+                r#"{"error":{"code":1000,"message":"no","temporary":true}}"#,
+            )),
+            r#"{"id":1,"error":{"code":1000,"message":"no","temporary":true}}"#,
+        ),
+        (
+            Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
+            "close 4501",
+        ),
+        // Nobody is known by that.
+        (Some((200, "{}")), "close 3501"),
+        (Some((403, "")), "close 4403"),
+        (
+            Some((500, "")),
+            r#"{"id":1,"error":{"code":100,"message":"internal server error","temporary":true}}"#,
+        ),
+        (
+            None,
+            r#"{"id":1,"error":{"code":100,"message":"internal server error","temporary":true}}"#,
+        ),
+    ] {
+        let mut scene = client();
+        scene.say(r#"{"id":1,"connect":{}}"#);
+        let (number, _) = scene.question();
+        assert_eq!(scene.answer(number, answer), [told], "{answer:?}");
+    }
+}
+
+#[test]
+fn a_backend_says_whether_a_connection_goes_on() {
+    let mut scene = known(&json!({ "user": "ann", "expire_at": BEGIN_S + 60, "meta": [1] }));
+    wait(&mut scene, 61);
+    let (number, asked) = scene.question();
+    let told = [&asked["to"], &asked["user"], &asked["meta"]];
+    assert_eq!(told, [&json!("refresh"), &json!("ann"), &json!([1])]);
+    let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, BEGIN_S + 120);
+    assert!(scene.answer(number, Some((200, &until))).is_empty());
+    // It cannot be asked, and the client stays for a while.
+    wait(&mut scene, 60);
+    let (number, _) = scene.question();
+    assert!(scene.answer(number, None).is_empty());
+    wait(&mut scene, 61);
+    let (number, _) = scene.question();
+    let over = scene.answer(number, Some((200, r#"{"result":{"expired":true}}"#)));
+    assert_eq!(over, ["close 3005"]);
+}
+
+#[test]
+fn a_backend_says_who_subscribes() {
+    let mut scene = known(&json!({ "user": "ann" }));
+    let subscribe = |id, channel: &str| {
+        json!({ "id": id, "subscribe": { "channel": channel, "data": [1] } }).to_string()
+    };
+    assert!(scene.say(&subscribe(2, "asked:a")).is_empty());
+    let (number, asked) = scene.question();
+    let told = [
+        &asked["to"],
+        &asked["user"],
+        &asked["channel"],
+        &asked["data"],
+    ];
+    let expected = [
+        json!("subscribe"),
+        json!("ann"),
+        json!("asked:a"),
+        json!([1]),
+    ];
+    assert_eq!(told, expected.each_ref());
+    // A second one is one too many; the end of the first is its end.
+    let twice = scene.say(&subscribe(3, "asked:a"));
+    assert!(twice[0].contains(r#""code":105"#), "{twice:?}");
+    let told = scene.answer(number, Some((200, r#"{"result":{"data":{"x":1}}}"#)));
+    assert_eq!(told, [r#"{"id":2,"subscribe":{"data":{"x":1}}}"#]);
+
+    scene.say(&subscribe(4, "asked:b"));
+    let (number, _) = scene.question();
+    let told = scene.answer(
+        number,
+        Some((200, r#"{"error":{"code":403,"message":"no"}}"#)),
+    );
+    assert_eq!(told, [r#"{"id":4,"error":{"code":403,"message":"no"}}"#]);
+
+    scene.say(&subscribe(5, "asked:c"));
+    let (number, _) = scene.question();
+    let told = scene.say(r#"{"id":6,"unsubscribe":{"channel":"asked:c"}}"#);
+    assert!(
+        told[0].starts_with(r#"{"id":5,"error":{"code":100"#),
+        "{told:?}"
+    );
+    assert_eq!(told[1..], [r#"{"id":6,"unsubscribe":{}}"#]);
+    assert!(
+        scene
+            .answer(number, Some((200, r#"{"result":{}}"#)))
+            .is_empty()
+    );
+
+    // Names decide for themselves, and nobody is asked about the server's own channels.
+    for (channel, code) in [("asked:#bob", 103), ("$asked:a", 103), ("throng:a", 103)] {
+        let told = scene.say(&subscribe(7, channel));
+        assert!(
+            told[0].contains(&format!("\"code\":{code}")),
+            "{channel}: {told:?}"
+        );
+    }
+    let mine = scene.say(&subscribe(8, "asked:#ann"));
+    assert!(mine[0].starts_with(r#"{"id":8,"subscribe":{"#), "{mine:?}");
+    assert!(scene.asked.is_empty());
+}
+
+#[test]
+fn a_backend_says_whether_a_subscription_goes_on() {
+    let mut scene = known(&json!({ "user": "ann" }));
+    scene.say(r#"{"id":2,"subscribe":{"channel":"asked:a"}}"#);
+    let (number, _) = scene.question();
+    let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, BEGIN_S + 60);
+    let told = scene.answer(number, Some((200, &until)));
+    assert_eq!(told, [r#"{"id":2,"subscribe":{}}"#]);
+    wait(&mut scene, 61);
+    let (number, asked) = scene.question();
+    let told = [&asked["to"], &asked["channel"]];
+    assert_eq!(told, [&json!("sub_refresh"), &json!("asked:a")]);
+    let told = scene.answer(number, Some((200, r#"{"result":{"expired":true}}"#)));
+    assert!(
+        told[0].contains(r#""unsubscribe":{"code":2501"#),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_backend_says_what_is_published() {
+    let mut scene = known(&json!({ "user": "ann" }));
+    scene.say(r#"{"id":2,"subscribe":{"channel":"asked:a"}}"#);
+    let (number, _) = scene.question();
+    scene.answer(number, Some((200, r#"{"result":{}}"#)));
+    scene.say(r#"{"id":3,"publish":{"channel":"asked:a","data":{"n":1}}}"#);
+    let (number, asked) = scene.question();
+    let told = [&asked["to"], &asked["channel"], &asked["data"]];
+    assert_eq!(
+        told,
+        [&json!("publish"), &json!("asked:a"), &json!({ "n": 1 })]
+    );
+    let told = scene.answer(number, Some((200, r#"{"result":{"data":{"n":2}}}"#)));
+    let told = told.join("\n");
+    assert!(told.contains(r#"{"id":3,"publish":{}}"#), "{told}");
+    assert!(told.contains(r#""pub":{"data":{"n":2}"#), "{told}");
+    scene.say(r#"{"id":4,"publish":{"channel":"asked:a","data":{"n":1}}}"#);
+    let (number, _) = scene.question();
+    let told = scene.answer(number, None);
+    assert!(
+        told[0].starts_with(r#"{"id":4,"error":{"code":100"#),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_backend_answers_a_call() {
+    let mut scene = known(&json!({ "user": "ann" }));
+    scene.say(r#"{"id":2,"rpc":{"method":"sum","data":[1,2]}}"#);
+    let (number, asked) = scene.question();
+    let told = [&asked["to"], &asked["method"], &asked["data"]];
+    assert_eq!(told, [&json!("rpc"), &json!("sum"), &json!([1, 2])]);
+    let told = scene.answer(number, Some((200, r#"{"result":{"data":3}}"#)));
+    assert_eq!(told, [r#"{"id":2,"rpc":{"data":3}}"#]);
+    // So many may be open; one more is told to come back.
+    for id in 10..26 {
+        let call = format!("{{\"id\":{id},\"rpc\":{{}}}}");
+        assert!(scene.say(&call).is_empty(), "{id}");
+    }
+    let told = scene.say(r#"{"id":30,"rpc":{}}"#);
+    assert!(told[0].contains(r#""code":111"#), "{told:?}");
+}

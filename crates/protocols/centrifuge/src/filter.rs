@@ -1,0 +1,356 @@
+//! Filters over the tags of publications, which a client may put on its subscription (`tf`).
+//!
+//! A filter is a tree: comparisons of one tag are its leaves, `and`, `or` and `not` its nodes.
+//! Owns: what makes a filter valid, and what passes it. Never: where publications come from.
+//!
+//! Facts come from `FilterNode` in the protocol's schema. Numbers are compared as decimals of any
+//! length; a text that is no number passes no comparison of numbers.
+//!
+//! Invariants
+//! - A filter has at most [`NODES_MAX`] nodes and [`VALUES_MAX`] values, [`DEPTH_MAX`] deep, so the
+//!   work for one publication is bounded.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::json::Text;
+
+/// Nodes of one filter, its leaves among them.
+pub const NODES_MAX: usize = 128;
+/// Values that its leaves name.
+pub const VALUES_MAX: usize = 1024;
+/// How deep nodes may stand in each other.
+pub const DEPTH_MAX: usize = 16;
+
+/// A node as a client sends it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct FilterNode<'a> {
+    /// `and`, `or`, `not`, or nothing for a comparison.
+    #[serde(borrow, deserialize_with = "crate::json::text")]
+    pub(crate) op: Cow<'a, str>,
+    /// The tag that is compared.
+    #[serde(borrow, deserialize_with = "crate::json::text")]
+    pub(crate) key: Cow<'a, str>,
+    /// How it is compared.
+    #[serde(borrow, deserialize_with = "crate::json::text")]
+    pub(crate) cmp: Cow<'a, str>,
+    /// With what.
+    #[serde(borrow, deserialize_with = "crate::json::text")]
+    pub(crate) val: Cow<'a, str>,
+    /// With which of several.
+    #[serde(borrow, deserialize_with = "crate::json::texts")]
+    pub(crate) vals: Vec<Cow<'a, str>>,
+    /// The nodes below.
+    #[serde(borrow, deserialize_with = "nodes")]
+    pub(crate) nodes: Vec<Self>,
+}
+
+fn nodes<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<FilterNode<'a>>, D::Error> {
+    Option::<Vec<FilterNode<'a>>>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A valid filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter(Node);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Node {
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
+    Leaf { key: Box<str>, test: Test },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Is(Box<str>),
+    OneOf(Vec<Box<str>>),
+    Starts(Box<str>),
+    Ends(Box<str>),
+    Contains(Box<str>),
+    /// A number that stands to this one as one of these two says.
+    Number(Box<str>, [Ordering; 2]),
+}
+
+/// How much of a filter may still come.
+struct Room {
+    nodes: usize,
+    values: usize,
+}
+
+impl Filter {
+    /// The filter that a client sent; nothing if it is not valid, or too large.
+    #[must_use]
+    pub fn new(node: &FilterNode<'_>) -> Option<Self> {
+        let mut room = Room {
+            nodes: NODES_MAX,
+            values: VALUES_MAX,
+        };
+        Node::new(node, DEPTH_MAX, &mut room).map(Self)
+    }
+
+    /// Whether a publication with these tags, a JSON object of texts, passes.
+    #[must_use]
+    pub fn passes(&self, tags: Option<&str>) -> bool {
+        let tags = tags.map(read).unwrap_or_default();
+        self.0.passes(&tags)
+    }
+}
+
+impl Node {
+    fn new(node: &FilterNode<'_>, depth: usize, room: &mut Room) -> Option<Self> {
+        room.nodes = room.nodes.checked_sub(1)?;
+        let depth = depth.checked_sub(1)?;
+        let below = |room: &mut Room| {
+            let nodes = node.nodes.iter();
+            let nodes: Option<Vec<Self>> = nodes.map(|node| Self::new(node, depth, room)).collect();
+            nodes.filter(|nodes| !nodes.is_empty())
+        };
+        match &*node.op {
+            "" => Self::leaf(node, room),
+            "and" => below(room).map(Self::All),
+            "or" => below(room).map(Self::Any),
+            "not" => {
+                let mut nodes = below(room)?;
+                let only = nodes.pop()?;
+                nodes.is_empty().then(|| Self::Not(Box::new(only)))
+            }
+            _ => None,
+        }
+    }
+
+    fn leaf(node: &FilterNode<'_>, room: &mut Room) -> Option<Self> {
+        use Ordering::{Equal, Greater, Less};
+        room.values = room.values.checked_sub(node.vals.len().max(1))?;
+        let key: Box<str> = (&*node.key).into();
+        let (has_value, has_values) = (!node.val.is_empty(), !node.vals.is_empty());
+        let is_right = match &*node.cmp {
+            "ex" | "nex" => !has_value && !has_values,
+            "in" | "nin" => !has_value && has_values && !key.is_empty(),
+            _ => has_value && !has_values && !key.is_empty(),
+        };
+        let value = || Box::<str>::from(&*node.val);
+        let values = || node.vals.iter().map(|value| (&**value).into()).collect();
+        let (is_negated, test) = match &*node.cmp {
+            "ex" => (false, Test::Exists),
+            "nex" => (true, Test::Exists),
+            "eq" => (false, Test::Is(value())),
+            "neq" => (true, Test::Is(value())),
+            "in" => (false, Test::OneOf(values())),
+            "nin" => (true, Test::OneOf(values())),
+            "sw" => (false, Test::Starts(value())),
+            "ew" => (false, Test::Ends(value())),
+            "ct" => (false, Test::Contains(value())),
+            "gt" => (false, Test::Number(value(), [Greater; 2])),
+            "gte" => (false, Test::Number(value(), [Greater, Equal])),
+            "lt" => (false, Test::Number(value(), [Less; 2])),
+            "lte" => (false, Test::Number(value(), [Less, Equal])),
+            _ => return None,
+        };
+        let leaf = Self::Leaf { key, test };
+        is_right.then(|| match is_negated {
+            true => Self::Not(Box::new(leaf)),
+            false => leaf,
+        })
+    }
+
+    fn passes(&self, tags: &[(Cow<'_, str>, Cow<'_, str>)]) -> bool {
+        match self {
+            Self::All(nodes) => nodes.iter().all(|node| node.passes(tags)),
+            Self::Any(nodes) => nodes.iter().any(|node| node.passes(tags)),
+            Self::Not(node) => !node.passes(tags),
+            Self::Leaf { key, test } => {
+                // Of equal names the last one counts, as elsewhere in JSON.
+                let found = tags.iter().rev().find(|(name, _)| **name == **key);
+                test.passes(found.map(|(_, value)| &**value))
+            }
+        }
+    }
+}
+
+impl Test {
+    fn passes(&self, value: Option<&str>) -> bool {
+        let Some(value) = value else {
+            // Centrifugo compares a tag that is not there as an empty text here, and only here.
+            return matches!(self, Self::OneOf(all) if all.iter().any(|one| one.is_empty()));
+        };
+        match self {
+            Self::Exists => true,
+            Self::Is(other) => *value == **other,
+            Self::OneOf(all) => all.iter().any(|one| **one == *value),
+            Self::Starts(part) => value.starts_with(&**part),
+            Self::Ends(part) => value.ends_with(&**part),
+            Self::Contains(part) => value.contains(&**part),
+            Self::Number(other, orders) => {
+                compare(value, other).is_some_and(|order| orders.contains(&order))
+            }
+        }
+    }
+}
+
+/// How a decimal stands to another one; nothing if one of them is none.
+fn compare(one: &str, other: &str) -> Option<Ordering> {
+    let (one, other) = (Decimal::parse(one)?, Decimal::parse(other)?);
+    let by_size = || {
+        let by_length = one.whole.len().cmp(&other.whole.len());
+        by_length
+            .then_with(|| one.whole.cmp(other.whole))
+            .then_with(|| one.part.cmp(other.part))
+    };
+    Some(match (one.is_negative, other.is_negative) {
+        (false, true) => Ordering::Greater,
+        (true, false) => Ordering::Less,
+        (false, false) => by_size(),
+        (true, true) => by_size().reverse(),
+    })
+}
+
+/// A number in its digits, without zeros that say nothing.
+struct Decimal<'a> {
+    is_negative: bool,
+    whole: &'a str,
+    part: &'a str,
+}
+
+impl<'a> Decimal<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (sign, digits) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        if !is_number(whole) || !is_number(part) {
+            return None;
+        }
+        let (whole, part) = (whole.trim_start_matches('0'), part.trim_end_matches('0'));
+        let is_zero = whole.is_empty() && part.is_empty();
+        Some(Self {
+            is_negative: sign && !is_zero,
+            whole,
+            part,
+        })
+    }
+}
+
+/// The tags of a publication.
+fn read(tags: &str) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    struct Tags;
+
+    impl<'de> Visitor<'de> for Tags {
+        type Value = Vec<(Cow<'de, str>, Cow<'de, str>)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of strings")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some((Text(name), Text(value))) = map.next_entry()? {
+                all.push((name, value));
+            }
+            Ok(all)
+        }
+    }
+
+    let read = serde_json::Deserializer::from_str(tags).deserialize_map(Tags);
+    debug_assert!(read.is_ok(), "tags are checked when they are published");
+    read.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn filter(json: &str) -> Option<Filter> {
+        Filter::new(&serde_json::from_str(json).expect("a node"))
+    }
+
+    #[test]
+    fn tags_pass_or_do_not() {
+        const TAGS: &str = r#"{"team":"eng","price":"10.50","n":"-3","empty":""}"#;
+        for (node, passes) in [
+            (r#"{"key":"team","cmp":"eq","val":"eng"}"#, true),
+            (r#"{"key":"team","cmp":"eq","val":"ops"}"#, false),
+            (r#"{"key":"none","cmp":"eq","val":"eng"}"#, false),
+            (r#"{"key":"none","cmp":"neq","val":"eng"}"#, true),
+            (r#"{"key":"team","cmp":"in","vals":["ops","eng"]}"#, true),
+            (r#"{"key":"team","cmp":"nin","vals":["ops","eng"]}"#, false),
+            (r#"{"key":"none","cmp":"nin","vals":["ops"]}"#, true),
+            (r#"{"key":"none","cmp":"in","vals":[""]}"#, true),
+            (r#"{"key":"team","cmp":"ex"}"#, true),
+            (r#"{"key":"none","cmp":"ex"}"#, false),
+            (r#"{"key":"none","cmp":"nex"}"#, true),
+            (r#"{"key":"team","cmp":"sw","val":"en"}"#, true),
+            (r#"{"key":"team","cmp":"ew","val":"ng"}"#, true),
+            (r#"{"key":"team","cmp":"ct","val":"n"}"#, true),
+            (r#"{"key":"team","cmp":"ct","val":"x"}"#, false),
+            (r#"{"key":"price","cmp":"gt","val":"9.6"}"#, true),
+            (r#"{"key":"price","cmp":"gt","val":"10.5"}"#, false),
+            (r#"{"key":"price","cmp":"gte","val":"10.5"}"#, true),
+            (r#"{"key":"price","cmp":"lt","val":"010.51"}"#, true),
+            (r#"{"key":"price","cmp":"lte","val":"10.49"}"#, false),
+            (r#"{"key":"n","cmp":"lt","val":"-2"}"#, true),
+            (r#"{"key":"n","cmp":"lt","val":"0"}"#, true),
+            (r#"{"key":"team","cmp":"lt","val":"5"}"#, false),
+            (r#"{"key":"none","cmp":"lt","val":"5"}"#, false),
+            (
+                r#"{"op":"and","nodes":[{"key":"n","cmp":"ex"},{"key":"n","cmp":"lt","val":"0"}]}"#,
+                true,
+            ),
+            (
+                r#"{"op":"or","nodes":[{"key":"x","cmp":"ex"},{"key":"n","cmp":"gt","val":"0"}]}"#,
+                false,
+            ),
+            (r#"{"op":"not","nodes":[{"key":"x","cmp":"ex"}]}"#, true),
+        ] {
+            let filter = filter(node).expect(node);
+            assert_eq!(filter.passes(Some(TAGS)), passes, "{node}");
+        }
+        let of_nothing = filter(r#"{"key":"team","cmp":"ex"}"#).unwrap();
+        assert!(!of_nothing.passes(None));
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused() {
+        for node in [
+            "{}",
+            r#"{"op":"xor","nodes":[{"key":"x","cmp":"ex"}]}"#,
+            r#"{"op":"and"}"#,
+            r#"{"op":"not","nodes":[{"key":"x","cmp":"ex"},{"key":"x","cmp":"ex"}]}"#,
+            r#"{"key":"x","cmp":"eq"}"#,
+            r#"{"key":"x","cmp":"is","val":"y"}"#,
+            r#"{"cmp":"eq","val":"y"}"#,
+            r#"{"key":"x","cmp":"eq","val":"y","vals":["z"]}"#,
+            r#"{"key":"x","cmp":"in","val":"y"}"#,
+            r#"{"key":"x","cmp":"ex","val":"y"}"#,
+        ] {
+            assert_eq!(filter(node), None, "{node}");
+        }
+        let leaf = r#"{"key":"x","cmp":"ex"}"#;
+        let wide = |count| {
+            format!(
+                "{{\"op\":\"or\",\"nodes\":[{}]}}",
+                vec![leaf; count].join(",")
+            )
+        };
+        assert!(filter(&wide(NODES_MAX - 1)).is_some());
+        assert_eq!(filter(&wide(NODES_MAX)), None);
+        let deep = |depth| {
+            let open = "{\"op\":\"not\",\"nodes\":[".repeat(depth);
+            format!("{open}{leaf}{}", "]}".repeat(depth))
+        };
+        assert!(filter(&deep(DEPTH_MAX - 1)).is_some());
+        assert_eq!(filter(&deep(DEPTH_MAX)), None);
+    }
+}
