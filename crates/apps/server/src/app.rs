@@ -178,8 +178,11 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
         if self.drain.is_some() {
             self.step_drain(conns, now);
         }
-        let mut more = self.with_hub(conns, |hub, outlet| hub.poll(now, outlet));
-        self.hear_nodes(conns, now);
+        let mut more = false;
+        if self.parts.nodes.is_some() {
+            more = self.with_hub(conns, |hub, outlet| hub.poll(now, outlet));
+            self.hear_nodes(conns, now);
+        }
         self.carry_out(conns, now);
         if now.mono >= self.housekeeping_at {
             more |= self.housekeeping(conns, now);
