@@ -47,12 +47,10 @@ struct Flags(u8);
 
 impl Flags {
     const AWAITS_PONG: u8 = 1;
-    /// A close frame was written or answered.
-    const CLOSING: u8 = 1 << 1;
     /// The client may compress what it sends.
-    const INFLATES: u8 = 1 << 2;
+    const INFLATES: u8 = 1 << 1;
     /// The client reads what we compress.
-    const TAKES_DEFLATED: u8 = 1 << 3;
+    const TAKES_DEFLATED: u8 = 1 << 2;
 
     const fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
@@ -96,6 +94,9 @@ pub struct WebSocket<T = ()> {
     /// When the next ping or the awaited pong is due.
     beat_at: Soon,
     flags: Flags,
+    /// A close frame was written or answered. No flag: what a `bool` cannot be tells the kinds of
+    /// sessions apart, which would else take a word of their own.
+    closing: bool,
     /// The gateway's. In here, because here is room for it that would else be lost.
     pub state: T,
 }
@@ -109,6 +110,7 @@ impl<T> WebSocket<T> {
             allowance: Allowance::default(),
             beat_at: first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into(),
             flags: Flags(0),
+            closing: false,
             state,
         }
     }
@@ -144,7 +146,7 @@ impl<T> WebSocket<T> {
     /// Whether a close frame was written or answered.
     #[must_use]
     pub const fn is_closing(&self) -> bool {
-        self.flags.has(Flags::CLOSING)
+        self.closing
     }
 
     // ---- reading ----
@@ -210,7 +212,7 @@ impl<T> WebSocket<T> {
                 self.may(Work::Message, cx);
             }
             Event::Close(frame) => {
-                self.flags.set(Flags::CLOSING, true);
+                self.closing = true;
                 encode_close_answer(Masking::Server, frame.as_ref(), cx.out);
                 cx.end(End::Flush);
             }
@@ -325,7 +327,7 @@ impl<T> WebSocket<T> {
 
     /// Ends the connection without a close frame, once what was written has left.
     pub fn cut<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
-        self.flags.set(Flags::CLOSING, true);
+        self.closing = true;
         cx.actions.hold = None;
         cx.end(End::Flush);
     }
