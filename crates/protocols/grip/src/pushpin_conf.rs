@@ -180,7 +180,7 @@ impl PushpinConf {
             "https_ports" => refused_if(!value.is_empty(), HTTPS),
             "local_ports" => refused_if(!value.is_empty(), LOCAL),
             "allow_compression" => match flag(value, &mut None) {
-                Taken::Yes => Taken::NoEffect("WebSocket compression is not offered"),
+                Taken::Yes => Taken::NoEffect("WebSockets of GRIP's routes are not compressed"),
                 other => other,
             },
             "log_level" => match log_level(value) {
