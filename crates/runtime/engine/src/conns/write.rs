@@ -25,8 +25,12 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             std::mem::swap(&mut dirty, &mut self.dirty);
         }
-        if dirty.capacity() <= LIST_KEPT {
+        // Both are empty; the one with memory serves the next turn, unless it is large.
+        if self.dirty.capacity() < dirty.capacity() {
             self.dirty = dirty;
+        }
+        if self.dirty.capacity() > LIST_KEPT {
+            self.dirty = Vec::new();
         }
         for index in std::mem::take(&mut self.resumed) {
             if let Some(slot) = self.slots.get_mut(index)
