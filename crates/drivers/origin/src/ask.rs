@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use throng_grip::exchange::{OriginFailure, OriginFault, OriginRequest};
 use throng_http1::BodyDecoder;
-use tokio::io::AsyncReadExt as _;
 
 use crate::client::Client;
-use crate::exchange::{Begun, Errand, READ_BYTES};
-use crate::relay::take_data;
+use crate::exchange::{Begun, Errand};
+use crate::relay::{read_more, take_data};
 use crate::shared::DELIVER_AGAIN_MS;
 use crate::wire::limits;
 
@@ -78,26 +77,23 @@ impl Errand {
             mut rest,
             is_sent,
         } = begun;
-        let at = || format!("{}:{}", key.place.host, key.place.port);
         let limits = limits(self.shared.options.head_bytes_max);
         let mut decoder = BodyDecoder::for_response(answer.body, &limits);
         let mut body = Vec::new();
         loop {
             take_data(&mut decoder, &mut rest, &mut body)?;
             if body.len() > bytes_max {
-                let detail = format!("{} answers with more than {bytes_max} bytes", at());
+                let detail = format!(
+                    "{}:{} answers with more than {bytes_max} bytes",
+                    key.place.host, key.place.port
+                );
                 return Err((OriginFault::Garbage, detail));
             }
             if decoder.is_done() {
                 break;
             }
-            rest.reserve(READ_BYTES);
-            let cut = |detail: String| (OriginFault::Cut, detail);
-            match stream.read_buf(&mut rest).await {
-                Ok(0) if decoder.may_end_here() => return Ok((answer.head.code, body)),
-                Ok(0) => return Err(cut(format!("{} ended its answer early", at()))),
-                Ok(_) => {}
-                Err(error) => return Err(cut(format!("{}: {error}", at()))),
+            if !read_more(&mut stream, &mut rest, &decoder, &key).await? {
+                return Ok((answer.head.code, body));
             }
         }
         let status = answer.head.code;

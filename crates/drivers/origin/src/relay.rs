@@ -36,24 +36,9 @@ impl Exchange {
             }
             // Nothing is read before there is room for it.
             self.credit.some().await;
-            rest.reserve(READ_BYTES);
-            match stream.read_buf(&mut rest).await {
-                Ok(0) if decoder.may_end_here() => {
-                    self.tell(OriginEvent::End).await;
-                    return Ok(());
-                }
-                Ok(0) => {
-                    let detail = format!(
-                        "{}:{} ended its answer early",
-                        key.place.host, key.place.port
-                    );
-                    return Err((OriginFault::Cut, detail));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    let detail = format!("{}:{}: {error}", key.place.host, key.place.port);
-                    return Err((OriginFault::Cut, detail));
-                }
+            if !read_more(&mut stream, &mut rest, &decoder, &key).await? {
+                self.tell(OriginEvent::End).await;
+                return Ok(());
             }
         }
         if answer.keep_alive && rest.is_empty() && is_sent {
@@ -121,6 +106,26 @@ impl Exchange {
             self.tell(OriginEvent::Body(data)).await;
         }
         Ok(())
+    }
+}
+
+/// Reads what comes next of a body; false where the origin has ended it, and may.
+pub(crate) async fn read_more(
+    stream: &mut Stream,
+    input: &mut Vec<u8>,
+    decoder: &BodyDecoder,
+    key: &Key,
+) -> Result<bool, (OriginFault, String)> {
+    let cut = |what: String| {
+        let detail = format!("{}:{}{what}", key.place.host, key.place.port);
+        (OriginFault::Cut, detail)
+    };
+    input.reserve(READ_BYTES);
+    match stream.read_buf(input).await {
+        Ok(0) if decoder.may_end_here() => Ok(false),
+        Ok(0) => Err(cut(" ended its answer early".to_owned())),
+        Ok(_) => Ok(true),
+        Err(error) => Err(cut(format!(": {error}"))),
     }
 }
 
