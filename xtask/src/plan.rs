@@ -52,8 +52,9 @@ pub(crate) const HOUSE: &[Room] = &[
     room("runtime/tls",    &[]),
     room("runtime/engine", &["types", "runtime/sys", "runtime/tls"]),
 
-    // The other side of a network, each on a thread of its own.
-    room("drivers/*",      &["types", "core/*", "protocols/*", "gateways/*"]),
+    // The other side of a network, each on a thread of its own. TLS is bytes in and out, with
+    // neither sockets nor threads, so what a client believes is said once, in its room.
+    room("drivers/*",      &["types", "core/*", "protocols/*", "gateways/*", "runtime/tls"]),
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.

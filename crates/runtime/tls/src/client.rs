@@ -47,16 +47,7 @@ impl ClientTls {
             Err(_) => ServerName::try_from(bare.to_owned())
                 .map_err(|error| Error::General(error.to_string()))?,
         };
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()?;
-        let builder = match trust {
-            Trust::Of(Authorities(roots)) => builder.with_root_certificates(roots.clone()),
-            Trust::Anybody => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anybody(provider))),
-        };
-        let mut config = builder.with_no_client_auth();
+        let mut config = client_config(trust)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if !resumes {
             config.resumption = Resumption::disabled();
@@ -83,6 +74,23 @@ impl ClientTls {
     pub(crate) const fn name(&self) -> &ServerName<'static> {
         &self.name
     }
+}
+
+/// What any client of ours offers, but for the protocols above TLS: both versions, one provider.
+///
+/// # Errors
+/// If the provider does not know the versions.
+pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?;
+    let builder = match trust {
+        Trust::Of(Authorities(roots)) => builder.with_root_certificates(roots.clone()),
+        Trust::Anybody => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+    };
+    Ok(builder.with_no_client_auth())
 }
 
 /// Takes any certificate, but still checks that the server holds its key.

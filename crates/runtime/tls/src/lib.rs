@@ -20,7 +20,7 @@ mod tests;
 
 pub use authorities::Authorities;
 pub use certificate::{CertificateError, Finding, Site, Unkeyed, Validity};
-pub use client::{ClientTls, Trust};
+pub use client::{ClientTls, Trust, client_config};
 pub use fault::Fault;
 pub use link::{Link, Shaken};
 pub use server::{Certificates, MinVersion, ServerTls};
