@@ -31,7 +31,7 @@ pub use patience::{DEADLINE, until};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use rustix::process::Signal;
-pub use sdk::{Sdk, script, script_trusting};
+pub use sdk::{Sdk, python_script, script, script_trusting};
 pub use server::{Server, Setup};
 pub use token::{sign, unix_s};
 pub use wire::{Response, Wire, request};

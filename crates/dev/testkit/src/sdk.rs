@@ -16,7 +16,17 @@ pub fn script(name: &str, arguments: &[&str]) -> Sdk {
     Sdk::start(&mut node(name, arguments))
 }
 
-/// The same; it believes servers with a certificate of the authorities in this file too.
+/// A script of `tests/e2e/python`, started with these arguments.
+#[must_use]
+#[track_caller]
+pub fn python_script(name: &str, arguments: &[&str]) -> Sdk {
+    let mut python = Command::new(install::python());
+    python.arg(binary::root().join("tests/e2e/python").join(name));
+    Sdk::start(python.args(arguments))
+}
+
+/// A script of `tests/e2e/js` that believes servers with a certificate of the authorities in this
+/// file too.
 #[must_use]
 #[track_caller]
 pub fn script_trusting(authorities: &str, name: &str, arguments: &[&str]) -> Sdk {
@@ -91,9 +101,7 @@ impl Sdk {
 
     #[track_caller]
     fn python_with(arguments: &[&str]) -> Self {
-        let mut python = Command::new(install::python());
-        python.arg(binary::root().join("tests/e2e/python/sdk.py"));
-        Self::start(python.args(arguments))
+        python_script("sdk.py", arguments)
     }
 
     #[track_caller]
@@ -202,6 +210,15 @@ impl Sdk {
             .map(free)
             .filter(|free| *free)
             .count()
+    }
+
+    /// All events of that name that have come so far, taken or not.
+    #[must_use]
+    #[track_caller]
+    pub fn told(&self, name: &str) -> Vec<Value> {
+        let events = self.process.out("its events", |lines| Some(parse(lines)));
+        let named = events.into_iter().filter(|event| event["event"] == name);
+        named.collect()
     }
 
     /// Forgets the events of that name that have come so far.

@@ -138,6 +138,9 @@ fn version_of(number: u64, epoch: &str) -> Option<Box<Version>> {
     (number > 0).then(|| Box::new(Version { number, epoch }))
 }
 
+/// A public id that no connection has.
+const NOBODY: &str = "nobody";
+
 /// Whom a call is about.
 struct Who {
     user: Box<str>,
@@ -151,17 +154,16 @@ impl Who {
         if user.is_empty() && client.is_empty() && session.is_empty() {
             return Err(ApiError::BadRequest);
         }
-        let mut client: Box<str> = client.into();
-        if !session.is_empty() {
-            let named = node.conn_of_session(session);
-            let named = named.map(|conn| node.client_id(conn).as_str().into());
-            // A session that is not there is nobody's.
-            let named: Box<str> = named.unwrap_or_else(|| session.into());
-            if !client.is_empty() && client != named {
-                return Err(ApiError::BadRequest);
+        let client = match session {
+            "" => client.into(),
+            session => {
+                let named = node.conn_of_session(session);
+                let named = named.map(|conn| node.client_id(conn));
+                // A session that is not there, or is another client's, is nobody's.
+                let named = named.filter(|named| ["", named.as_str()].contains(&client));
+                named.map_or_else(|| NOBODY.into(), |named| named.as_str().into())
             }
-            client = named;
-        }
+        };
         let user = user.into();
         Ok(Self { user, client })
     }

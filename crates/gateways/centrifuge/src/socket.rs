@@ -239,11 +239,16 @@ impl Socket {
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
         for wanted in channels {
-            let form = self.form(&wanted.channel, cx);
-            wanted.subscribe(self.identity(), form, cx);
-            if let Some(data) = wanted.options.data {
-                self.asked_mut().data.push((wanted.channel, data));
-            }
+            self.want(wanted, cx);
+        }
+    }
+
+    /// Asks for a subscription that the client did not ask for itself.
+    pub(crate) fn want(&mut self, wanted: Wanted, cx: &mut Cx<'_>) {
+        let form = self.form(&wanted.channel, cx);
+        wanted.subscribe(self.identity(), form, cx);
+        if let Some(data) = wanted.options.data {
+            self.asked_mut().data.push((wanted.channel, data));
         }
     }
 
@@ -283,16 +288,21 @@ impl Socket {
         self.close(reason.code(), reason.reason(), cx);
     }
 
-    /// Ends the connection, and says why in the words of its transport.
+    /// Ends the connection, and says why in the words of its transport. Code 3000 is the end of the
+    /// connection itself, as if the network had cut it: nothing is said of it (Centrifugo's
+    /// `DisconnectConnectionClosed`).
     pub(crate) fn close(&mut self, code: u16, reason: &str, cx: &mut Cx<'_>) {
         let mode = self.mode();
-        if !mode.is_emulated() {
+        let is_told = code != Disconnect::Closed.code();
+        if !mode.is_emulated() && is_told {
             return self.ws.close(code, reason, cx);
         }
         if self.is_closing() {
             return;
         }
-        self.push(&Push::Disconnect { code, reason }, cx);
+        if is_told {
+            self.push(&Push::Disconnect { code, reason }, cx);
+        }
         if mode.is_chunked() {
             cx.out.extend_from_slice(LAST_CHUNK);
         }

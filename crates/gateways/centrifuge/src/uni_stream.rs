@@ -241,9 +241,12 @@ impl UniStream {
     fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
         if self.stream.close(why, cx) {
             let (code, reason) = (why.code(), why.reason());
-            self.framing.push(cx.out, |out| {
-                encode_disconnect_push(code, reason, false, out);
-            });
+            // The end of the connection itself: nothing is said of it.
+            if code != Disconnect::Closed.code() {
+                self.framing.push(cx.out, |out| {
+                    encode_disconnect_push(code, reason, false, out);
+                });
+            }
             if self.framing == Framing::Lines {
                 cx.out.extend_from_slice(LAST_CHUNK);
             }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{Push, SubscribePush};
-use throng_session::{OPENING, Verdict, Wish, may_subscribe};
+use throng_session::{Verdict, Wish, may_subscribe};
 use throng_types::{ChannelName, Disconnect, Position, Publication};
 
 use crate::context::Cx;
-use crate::manner::Manner;
+use crate::manner::Wanted;
 use crate::reply::ttl;
 use crate::results::subscribe_result;
 use crate::socket::Socket;
@@ -38,19 +38,17 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
             if may_subscribe(None, channel, true, cx.shared) != Verdict::Yes {
                 return;
             }
-            let form = ws.form(channel, cx);
-            let manner = Manner::new(ws.identity(), channel, options, false, form, cx);
             if until_unix_s.is_some() {
                 let identity = ws.identity_mut();
                 identity.set_subscription_until(channel, *until_unix_s);
                 ws.arm(cx);
             }
-            if let Some(data) = &options.data {
-                let data = (channel.clone(), data.clone());
-                ws.asked_mut().data.push(data);
-            }
-            let Manner { format, presence } = manner;
-            cx.subscribe_as(OPENING, channel.clone(), format, *since, presence);
+            let wanted = Wanted {
+                channel: channel.clone(),
+                since: *since,
+                options: options.clone(),
+            };
+            ws.want(wanted, cx);
         }
     }
 }

@@ -293,6 +293,11 @@ impl Scene {
         self.told()
     }
 
+    /// Whether its connection ends.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.solo.actions.end.is_some()
+    }
+
     /// The server publishes, and a WebSocket hears of it.
     pub(crate) fn publish(&mut self, name: &str, data: &str) -> Vec<(u8, Vec<u8>)> {
         self.publish_text(name, data);

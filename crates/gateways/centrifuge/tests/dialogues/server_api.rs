@@ -70,7 +70,6 @@ fn what_is_refused_is_refused_in_json() {
         ("presence", r#"{"channel":"open:a"}"#, &unavailable),
         ("history_remove", r#"{"channel":"open:a"}"#, &unavailable),
         ("refresh", "{}", &bad),
-        ("disconnect", r#"{"client":"a","session":"s"}"#, &bad),
         ("subscribe", r#"{"channel":"open:a"}"#, &bad),
     ] {
         let told = Scene::new(Port::Api).post(&format!("/api/{path}"), "", body);

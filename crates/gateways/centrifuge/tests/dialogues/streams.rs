@@ -92,6 +92,29 @@ fn a_stream_from_its_first_words_to_its_last() {
     }
 }
 
+/// A backend that gives 3000 ends the connection as if the network had: nothing is said of it.
+#[test]
+fn code_3000_is_an_end_without_a_word() {
+    let end = Event::Close(&CloseReason::Custom {
+        code: 3000,
+        reason: "away".into(),
+    });
+    let mut scene = Scene::ann();
+    assert_eq!(scene.happens(end), "");
+    assert!(scene.has_ended());
+    for (path, last) in [("uni_sse", ""), ("uni_http_stream", "0\r\n\r\n")] {
+        let mut scene = Scene::new(Port::Client);
+        let token = sign(&json!({ "sub": "ann" }));
+        listen(&mut scene, path, &json!({ "token": token }));
+        let end = Event::Close(&CloseReason::Custom {
+            code: 3000,
+            reason: "away".into(),
+        });
+        assert_eq!(scene.happens(end), last, "{path}");
+        assert!(scene.has_ended());
+    }
+}
+
 /// How many channels, and whose: with too many it is the request that is wrong, with one that is
 /// closed it is the client that may not.
 #[test]

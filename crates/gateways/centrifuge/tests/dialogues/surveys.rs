@@ -126,6 +126,25 @@ fn how_a_backend_may_end_a_connection() {
     }
 }
 
+/// A client and a session that do not belong together name nobody, as do ids that are none of ours.
+#[test]
+fn whom_a_call_is_about() {
+    for (who, expected) in [
+        (json!({ "client": "a" }), "a"),
+        (json!({ "session": "s" }), "nobody"),
+        (json!({ "client": "a", "session": "s" }), "nobody"),
+    ] {
+        let mut scene = Scene::new(Port::Api);
+        scene.raw(&request("disconnect", &who.to_string()));
+        let [Survey::Disconnect { client, .. }] = &scene.surveys[..] else {
+            panic!("{who}");
+        };
+        assert_eq!(&**client, expected, "{who}");
+        let told = scene.happens(Event::Surveyed(vec![SurveyReply::Done(0)]));
+        assert_eq!(bodies(&told), [json!({ "result": {} })], "{who}");
+    }
+}
+
 /// The same key is the same publication, and no key is none.
 #[test]
 fn a_key_publishes_once() {
