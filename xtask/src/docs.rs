@@ -1,6 +1,7 @@
 //! Pages that are made from the code, so that they cannot disagree with it.
 //!
-//! `cargo xtask docs` writes them; `tidy` finds those that are not what the code would write today.
+//! `cargo xtask docs --pages` writes them; `tidy` finds those that are not what the code would
+//! write today.
 
 use anyhow::{Context, Result};
 
@@ -42,7 +43,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         .iter()
         .filter(|page| tree.text(page.path) != Some((page.text)().as_str()))
         .map(|page| {
-            let message = "is not what the code says: run `cargo xtask docs`";
+            let message = "is not what the code says: run `cargo xtask docs --pages`";
             Finding::new(page.path, message)
         })
         .collect()

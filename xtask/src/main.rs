@@ -3,9 +3,11 @@
 mod ci;
 mod docs;
 mod finding;
+mod markdown;
 mod paths;
 mod plan;
 mod score;
+mod site;
 mod source;
 mod tidy;
 mod tree;
@@ -23,7 +25,8 @@ Usage: cargo xtask COMMAND
   counts --update  Records today's numbers
   tidy             Checks what the compiler cannot: layers, circles, purity, sizes, words
   tidy --update    Writes today's numbers into the ratchet, and the clippy files of pure crates
-  docs             Writes the pages that are made from the code
+  docs             Writes the pages that are made from the code, and builds the site from all pages
+  docs --pages     Writes the pages alone
   score            Prints the shape of the code, crate by crate
   help             Prints this
 ";
@@ -41,7 +44,8 @@ fn main() -> ExitCode {
         ["counts", "--update"] => ci::record_counts(),
         ["tidy"] => tidy::check(),
         ["tidy", "--update"] => done(tidy::update()),
-        ["docs"] => done(docs::write()),
+        ["docs"] => done(docs::write().and_then(|()| site::build())),
+        ["docs", "--pages"] => done(docs::write()),
         ["score"] => done(score::print()),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

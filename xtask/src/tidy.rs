@@ -5,6 +5,7 @@
 
 mod circles;
 mod edges;
+mod links;
 mod manifests;
 mod prose;
 mod publish;
@@ -38,6 +39,7 @@ pub(crate) fn check() -> Result<bool> {
     findings.extend(queues::check(&tree));
     findings.extend(publish::check(&tree));
     findings.extend(docs::check(&tree));
+    findings.extend(links::check(&tree));
     for finding in &findings {
         println!("{finding}");
     }

@@ -11,6 +11,7 @@ mod curl;
 mod delta;
 mod descriptors;
 mod drain;
+mod guides;
 mod handshake;
 mod http;
 mod limits;
