@@ -11,6 +11,7 @@ mod curl;
 mod delta;
 mod descriptors;
 mod drain;
+mod examples;
 mod guides;
 mod handshake;
 mod http;

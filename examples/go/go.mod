@@ -1,0 +1,3 @@
+module throng.example/backend
+
+go 1.22
