@@ -8,8 +8,10 @@ mod centrifuge;
 mod commands;
 mod connect;
 mod kind;
+mod protobuf;
 mod state;
 mod streams;
+mod upstream;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -128,6 +130,9 @@ impl Client {
 
     fn forget_link(&mut self, around: &mut Around<'_>) -> Option<Link> {
         let link = self.link.take()?;
+        for request in &link.upstream {
+            around.net.client_leaves(request.conn, false);
+        }
         for &track in link.tracks.values() {
             around.witness.ends(track);
         }
@@ -141,6 +146,11 @@ impl Client {
 
     /// Reads what has arrived, and the end if that is all. True if anything happened.
     pub(crate) fn read(&mut self, around: &mut Around<'_>) -> bool {
+        let answered = self.read_upstream(around);
+        self.read_stream(around) || answered
+    }
+
+    fn read_stream(&mut self, around: &mut Around<'_>) -> bool {
         let now_us = around.net.0.borrow().mono_us;
         let Some(link) = self.link.as_mut() else {
             return false;
@@ -216,8 +226,14 @@ impl Client {
             Message::LastChunk => link.over = true,
             Message::Ping(payload) => self.ping(&payload, around),
             Message::Data { text, data } => {
-                assert!(text || self.kind == Kind::Plain, "JSON travels as text");
+                let binary = matches!(self.kind, Kind::Plain | Kind::Protobuf);
+                assert!(text || binary, "JSON travels as text");
                 match self.kind {
+                    Kind::Protobuf => {
+                        for words in protobuf::replies(&data) {
+                            self.spoken(&words, around);
+                        }
+                    }
                     Kind::Plain => self.plain(&data, around),
                     Kind::Appwrite => self.appwrite(&streams::json(&data), around),
                     _ => {
@@ -268,6 +284,16 @@ impl Client {
         if link.tracks.insert(channel, track).is_some() {
             around.witness.blurs(link.conn);
         }
+    }
+
+    /// The channels in which it is listed as one who is there.
+    pub(crate) fn listed_in(&self, around: &Around<'_>) -> Vec<usize> {
+        let link = self.link.as_ref().filter(|_| self.kind.is_listed());
+        let tracks = link.iter().flat_map(|link| &link.tracks);
+        let stands =
+            |track: usize| around.witness.is_active(track) && around.witness.has_begun(track);
+        let stands = tracks.filter(|(_, track)| stands(**track));
+        stands.map(|(&channel, _)| channel).collect()
     }
 
     /// Checks, when everything has come to rest, that nothing is owed.

@@ -20,7 +20,7 @@ use crate::directory::Directory;
 use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
-use crate::setup::Setup;
+use crate::setup::{CHANNELS, Setup};
 use crate::stage::Stage;
 use crate::trace::Detail;
 use crate::visitor::Visitor;
@@ -317,10 +317,21 @@ impl Play {
             publisher.connect(&mut around);
         }
         publisher.survey(&mut around);
+        publisher.count_present(&mut around);
         self.rest();
         let told = self.publishers[0].counts.as_ref();
         assert!(told.is_some(), "the survey was answered");
         assert!(self.publishers[0].clients.is_some());
+        let mut present = vec![0; CHANNELS.len()];
+        for client in &self.clients {
+            for channel in client.listed_in(&around!(self)) {
+                present[channel] += 1;
+            }
+        }
+        for (&channel, &count) in &self.publishers[0].present {
+            let name = CHANNELS[channel].name;
+            assert_eq!(count, present[channel], "who is in {name}");
+        }
     }
 
     /// Everybody leaves; nothing of anybody may stay.

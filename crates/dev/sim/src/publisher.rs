@@ -1,7 +1,7 @@
 //! A simulated publisher: one connection to the API port or to GRIP's, requests and their
 //! answers in order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 use throng_http1::{BodyDecoder, Limits, encode_request, parse_response, query};
@@ -24,6 +24,8 @@ enum Asked {
     History(usize),
     Channels,
     Info,
+    /// How many are in a channel.
+    Present(usize),
     /// Disconnect or unsubscribe.
     Command,
     /// `/publish/` of GRIP.
@@ -41,6 +43,8 @@ pub(crate) struct Publisher {
     /// The answers of the last `info` and `channels`.
     pub(crate) clients: Option<u64>,
     pub(crate) counts: Option<Value>,
+    /// How many are in each channel, as it was told last.
+    pub(crate) present: BTreeMap<usize, u64>,
 }
 
 impl Publisher {
@@ -106,6 +110,15 @@ impl Publisher {
     pub(crate) fn survey(&mut self, around: &mut Around<'_>) {
         self.call(Asked::Info, "info", &json!({}), around);
         self.call(Asked::Channels, "channels", &json!({}), around);
+    }
+
+    /// Asks how many are in each channel that has a list.
+    pub(crate) fn count_present(&mut self, around: &mut Around<'_>) {
+        let listed = (0..CHANNELS.len()).filter(|&channel| CHANNELS[channel].is_listed());
+        for channel in listed {
+            let of = json!({ "channel": CHANNELS[channel].name });
+            self.call(Asked::Present(channel), "presence_stats", &of, around);
+        }
     }
 
     /// Sends a request, or many without waiting.
@@ -320,6 +333,10 @@ impl Publisher {
             }
             Asked::Channels => self.counts = Some(body["result"]["channels"].clone()),
             Asked::Info => self.clients = body["result"]["nodes"][0]["num_clients"].as_u64(),
+            Asked::Present(channel) => {
+                let count = body["result"]["num_clients"].as_u64();
+                self.present.insert(*channel, count.expect("a number"));
+            }
             Asked::Command => assert!(body["error"].is_null(), "{body}"),
             Asked::Items(_) => {}
         }

@@ -23,6 +23,13 @@ pub(crate) struct Channel {
     pub(crate) private: bool,
 }
 
+impl Channel {
+    /// Whether there is a list of those who subscribe: in each namespace.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.name.contains(':')
+    }
+}
+
 const fn channel(name: &'static str, history: (u64, u64), lossy: bool) -> Channel {
     Channel {
         name,
@@ -168,7 +175,9 @@ impl Setup {
                 text,
                 "[[namespace]]\nname = \"{name}\"\nslow_consumer = \"{slow}\"\n\
                  anonymous_subscribe = {}\nanonymous_publish = true\npublish = true\n\
-                 history = true\nmax_delay = \"{}ms\"\n",
+                 history = true\nmax_delay = \"{}ms\"\npresence = true\n\
+                 allow_presence_for_subscriber = true\nallow_presence_for_client = true\n\
+                 allow_presence_for_anonymous = true\n",
                 !channel.private, self.delay_ms
             );
             if size > 0 {

@@ -120,12 +120,16 @@ pub struct Summary {
     pub lost: u64,
     /// Deliveries that were dropped for slow clients.
     pub dropped: u64,
+    /// Requests with commands of emulated transports that were taken.
+    pub upstream: u64,
+    /// Lists of who is there that had to have the client in them.
+    pub present: u64,
 }
 
 impl Summary {
     /// The figures, in the order of their declaration.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 10] {
+    pub const fn parts(&self) -> [u64; 12] {
         [
             self.accepted,
             self.received,
@@ -137,6 +141,8 @@ impl Summary {
             self.recovered,
             self.lost,
             self.dropped,
+            self.upstream,
+            self.present,
         ]
     }
 
@@ -152,6 +158,8 @@ impl Summary {
         self.recovered += other.recovered;
         self.lost += other.lost;
         self.dropped += other.dropped;
+        self.upstream += other.upstream;
+        self.present += other.present;
     }
 }
 

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::commands::Asked;
-use super::connect::frame;
+use super::connect::{frame, message};
 use super::kind::Kind;
+use super::protobuf;
 use super::state::{Around, Client, Link};
 use super::streams::{keeps, place_of, text};
 use crate::payload::{self, Got};
@@ -19,7 +20,20 @@ impl Client {
         link.commands.next(asked)
     }
 
-    pub(super) fn connect_command(&mut self, resume: bool, around: &mut Around<'_>) {
+    /// Says commands, a line each, in the form of its transport.
+    pub(super) fn speak(&mut self, lines: &str, around: &Around<'_>) {
+        match self.kind {
+            Kind::Protobuf => {
+                let data = protobuf::commands(lines);
+                self.say(&message(throng_ws::Opcode::Binary, &data, around), around);
+            }
+            kind if kind.is_emulated() => self.say_upstream(lines, around),
+            _ => self.say(&frame(lines.as_bytes(), around), around),
+        }
+    }
+
+    /// Its first commands.
+    pub(super) fn connect_command(&mut self, resume: bool, around: &mut Around<'_>) -> String {
         let mut connect = json!({});
         let own: Vec<usize> = if !self.user.is_empty() && around.net.percent(40) {
             self.channels.clone()
@@ -48,7 +62,7 @@ impl Client {
                 lines.push_str(&self.subscribe(channel, around));
             }
         }
-        self.say(&frame(lines.as_bytes(), around), around);
+        lines
     }
 
     fn subscribe(&mut self, channel: usize, around: &mut Around<'_>) -> String {
@@ -81,7 +95,11 @@ impl Client {
     /// Does one thing of its own accord, or several in one frame.
     pub(crate) fn act(&mut self, around: &mut Around<'_>) {
         let speaks = |link: &Link| link.open && !link.over && !link.shut;
-        if self.kind != Kind::Centrifuge || !self.link.as_ref().is_some_and(speaks) {
+        if !self.kind.has_commands() || !self.link.as_ref().is_some_and(speaks) {
+            return;
+        }
+        let waits = |link: &Link| !link.commands.open.is_empty() || !link.upstream.is_empty();
+        if self.kind.is_emulated() && self.link.as_ref().is_some_and(waits) {
             return;
         }
         let mut lines = Vec::new();
@@ -90,7 +108,7 @@ impl Client {
         }
         let lines = lines.join("\n");
         around.net.note(format_args!("{} says {lines}", self.who()));
-        self.say(&frame(lines.as_bytes(), around), around);
+        self.speak(&lines, around);
     }
 
     fn one_command(&mut self, around: &mut Around<'_>) -> String {
@@ -134,7 +152,16 @@ impl Client {
                 }
                 json!({"id": id, "history": history}).to_string()
             }
-            85..95 => {
+            85..90 => {
+                let link = self.link.as_ref().expect("it speaks");
+                let stands = |track: &usize| {
+                    around.witness.is_active(*track) && around.witness.has_begun(*track)
+                };
+                let track = link.tracks.get(&channel).copied().filter(stands);
+                let id = self.command(Asked::Presence(channel, track));
+                json!({"id": id, "presence": {"channel": name}}).to_string()
+            }
+            90..95 => {
                 let id = self.command(Asked::Ping);
                 json!({"id": id, "ping": {}}).to_string()
             }
@@ -150,13 +177,13 @@ impl Client {
     /// Takes one JSON object of the server's.
     pub(super) fn spoken(&mut self, words: &Value, around: &mut Around<'_>) {
         let is_ping = words.as_object().is_some_and(serde_json::Map::is_empty);
-        let bidirectional = self.kind == Kind::Centrifuge;
+        let bidirectional = self.kind.has_commands();
         let Some(link) = self.link.as_mut() else {
             return;
         };
         if is_ping {
             if bidirectional && !self.mute {
-                self.say(&frame(b"{}", around), around);
+                self.speak("{}", around);
             }
         } else if !bidirectional {
             self.push(words, around);
@@ -204,6 +231,7 @@ impl Client {
             }
             Asked::Publish(n) => around.witness.answered(n, failed.is_none()),
             Asked::History(channel) => self.history(channel, words, around),
+            Asked::Presence(channel, track) => self.presence(channel, track, words, around),
             Asked::Ping => assert_eq!(words["ping"], json!({}), "{who}"),
             Asked::Refused => assert_eq!(failed, Some(108), "{who}: {words}"),
         }
@@ -215,6 +243,13 @@ impl Client {
         let link = self.link.as_mut().expect("it reads");
         assert!(!link.open, "{who}: first words come first, and once");
         link.open = true;
+        for (known, name) in [
+            (&mut link.id, "client"),
+            (&mut link.session, "session"),
+            (&mut link.node, "node"),
+        ] {
+            text(words, name).clone_into(known);
+        }
         let since = std::mem::take(&mut link.since);
         for (name, sub) in words["subs"].as_object().into_iter().flatten() {
             let channel = around.witness.channel(name);
@@ -266,6 +301,40 @@ impl Client {
             Some(place) => self.positions.insert(channel, place),
             None => self.positions.remove(&channel),
         };
+    }
+
+    /// Who is there: a client that subscribes, and goes on to, is in the list.
+    fn presence(
+        &self,
+        channel: usize,
+        track: Option<usize>,
+        words: &Value,
+        around: &mut Around<'_>,
+    ) {
+        let who = self.who();
+        let name = CHANNELS[channel].name;
+        let failed = words["error"]["code"].as_u64();
+        if !CHANNELS[channel].is_listed() {
+            return assert_eq!(failed, Some(108), "{who}: {name}: {words}");
+        }
+        let link = self.link.as_ref().expect("it reads");
+        let open = link.commands.open.values();
+        let is_moving = { open }.any(|asked| asked.joins_or_leaves() == Some(channel));
+        let stays = |track: usize| {
+            link.tracks.get(&channel) == Some(&track) && around.witness.is_active(track)
+        };
+        let stays = track.is_some_and(stays) && !is_moving;
+        if failed.is_some() {
+            // It does not subscribe.
+            let is_closed = CHANNELS[channel].private && !stays;
+            return assert!(failed == Some(103) && is_closed, "{who}: {name}: {words}");
+        }
+        let there = words["presence"]["presence"].get(&link.id);
+        let as_user = there.map(|info| text(info, "user"));
+        if stays {
+            assert_eq!(as_user, Some(&*self.user), "{who}: {name}: {words}");
+            around.witness.sum.present += 1;
+        }
     }
 
     fn history(&self, channel: usize, words: &Value, around: &mut Around<'_>) {
@@ -332,7 +401,8 @@ impl Client {
         } else if push["disconnect"].is_object() {
             self.disconnected(&push["disconnect"]);
             // The last chunk follows, if there are chunks.
-            self.link.as_mut().expect("it reads").over = self.kind == Kind::UniSse;
+            self.link.as_mut().expect("it reads").over =
+                matches!(self.kind, Kind::UniSse | Kind::Events);
         } else {
             let text = text(push, "type");
             panic!("a push that nobody knows: {text} {push}");

@@ -13,6 +13,8 @@ pub(super) enum Asked {
     Unsubscribe(usize),
     Publish(u64),
     History(usize),
+    /// Who is there; with the subscription that the client had when it asked.
+    Presence(usize, Option<usize>),
     Ping,
     /// Something that is not offered: it must be refused.
     Refused,

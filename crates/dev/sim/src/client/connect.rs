@@ -36,6 +36,10 @@ impl Client {
             wire: Wire::new(key),
             tracks: BTreeMap::new(),
             commands: Commands::default(),
+            id: String::new(),
+            session: String::new(),
+            node: String::new(),
+            upstream: Vec::new(),
             since,
             resuming: has_cursor && !self.cursor.is_empty(),
             lossy: false,
@@ -45,15 +49,20 @@ impl Client {
             secret: None,
             reads_from_us: 0,
         });
-        if self.kind != Kind::Centrifuge {
+        if !self.kind.has_commands() {
             for channel in self.channels.clone() {
                 self.asks(channel, around);
             }
         }
-        let request = self.request(key, around);
+        let first = match self.kind.has_commands() {
+            true => self.connect_command(resume, around),
+            false => String::new(),
+        };
+        let request = self.request(key, &first, around);
         self.say(&request, around);
         match self.kind {
-            Kind::Centrifuge => self.connect_command(resume, around),
+            // It does not wait for the answer to its handshake.
+            Kind::Centrifuge | Kind::Protobuf => self.speak(&first, around),
             Kind::UniWs => {
                 // It does not wait for the answer to its handshake.
                 let text = self.uni_connect(around);
@@ -63,13 +72,16 @@ impl Client {
         }
     }
 
-    fn request(&self, key: [u8; 16], around: &Around<'_>) -> Vec<u8> {
+    fn request(&self, key: [u8; 16], first: &str, around: &Around<'_>) -> Vec<u8> {
         let resuming = self.link.as_ref().is_some_and(|link| link.resuming);
         let mut target = match self.kind {
             Kind::Sse => "/sse?",
             Kind::Lines => "/stream?",
             Kind::Plain => "/ws?",
             Kind::Centrifuge => "/connection/websocket",
+            Kind::Protobuf => "/connection/websocket?cf_protocol=protobuf",
+            Kind::Events => "/connection/sse?cf_connect=",
+            Kind::HttpStream => "/connection/http_stream",
             Kind::UniWs => "/connection/uni_websocket",
             Kind::UniSse => "/connection/uni_sse?cf_connect=",
             Kind::UniHttp => "/connection/uni_http_stream",
@@ -112,12 +124,14 @@ impl Client {
                     headers.push(("Cookie", bearer.as_str()));
                 }
             }
-            Kind::Centrifuge | Kind::UniWs => {}
+            Kind::Events => query::encode(first, &mut target),
+            Kind::HttpStream => body = first.as_bytes().to_vec(),
+            Kind::Centrifuge | Kind::Protobuf | Kind::UniWs => {}
         }
         let mut out = Vec::new();
         if self.kind.is_websocket() {
             handshake::encode_request("sim", &target, key, &headers, &mut out);
-        } else if self.kind == Kind::UniHttp {
+        } else if matches!(self.kind, Kind::UniHttp | Kind::HttpStream) {
             encode_request("POST", &target, "sim", &headers, Some(&body), &mut out);
         } else {
             encode_request("GET", &target, "sim", &headers, None, &mut out);
@@ -153,8 +167,13 @@ impl Client {
 
 /// A client's text frame.
 pub(super) fn frame(text: &[u8], around: &Around<'_>) -> Vec<u8> {
+    message(throng_ws::Opcode::Text, text, around)
+}
+
+/// A client's frame.
+pub(super) fn message(opcode: throng_ws::Opcode, data: &[u8], around: &Around<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let masking = throng_ws::Masking::Client((around.net.next() as u32).to_be_bytes());
-    throng_ws::encode_message(masking, throng_ws::Opcode::Text, text, &mut out);
+    throng_ws::encode_message(masking, opcode, data, &mut out);
     out
 }

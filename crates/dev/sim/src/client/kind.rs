@@ -9,6 +9,11 @@ pub(crate) enum Kind {
     Lines,
     Plain,
     Centrifuge,
+    /// Centrifugo's protocol in Protobuf.
+    Protobuf,
+    /// Its commands by requests, and what it hears as events or lines.
+    Events,
+    HttpStream,
     UniWs,
     UniSse,
     UniHttp,
@@ -17,13 +22,17 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Sse,
         Self::Lines,
         Self::Plain,
         Self::Centrifuge,
         Self::Centrifuge,
         Self::Centrifuge,
+        Self::Protobuf,
+        Self::Protobuf,
+        Self::Events,
+        Self::HttpStream,
         Self::UniWs,
         Self::UniSse,
         Self::UniHttp,
@@ -35,16 +44,31 @@ impl Kind {
     pub(super) const fn is_websocket(self) -> bool {
         matches!(
             self,
-            Self::Plain | Self::Centrifuge | Self::UniWs | Self::Appwrite
+            Self::Plain | Self::Centrifuge | Self::Protobuf | Self::UniWs | Self::Appwrite
         )
     }
 
     pub(super) const fn shape(self) -> Shape {
         match self {
-            Self::Sse | Self::UniSse => Shape::Events,
+            Self::Sse | Self::UniSse | Self::Events => Shape::Events,
             _ if self.is_websocket() => Shape::Messages,
             _ => Shape::Lines,
         }
+    }
+
+    /// Whether it speaks Centrifugo's protocol and sends commands.
+    pub(super) const fn has_commands(self) -> bool {
+        matches!(self, Self::Centrifuge | Self::Protobuf) || self.is_emulated()
+    }
+
+    /// Whether its commands come by requests of their own.
+    pub(super) const fn is_emulated(self) -> bool {
+        matches!(self, Self::Events | Self::HttpStream)
+    }
+
+    /// Whether those who subscribe by it are listed.
+    pub(super) const fn is_listed(self) -> bool {
+        self.has_commands() || self.is_uni()
     }
 
     pub(super) const fn is_uni(self) -> bool {

@@ -14,6 +14,13 @@ use crate::witness::{Place, Witness};
 /// Codes with which a server may close a connection whose client kept to the rules.
 pub(super) const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
 
+/// A request with commands under way.
+pub(super) struct Upstream {
+    pub(super) conn: usize,
+    /// What has come of the answer.
+    pub(super) input: Vec<u8>,
+}
+
 /// One connection.
 pub(super) struct Link {
     pub(super) conn: usize,
@@ -21,6 +28,12 @@ pub(super) struct Link {
     /// The subscriptions, by channel.
     pub(super) tracks: BTreeMap<usize, usize>,
     pub(super) commands: Commands,
+    /// What the client is called, and for emulated transports where its commands go.
+    pub(super) id: String,
+    pub(super) session: String,
+    pub(super) node: String,
+    /// Its commands that are on their way there.
+    pub(super) upstream: Vec<Upstream>,
     /// Where the client said it had been, per channel.
     pub(super) since: BTreeMap<usize, Place>,
     /// It said that it comes back.
