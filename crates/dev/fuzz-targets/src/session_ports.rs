@@ -58,6 +58,10 @@ pub(crate) const SEEDS: &[&[u8]] = &[
       dGhlIHNhbXBsZSBub25jZQ==\r\nGrip-Sig: a.b.c\r\n\r\n\x81\x85\x00\x00\x00\x00hello",
     b"\x00   POST /connection/uni_http_stream HTTP/1.1\r\nHost: h\r\nContent-Length: \
       18\r\n\r\n{\"subs\":{\"a\":{}}}\n",
+    b"\x00\x04\x09\x30POST /emulation HTTP/1.1\r\nHost: h\r\nContent-Length: 53\r\n\r\n\
+      {\"session\":\"s\",\"node\":\"0707070707070707\",\"data\":\"{}\"}\
+      POST /connection/http_stream HTTP/1.1\r\nHost: h\r\nContent-Length: 56\r\n\r\n\
+      {\"id\":1,\"connect\":{}}\n{\"id\":2,\"history\":{\"channel\":\"a\"}}",
     b"\x01\x09\x09\x09POST /api/publish HTTP/1.1\r\nHost: h\r\nX-API-Key: \
       k\r\nTransfer-Encoding: chunked\r\n\r\n1b\r\n{\"channel\":\"a\",\"data\":\"\\n\"}\r\n0\r\n\
       \r\nGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",

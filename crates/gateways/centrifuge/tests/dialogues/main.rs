@@ -5,6 +5,7 @@ mod backends;
 mod batches;
 mod changed;
 mod codes;
+mod emulated;
 mod order;
 mod protobuf;
 mod rights;

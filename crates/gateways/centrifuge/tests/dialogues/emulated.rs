@@ -1,0 +1,154 @@
+//! Commands that come by requests of their own: on their way to the session that they name, or
+//! refused.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use serde_json::json;
+use throng_broker::{Draft, Published, Refusal};
+use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
+use throng_hub::Hub;
+use throng_session::solo::{self, Solo};
+use throng_session::{Flow, Gateway as _, Order as AnyOrder, Own, Port, Shard, Shared};
+use throng_types::{ConnId, Frame, Now, ShardId};
+
+/// One request's connection on the first of three shards.
+struct Floor {
+    solo: Solo<Centrifuge>,
+    has_room: bool,
+    /// To which shards commands went.
+    mailed: Vec<ShardId>,
+}
+
+impl Floor {
+    fn new(has_room: bool) -> Self {
+        let id = ConnId::new(ShardId(0), 3, 1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let shared = Rc::new(solo::shared());
+        Self {
+            solo: Solo::new(id, Port::Client, peer, shared, Rc::default()),
+            has_room,
+            mailed: Vec::new(),
+        }
+    }
+
+    /// Posts a body, and gives the status of the answer.
+    fn post(&mut self, body: &str) -> String {
+        let length = body.len();
+        let head = format!("POST /emulation HTTP/1.1\r\nHost: a\r\nContent-Length: {length}");
+        self.solo.feed(format!("{head}\r\n\r\n{body}").as_bytes());
+        for order in std::mem::take(&mut self.solo.orders) {
+            if let AnyOrder::Gateway(order) = order {
+                Centrifuge::default().order(order, self);
+            }
+        }
+        let told = String::from_utf8(std::mem::take(&mut self.solo.out)).expect("text");
+        told.get(9..12).unwrap_or_default().to_owned()
+    }
+}
+
+impl Shard<Centrifuge> for Floor {
+    fn this(&self) -> ShardId {
+        ShardId(0)
+    }
+
+    fn shards(&self) -> u8 {
+        3
+    }
+
+    fn now(&self) -> Now {
+        self.solo.now
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.solo.shared
+    }
+
+    fn hub(&self) -> &Hub {
+        panic!("no command is carried out here")
+    }
+
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
+        Err((Refusal::Busy, draft))
+    }
+
+    fn is_connected(&self, conn: ConnId) -> bool {
+        conn == self.solo.id
+    }
+
+    fn conn(&self, index: u32) -> Option<ConnId> {
+        Some(self.solo.id).filter(|id| id.index() == index)
+    }
+
+    fn sessions(&self) -> Vec<ConnId> {
+        vec![self.solo.id]
+    }
+
+    fn queued_bytes(&self, _: ConnId) -> usize {
+        0
+    }
+
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut Session, &mut Own<'_, Centrifuge>) -> Flow,
+    ) -> bool {
+        conn == self.solo.id && self.solo.act(act).is_some()
+    }
+
+    fn with_gone(
+        &mut self,
+        _: ConnId,
+        _: &mut Session,
+        _: impl FnOnce(&mut Session, &mut Own<'_, Centrifuge>),
+    ) {
+    }
+
+    fn take_orders(&mut self) -> Vec<Order> {
+        Vec::new()
+    }
+
+    fn deliver(&mut self, _: ConnId, _: &[u8], _: &Frame) {}
+
+    fn has_room(&self, _: ShardId) -> bool {
+        self.has_room
+    }
+
+    fn mail(&mut self, to: ShardId, mail: Mail) {
+        assert!(matches!(mail, Mail::Upward(_)), "not what was asked");
+        self.mailed.push(to);
+    }
+}
+
+#[test]
+fn commands_are_on_their_way_or_refused() {
+    let node = solo::shared().node;
+    let elsewhere = node.session_id(ConnId::new(ShardId(1), 5, 1));
+    let here = node.session_id(ConnId::new(ShardId(0), 5, 1));
+    let public = node.client_id(ConnId::new(ShardId(1), 5, 1));
+    let body = |session: &str, node: &str| {
+        json!({ "session": session, "node": node, "data": "{\"id\":2,\"ping\":{}}" }).to_string()
+    };
+    let name = node.name();
+    for (body, has_room, status, mailed) in [
+        (
+            body(elsewhere.as_str(), &name),
+            true,
+            "204",
+            &[ShardId(1)][..],
+        ),
+        // The queue to that shard is full: the client may ask again.
+        (body(elsewhere.as_str(), &name), false, "503", &[]),
+        // Whoever is not there any more is not told so.
+        (body(here.as_str(), &name), false, "204", &[]),
+        (body("none", &name), true, "204", &[]),
+        // What everybody may know opens nothing.
+        (body(public.as_str(), &name), true, "204", &[]),
+        (body(elsewhere.as_str(), "other"), true, "404", &[]),
+        ("{\"session\":1}".to_owned(), true, "400", &[]),
+    ] {
+        let mut floor = Floor::new(has_room);
+        assert_eq!(floor.post(&body), status, "{body}");
+        assert_eq!(floor.mailed, mailed, "{body}");
+    }
+}
