@@ -39,6 +39,25 @@ pub(crate) fn javascript() -> &'static Path {
     })
 }
 
+/// A folder with the Maven packages of `tests/e2e/java` in `lib` and its program in `classes`.
+pub(crate) fn java() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let from = binary::root().join("tests/e2e/java");
+        once("java", &from, &["pom.xml", "Sdk.java"], |folder| {
+            let lib = folder.join("lib");
+            let mut maven = Command::new("mvn");
+            maven.args(["--quiet", "--batch-mode", "dependency:copy-dependencies"]);
+            maven.arg(format!("-DoutputDirectory={}", lib.display()));
+            run(maven.arg("--file").arg(from.join("pom.xml")));
+            let mut javac = Command::new("javac");
+            javac.arg("-d").arg(folder.join("classes"));
+            javac.arg("-cp").arg(lib.join("*"));
+            run(javac.arg(from.join("Sdk.java")));
+        })
+    })
+}
+
 /// The interpreter of an environment with the Python packages of `tests/e2e/python`.
 pub(crate) fn python() -> &'static Path {
     static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();

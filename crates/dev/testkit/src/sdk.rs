@@ -99,6 +99,22 @@ impl Sdk {
         Self::python_with(&["protobuf"])
     }
 
+    /// The Maven package `centrifuge-java`.
+    #[must_use]
+    #[track_caller]
+    pub fn java() -> Self {
+        let folder = install::java();
+        let mut java = Command::new("java");
+        java.args([
+            "-Xmx64m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+        ]);
+        java.arg(format!("{0}/classes:{0}/lib/*", folder.display()));
+        Self::start(java.arg("Sdk"))
+    }
+
     #[track_caller]
     fn python_with(arguments: &[&str]) -> Self {
         python_script("sdk.py", arguments)

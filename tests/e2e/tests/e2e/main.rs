@@ -15,6 +15,7 @@ mod examples;
 mod guides;
 mod handshake;
 mod http;
+mod java;
 mod limits;
 mod live;
 mod logged;

@@ -11,7 +11,7 @@ const MISSED: usize = 50;
 
 /// Tells the story on several channels of one connection, several times over.
 #[track_caller]
-fn tell(name: &str, start: Start, server: &Server, channels: &[String]) {
+pub(crate) fn tell(name: &str, start: Start, server: &Server, channels: &[String]) {
     let proxy = Proxy::new(server.clients());
     let mut client = start();
     client.connect(&url(proxy.address()));
