@@ -78,7 +78,8 @@ pub(crate) const HOUSE: &[Room] = &[
     room("dev/*",          &["*"]),
     room("dev/compare",    &["types", "protocols/*", "client", "runtime/sys"]),
     room("dev/fuzz-targets", &[
-        "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "apps/server",
+        "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
+        "apps/server", "dev/testkit",
     ]),
     room("tests/*",        &["dev/*"]),
     room("xtask",          &["core/config", "core/metrics"]),

@@ -10,11 +10,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use throng_config::{Config, TlsVersion};
+use throng_config::{Config, TlsRecords, TlsVersion};
 use throng_engine::{TlsEvent, TlsNews};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_session::Work;
-use throng_tls::{Authorities, CertificateError, Certificates, Fault, MinVersion, ServerTls, Site};
+use throng_tls::{
+    Authorities, CertificateError, Certificates, Fault, MinVersion, Records, ServerTls, Site,
+};
 use throng_types::Now;
 
 use crate::list::GatewayList;
@@ -178,9 +180,13 @@ impl Tls {
             TlsVersion::Tls12 => MinVersion::Tls12,
             TlsVersion::Tls13 => MinVersion::Tls13,
         };
+        let records = match config.tls.records {
+            TlsRecords::Rustls => Records::Rustls,
+            TlsRecords::Lean => Records::Lean,
+        };
         let authorities = authorities(config).map_err(StartError::Tls)?;
         let offer = |clients: Option<&Authorities>| {
-            ServerTls::new(&certificates, min_version, clients)
+            ServerTls::new(&certificates, min_version, records, clients)
                 .map_err(|error| StartError::Tls(format!("[tls]: {error}")))
         };
         let (client, api) = (offer(None)?, offer(authorities.as_ref())?);

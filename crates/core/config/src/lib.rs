@@ -37,7 +37,7 @@ pub use kind::{ListenAddress, ProxyStatus};
 pub use options::{
     Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions, DeltaType, Drain, Engine,
     Grip, GripRoute, Limits, Listen, Log, LogFormat, LogLevel, Proxy, RecoveryMode, SlowConsumer,
-    Stream, Tls, TlsSite, TlsVersion, Websocket,
+    Stream, Tls, TlsRecords, TlsSite, TlsVersion, Websocket,
 };
 pub use origin::{Origin, Origins};
 pub use problem::Problem;

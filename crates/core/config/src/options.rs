@@ -24,7 +24,7 @@ pub use backends::Proxy;
 pub use broker::{Broker, BrokerKind};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
-pub use tls::{Tls, TlsSite, TlsVersion};
+pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 
 const SECOND: u64 = 1000;
 const HOUR: u64 = 3600 * SECOND;

@@ -42,6 +42,7 @@ mod proxy_header;
 mod session_ids;
 mod session_ports;
 mod sse_decode;
+mod tls_records;
 mod ws_decode;
 mod ws_handshake;
 
@@ -100,6 +101,7 @@ targets! {
     session_ids,
     session_ports,
     sse_decode,
+    tls_records,
     ws_decode,
     ws_handshake,
 }

@@ -164,7 +164,7 @@ struct Play {
 }
 
 impl Play {
-    fn new(net: Net, is_secure: bool) -> Self {
+    fn new(net: Net, seed: u64, is_secure: bool) -> Self {
         let shards = net.between(1, SHARDS_MAX);
         let limits = ConnLimits {
             // Nobody is too slow here.
@@ -175,7 +175,7 @@ impl Play {
             handshake_timeout_ms: 1_000_000_000,
         };
         let gather = net.percent(50);
-        let tls = is_secure.then(secure::server);
+        let tls = is_secure.then(|| secure::server(seed));
         let stage = Stage::secure(&net, shards, 1, limits, tls.as_ref(), |shard, _| {
             Relay::new(shard.index(), shards, gather)
         });
@@ -353,7 +353,7 @@ pub fn run_secure_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, H
 fn run(seed: u64, steps: usize, print: bool, is_secure: bool) -> Result<(u64, Hits), Failure> {
     let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
     attempt(seed, &net.clone(), || {
-        let mut play = Play::new(net, is_secure);
+        let mut play = Play::new(net, seed, is_secure);
         for step in 0..steps {
             play.step();
             if step == steps / 2 {

@@ -1,7 +1,8 @@
 //! TLS: the state of one connection, certificates, and what servers and clients offer.
 //!
-//! Handshakes and records are made by rustls; this room gives the engine a [`Link`] that takes and
-//! gives bytes, and the server [`Certificates`] that can be replaced while it runs.
+//! rustls shakes hands. Records are made by rustls too, or by our own layer ([`Records`]). This
+//! room gives the engine a [`Link`] that takes and gives bytes, and the server [`Certificates`]
+//! that can be replaced while it runs.
 //!
 //! Owns: keys and certificates, tickets, and what a connection needs to go on. Never: touches a
 //! socket, a file or a clock, but for the machine's own list of authorities ([`ClientTls`]); rustls
@@ -12,9 +13,12 @@ mod certificate;
 mod client;
 mod der;
 mod fault;
+mod lean;
 mod link;
 mod server;
+mod shaken;
 mod stream;
+mod talk;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +26,7 @@ pub use authorities::Authorities;
 pub use certificate::{CertificateError, Finding, Site, Unkeyed, Validity};
 pub use client::{ClientTls, Trust, client_config};
 pub use fault::Fault;
-pub use link::{Link, Shaken};
-pub use server::{Certificates, MinVersion, ServerTls};
+pub use link::Link;
+pub use server::{Certificates, MinVersion, Records, ServerTls};
+pub use shaken::Shaken;
 pub use stream::Stream;

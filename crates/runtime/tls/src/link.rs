@@ -6,7 +6,7 @@
 //! Invariants
 //! - What [`Link::seal`] and its like append to `wire` leaves in that order, each byte once:
 //!   nothing is ever sealed a second time.
-//! - Whatever rustls has not read yet is kept in `partial`, since it keeps places in there.
+//! - Whatever was not read yet is kept in `partial`; rustls keeps places in there.
 //! - A link that has failed takes and gives nothing more.
 
 use std::mem;
@@ -15,33 +15,22 @@ use std::sync::Arc;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
-use crate::{ClientTls, Fault, ServerTls};
+use crate::lean::{Captured, Lean};
+use crate::talk::{Next, Talk, Words};
+use crate::{ClientTls, Fault, ServerTls, Shaken};
 
 /// Bytes that may wait for their record or handshake message to be whole. Queue: `tls input`.
 /// rustls takes handshake messages of 64 KiB, and a peer may cut one into small records.
 const PARTIAL_BYTES_MAX: usize = 72 << 10;
-/// What a record is longer than what it says, at most (TLS 1.2 with an explicit nonce).
-const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
-/// Bytes that a record says at most (RFC 8446 section 5.1).
-const RECORD_BYTES_MAX: usize = 1 << 14;
-/// Room for what rustls has to say itself, beside a record.
-const SPARE_BYTES: usize = 64;
-
-/// What is known once hands are shaken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shaken {
-    /// TLS 1.3, not 1.2.
-    pub is_tls13: bool,
-    /// The client came back with a ticket.
-    pub is_resumed: bool,
-}
-
 enum Side {
-    Server(UnbufferedServerConnection),
-    Client(UnbufferedClientConnection),
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
+    /// A server's, whose hands rustls has shaken.
+    Lean(Box<Lean>),
+    /// Failed while its keys changed hands.
+    Gone,
 }
 
 /// One connection's TLS.
@@ -49,6 +38,8 @@ pub struct Link {
     side: Side,
     /// Bound: [`PARTIAL_BYTES_MAX`].
     partial: Vec<u8>,
+    /// Where rustls tells the secrets of a handshake after which [`Lean`] shall go on.
+    captured: Option<Arc<Captured>>,
     has_failed: bool,
 }
 
@@ -58,8 +49,11 @@ impl Link {
     /// # Errors
     /// If there is no randomness to be had.
     pub fn server(tls: &ServerTls) -> Result<Self, Fault> {
-        let side = UnbufferedServerConnection::new(tls.config()).map_err(Fault::Refused)?;
-        Ok(Self::new(Side::Server(side)))
+        let (config, captured) = tls.for_connection();
+        let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
+        let mut link = Self::new(Side::Server(Box::new(side)));
+        link.captured = captured;
+        Ok(link)
     }
 
     /// The client's end of a new connection to the server of this name.
@@ -70,28 +64,25 @@ impl Link {
         let name: ServerName<'static> = tls.name().clone();
         let config = Arc::clone(tls.config());
         let side = UnbufferedClientConnection::new(config, name).map_err(Fault::Refused)?;
-        Ok(Self::new(Side::Client(side)))
+        Ok(Self::new(Side::Client(Box::new(side))))
     }
 
     const fn new(side: Side) -> Self {
         Self {
             side,
             partial: Vec::new(),
+            captured: None,
             has_failed: false,
         }
     }
 
-    fn common(&self) -> &CommonState {
+    /// What rustls knows of the connection, while it is rustls'.
+    fn common(&self) -> Option<&CommonState> {
         match &self.side {
-            Side::Server(connection) => connection,
-            Side::Client(connection) => connection,
+            Side::Server(connection) => Some(connection),
+            Side::Client(connection) => Some(connection),
+            Side::Lean(_) | Side::Gone => None,
         }
-    }
-
-    /// Whether nothing can be sealed yet.
-    #[must_use]
-    pub fn is_handshaking(&self) -> bool {
-        self.common().is_handshaking()
     }
 
     /// Whether this is the client's end.
@@ -103,11 +94,34 @@ impl Link {
     /// How hands were shaken; none before.
     #[must_use]
     pub fn shaken(&self) -> Option<Shaken> {
-        let common = self.common();
+        if let Side::Lean(lean) = &self.side {
+            return Some(lean.shaken());
+        }
+        let common = self.common()?;
         (!common.is_handshaking()).then(|| Shaken {
             is_tls13: common.protocol_version() == Some(ProtocolVersion::TLSv1_3),
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
         })
+    }
+
+    /// The record layer, once it is ours.
+    #[cfg(test)]
+    pub(crate) fn lean(&mut self) -> Option<&mut Lean> {
+        match &mut self.side {
+            Side::Lean(lean) => Some(lean),
+            _ => None,
+        }
+    }
+
+    /// A client that has shaken hands, as a record layer that says whatever a test likes.
+    #[cfg(test)]
+    pub(crate) fn into_forger(self, captured: &Captured) -> Lean {
+        let shaken = self.shaken().unwrap();
+        let Side::Client(connection) = self.side else {
+            panic!("a client's end");
+        };
+        let (secrets, _) = connection.dangerous_into_kernel_connection().unwrap();
+        Lean::new(secrets, captured.take(), shaken).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     /// Bytes that wait for their record to be whole.
@@ -160,7 +174,36 @@ impl Link {
             self.fail();
             return Err(Fault::TooLong);
         }
+        if self.captured.is_some() && self.partial.is_empty() && !peer_closed {
+            self.slim()?;
+        }
         Ok(peer_closed)
+    }
+
+    /// Takes the keys from rustls, once hands are shaken and all is said.
+    fn slim(&mut self) -> Result<(), Fault> {
+        let may = self.common().is_some_and(|common| !common.wants_write());
+        let (true, Some(shaken), Some(captured)) = (may, self.shaken(), &self.captured) else {
+            return Ok(());
+        };
+        let captured = Arc::clone(captured);
+        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
+            return Ok(());
+        };
+        self.captured = None;
+        let (of_client, of_server) = captured.take();
+        let secrets = connection.dangerous_into_kernel_connection();
+        let lean = secrets
+            .map_err(Fault::Refused)
+            .and_then(|(secrets, _)| Lean::new(secrets, (of_server, of_client), shaken));
+        match lean {
+            Ok(lean) => self.side = Side::Lean(Box::new(lean)),
+            Err(fault) => {
+                self.fail();
+                return Err(fault);
+            }
+        }
+        Ok(())
     }
 
     /// Appends records that say `plain` to `wire`. Nothing is sealed before hands are shaken.
@@ -168,14 +211,22 @@ impl Link {
     /// # Errors
     /// See [`Fault`]; the connection cannot go on.
     pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
-        self.say(Words::Data(plain), wire)
+        match &mut self.side {
+            Side::Lean(_) if self.has_failed => Ok(()),
+            Side::Lean(lean) => lean.seal(plain, wire),
+            _ => self.say(Words::Data(plain), wire),
+        }
     }
 
     /// Appends the word that nothing more will come (close_notify) to `wire`, once. What comes from
     /// the peer is still read.
     pub fn close(&mut self, wire: &mut Vec<u8>) {
-        // Without keys there is nobody to say it to.
-        let _ = self.say(Words::Close, wire);
+        match &mut self.side {
+            Side::Lean(_) if self.has_failed => {}
+            Side::Lean(lean) => lean.close(wire),
+            // Without keys there is nobody to say it to.
+            _ => drop(self.say(Words::Close, wire)),
+        }
     }
 
     fn say(&mut self, words: Words<'_>, wire: &mut Vec<u8>) -> Result<(), Fault> {
@@ -195,8 +246,16 @@ impl Link {
         self.partial = Vec::new();
     }
 
-    /// Lets rustls read `input` and say what it has to. Gives how much was read.
+    /// Reads `input` and says what must be said. Gives how much was read.
     fn drive(&mut self, input: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<(), Fault>) {
+        if let Side::Lean(lean) = &mut self.side {
+            let (used, result) = lean.receive(input, talk.plain, talk.wire);
+            if result.is_err() {
+                self.fail();
+            }
+            let result = result.map(|peer_closed| talk.peer_closed = peer_closed);
+            return (used, result);
+        }
         let mut used = 0;
         while !self.has_failed {
             let (discard, next) = self.step(&mut input[used..], talk);
@@ -206,7 +265,7 @@ impl Link {
                 Ok(Next::Enough) => break,
                 Err(fault) => {
                     // The alert that tells the peer. While there is one, nothing more is read.
-                    while self.common().wants_write() {
+                    while self.common().is_some_and(CommonState::wants_write) {
                         let _ = self.step(&mut input[used..], talk);
                     }
                     self.fail();
@@ -221,124 +280,7 @@ impl Link {
         match &mut self.side {
             Side::Server(connection) => talk.step(connection.process_tls_records(unread)),
             Side::Client(connection) => talk.step(connection.process_tls_records(unread)),
-        }
-    }
-}
-
-/// What the caller wants said.
-#[derive(Clone, Copy)]
-enum Words<'a> {
-    Nothing,
-    Data(&'a [u8]),
-    Close,
-}
-
-enum Next {
-    Again,
-    Enough,
-}
-
-/// What one call takes and gives.
-struct Talk<'a> {
-    plain: &'a mut Vec<u8>,
-    wire: &'a mut Vec<u8>,
-    words: Words<'a>,
-    peer_closed: bool,
-}
-
-impl<'a> Talk<'a> {
-    const fn new(plain: &'a mut Vec<u8>, wire: &'a mut Vec<u8>) -> Self {
-        Self {
-            plain,
-            wire,
-            words: Words::Nothing,
-            peer_closed: false,
-        }
-    }
-
-    /// Does what one state of rustls' asks for. Gives how many bytes it has read.
-    fn step<D>(&mut self, status: UnbufferedStatus<'_, '_, D>) -> (usize, Result<Next, Fault>) {
-        let mut discard = status.discard;
-        let state = match status.state {
-            Ok(state) => state,
-            Err(error) => return (discard, Err(Fault::Refused(error))),
-        };
-        let next = match state {
-            ConnectionState::ReadTraffic(mut traffic) => {
-                while let Some(record) = traffic.next_record() {
-                    match record {
-                        Ok(record) => {
-                            discard += record.discard;
-                            self.plain.extend_from_slice(record.payload);
-                        }
-                        Err(error) => return (discard, Err(Fault::Refused(error))),
-                    }
-                }
-                Ok(Next::Again)
-            }
-            ConnectionState::EncodeTlsData(mut data) => append(self.wire, SPARE_BYTES, |room| {
-                data.encode(room).map_err(|error| match error {
-                    EncodeError::InsufficientSize(size) => Some(size.required_size),
-                    EncodeError::AlreadyEncoded => None,
-                })
-            })
-            .map(|()| Next::Again),
-            ConnectionState::TransmitTlsData(data) => {
-                data.done();
-                Ok(Next::Again)
-            }
-            ConnectionState::PeerClosed => {
-                self.peer_closed = true;
-                Ok(Next::Again)
-            }
-            ConnectionState::WriteTraffic(mut traffic) => {
-                let size = |error| match error {
-                    EncryptError::InsufficientSize(size) => Some(size.required_size),
-                    EncryptError::EncryptExhausted => None,
-                };
-                match mem::replace(&mut self.words, Words::Nothing) {
-                    Words::Nothing => Ok(()),
-                    Words::Data(data) => append(self.wire, sealed_bytes(data.len()), |room| {
-                        traffic.encrypt(data, room).map_err(size)
-                    }),
-                    Words::Close => append(self.wire, SPARE_BYTES, |room| {
-                        traffic.queue_close_notify(room).map_err(size)
-                    }),
-                }
-                .map(|()| Next::Enough)
-            }
-            // Early data is never offered (`ServerConfig::max_early_data_size`).
-            _ => Ok(Next::Enough),
-        };
-        (discard, next)
-    }
-}
-
-const fn sealed_bytes(plain: usize) -> usize {
-    plain + (plain / RECORD_BYTES_MAX + 1) * RECORD_OVERHEAD + SPARE_BYTES
-}
-
-/// Appends what `write` writes into the room that it is given. It says how much it needs if that is
-/// more, or that it cannot.
-fn append(
-    wire: &mut Vec<u8>,
-    guess: usize,
-    mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,
-) -> Result<(), Fault> {
-    let start = wire.len();
-    let mut room = guess;
-    loop {
-        wire.resize(start + room, 0);
-        match write(&mut wire[start..]) {
-            Ok(written) => {
-                wire.truncate(start + written);
-                return Ok(());
-            }
-            Err(Some(needed)) if room < needed => room = needed,
-            Err(_) => {
-                wire.truncate(start);
-                return Err(Fault::Exhausted);
-            }
+            Side::Lean(_) | Side::Gone => (0, Ok(Next::Enough)),
         }
     }
 }

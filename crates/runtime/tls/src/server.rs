@@ -16,6 +16,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
+use crate::lean::Captured;
 use crate::{Authorities, CertificateError, Site};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a
@@ -30,6 +31,16 @@ pub enum MinVersion {
     Tls12,
     /// TLS 1.3 (RFC 8446).
     Tls13,
+}
+
+/// Who makes the records of connections whose hands are shaken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Records {
+    /// rustls, as during the handshake.
+    #[default]
+    Rustls,
+    /// A record layer of our own, which takes a tenth of the memory.
+    Lean,
 }
 
 /// The certificates of a server, by name. Clones are the same ones.
@@ -95,7 +106,10 @@ impl ResolvesServerCert for Certificates {
 
 /// What a port offers to clients. Clones share tickets.
 #[derive(Clone, Debug)]
-pub struct ServerTls(Arc<ServerConfig>);
+pub struct ServerTls {
+    config: Arc<ServerConfig>,
+    records: Records,
+}
 
 impl ServerTls {
     /// A port with these certificates. With authorities, clients must show a certificate of one of
@@ -106,6 +120,7 @@ impl ServerTls {
     pub fn new(
         certificates: &Certificates,
         min_version: MinVersion,
+        records: Records,
         clients: Option<&Authorities>,
     ) -> Result<Self, CertificateError> {
         let versions = match min_version {
@@ -131,10 +146,25 @@ impl ServerTls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Ticketer::new().map_err(|error| fail(&error))?;
         config.send_tls13_tickets = TICKETS;
-        Ok(Self(Arc::new(config)))
+        config.enable_secret_extraction = records == Records::Lean;
+        Ok(Self {
+            config: Arc::new(config),
+            records,
+        })
     }
 
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        self.0.clone()
+    /// What a new connection offers, and where its secrets are told if the record layer is ours.
+    pub(crate) fn for_connection(&self) -> (Arc<ServerConfig>, Option<Arc<Captured>>) {
+        match self.records {
+            Records::Rustls => (Arc::clone(&self.config), None),
+            Records::Lean => {
+                // rustls tells secrets to the configuration: each connection has one of its own,
+                // until hands are shaken.
+                let captured = Arc::new(Captured::new());
+                let mut config = ServerConfig::clone(&self.config);
+                config.key_log = captured.clone();
+                (Arc::new(config), Some(captured))
+            }
+        }
     }
 }

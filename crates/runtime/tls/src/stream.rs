@@ -39,7 +39,7 @@ impl<S: Read + Write> Stream<S> {
         let mut wire = Vec::new();
         stream.link.start(&mut wire)?;
         stream.socket.write_all(&wire)?;
-        while stream.link.is_handshaking() {
+        while stream.link.shaken().is_none() {
             if !stream.fill()? {
                 return Err(Fault::Gone.into());
             }

@@ -9,6 +9,8 @@ use throng_testkit::{Authority, Issued};
 
 use super::*;
 
+mod records;
+
 fn certificates(issued: &[(&str, &Issued)]) -> Certificates {
     let sites: Vec<Site> = issued
         .iter()
@@ -24,9 +26,19 @@ fn site(name: &str, issued: &Issued) -> Site {
 
 /// A server for `localhost`, and a client that believes it.
 fn both() -> (ServerTls, ClientTls) {
+    both_with(Records::Rustls)
+}
+
+fn both_with(records: Records) -> (ServerTls, ClientTls) {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);
-    let server = ServerTls::new(&certificates(&[("", &issued)]), MinVersion::Tls12, None).unwrap();
+    let server = ServerTls::new(
+        &certificates(&[("", &issued)]),
+        MinVersion::Tls12,
+        records,
+        None,
+    )
+    .unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     (server, ClientTls::new("localhost", &trust, true).unwrap())
 }
@@ -94,75 +106,81 @@ fn carry(one: &mut End, other: &mut End, most: usize) {
 
 #[test]
 fn what_is_sealed_arrives_wherever_the_network_cuts() {
-    let (server, client) = both();
-    let client12 = only_tls12(&client);
-    let long: Vec<u8> = (0..40_000_u32).map(|n| n as u8).collect();
-    for (client, is_tls13) in [(&client, true), (&client12, false)] {
-        for most in [1, 2, 3, 5, 7, 16, 100, 1000, 1_000_000] {
-            let (mut server, mut client) = ends(&server, client);
-            carry(&mut server, &mut client, most);
-            for end in [&server, &client] {
-                assert!(end.fault.is_none(), "{:?}", end.fault);
-                assert_eq!(end.link.shaken().unwrap().is_tls13, is_tls13, "{most}");
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        let client12 = only_tls12(&client);
+        let long: Vec<u8> = (0..40_000_u32).map(|n| n as u8).collect();
+        for (client, is_tls13) in [(&client, true), (&client12, false)] {
+            for most in [1, 2, 3, 5, 7, 16, 100, 1000, 1_000_000] {
+                let (mut server, mut client) = ends(&server, client);
+                carry(&mut server, &mut client, most);
+                for end in [&server, &client] {
+                    assert!(end.fault.is_none(), "{:?}", end.fault);
+                    assert_eq!(end.link.shaken().unwrap().is_tls13, is_tls13, "{most}");
+                }
+                for text in [&b"a request"[..], &long, b"", b"the end"] {
+                    client.link.seal(text, &mut client.wire).unwrap();
+                    server.link.seal(text, &mut server.wire).unwrap();
+                }
+                let expect = [&b"a request"[..], &long, b"the end"].concat();
+                carry(&mut server, &mut client, most);
+                assert!(server.plain == expect && client.plain == expect, "{most}");
+                client.link.close(&mut client.wire);
+                carry(&mut server, &mut client, most);
+                assert!(server.is_told && !client.is_told);
+                // It may still answer.
+                server.link.seal(b"goodbye", &mut server.wire).unwrap();
+                client.plain.clear();
+                carry(&mut server, &mut client, most);
+                assert_eq!(client.plain, b"goodbye");
+                client.link.close(&mut client.wire);
+                assert!(client.wire.is_empty());
+                assert!(server.link.partial_bytes() == 0 && client.link.partial_bytes() == 0);
             }
-            for text in [&b"a request"[..], &long, b"", b"the end"] {
-                client.link.seal(text, &mut client.wire).unwrap();
-                server.link.seal(text, &mut server.wire).unwrap();
-            }
-            let expect = [&b"a request"[..], &long, b"the end"].concat();
-            carry(&mut server, &mut client, most);
-            assert!(server.plain == expect && client.plain == expect, "{most}");
-            client.link.close(&mut client.wire);
-            carry(&mut server, &mut client, most);
-            assert!(server.is_told && !client.is_told);
-            // It may still answer.
-            server.link.seal(b"goodbye", &mut server.wire).unwrap();
-            client.plain.clear();
-            carry(&mut server, &mut client, most);
-            assert_eq!(client.plain, b"goodbye");
-            client.link.close(&mut client.wire);
-            assert!(client.wire.is_empty());
-            assert!(server.link.partial_bytes() == 0 && client.link.partial_bytes() == 0);
         }
     }
 }
 
 #[test]
 fn every_cut_of_a_handshake_is_the_same() {
-    let (server, client) = both();
-    let (mut one, mut other) = ends(&server, &client);
-    let hello = other.wire.clone();
-    for cut in 0..=hello.len() {
-        let mut server = End::new(Link::server(&server).unwrap());
-        server.take(&hello[..cut]);
-        assert_eq!(server.wire.is_empty(), cut < hello.len(), "{cut}");
-        server.take(&hello[cut..]);
-        assert!(server.fault.is_none() && !server.wire.is_empty(), "{cut}");
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        let (mut one, mut other) = ends(&server, &client);
+        let hello = other.wire.clone();
+        for cut in 0..=hello.len() {
+            let mut server = End::new(Link::server(&server).unwrap());
+            server.take(&hello[..cut]);
+            assert_eq!(server.wire.is_empty(), cut < hello.len(), "{cut}");
+            server.take(&hello[cut..]);
+            assert!(server.fault.is_none() && !server.wire.is_empty(), "{cut}");
+        }
+        carry(&mut one, &mut other, 1_000_000);
+        one.link.seal(b"0123456789", &mut one.wire).unwrap();
+        let sealed = std::mem::take(&mut one.wire);
+        other.take(&sealed[..sealed.len() - 1]);
+        assert!(other.plain.is_empty());
+        other.take(&sealed[sealed.len() - 1..]);
+        assert_eq!(other.plain, b"0123456789");
     }
-    carry(&mut one, &mut other, 1_000_000);
-    one.link.seal(b"0123456789", &mut one.wire).unwrap();
-    let sealed = std::mem::take(&mut one.wire);
-    other.take(&sealed[..sealed.len() - 1]);
-    assert!(other.plain.is_empty());
-    other.take(&sealed[sealed.len() - 1..]);
-    assert_eq!(other.plain, b"0123456789");
 }
 
 #[test]
 fn a_client_that_comes_back_brings_its_ticket() {
-    let (server, client) = both();
-    for client in [&client, &only_tls12(&client)] {
-        for is_resumed in [false, true, true] {
-            let (mut one, mut other) = ends(&server, client);
-            carry(&mut one, &mut other, 1000);
-            assert_eq!(one.link.shaken().unwrap().is_resumed, is_resumed);
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        for client in [&client, &only_tls12(&client)] {
+            for is_resumed in [false, true, true] {
+                let (mut one, mut other) = ends(&server, client);
+                carry(&mut one, &mut other, 1000);
+                assert_eq!(one.link.shaken().unwrap().is_resumed, is_resumed);
+            }
         }
-    }
-    let patient = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
-    for _ in 0..2 {
-        let (mut one, mut other) = ends(&server, &patient);
-        carry(&mut one, &mut other, 1000);
-        assert!(!one.link.shaken().unwrap().is_resumed);
+        let patient = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+        for _ in 0..2 {
+            let (mut one, mut other) = ends(&server, &patient);
+            carry(&mut one, &mut other, 1000);
+            assert!(!one.link.shaken().unwrap().is_resumed);
+        }
     }
 }
 
@@ -230,20 +248,22 @@ fn what_waits_for_its_end_is_bounded() {
 
 #[test]
 fn a_flipped_bit_is_no_message() {
-    let (server, client) = both();
-    let (mut one, mut other) = ends(&server, &client);
-    carry(&mut one, &mut other, 1000);
-    other.link.seal(b"0123456789", &mut other.wire).unwrap();
-    let place = other.wire.len() - 3;
-    other.wire[place] ^= 1;
-    carry(&mut one, &mut other, 1000);
-    assert!(one.plain.is_empty() && matches!(one.fault, Some(Fault::Refused(_))));
-    // The client is told.
-    assert!(
-        other
-            .fault
-            .is_some_and(|fault| fault.to_string().contains("BadRecordMac"))
-    );
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        let (mut one, mut other) = ends(&server, &client);
+        carry(&mut one, &mut other, 1000);
+        other.link.seal(b"0123456789", &mut other.wire).unwrap();
+        let place = other.wire.len() - 3;
+        other.wire[place] ^= 1;
+        carry(&mut one, &mut other, 1000);
+        assert!(one.plain.is_empty() && matches!(one.fault, Some(Fault::Refused(_))));
+        // The client is told.
+        assert!(
+            other
+                .fault
+                .is_some_and(|fault| fault.to_string().contains("BadRecordMac"))
+        );
+    }
 }
 
 #[test]
@@ -260,7 +280,7 @@ fn each_name_gets_its_certificate() {
         ("push.example", &push),
         ("*.all.example", &all),
     ]);
-    let server = ServerTls::new(&certificates, MinVersion::Tls12, None).unwrap();
+    let server = ServerTls::new(&certificates, MinVersion::Tls12, Records::Rustls, None).unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     let shakes = |name: &str| {
         let (mut one, mut other) = ends(&server, &ClientTls::new(name, &trust, false).unwrap());
@@ -288,8 +308,8 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let shown = certificates(&[("", &ours.issue(&["localhost"]))]);
     let asked = Authorities::read(theirs.pem().as_bytes()).unwrap();
-    let open = ServerTls::new(&shown, MinVersion::Tls12, None).unwrap();
-    let closed = ServerTls::new(&shown, MinVersion::Tls12, Some(&asked)).unwrap();
+    let open = ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, None).unwrap();
+    let closed = ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, Some(&asked)).unwrap();
     let trust = Trust::Of(Authorities::read(ours.pem().as_bytes()).unwrap());
     let nobody = ClientTls::new("localhost", &trust, true).unwrap();
     for nobody in [&nobody, &only_tls12(&nobody)] {
@@ -309,7 +329,7 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
 fn an_older_version_can_be_refused() {
     let authority = Authority::new("ours");
     let shown = certificates(&[("", &authority.issue(&["localhost"]))]);
-    let server = ServerTls::new(&shown, MinVersion::Tls13, None).unwrap();
+    let server = ServerTls::new(&shown, MinVersion::Tls13, Records::Rustls, None).unwrap();
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     for (client, good) in [(&client, true), (&only_tls12(&client), false)] {
         let (mut one, mut other) = ends(&server, client);

@@ -104,7 +104,7 @@ fn stream(scene: &Scene, url: &str) -> Process {
 #[test]
 fn clients_of_others_hear_everything_over_tls() {
     let scene = Scene::new();
-    let server = scene.start(RECOVERY);
+    let server = scene.start(&format!("records = \"lean\"\n{RECOVERY}"));
     let at = server.clients();
     let sse = stream(&scene, &format!("https://{at}/sse?channel=chat:all"));
     let lines = stream(&scene, &format!("https://{at}/stream?channel=chat:all"));

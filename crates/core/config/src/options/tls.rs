@@ -18,6 +18,21 @@ impl Named for TlsVersion {
     const NAMES: &'static [(&'static str, Self)] = &[("1.2", Self::Tls12), ("1.3", Self::Tls13)];
 }
 
+/// Who makes the records of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TlsRecords {
+    /// rustls, from the handshake to the end.
+    #[default]
+    Rustls,
+    /// rustls during the handshake, then a record layer of our own.
+    Lean,
+}
+
+impl Named for TlsRecords {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("rustls", Self::Rustls), ("lean", Self::Lean)];
+}
+
 section! {
     /// What is shown on addresses with `tls://` in `[listen]`. The files are read again on SIGHUP
     /// and when they change; connections stay. A file that is wrong changes nothing, and the log
@@ -32,6 +47,10 @@ section! {
             Rule::ANY.example("\"/etc/throng/push.example.com.key\"");
         /// The lowest version that is spoken: `1.2` or `1.3`.
         "min_version" min_version: TlsVersion, Choice<TlsVersion>, TlsVersion::Tls12, Rule::ANY;
+        /// Who seals and opens records once hands are shaken: `rustls`, as during the handshake,
+        /// or `lean`, a record layer of our own that takes a tenth of the memory for a connection.
+        /// rustls shakes all hands.
+        "records" records: TlsRecords, Choice<TlsRecords>, TlsRecords::Rustls, Rule::ANY;
         /// How long a client may take to shake hands, before its request.
         "handshake_timeout" handshake_timeout_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.range(100, HOUR);

@@ -258,6 +258,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "broker.position_ttl" => return "7h",
         "log.level" => return "debug",
         "tls.min_version" => return "1.3",
+        "tls.records" => return "lean",
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
         "channel.max_delay" => return "7ms",

@@ -5,23 +5,25 @@
 use std::sync::LazyLock;
 
 use throng_testkit::Authority;
-use throng_tls::{Certificates, ClientTls, Link, MinVersion, ServerTls, Site, Trust};
+use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust};
 
 use crate::net::Net;
 
 /// What the shards show, and clients that believe anybody.
-static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
+static ALL: LazyLock<([ServerTls; 2], ClientTls)> = LazyLock::new(|| {
     let issued = Authority::even("ours").issue_even(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
     let site = site.with_key(issued.key.as_bytes()).expect("its key");
-    let server = ServerTls::new(&Certificates::new(&[site]), MinVersion::Tls12, None);
+    let shown = Certificates::new(&[site]);
+    let servers = [Records::Rustls, Records::Lean]
+        .map(|records| ServerTls::new(&shown, MinVersion::Tls12, records, None).expect("good"));
     let client = ClientTls::new("localhost", &Trust::Anybody, false);
-    (server.expect("good"), client.expect("good"))
+    (servers, client.expect("good"))
 });
 
-/// What the shards show.
-pub(super) fn server() -> ServerTls {
-    BOTH.0.clone()
+/// What the shards show. Every other seed has the record layer of our own.
+pub(super) fn server(seed: u64) -> ServerTls {
+    ALL.0[(seed % 2) as usize].clone()
 }
 
 /// A client's end.
@@ -32,7 +34,7 @@ pub(super) struct Secure {
 impl Secure {
     /// Begins to shake hands.
     pub(super) fn connect(net: &Net, conn: usize) -> Self {
-        let mut link = Link::client(&BOTH.1).expect("there is randomness");
+        let mut link = Link::client(&ALL.1).expect("there is randomness");
         let mut wire = Vec::new();
         link.start(&mut wire).expect("nothing has been heard yet");
         net.client_send(conn, &wire);
@@ -40,7 +42,7 @@ impl Secure {
     }
 
     pub(super) fn is_shaking(&self) -> bool {
-        self.link.is_handshaking()
+        self.link.shaken().is_none()
     }
 
     pub(super) fn send(&mut self, net: &Net, conn: usize, bytes: &[u8]) {

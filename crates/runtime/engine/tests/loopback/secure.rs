@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use throng_engine::{Accepted, Closed, ConnLimits, End, Overflow};
 use throng_testkit::Authority;
-use throng_tls::{Authorities, Certificates, ClientTls, Link, MinVersion, ServerTls, Site, Trust};
+use throng_tls::{
+    Authorities, Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust,
+};
 use throng_types::ConnId;
 
 use crate::support::{Event, Manner, Rig, connect, numbered, numbers, pattern, secure_rig};
@@ -27,7 +29,13 @@ static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let issued = authority.issue(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).unwrap();
     let site = site.with_key(issued.key.as_bytes()).unwrap();
-    let server = ServerTls::new(&Certificates::new(&[site]), MinVersion::Tls12, None).unwrap();
+    let server = ServerTls::new(
+        &Certificates::new(&[site]),
+        MinVersion::Tls12,
+        Records::Rustls,
+        None,
+    )
+    .unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     (server, ClientTls::new("localhost", &trust, true).unwrap())
 });
@@ -58,7 +66,7 @@ impl Client {
         let mut wire = Vec::new();
         client.link.start(&mut wire).unwrap();
         client.socket.write_all(&wire).unwrap();
-        while client.link.is_handshaking() {
+        while client.link.shaken().is_none() {
             client.read(4096);
         }
         rig.find(|event| (event == Event::Tls("shaken".to_owned())).then_some(()));

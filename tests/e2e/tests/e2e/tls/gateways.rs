@@ -11,7 +11,8 @@ use super::{Scene, stream};
 #[test]
 fn appwrite_s_clients_connect() {
     let scene = Scene::new();
-    let server = scene.start("[appwrite]\n[[appwrite.project]]\nid = \"console\"\n");
+    let server =
+        scene.start("records = \"lean\"\n[appwrite]\n[[appwrite.project]]\nid = \"console\"\n");
     let url = format!(
         "wss://{}/v1/realtime?project=console&channels[]=files",
         server.clients()

@@ -24,6 +24,28 @@ fn client(scene: &Scene, to: SocketAddr, arguments: &[&str]) -> Command {
     openssl
 }
 
+/// A client that stays, and has subscribed to `news` by a stream.
+fn stream(scene: &Scene, to: SocketAddr, version: &str) -> Process {
+    let mut openssl = client(scene, to, &[version, "-crlf"]);
+    let mut openssl = Process::start(&mut openssl, INSTALL);
+    hears(&mut openssl, "Verify return code");
+    for line in ["GET /stream?channel=news HTTP/1.1", "Host: localhost", ""] {
+        openssl.say(line);
+    }
+    hears(&mut openssl, "\"channels\"");
+    openssl
+}
+
+/// Waits until it prints this.
+fn hears(openssl: &mut Process, part: &str) {
+    openssl.out(part, |lines| {
+        lines.iter().any(|line| line.contains(part)).then_some(())
+    });
+}
+
+/// Both record layers.
+const RECORDS: [&str; 2] = ["records = \"rustls\"\n", "records = \"lean\"\n"];
+
 /// Asks for something; what it prints, and whether all went well.
 fn ask(scene: &Scene, to: SocketAddr, arguments: &[&str]) -> (String, bool) {
     let mut child = client(scene, to, arguments)
@@ -56,6 +78,7 @@ fn names_versions_and_protocols() {
         format!("[[tls.site]]\nname = \"{name}\"\ncertificate = {certificate:?}\nkey = {key:?}\n")
     };
     let more = site("chat.example", chat) + &site("*.push.example", below);
+    let more = RECORDS[1].to_owned() + &more;
     let server = scene.start(&more);
     let to = server.clients();
     for (name, shown) in [
@@ -144,75 +167,43 @@ fn an_older_version_can_be_refused() {
 #[test]
 fn new_keys_are_made_when_a_client_asks() {
     let scene = Scene::new();
-    let server = scene.start("");
-    let mut openssl = client(&scene, server.clients(), &["-tls1_3", "-crlf"]);
-    let mut openssl = Process::start(&mut openssl, INSTALL);
-    openssl.out("that hands are shaken", |lines| {
-        lines
-            .iter()
-            .any(|line| line.contains("Verify return code"))
-            .then_some(())
-    });
-    for line in ["GET /stream?channel=news HTTP/1.1", "Host: localhost", ""] {
-        openssl.say(line);
+    for records in RECORDS {
+        let server = scene.start(records);
+        let mut openssl = stream(&scene, server.clients(), "-tls1_3");
+        for n in 0..5 {
+            openssl.say("K");
+            openssl.err("that it asked", |lines| {
+                (lines.iter().filter(|line| *line == "KEYUPDATE").count() > n).then_some(())
+            });
+            let text = format!("after {n}");
+            server.publish("news", &text);
+            hears(&mut openssl, &text);
+        }
+        drop(openssl);
+        assert_eq!(server.metric("throng_tls_broken_total"), 0);
+        server.stop();
     }
-    openssl.out("that it is subscribed", |lines| {
-        lines
-            .iter()
-            .any(|line| line.contains("\"channels\""))
-            .then_some(())
-    });
-    for n in 0..5 {
-        openssl.say("K");
-        openssl.err("that it asked", |lines| {
-            (lines.iter().filter(|line| *line == "KEYUPDATE").count() > n).then_some(())
-        });
-        let text = format!("after {n}");
-        server.publish("news", &text);
-        openssl.out(&text, |lines| {
-            lines.iter().any(|line| line.contains(&text)).then_some(())
-        });
-    }
-    drop(openssl);
-    assert_eq!(server.metric("throng_tls_broken_total"), 0);
-    server.stop();
 }
 
 #[test]
 fn a_second_handshake_is_refused() {
     let scene = Scene::new();
-    let server = Setup::new(&scene.config(""))
-        .shards(1)
-        .tls_clients()
-        .start();
-    let mut good = client(&scene, server.clients(), &["-tls1_2", "-crlf"]);
-    let mut good = Process::start(&mut good, INSTALL);
-    let mut bad = client(&scene, server.clients(), &["-tls1_2", "-crlf"]);
-    let mut bad = Process::start(&mut bad, INSTALL);
-    for openssl in [&mut good, &mut bad] {
-        for line in ["GET /stream?channel=news HTTP/1.1", "Host: localhost", ""] {
-            openssl.say(line);
-        }
-        openssl.out("that it is subscribed", |lines| {
+    for records in RECORDS {
+        let server = Setup::new(&scene.config(records))
+            .shards(1)
+            .tls_clients()
+            .start();
+        let mut good = stream(&scene, server.clients(), "-tls1_2");
+        let mut bad = stream(&scene, server.clients(), "-tls1_2");
+        bad.say("R");
+        bad.err("that it is refused", |lines| {
             lines
                 .iter()
-                .any(|line| line.contains("\"channels\""))
+                .any(|line| line.contains("no renegotiation"))
                 .then_some(())
         });
+        server.publish("news", "hello");
+        hears(&mut good, "hello");
+        server.stop();
     }
-    bad.say("R");
-    bad.err("that it is refused", |lines| {
-        lines
-            .iter()
-            .any(|line| line.contains("no renegotiation"))
-            .then_some(())
-    });
-    server.publish("news", "hello");
-    good.out("a delivery", |lines| {
-        lines
-            .iter()
-            .any(|line| line.contains("hello"))
-            .then_some(())
-    });
-    server.stop();
 }

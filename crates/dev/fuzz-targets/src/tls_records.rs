@@ -1,0 +1,108 @@
+//! Our record layer of TLS: a client that has keys, and somebody between who adds what he likes.
+//!
+//! Input: what happens, a byte for each step; then, behind the first NUL, what is said and added.
+
+use std::sync::LazyLock;
+
+use throng_testkit::Authority;
+use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust};
+
+use crate::pieces::parts;
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    b"\x10\x14\x11\x18\x02\x10\x00hello, and some more of it",
+    b"\x04\x0b\x10\x00word\x17\x03\x03\x00\x05hello",
+    b"\x13\x00\x15\x03\x03\x00\x02\x02\x28",
+    b"\x23\x10\x00\x17\x03\x03\x00\x02ab",
+];
+
+/// What the server shows, and a client that believes anybody.
+static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
+    let issued = Authority::new("ours").issue(&["localhost"]);
+    let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
+    let site = site.with_key(issued.key.as_bytes()).expect("its key");
+    let shown = Certificates::new(&[site]);
+    let server = ServerTls::new(&shown, MinVersion::Tls12, Records::Lean, None);
+    let client = ClientTls::new("localhost", &Trust::Anybody, false);
+    (server.expect("good"), client.expect("good"))
+});
+
+fn shaken() -> (Link, Link) {
+    let mut server = Link::server(&BOTH.0).expect("there is randomness");
+    let mut client = Link::client(&BOTH.1).expect("there is randomness");
+    let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+    client.start(&mut to_server).expect("nothing was heard");
+    while !(to_server.is_empty() && to_client.is_empty()) {
+        let mut plain = Vec::new();
+        server
+            .receive(&mut to_server, &mut plain, &mut to_client)
+            .expect("a good hello");
+        to_server.clear();
+        client
+            .receive(&mut to_client, &mut plain, &mut to_server)
+            .expect("a good server");
+        to_client.clear();
+    }
+    (server, client)
+}
+
+/// Checks that the server hears what the client says, in order, and of nobody else a word; and that
+/// who has been refused is not heard again.
+pub fn tls_records(input: &[u8]) {
+    let [steps, mut text] = parts::<2>(input);
+    // Before hands are shaken, anything may come.
+    let mut stranger = Link::server(&BOTH.0).expect("there is randomness");
+    let mut nothing = Vec::new();
+    let first = stranger.receive(&mut text.to_vec(), &mut nothing, &mut Vec::new());
+    let refused = first.is_err();
+    let again = stranger.receive(&mut text.to_vec(), &mut nothing, &mut Vec::new());
+    assert!(nothing.is_empty() && !(refused && again.is_err()));
+
+    let (mut server, mut client) = shaken();
+    let (mut said, mut heard, mut answers, mut read) = (vec![], vec![], vec![], vec![]);
+    let (mut was_cut, mut has_failed, mut has_closed) = (false, false, false);
+    for step in steps.iter().take(64) {
+        let piece;
+        (piece, text) = text.split_at(usize::from(step / 4).min(text.len()));
+        let mut wire = Vec::new();
+        match step % 4 {
+            0 => {
+                client.seal(piece, &mut wire).expect("keys are fresh");
+                if !was_cut && !has_closed {
+                    said.extend_from_slice(piece);
+                }
+            }
+            1 => {
+                let mut answer = Vec::new();
+                server.seal(piece, &mut answer).expect("keys are fresh");
+                if !has_failed {
+                    answers.extend_from_slice(piece);
+                    client
+                        .receive(&mut answer, &mut read, &mut Vec::new())
+                        .expect("nobody touched it");
+                }
+                continue;
+            }
+            2 => {
+                client.close(&mut wire);
+                has_closed = true;
+            }
+            _ => {
+                was_cut |= !piece.is_empty();
+                wire.extend_from_slice(piece);
+            }
+        }
+        let before = heard.len();
+        let cut = wire.len() / 2;
+        let (head, tail) = wire.split_at_mut(cut);
+        for part in [head, tail] {
+            let result = server.receive(part, &mut heard, &mut Vec::new());
+            assert!(!has_failed || heard.len() == before, "it was refused");
+            has_failed |= result.is_err();
+        }
+    }
+    assert!(said.starts_with(&heard), "the client did not say that");
+    assert!(was_cut || heard == said, "not all was heard");
+    assert_eq!(read, answers);
+}

@@ -1,0 +1,340 @@
+//! Our record layer beside rustls': whatever a client that has keys says, both take and refuse the
+//! same.
+
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, SupportedCipherSuite};
+
+use super::*;
+use crate::lean::{Captured, Lean};
+
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const DATA: u8 = 23;
+
+/// What a client does.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Seals this, as a record of this kind.
+    Say(u8, Vec<u8>),
+    /// Asks for new keys with this last byte, and has them.
+    Update(u8),
+    /// Sends this as it is.
+    Raw(Vec<u8>),
+}
+
+fn say(kind: u8, text: &[u8]) -> Act {
+    Act::Say(kind, text.to_vec())
+}
+
+/// A client of this suite alone.
+fn only(client: &ClientTls, suite: SupportedCipherSuite) -> ClientTls {
+    let provider = Arc::new(CryptoProvider {
+        cipher_suites: vec![suite],
+        ..aws_lc_rs::default_provider()
+    });
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[suite.version()])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(client::Anybody(provider)))
+        .with_no_client_auth();
+    client.with_config(config)
+}
+
+/// Those that an ECDSA certificate serves: three of each version.
+fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
+    aws_lc_rs::ALL_CIPHER_SUITES
+        .iter()
+        .filter(|suite| !format!("{:?}", suite.suite()).contains("RSA"))
+        .copied()
+}
+
+/// A server and a client that has its keys, after the handshake.
+fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
+    let captured = Arc::new(Captured::new());
+    let mut config = ClientConfig::clone(client.config());
+    config.enable_secret_extraction = true;
+    config.key_log = captured.clone();
+    let (mut server, mut client) = ends(server, &client.with_config(config));
+    carry(&mut server, &mut client, 1000);
+    (server, client.link.into_forger(&captured))
+}
+
+/// What a server makes of it.
+#[derive(Debug)]
+struct Outcome {
+    heard: Vec<u8>,
+    /// That was all, the client said.
+    is_told: bool,
+    why: Option<String>,
+    /// What the client hears of that.
+    hears: String,
+}
+
+fn outcome(server: &ServerTls, client: &ClientTls, acts: &[&Act]) -> Outcome {
+    let (mut server, mut client) = shaken(server, client);
+    let mut wire = Vec::new();
+    for act in acts {
+        match act {
+            Act::Say(kind, text) => client.forge(*kind, text, &mut wire),
+            Act::Update(last) => {
+                client.forge(HANDSHAKE, &[24, 0, 0, 1, *last], &mut wire);
+                client.forge_update();
+            }
+            Act::Raw(bytes) => wire.extend_from_slice(bytes),
+        }
+    }
+    server.take(&wire);
+    let mut heard = Vec::new();
+    let (_, told) = client.receive(&mut server.wire.clone(), &mut heard, &mut Vec::new());
+    let hears = format!("{:?}", told.map_err(|fault| fault.to_string()));
+    Outcome {
+        heard: server.plain,
+        is_told: server.is_told,
+        why: server.fault.map(|fault| fault.to_string()),
+        hears,
+    }
+}
+
+fn acts(is_tls13: bool) -> Vec<Act> {
+    let mut acts = vec![
+        say(DATA, b"hello"),
+        say(DATA, b""),
+        say(DATA, &[7; 16384]),
+        say(DATA, &[7; 16385]),
+        say(ALERT, &[1, 0]),
+        say(ALERT, &[2, 0]),
+        say(ALERT, &[1, 90]),
+        say(ALERT, &[2, 40]),
+        say(ALERT, &[1]),
+        say(ALERT, b""),
+        say(20, &[1]),
+        say(HANDSHAKE, &[20, 0, 0, 0]),
+        Act::Raw(b"\x17\x03\x03\x00\x00".to_vec()),
+        Act::Raw(b"\x17\x03\x03\x00\x05hello".to_vec()),
+        Act::Raw([&b"\x17\x03\x03\x00\x30"[..], &[9; 48]].concat()),
+        Act::Raw(b"\x17\x03\x03\xff\xff".to_vec()),
+        Act::Raw(b"\x17\x09\x03\x00\x10".to_vec()),
+        Act::Raw(b"\x63\x03\x03\x00\x10".to_vec()),
+        Act::Raw(b"\x17\x03".to_vec()),
+    ];
+    if is_tls13 {
+        acts.extend([
+            // Padding, and nothing but padding.
+            say(0, b"hello\x17\0\0\0"),
+            say(0, b"\0\0\0\0"),
+            say(24, b"heartbeat"),
+            Act::Update(0),
+            Act::Update(1),
+            Act::Update(2),
+            // A request for keys in pieces, the last of them left out.
+            say(HANDSHAKE, &[24]),
+            say(HANDSHAKE, &[24, 0, 0]),
+            say(HANDSHAKE, &[24, 0, 0, 1, 0, 24]),
+            say(HANDSHAKE, b""),
+        ]);
+    } else {
+        acts.push(say(HANDSHAKE, &[0, 0, 0, 0]));
+    }
+    acts
+}
+
+/// What rustls lets pass, or waits for the end of: an empty piece of a handshake message, which
+/// nobody may send (RFC 8446 section 5.1), and a request for keys whose length is wrong.
+fn is_refused_earlier(acts: &[&Act]) -> bool {
+    let pieces: Vec<&[u8]> = acts
+        .iter()
+        .filter_map(|act| match act {
+            Act::Say(HANDSHAKE, text) => Some(&text[..]),
+            Act::Update(_) => Some(&[24, 0, 0, 1]),
+            _ => None,
+        })
+        .collect();
+    let message = pieces.concat();
+    let is_request = message.first() == Some(&24);
+    let head = &message[..message.len().min(4)];
+    pieces.contains(&&b""[..]) || is_request && ![24, 0, 0, 1].starts_with(head)
+}
+
+#[test]
+fn both_record_layers_take_and_refuse_the_same() {
+    let (rustls, _) = both_with(Records::Rustls);
+    let (lean, _) = both_with(Records::Lean);
+    let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+    for client in [&client, &only_tls12(&client)] {
+        let is_tls13 = shaken(&lean, client).1.shaken().is_tls13;
+        let acts = acts(is_tls13);
+        for first in &acts {
+            for second in &acts {
+                let said = [first, second];
+                let ours = outcome(&lean, client, &said);
+                let theirs = outcome(&rustls, client, &said);
+                if is_tls13 && is_refused_earlier(&said) {
+                    assert!(ours.why.is_some() || theirs.why.is_none(), "{said:?}");
+                    continue;
+                }
+                assert_eq!(ours.heard, theirs.heard, "{said:?}");
+                assert_eq!(ours.is_told, theirs.is_told, "{said:?}");
+                assert_eq!(
+                    ours.why.is_some(),
+                    theirs.why.is_some(),
+                    "{said:?}: {ours:?}; {theirs:?}"
+                );
+                // Whoever is refused is told so, but for one who said so himself.
+                let by_alert = |why: &String| why.starts_with("received fatal alert");
+                if ours.why.as_ref().is_some_and(|why| !by_alert(why)) {
+                    assert!(ours.hears.contains("fatal alert"), "{said:?}: {ours:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_suite_is_spoken_both_ways() {
+    let (server, client) = both_with(Records::Lean);
+    let mut count = 0;
+    for suite in suites() {
+        count += 1;
+        let (mut one, mut other) = ends(&server, &only(&client, suite));
+        carry(&mut one, &mut other, 1000);
+        assert!(one.link.lean().is_some(), "{suite:?}");
+        let long = vec![3; 70_000];
+        for text in [&b"one"[..], &long, b"three"] {
+            one.link.seal(text, &mut one.wire).unwrap();
+            other.link.seal(text, &mut other.wire).unwrap();
+        }
+        carry(&mut one, &mut other, 999);
+        let expect = [b"one", &long[..], b"three"].concat();
+        assert!(one.plain == expect && other.plain == expect, "{suite:?}");
+    }
+    assert_eq!(count, 6);
+}
+
+#[test]
+fn keys_follow_each_other_whoever_asks() {
+    let (server, client) = both_with(Records::Lean);
+    for suite in suites().filter(|suite| suite.tls13().is_some()) {
+        let (mut server, mut client) = shaken(&server, &only(&client, suite));
+        let mut expect = Vec::new();
+        for round in 0..100_u8 {
+            let mut wire = Vec::new();
+            // The request in one record, or in two.
+            let update = [24, 0, 0, 1, round & 1];
+            let cut = usize::from(round % 5);
+            for piece in [&update[..cut], &update[cut..]] {
+                if !piece.is_empty() {
+                    client.forge(HANDSHAKE, piece, &mut wire);
+                }
+            }
+            client.forge_update();
+            client.seal(&[round], &mut wire).unwrap();
+            expect.push(round);
+            server.take(&wire);
+            assert!(server.fault.is_none(), "{:?}", server.fault);
+            server.link.seal(&[round, 0], &mut server.wire).unwrap();
+            let mut heard = Vec::new();
+            let mut answer = std::mem::take(&mut server.wire);
+            let (_, result) = client.receive(&mut answer, &mut heard, &mut Vec::new());
+            assert!(result.is_ok() && heard == [round, 0], "{round}");
+        }
+        assert_eq!(server.plain, expect);
+    }
+}
+
+#[test]
+fn requests_for_keys_have_a_price() {
+    let (server, client) = both_with(Records::Lean);
+    let mut acts = vec![Act::Update(1); 32];
+    let fault = |acts: &[Act]| {
+        let acts: Vec<&Act> = acts.iter().collect();
+        outcome(&server, &client, &acts).why.unwrap_or_default()
+    };
+    assert_eq!(fault(&acts), "");
+    acts.push(say(DATA, b"x"));
+    acts.extend(vec![Act::Update(1); 32]);
+    assert_eq!(fault(&acts), "");
+    acts.push(Act::Update(1));
+    assert!(fault(&acts).contains("TooManyKeyUpdateRequests"));
+}
+
+#[test]
+fn used_up_keys_are_replaced_or_end_the_connection() {
+    let (server, client) = both_with(Records::Lean);
+    for suite in suites() {
+        let (mut server, mut client) = shaken(&server, &only(&client, suite));
+        let has_limit = format!("{:?}", suite.suite()).contains("AES");
+        if has_limit {
+            server.link.lean().unwrap().use_up();
+            client.use_up();
+        }
+        server.wire.clear();
+        let sealed = server.link.seal(b"after", &mut server.wire);
+        if has_limit && suite.tls13().is_none() {
+            assert!(matches!(sealed, Err(Fault::Exhausted)), "{suite:?}");
+            continue;
+        }
+        sealed.unwrap();
+        let records = if has_limit { 2 } else { 1 };
+        assert_eq!(
+            server
+                .wire
+                .windows(3)
+                .filter(|at| at == b"\x17\x03\x03")
+                .count(),
+            records
+        );
+        let mut heard = Vec::new();
+        let (_, result) = client.receive(&mut server.wire, &mut heard, &mut Vec::new());
+        result.unwrap();
+        assert_eq!(heard, b"after", "{suite:?}");
+    }
+}
+
+#[test]
+fn rustls_asks_for_new_keys_and_gets_them() {
+    let (server, client) = both_with(Records::Lean);
+    let mut server = End::new(Link::server(&server).unwrap());
+    let config = Arc::new(ClientConfig::clone(client.config()));
+    let name = client.name().clone();
+    let mut client = rustls::ClientConnection::new(config, name).unwrap();
+    let mut heard = Vec::new();
+    let mut talk = |client: &mut rustls::ClientConnection, server: &mut End| {
+        while client.wants_write() || !server.wire.is_empty() {
+            let mut wire = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut wire).unwrap();
+            }
+            server.take(&wire);
+            let said = std::mem::take(&mut server.wire);
+            let mut said = &said[..];
+            while !said.is_empty() {
+                client.read_tls(&mut said).unwrap();
+                client.process_new_packets().unwrap();
+                let _ = std::io::Read::read_to_end(&mut client.reader(), &mut heard);
+            }
+        }
+    };
+    talk(&mut client, &mut server);
+    assert!(server.link.lean().is_some());
+    for round in 0..40_u8 {
+        client.refresh_traffic_keys().unwrap();
+        std::io::Write::write_all(&mut client.writer(), &[round]).unwrap();
+        server.link.seal(&[round], &mut server.wire).unwrap();
+        talk(&mut client, &mut server);
+    }
+    let expect: Vec<u8> = (0..40).collect();
+    assert!(
+        server.plain == expect && heard == expect,
+        "{:?}",
+        server.fault
+    );
+}
+
+#[test]
+fn a_connection_of_ours_is_small() {
+    assert!(size_of::<Lean>() <= 256, "{}", size_of::<Lean>());
+    assert!(size_of::<Link>() <= 64, "{}", size_of::<Link>());
+}
