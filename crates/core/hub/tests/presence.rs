@@ -46,6 +46,8 @@ struct Scene {
     hubs: [Hub; 2],
     heard: [Heard; 2],
     channel: ChannelName,
+    /// Whether comings and goings are told.
+    is_announced: bool,
 }
 
 impl Scene {
@@ -66,6 +68,7 @@ impl Scene {
             hubs: [hub(0), hub(1)],
             heard: Default::default(),
             channel: channel.expect("one of them"),
+            is_announced: true,
         }
     }
 
@@ -95,7 +98,7 @@ impl Scene {
             presence: Some(Presence {
                 who,
                 is_listed: true,
-                is_announced: true,
+                is_announced: self.is_announced,
             }),
         };
         self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
@@ -127,13 +130,23 @@ impl Scene {
         index: u32,
         only_subscribed: bool,
     ) -> Result<Present, Refusal> {
+        self.ask_present(shard, index, true, only_subscribed)
+    }
+
+    fn ask_present(
+        &mut self,
+        shard: usize,
+        index: u32,
+        with_members: bool,
+        only_subscribed: bool,
+    ) -> Result<Present, Refusal> {
         let command = Command::Present {
             reply_to: ReplyTo {
                 conn: Self::conn(shard, index),
                 token: 9,
             },
             channel: self.channel.clone(),
-            with_members: true,
+            with_members,
             only_subscribed,
         };
         self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
@@ -244,4 +257,40 @@ fn a_storm_of_comings_is_bounded() {
     assert_eq!(scene.hubs[0].stats().news_dropped, 2000 - 1024);
     scene.settle();
     assert_eq!(scene.told(0, 1).matches("joined").count(), 1 + 1024);
+}
+
+/// As many as a large event has: they are counted, a list of them is refused rather than written,
+/// and nothing of them stays when they have gone.
+#[test]
+fn a_hundred_thousand_are_counted_and_not_listed() {
+    const OF_EACH: u32 = 50_000;
+    let mut scene = Scene::new();
+    scene.is_announced = false;
+    for index in 0..OF_EACH {
+        for shard in [0, 1] {
+            scene.ask(shard, index, false);
+        }
+        if index % 1000 == 999 {
+            scene.settle();
+        }
+    }
+    for shard in [0, 1] {
+        let heard = scene.heard[shard].answers.drain(..);
+        let good = |(_, answer)| matches!(answer, Answer::Subscribed { result: Ok(_), .. });
+        assert_eq!(heard.map(good).filter(|good| *good).count() as u32, OF_EACH);
+        let counted = scene.ask_present(shard, 0, false, false).expect("numbers");
+        assert_eq!(counted.clients, 2 * OF_EACH);
+        assert!(counted.members.is_none());
+        assert_eq!(scene.present(shard, 0, false), Err(Refusal::TooLong));
+    }
+    for index in 0..OF_EACH {
+        for shard in [0, 1] {
+            scene.hubs[shard].gone(Scene::conn(shard, index), NOW);
+        }
+        if index % 1000 == 999 {
+            scene.settle();
+        }
+    }
+    scene.assert_present(&[]);
+    assert_eq!(scene.hubs[0].stats().home.members, 0);
 }
