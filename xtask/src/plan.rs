@@ -76,7 +76,9 @@ pub(crate) const HOUSE: &[Room] = &[
 
     // Tests and automation.
     room("dev/*",          &["*"]),
-    room("dev/compare",    &["types", "protocols/*", "client", "runtime/sys"]),
+    room("dev/compare", &[
+        "types", "protocols/*", "client", "runtime/sys", "runtime/tls", "dev/testkit",
+    ]),
     room("dev/fuzz-targets", &[
         "types", "core/*", "protocols/*", "gateways/*", "client", "runtime/engine", "runtime/tls",
         "apps/server", "dev/testkit",

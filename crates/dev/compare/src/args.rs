@@ -16,8 +16,11 @@ pub(crate) struct Args {
     /// Compare what holds streams for a backend by GRIP: Throng and Pushpin
     #[arg(long)]
     grip: bool,
+    /// Compare over TLS: Throng with its own records and with rustls', nchan and Bun
+    #[arg(long, conflicts_with_all = ["grip", "shards"])]
+    tls: bool,
     /// Measure these alone: throng, throng-all, nchan, bun, socketify; with --grip: throng,
-    /// throng-all, pushpin
+    /// throng-all, pushpin; with --tls: throng, throng-all, throng-rustls, nchan, bun
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// What shards cost each other: Throng alone, with so many shards each
@@ -65,6 +68,8 @@ impl Args {
             Suite::Shards
         } else if self.grip {
             Suite::Grip
+        } else if self.tls {
+            Suite::Tls
         } else {
             Suite::Channels
         }

@@ -19,6 +19,7 @@ mod run;
 mod scenario;
 mod server;
 mod suite;
+mod tls;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser as _;

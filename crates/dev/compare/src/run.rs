@@ -13,7 +13,7 @@ use crate::origin::Origin;
 use crate::peers::{Field, Peer};
 use crate::results::{Report, Samples};
 use crate::scenario::{self, Scale};
-use crate::server::Server;
+use crate::server::{Addresses, Server};
 use crate::suite::{Scenario, Suite};
 
 /// Servers that are tried for one figure.
@@ -75,7 +75,10 @@ impl Setting<'_> {
     /// Starts the peer, measures it and ends it. Answers how it was started too.
     fn measure(&self, peer: &dyn Peer, scenario: Scenario) -> Result<(String, Samples)> {
         let folder = self.cache.empty_folder(&format!("run-{}", peer.key()))?;
-        let addresses = peer.addresses()?;
+        let addresses = match self.suite {
+            Suite::Tls => Addresses::secure()?,
+            _ => peer.addresses()?,
+        };
         let mut command = peer.command(addresses, &folder)?;
         let server = Server::start(&mut command, self.suite.dialect(), addresses, &folder)?;
         let samples = scenario::measure(scenario, &server, &self.scale, self.origin)?;

@@ -34,6 +34,8 @@ const QUIET_PATIENCE: Duration = Duration::from_secs(4);
 pub(crate) struct Addresses {
     pub(crate) subscribe: SocketAddr,
     pub(crate) publish: SocketAddr,
+    /// Subscribers speak TLS.
+    pub(crate) is_secure: bool,
 }
 
 impl Addresses {
@@ -42,6 +44,15 @@ impl Addresses {
         Ok(Self {
             subscribe: free_address()?,
             publish: free_address()?,
+            is_secure: false,
+        })
+    }
+
+    /// The same with TLS for subscribers.
+    pub(crate) fn secure() -> Result<Self> {
+        Ok(Self {
+            is_secure: true,
+            ..Self::pick()?
         })
     }
 
@@ -51,6 +62,7 @@ impl Addresses {
         Ok(Self {
             subscribe: address,
             publish: address,
+            is_secure: false,
         })
     }
 }

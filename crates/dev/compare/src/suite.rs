@@ -10,6 +10,8 @@ pub(crate) enum Suite {
     Channels,
     /// Proxies that hold what a backend tells them to hold, by event streams.
     Grip,
+    /// Servers that know channels themselves, by WebSocket over TLS.
+    Tls,
     /// Throng with different numbers of shards.
     Shards,
 }
@@ -59,6 +61,7 @@ impl Suite {
     pub(crate) fn dialect(self) -> Dialect {
         match self {
             Self::Channels | Self::Shards => Dialect::WebSocket,
+            Self::Tls => Dialect::Secure,
             Self::Grip => Dialect::Grip,
         }
     }
@@ -75,6 +78,13 @@ impl Suite {
                 Scenario::Wide,
                 Scenario::Pipelined,
                 Scenario::Socket,
+                Scenario::Rooms,
+            ],
+            Self::Tls => &[
+                Scenario::Idle,
+                Scenario::Burst,
+                Scenario::FanOut,
+                Scenario::FanOutLarge,
                 Scenario::Rooms,
             ],
             Self::Shards => &[
@@ -99,6 +109,7 @@ impl Suite {
         match self {
             Self::Channels => "Throng and its peers, side by side",
             Self::Grip => "Throng and Pushpin, side by side",
+            Self::Tls => "Throng and its peers over TLS, side by side",
             Self::Shards => "What shards cost each other",
         }
     }
@@ -107,6 +118,7 @@ impl Suite {
     pub(crate) fn connections(self) -> &'static str {
         match self {
             Self::Channels | Self::Shards => "WebSockets",
+            Self::Tls => "WebSockets over TLS",
             Self::Grip => "event streams",
         }
     }
@@ -115,6 +127,10 @@ impl Suite {
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Channels => "",
+            Self::Tls => {
+                " All show one certificate (ECDSA, P-256), and each connection is a whole \
+                 handshake of TLS 1.3. Publishers come by a port of their own, without TLS."
+            }
             Self::Shards => {
                 " Counted for each delivery: context switches of the server, messages between its \
                  shards, shards that slept and were woken, and write calls. Unlike time they say \

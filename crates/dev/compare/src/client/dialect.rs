@@ -15,6 +15,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum Dialect {
     /// `GET /ws?channel=…` is a WebSocket, and `POST /pub?channel=…` publishes its body.
     WebSocket,
+    /// The same where subscribers speak TLS. Publishers do not, on a port of their own.
+    Secure,
     /// `GET /events?channel=…` is answered by the origin behind the server, which has it held as an
     /// event stream; `POST /publish/` takes GRIP items.
     Grip,
@@ -26,7 +28,7 @@ impl Dialect {
         match self {
             // What a listener that asks for the customary backlog of 512 can hold while the server
             // is busy, so that a burst is as fast as the server and no faster than the kernel.
-            Self::WebSocket => 500,
+            Self::WebSocket | Self::Secure => 500,
             // To some of hundreds Pushpin answers 500 or 502, and of fifty it loses some at their
             // first publication, if a keep-alive between its processes meets a stream that is just
             // handed from one to the other.
@@ -37,7 +39,7 @@ impl Dialect {
     /// What is asked for to be subscribed to a channel.
     pub(crate) fn target(self, channel: &str) -> String {
         match self {
-            Self::WebSocket => format!("/ws?channel={channel}"),
+            Self::WebSocket | Self::Secure => format!("/ws?channel={channel}"),
             Self::Grip => format!("/events?channel={channel}"),
         }
     }
@@ -45,7 +47,7 @@ impl Dialect {
     /// Whether a server that listens does its work too.
     pub(crate) fn is_ready(self, address: SocketAddr) -> bool {
         match self {
-            Self::WebSocket => true,
+            Self::WebSocket | Self::Secure => true,
             Self::Grip => is_held(address).unwrap_or(false),
         }
     }
@@ -63,7 +65,7 @@ impl Dialect {
             encode_request("POST", target, host, &headers, Some(body), out);
         };
         match self {
-            Self::WebSocket => {
+            Self::WebSocket | Self::Secure => {
                 let target = format!("/pub?channel={channel}");
                 post(&target, "text/plain", payload);
             }

@@ -42,6 +42,7 @@ pub(crate) struct Client {
     started: Instant,
     events: Events,
     buffer: Vec<u8>,
+    plain: Vec<u8>,
 }
 
 impl Client {
@@ -62,6 +63,7 @@ impl Client {
             started: Instant::now(),
             events: Events::with_capacity(EVENTS),
             buffer: vec![0; BUFFER_BYTES],
+            plain: Vec::new(),
         })
     }
 
@@ -77,6 +79,7 @@ impl Client {
         let started = self.started;
         let mut cx = ReadContext {
             buffer: &mut self.buffer,
+            plain: &mut self.plain,
             tally: &mut self.tally,
             now_ns: &|| elapsed_ns(started),
         };

@@ -2,6 +2,7 @@
 //!
 //! Owns: its socket, its request, its decoder. Never: waits, or sends anything but the request.
 
+use std::fmt;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 
@@ -10,12 +11,14 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use throng_client::{HeadReader, WebSocket};
 use throng_http1::encode_request;
+use throng_tls::Link;
 use throng_ws::{Event, Limits};
 
 use super::dialect::Dialect;
 use super::events::Events;
 use super::payload::PAYLOAD_BYTES;
 use super::tally::Tally;
+use crate::tls::CLIENT;
 
 /// Any 16 bytes do: they prove that the answer is of a WebSocket server, not who it is.
 const KEY: [u8; 16] = *b"throng-compare-1";
@@ -28,6 +31,20 @@ const LIMITS: Limits = Limits::new(64 * PAYLOAD_BYTES);
 pub(super) struct Subscriber {
     stream: TcpStream,
     state: State,
+    secure: Option<Secure>,
+}
+
+/// TLS between the socket and what reads.
+struct Secure {
+    link: Link,
+    /// The request, until hands are shaken.
+    request: Vec<u8>,
+}
+
+impl fmt::Debug for Secure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secure")
+    }
 }
 
 #[derive(Debug)]
@@ -50,6 +67,8 @@ enum Reader {
 /// What a call of [`Subscriber::on_ready`] may use.
 pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut [u8],
+    /// What records say.
+    pub(super) plain: &'a mut Vec<u8>,
     pub(super) tally: &'a mut Tally,
     /// Reads the client's clock.
     pub(super) now_ns: &'a dyn Fn() -> u64,
@@ -70,7 +89,7 @@ impl Subscriber {
         let mut request = Vec::new();
         let host = address.to_string();
         let reader = match dialect {
-            Dialect::WebSocket => {
+            Dialect::WebSocket | Dialect::Secure => {
                 let socket = WebSocket::open(&host, target, KEY, &[], LIMITS, &mut request);
                 Reader::Socket(socket)
             }
@@ -80,8 +99,20 @@ impl Subscriber {
                 Reader::Head(HeadReader::default())
             }
         };
+        let mut secure = None;
+        if dialect == Dialect::Secure {
+            let mut link = Link::client(&CLIENT)?;
+            let mut hello = Vec::new();
+            link.start(&mut hello)?;
+            let request = std::mem::replace(&mut request, hello);
+            secure = Some(Secure { link, request });
+        }
         let state = State::Connecting(request, reader);
-        Ok(Self { stream, state })
+        Ok(Self {
+            stream,
+            state,
+            secure,
+        })
     }
 
     /// Reads what there is. Answers whether the handshake came to its end in this call.
@@ -124,12 +155,37 @@ impl Subscriber {
 
     /// Takes the first `bytes` of the buffer.
     fn on_bytes(&mut self, bytes: usize, cx: &mut ReadContext<'_>) -> Result<()> {
-        let input = &mut cx.buffer[..bytes];
+        let mut input = &mut cx.buffer[..bytes];
+        if let Some(secure) = &mut self.secure {
+            cx.plain.clear();
+            secure.take(&mut self.stream, input, cx.plain)?;
+            input = cx.plain;
+        }
         let now_ns = (cx.now_ns)();
         match &mut self.state {
             State::Open(reader) => reader.take(input, cx.tally, now_ns),
             State::Connecting(..) => Ok(()),
         }
+    }
+}
+
+impl Secure {
+    /// Opens what came into `plain`, and says what is to be said.
+    fn take(
+        &mut self,
+        stream: &mut TcpStream,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut wire = Vec::new();
+        let has_ended = self.link.receive(input, plain, &mut wire)?;
+        ensure!(!has_ended, "the server ended TLS");
+        if !self.request.is_empty() && self.link.shaken().is_some() {
+            self.link.seal(&self.request, &mut wire)?;
+            self.request = Vec::new();
+        }
+        // The kernel has room for a handshake and a request.
+        stream.write_all(&wire).context("cannot send")
     }
 }
 

@@ -9,6 +9,7 @@ use super::peer::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
 use crate::server::Addresses;
+use crate::tls;
 
 pub(super) const KEY: &str = "bun";
 
@@ -70,6 +71,11 @@ impl Peer for Bun {
         command
             .arg(script)
             .arg(addresses.subscribe.port().to_string());
+        if addresses.is_secure {
+            command
+                .arg(addresses.publish.port().to_string())
+                .args(tls::write(folder)?);
+        }
         Ok(command)
     }
 }

@@ -41,10 +41,11 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
             (bun::KEY, bun::prepare),
             (socketify::KEY, socketify::prepare),
         ],
+        Suite::Tls => &[(nchan::KEY, nchan::prepare), (bun::KEY, bun::prepare)],
         Suite::Grip => &[(pushpin::KEY, pushpin::prepare)],
         Suite::Shards => &[],
     };
-    let keys = [throng::KEY_ONE, throng::KEY_ALL].into_iter();
+    let keys = throng::keys(args.suite()).iter().copied();
     let keys: Vec<_> = keys.chain(others.iter().map(|(key, _)| *key)).collect();
     for name in &args.only {
         ensure!(
@@ -54,7 +55,7 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         );
     }
     let origin = match args.suite() {
-        Suite::Channels | Suite::Shards => None,
+        Suite::Channels | Suite::Shards | Suite::Tls => None,
         Suite::Grip => Some(Origin::start()?),
     };
     let mut peers = throng::prepare(args, origin.as_ref())?;

@@ -12,6 +12,7 @@ use super::peer::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
 use crate::server::Addresses;
+use crate::tls;
 
 pub(super) const KEY: &str = "nchan";
 
@@ -133,7 +134,7 @@ impl Peer for Nchan {
 
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("nginx.conf");
-        std::fs::write(&path, self.config(addresses, folder))?;
+        std::fs::write(&path, self.config(addresses, folder)?)?;
         let mut command = Command::new(&self.nginx);
         command.arg("-p").arg(folder).arg("-c").arg(path);
         command.arg("-e").arg(folder.join("error.log"));
@@ -142,13 +143,23 @@ impl Peer for Nchan {
 }
 
 impl Nchan {
-    fn config(&self, addresses: Addresses, folder: &Path) -> String {
+    fn config(&self, addresses: Addresses, folder: &Path) -> Result<String> {
+        let (subscribe, publish) = (addresses.subscribe, addresses.publish);
+        let mut listen = format!("listen {subscribe} backlog=4096;");
+        if addresses.is_secure {
+            let [certificate, key] = tls::write(folder)?;
+            listen = format!(
+                "listen {subscribe} ssl backlog=4096; listen {publish}; \
+                 ssl_certificate {certificate}; ssl_certificate_key {key}; \
+                 ssl_protocols TLSv1.2 TLSv1.3;"
+            );
+        }
         let descriptors = throng_sys::limits::nofile().soft;
-        include_str!("nchan.conf")
+        Ok(include_str!("nchan.conf")
             .replace("@MODULE@", &self.module.display().to_string())
             .replace("@FOLDER@", &folder.display().to_string())
-            .replace("@LISTEN@", &addresses.subscribe.to_string())
-            .replace("@DESCRIPTORS@", &descriptors.to_string())
+            .replace("@LISTEN@", &listen)
+            .replace("@DESCRIPTORS@", &descriptors.to_string()))
     }
 }
 

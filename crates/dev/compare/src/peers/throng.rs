@@ -12,9 +12,21 @@ use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;
 use crate::server::Addresses;
+use crate::suite::Suite;
+use crate::tls;
 
-pub(super) const KEY_ONE: &str = "throng";
-pub(super) const KEY_ALL: &str = "throng-all";
+const KEY_ONE: &str = "throng";
+const KEY_ALL: &str = "throng-all";
+/// With rustls' records, where the others have Throng's own.
+const KEY_RUSTLS: &str = "throng-rustls";
+
+/// The names of a suite's rows.
+pub(super) const fn keys(suite: Suite) -> &'static [&'static str] {
+    match suite {
+        Suite::Tls => &[KEY_ONE, KEY_ALL, KEY_RUSTLS],
+        _ => &[KEY_ONE, KEY_ALL],
+    }
+}
 
 #[derive(Debug)]
 struct Throng {
@@ -24,15 +36,18 @@ struct Throng {
     shards: usize,
     /// What it is a proxy for.
     origin: Option<SocketAddr>,
+    /// Who makes the records of TLS.
+    records: Option<&'static str>,
 }
 
 /// With one shard, and with one for each core where there are several.
 pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dyn Peer>>> {
     let cores = throng_sys::cpu::count();
     let wanted: Vec<_> = if args.shards.is_empty() {
-        [(KEY_ONE, 1), (KEY_ALL, cores)]
-            .into_iter()
-            .filter(|(key, shards)| args.wants(key) && (*key == KEY_ONE || 1 < *shards))
+        let shards = |key| if key == KEY_ALL { cores } else { 1 };
+        { keys(args.suite()).iter() }
+            .map(|&key| (key, shards(key)))
+            .filter(|(key, shards)| args.wants(key) && (*key != KEY_ALL || 1 < *shards))
             .collect()
     } else {
         { args.shards.iter() }
@@ -59,6 +74,11 @@ pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dy
                 version: version.clone(),
                 shards,
                 origin: origin.map(Origin::address),
+                records: match (args.suite(), key) {
+                    (Suite::Tls, KEY_RUSTLS) => Some("rustls"),
+                    (Suite::Tls, _) => Some("lean"),
+                    _ => None,
+                },
             };
             Box::new(throng) as Box<dyn Peer>
         })
@@ -86,7 +106,9 @@ impl Peer for Throng {
 
     fn title(&self) -> String {
         let shards = if self.shards == 1 { "shard" } else { "shards" };
-        format!("Throng {}, {} {shards}", self.version, self.shards)
+        let records = self.records.map(|records| format!(", {records} records"));
+        let records = records.unwrap_or_default();
+        format!("Throng {}, {} {shards}{records}", self.version, self.shards)
     }
 
     fn addresses(&self) -> Result<Addresses> {
@@ -96,7 +118,7 @@ impl Peer for Throng {
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("throng.toml");
         let config = match self.origin {
-            None => config(addresses, self.shards),
+            None => config(addresses, self.shards) + &self.secure(folder)?,
             Some(origin) => grip_config(addresses, self.shards, origin)?,
         };
         std::fs::write(&path, config)?;
@@ -110,12 +132,31 @@ impl Peer for Throng {
     }
 }
 
+impl Throng {
+    /// The section of TLS, if it is spoken.
+    fn secure(&self, folder: &Path) -> Result<String> {
+        let Some(records) = self.records else {
+            return Ok(String::new());
+        };
+        let [certificate, key] = tls::write(folder)?;
+        // All clients have one address, whose handshakes are limited otherwise.
+        Ok(format!(
+            "[limits]\n\
+             address_work_max = \"0s\"\n\
+             [tls]\n\
+             certificate = {certificate:?}\n\
+             key = {key:?}\n\
+             records = \"{records}\"\n"
+        ))
+    }
+}
+
 /// Defaults but for what a comparison needs. Channels that begin with `own:` keep history and
 /// positions.
 fn config(addresses: Addresses, shards: usize) -> String {
     format!(
         "[listen]\n\
-         client = [\"{}\"]\n\
+         client = [\"{}{}\"]\n\
          api = \"{}\"\n\
          \n\
          [engine]\n\
@@ -132,7 +173,9 @@ fn config(addresses: Addresses, shards: usize) -> String {
          history_size = 100\n\
          history_ttl = \"5m\"\n\
          recovery = true\n",
-        addresses.subscribe, addresses.publish
+        if addresses.is_secure { "tls://" } else { "" },
+        addresses.subscribe,
+        addresses.publish
     )
 }
 
