@@ -115,6 +115,32 @@ impl<T> Slots<T> {
         at * CHUNK as u32 + index
     }
 
+    /// Puts a value where it was in another slab. False, and nothing happens, unless its place lies
+    /// behind all places of its chunk that were ever used: put them in order into a new slab.
+    pub fn restore(&mut self, index: u32, value: T) -> bool {
+        let (at, within) = (index as usize / CHUNK, index as usize % CHUNK);
+        for new in self.chunks.len()..=at {
+            self.chunks.push(None);
+            self.open.insert(new as u32);
+        }
+        let chunk = self.chunks[at].get_or_insert_with(Chunk::new);
+        if within < chunk.places.len() {
+            return false;
+        }
+        while chunk.places.len() < within {
+            let next = chunk.vacant_first;
+            chunk.vacant_first = chunk.places.len() as u32;
+            chunk.places.push(Place::Vacant { next });
+        }
+        chunk.places.push(Place::Taken(value));
+        chunk.taken += 1;
+        if chunk.is_full() {
+            self.open.remove(&(at as u32));
+        }
+        self.len += 1;
+        true
+    }
+
     /// Takes a value out.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (at, within) = (index as usize / CHUNK, index as usize % CHUNK);
@@ -191,6 +217,29 @@ impl<T> Slots<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slab_is_rebuilt_with_its_holes() {
+        let places = [3, 4, 1023, 1024, 5000, 5001];
+        let mut slots = Slots::default();
+        for index in places {
+            assert!(slots.restore(index, index));
+            assert!(!slots.restore(index, 0), "it is taken");
+        }
+        assert!(!slots.restore(2, 0), "not in order");
+        let held: Vec<u32> = slots.iter().map(|(_, value)| *value).collect();
+        assert_eq!((held.as_slice(), slots.len()), (places.as_slice(), 6));
+        // The holes are filled before anything grows, and every value is found.
+        let bound = slots.bound();
+        for _ in 0..bound - 6 {
+            let index = slots.insert(u32::MAX);
+            assert!(!places.contains(&index) && index < bound);
+        }
+        assert_eq!(slots.insert(0), bound);
+        for index in places {
+            assert_eq!(slots.remove(index), Some(index));
+        }
+    }
 
     #[test]
     fn values_stay_where_they_were_put() {
