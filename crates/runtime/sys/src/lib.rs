@@ -8,8 +8,10 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("throng-sys speaks to Linux only");
 
+pub mod clock;
 pub mod cpu;
 pub mod errno;
+pub mod handover;
 pub mod limits;
 pub mod memory;
 pub mod random;

@@ -1,0 +1,12 @@
+//! The clock that all processes of a machine share.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Microseconds on the clock that `std::time::Instant` counts on; the same for all processes, from
+/// a moment that means nothing.
+#[must_use]
+pub fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1000
+}
