@@ -77,6 +77,8 @@ pub struct Allow {
     pub publish: Vec<ChannelPattern>,
 }
 
+throng_types::save_fields!(Allow { subscribe, publish });
+
 impl Claims {
     /// Whether the token itself opens this channel for subscribing: by `allow`, or because the
     /// token names it in `channels`, `subs` or `channel`. If not, the channel's own options may

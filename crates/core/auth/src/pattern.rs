@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer};
+use throng_types::{Save, Saved};
 
 /// One channel by its name, or every channel that begins in the same way.
 ///
@@ -62,6 +63,16 @@ impl fmt::Display for ChannelPattern {
             Self::Name(name) => f.write_str(name),
             Self::Prefix(prefix) => write!(f, "{prefix}*"),
         }
+    }
+}
+
+impl Save for ChannelPattern {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.to_string().save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Self::new(&String::load(from)?).ok()
     }
 }
 

@@ -29,6 +29,13 @@ pub enum Admission {
     ServerFull,
 }
 
+throng_types::save_choice!(Admission {
+    0: Welcome,
+    1: AddressFull,
+    2: AddressBusy,
+    3: ServerFull,
+});
+
 /// Why the server ends a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use throng_hub::{Answer, Patch};
 use throng_metrics::Gauge;
-use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId, Unsubscribe};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved, ShardId, Unsubscribe};
 
 use crate::family::Family;
 use crate::flow::Flow;
@@ -182,6 +182,20 @@ pub trait Gateway: Family + Sized {
     /// Everybody on this shard who is to get a publication with tags has got it.
     fn carried(own: &Self::Shared, publication: &Publication) -> Option<Self::Order> {
         let _ = (own, publication);
+        None
+    }
+
+    /// Appends a session for a process that takes over; false, and nothing is to be used, if it
+    /// cannot move: then its connection stays, and is drained. Whoever changes the bytes raises
+    /// the version of the format, which is the server's.
+    fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool {
+        let _ = (session, out);
+        false
+    }
+
+    /// Reads a session back that another process has saved. No bytes may do harm.
+    fn load(from: &mut Saved<'_>) -> Option<Self::Session> {
+        let _ = from;
         None
     }
 

@@ -11,6 +11,7 @@ mod client;
 mod exchange;
 mod habit;
 mod later;
+mod moving;
 mod page;
 mod pipeline;
 mod repeat;

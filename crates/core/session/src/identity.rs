@@ -22,6 +22,14 @@ pub struct Identity {
     pub subscriptions_until: Vec<(ChannelName, Option<u64>)>,
 }
 
+throng_types::save_fields!(Identity {
+    user,
+    info,
+    allow,
+    expires_at_unix_s,
+    subscriptions_until
+});
+
 /// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthError {

@@ -5,7 +5,7 @@
 
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Disconnect, End, Millis, Position};
+use throng_types::{ChannelName, Disconnect, End, Millis, Position, Save, Saved};
 
 use crate::opening::{OPENING, Opening, subscribe};
 use crate::websocket::first_beat;
@@ -33,6 +33,24 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Appends it for another process; false, and nothing is to be used, if it has yet to begin or
+    /// is about to end.
+    pub fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.identity.save(out);
+        self.beat_at.save(out);
+        self.opening.is_none() && !self.closing
+    }
+
+    /// Reads it back.
+    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            identity: Save::load(from)?,
+            opening: None,
+            beat_at: Save::load(from)?,
+            closing: false,
+        })
+    }
+
     /// A stream whose head was written; asks for its channels.
     pub fn open<S, O>(
         identity: Option<Box<Identity>>,

@@ -10,7 +10,7 @@
 use std::ops::ControlFlow;
 
 use throng_metrics::Counter;
-use throng_types::{ChannelName, ConnId, End, Millis, Now};
+use throng_types::{ChannelName, ConnId, End, Millis, Now, Save, Saved};
 use throng_ws::handshake::{Accept, encode_response};
 use throng_ws::{
     CloseFrame, Decoder, DeflateOffer, Event, Fault, Limits, Masking, Opcode, Role, encode_close,
@@ -99,6 +99,29 @@ pub struct WebSocket<T = ()> {
     closing: bool,
     /// The gateway's. In here, because here is room for it that would else be lost.
     pub state: T,
+}
+
+impl<T: Save> WebSocket<T> {
+    /// Appends it for another process; false, and nothing is to be used, if it is about to end.
+    pub fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.decoder.save(out);
+        self.allowance.save(out);
+        (self.beat_at.0, self.flags.0).save(out);
+        self.state.save(out);
+        !self.closing
+    }
+
+    /// Reads it back.
+    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            decoder: Save::load(from)?,
+            allowance: Save::load(from)?,
+            beat_at: Save::load(from).map(Soon)?,
+            flags: Save::load(from).map(Flags)?,
+            closing: false,
+            state: T::load(from)?,
+        })
+    }
 }
 
 impl<T> WebSocket<T> {

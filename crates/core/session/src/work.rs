@@ -39,6 +39,8 @@ pub struct Allowance {
     owed: u32,
 }
 
+throng_types::save_fields!(Allowance { at_ms, owed });
+
 impl Allowance {
     const fn owed_us(&self, now_ms: u32) -> u32 {
         left(self.owed & ((1 << BAD_SHIFT) - 1), self.at_ms, now_ms)

@@ -7,6 +7,8 @@
 //!   depend on how the input was cut.
 //! - The data handed out, and the size of the chunk that is open, never exceed the limit.
 
+mod moving;
+
 use crate::headers::is_token;
 use crate::query::hex_value;
 use crate::{BadBody, Body, Limits, ResponseBody};

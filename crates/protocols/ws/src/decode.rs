@@ -13,6 +13,7 @@
 //! - A compressed message is inflated once it is whole, up to the bound on messages.
 //! - After a close frame or a fault nothing is parsed and nothing is held.
 
+mod moving;
 mod progress;
 
 use std::fmt;

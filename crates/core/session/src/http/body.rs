@@ -16,6 +16,11 @@ pub(super) struct Coming {
     pub(super) body: Vec<u8>,
     began: Millis,
 }
+throng_types::save_fields!(Coming {
+    decoder,
+    body,
+    began
+});
 
 impl Coming {
     /// A body whose head has just come.
