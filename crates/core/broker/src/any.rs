@@ -5,7 +5,7 @@
 //!
 //! Never: threads, sockets. A driver has them, and this is its end on a shard.
 
-use throng_types::{ChannelName, Now, ShardId};
+use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
 use crate::{
     Broker, BrokerStats, Draft, Mail, MemoryBroker, Published, Receiver, Refusal, Reply, Request,
@@ -144,6 +144,14 @@ impl Broker for AnyBroker {
 
     fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool {
         self.memory.tick(now, budget, hub)
+    }
+
+    fn save(&self, parts: &mut Parts<'_>) -> bool {
+        self.remote.is_none() && self.memory.save(parts)
+    }
+
+    fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
+        self.memory.load(kind, from)
     }
 
     fn stats(&self) -> BrokerStats {

@@ -61,7 +61,7 @@
 //! - When a node ends without a word, its members are not listed for ever. How long they are is the
 //!   broker's to say; in memory they end with the process.
 
-use throng_types::{ChannelName, Now, ShardId};
+use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
 use crate::{BrokerStats, Draft, Published, Refusal, Reply, Request, Ticket};
 
@@ -122,6 +122,19 @@ pub trait Broker {
 
     /// Does what is due with time, at most `budget` streams of it. True if more is due now.
     fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool;
+
+    /// Hands everything that this part keeps to a process that takes over, as items of kinds below
+    /// 128. False, and nothing is handed over, if its state is elsewhere or cannot move.
+    fn save(&self, parts: &mut Parts<'_>) -> bool {
+        let _ = parts;
+        false
+    }
+
+    /// Takes one such item; `None` if it is none. No bytes may do harm.
+    fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
+        let _ = (kind, from);
+        None
+    }
 
     /// Sizes for metrics.
     fn stats(&self) -> BrokerStats;

@@ -126,6 +126,13 @@ impl<T> ChannelMap<T> {
         self.values.remove(key)
     }
 
+    /// All channels, with their keys.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, &ChannelName, &T)> {
+        self.values
+            .iter()
+            .map(|(key, (name, value))| (key, name, value))
+    }
+
     /// All channels.
     pub fn iter(&self) -> impl Iterator<Item = (&ChannelName, &T)> {
         self.values.iter().map(|(_, (name, value))| (name, value))

@@ -22,6 +22,12 @@ pub struct Presence {
     pub is_announced: bool,
 }
 
+throng_types::save_fields!(Presence {
+    who,
+    is_listed,
+    is_announced
+});
+
 /// Which of a channel's publications is the newer one, by the publisher's own count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -30,6 +36,8 @@ pub struct Version {
     /// Numbers of different epochs are not compared, and an empty one is compared with all.
     pub epoch: Box<str>,
 }
+
+throng_types::save_fields!(Version { number, epoch });
 
 /// A publication before it has a position.
 #[derive(Clone, Debug)]

@@ -21,7 +21,9 @@ mod stream;
 
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, Publisher, ShardId, Told};
+use throng_types::{
+    ChannelName, Now, Parts, Payload, PayloadKind, Publication, Publisher, Saved, ShardId, Told,
+};
 
 pub use budget::Budget;
 pub use home::{BrokerStats, MemoryOptions, home_of};
@@ -310,6 +312,15 @@ impl Broker for MemoryBroker {
 
     fn tick(&mut self, now: Now, budget: usize, _: &mut impl Receiver) -> bool {
         self.home.tick(now, budget)
+    }
+
+    fn save(&self, parts: &mut Parts<'_>) -> bool {
+        self.home.save(parts);
+        true
+    }
+
+    fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
+        self.home.load(kind, from)
     }
 
     fn stats(&self) -> BrokerStats {

@@ -122,6 +122,14 @@ impl Format {
         matches!(self.kind(), Shared | Noted | Delta)
     }
 
+    /// The same form for somebody who has nothing yet.
+    pub(crate) const fn without_base(self) -> Self {
+        match self.has_base() {
+            true => Self(self.0 & !(1 << Self::NUMBER_BITS)),
+            false => self,
+        }
+    }
+
     pub(crate) const fn to_bits(self) -> u16 {
         self.0
     }

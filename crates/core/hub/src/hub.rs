@@ -25,8 +25,8 @@ pub struct HubStats {
 
 /// One shard's hub, with its part of a broker.
 pub struct Hub<B = AnyBroker> {
-    broker: B,
-    local: Local,
+    pub(crate) broker: B,
+    pub(crate) local: Local,
 }
 
 impl<B: Broker> Hub<B> {
@@ -303,7 +303,7 @@ impl<B: Broker> Hub<B> {
     }
 
     /// Tells the broker who has left, and of channels that nobody here subscribes to any more.
-    fn leave_unused(&mut self, now: Now) {
+    pub(crate) fn leave_unused(&mut self, now: Now) {
         while let Some(farewell) = self.local.farewells.pop() {
             let local = &mut self.local;
             self.broker

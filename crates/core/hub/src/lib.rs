@@ -34,6 +34,7 @@ mod hub;
 mod load;
 mod local;
 mod members;
+mod moving;
 mod replies;
 mod requests;
 mod subscriptions;

@@ -40,6 +40,11 @@ impl Default for Requests {
 }
 
 impl Requests {
+    /// Whether nobody waits.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
     pub(crate) fn insert(&mut self, waiting: Waiting) -> Ticket {
         Ticket(self.0.insert(waiting))
     }

@@ -1,7 +1,6 @@
 //! The streams of the channels whose home is one shard.
 //!
-//! Owns: positions, history, and which shards have subscribers. Never: subscribers,
-//! queues, the clock.
+//! Owns: positions, history, and which shards have subscribers. Never: subscribers, queues, clock.
 //!
 //! Invariants
 //! - The share of the history budget that is in use equals the cost of all kept publications,
@@ -12,6 +11,7 @@
 //!   same epoch: `forgotten` rises first.
 
 mod kept;
+mod moving;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -61,6 +61,13 @@ impl Keys {
         self.by_age.push_back((now, key));
     }
 
+    /// All keys with their times and positions, the oldest first.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Millis, &Arc<str>, Option<Position>)> {
+        self.by_age
+            .iter()
+            .map(|(at, key)| (*at, key, self.find(key).flatten()))
+    }
+
     /// Forgets the oldest key; gives the bytes that this freed, or nothing if there is no key.
     pub(super) fn forget_oldest(&mut self) -> Option<usize> {
         let (_, key) = self.by_age.pop_front()?;

@@ -104,6 +104,13 @@ impl Members {
         self.total
     }
 
+    /// Every member of every channel.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&ChannelName, &Arc<Publisher>)> {
+        self.lists
+            .iter()
+            .flat_map(|(channel, list)| list.members.iter().map(move |Member(who)| (channel, who)))
+    }
+
     /// Adds a member, or puts the newer word of it in the place of the older one.
     pub(super) fn add(&mut self, channel: &ChannelName, who: &Arc<Publisher>) {
         let key = self.lists.key_or_insert(channel, List::default);

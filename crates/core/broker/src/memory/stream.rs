@@ -13,9 +13,9 @@ use super::reply_limit::ReplyLimit;
 use crate::{HistoryQuery, Recovery, Refusal};
 
 /// A publication and when it was accepted.
-struct Kept {
-    at: Millis,
-    publication: Arc<Publication>,
+pub(super) struct Kept {
+    pub(super) at: Millis,
+    pub(super) publication: Arc<Publication>,
 }
 
 /// When the home looks at a stream that needs no look.
@@ -36,7 +36,7 @@ pub(super) struct Stream {
         clippy::box_collection,
         reason = "8 bytes instead of 32 in the streams that keep none"
     )]
-    log: Option<Box<VecDeque<Kept>>>,
+    pub(super) log: Option<Box<VecDeque<Kept>>>,
 }
 
 impl Stream {

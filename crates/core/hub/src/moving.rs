@@ -1,0 +1,139 @@
+//! A hub as bytes, for a process that takes over: its channels, and each connection's
+//! subscriptions.
+//!
+//! Invariants
+//! - It is saved only when it is at rest: nothing waits for the broker, nothing is on its way to
+//!   members. So a member has everything up to its channel's position, and nothing after it.
+//! - Members of the new process are those whose connections moved; the broker hears that the
+//!   others have left.
+
+use throng_broker::{Broker, Presence, Request};
+use throng_types::{ChannelName, ConnId, Now, Parts, Position, Save, Saved, save_count};
+
+use crate::channel::{Channel, Member};
+use crate::subscriptions::{Entry, Place};
+use crate::{Format, Hub};
+
+/// The kinds of items; those of the broker are lower.
+const CHANNEL: u8 = 128;
+const QUIT: u8 = 129;
+
+impl<B: Broker> Hub<B> {
+    /// Whether nothing is under way: no request without a reply, no publication that a member
+    /// lacks.
+    #[must_use]
+    pub const fn is_at_rest(&self) -> bool {
+        self.local.waiting.is_empty() && self.local.publications == 0
+    }
+
+    /// Ends the rests of channels with a delay: what gathered there leaves now.
+    pub fn hurry(&mut self) {
+        while let Some(&(_, key)) = self.local.resting.first() {
+            self.local.end_rest(key);
+        }
+    }
+
+    /// Hands over the channels and the broker's part, as items. False, and nothing is handed over,
+    /// if the broker's state cannot move.
+    pub fn save(&self, parts: &mut Parts<'_>) -> bool {
+        if !self.broker.save(parts) {
+            return false;
+        }
+        for (name, channel) in self
+            .local
+            .channels
+            .iter()
+            .filter(|(_, channel)| channel.live)
+        {
+            parts.item(CHANNEL, &(name.clone(), channel.position.get()));
+        }
+        true
+    }
+
+    /// Hands over that a connection which stays is seen no more.
+    pub fn save_quits(&self, conn: ConnId, parts: &mut Parts<'_>) {
+        let all = self.local.present.range((conn, 0)..=(conn, u32::MAX));
+        for ((_, key), presence) in all {
+            if let Some((name, _)) = self.local.channels.at(*key) {
+                parts.item(QUIT, &(name.clone(), presence.clone()));
+            }
+        }
+    }
+
+    /// Takes one item; `None` if it is none.
+    pub fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
+        match kind {
+            CHANNEL => {
+                let (name, position) = <(ChannelName, Option<Position>)>::load(from)?;
+                let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
+                let channel = self.local.channels.at_mut(key)?;
+                channel.live = true;
+                channel.position.set(position);
+            }
+            QUIT => {
+                let (channel, presence) = <(ChannelName, Presence)>::load(from)?;
+                self.local
+                    .farewells
+                    .push(Request::Quit { channel, presence });
+            }
+            kind => self.broker.load(kind, from)?,
+        }
+        Some(())
+    }
+
+    /// Appends the subscriptions of a connection; false, and nothing is to be used, if one of them
+    /// waits for something.
+    pub fn save_subscriptions(&self, conn: ConnId, out: &mut Vec<u8>) -> bool {
+        let local = &self.local;
+        let entries = local.subscriptions.of(conn);
+        save_count(entries.len(), out);
+        for entry in entries {
+            let Place::Member(at) = entry.place else {
+                return false;
+            };
+            let Some((name, channel)) = local.channels.at(entry.channel) else {
+                return false;
+            };
+            let Some(member) = channel.members.as_slice().get(at as usize) else {
+                return false;
+            };
+            name.save(out);
+            // The first difference after the hand-over is said as a whole.
+            member.format().without_base().to_bits().save(out);
+            local.present.get(&(conn, entry.channel)).cloned().save(out);
+        }
+        true
+    }
+
+    /// Makes a connection a member of the channels that it was saved with. The channels were loaded
+    /// before.
+    pub fn load_subscriptions(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<()> {
+        self.local.shard = conn.shard();
+        (conn.index() <= Member::INDEX_MAX).then_some(())?;
+        for _ in 0..from.count()? {
+            let (name, bits) = <(ChannelName, u16)>::load(from)?;
+            let presence = Option::<Presence>::load(from)?;
+            let format = Format::from_bits(bits);
+            let channel = self.local.channels.key(&name)?;
+            let is_new = self.local.subscriptions.find(conn, channel).is_none();
+            if !is_new || u32::from(bits) >> Format::BITS != 0 || format.has_base() {
+                return None;
+            }
+            let place = self.local.join(conn, channel, format);
+            self.local.subscriptions.add(conn, Entry { channel, place });
+            if let Some(presence) = presence {
+                self.local.present.insert((conn, channel), presence);
+            }
+        }
+        Some(())
+    }
+
+    /// Everything is loaded: forgets channels of which no member has come, and tells the broker.
+    pub fn loaded(&mut self, now: Now) {
+        let all: Vec<u32> = self.local.channels.entries().map(|(key, ..)| key).collect();
+        for key in all {
+            self.local.release_if_unused(key);
+        }
+        self.leave_unused(now);
+    }
+}
