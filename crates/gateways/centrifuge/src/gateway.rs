@@ -7,13 +7,13 @@ use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Patch, Reject, Sender,
     Shard, Shared, Transport,
 };
-use throng_types::{ConnId, Publication};
+use throng_types::{ConnId, Publication, Saved};
 
 use crate::backend::{Answered, Backends, ProxyOptions};
 use crate::context::Cx;
 use crate::order::{Mail, Order};
 use crate::session::Session;
-use crate::{emulation, open, own_forms};
+use crate::{emulation, moving, open, own_forms};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -101,6 +101,14 @@ impl Gateway for Centrifuge {
         out: &mut Vec<u8>,
     ) {
         own_forms::encode_delta(form, publication, patch, out);
+    }
+
+    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
+        moving::save(session, out)
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Session> {
+        moving::load(from)
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

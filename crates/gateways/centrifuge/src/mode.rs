@@ -25,6 +25,15 @@ pub(crate) enum Mode {
     Messages,
 }
 
+throng_types::save_choice!(Mode {
+    0: Json,
+    1: Protobuf,
+    2: Unidirectional,
+    3: Events,
+    4: Lines,
+    5: Messages,
+});
+
 impl Mode {
     /// The modes in which a client may ask for something, by [`Mode::number`].
     pub(crate) const WITH_COMMANDS: [Self; 5] = [

@@ -7,7 +7,7 @@ use throng_centrifuge::{Filter, Push};
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
 use throng_session::{Form, Identity, Opening, Overspent, WebSocket, Work};
-use throng_types::{ChannelName, Disconnect, Publication};
+use throng_types::{ChannelName, Disconnect, Publication, Save, Saved};
 use throng_ws::DeflateOffer;
 
 use crate::asked::{Asked, Subscribing};
@@ -42,6 +42,13 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
 }
 
+throng_types::save_choice!(Phase {
+    0: New,
+    1: Connected,
+    2: Pinged,
+});
+throng_types::save_fields!(State { mode, phase });
+
 /// One client: its transport, who it is, and the subscriptions that it begins with.
 pub struct Socket {
     /// A client of an emulated transport has no WebSocket. It uses what every client needs besides,
@@ -65,6 +72,20 @@ impl Socket {
         };
         socket.arm(cx);
         socket
+    }
+
+    /// Appends it; false if it cannot move: it waits for the hub or a backend, or has filters.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.identity.save(out);
+        self.ws.save(out) && self.asked.is_none()
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            identity: Save::load(from)?,
+            ws: WebSocket::load(from)?,
+            asked: None,
+        })
     }
 
     /// The same, with compression as the handshake's answer agreed to it.

@@ -12,7 +12,7 @@ use throng_session::encode::{line, sse_data};
 use throng_session::{
     CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport, Verdict, Wish, may_subscribe,
 };
-use throng_types::{ChannelName, Disconnect, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
 
 use crate::context::Cx;
 use crate::forms::{UNI_HTTP, UNI_SSE};
@@ -29,6 +29,8 @@ pub(crate) enum Framing {
     /// A line each, in chunks.
     Lines,
 }
+
+throng_types::save_choice!(Framing { 0: Sse, 1: Lines });
 
 impl Framing {
     const fn form(self) -> Form {
@@ -80,6 +82,21 @@ impl UniStream {
             this.begin(cx);
         }
         this
+    }
+
+    /// Appends it; false if it cannot move.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.framing.save(out);
+        self.data.save(out);
+        self.stream.save(out)
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            framing: Save::load(from)?,
+            data: Save::load(from)?,
+            stream: Stream::load(from)?,
+        })
     }
 
     pub(crate) const fn transport(&self) -> Transport {

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use throng_types::{ChannelName, Epoch, Position};
+use throng_types::{ChannelName, Epoch, Position, Save, Saved};
 
 /// The place in one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,18 @@ pub struct CursorEntry {
 /// The places in all streams of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(Vec<CursorEntry>);
+
+throng_types::save_fields!(CursorEntry { channel, position });
+
+impl Save for Cursor {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.0.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Save::load(from).map(Self)
+    }
+}
 
 impl Cursor {
     /// Reads the text form with at most `entries_max` entries; `None` if it is not one.

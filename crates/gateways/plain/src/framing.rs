@@ -20,6 +20,8 @@ pub(crate) enum Framing {
     Lines,
 }
 
+throng_types::save_choice!(Framing { 0: Sse, 1: Lines });
+
 impl Framing {
     /// Shows that the connection is alive.
     pub(super) fn sign_of_life(self, out: &mut Vec<u8>) {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Reject, Shared, Transport,
 };
-use throng_types::Publication;
+use throng_types::{Publication, Saved};
 
 use crate::context::Cx;
 use crate::session::Session;
-use crate::{forms, open};
+use crate::{forms, moving, open};
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -66,6 +66,14 @@ impl Gateway for Plain {
 
     fn encode((): &(), form: u8, publication: &Publication, out: &mut Vec<u8>) {
         forms::encode(form, publication, out);
+    }
+
+    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
+        moving::save(session, out)
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Session> {
+        moving::load(from)
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

@@ -9,6 +9,7 @@ mod cursor;
 mod forms;
 mod framing;
 mod gateway;
+mod moving;
 mod open;
 mod publication;
 mod publish;

@@ -24,6 +24,7 @@ use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
 use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, draft, publish_all};
+use throng_types::{Save, Saved};
 use throng_ws::Limits;
 
 use crate::context::Cx;
@@ -65,6 +66,26 @@ impl Publisher {
         };
         publisher.arm(cx);
         publisher
+    }
+
+    /// Appends it; false if it cannot move, because messages are without an answer.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        (self.done, (self.acknowledged, self.is_paused)).save(out);
+        self.ws.save(out) && self.open.is_empty() && !self.ends
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (done, (acknowledged, is_paused)) = <(u64, (u64, bool))>::load(from)?;
+        // All were acknowledged that are answered, or a few are still to be.
+        (acknowledged <= done).then_some(())?;
+        Some(Self {
+            ws: WebSocket::load(from)?,
+            done,
+            acknowledged,
+            open: VecDeque::new(),
+            is_paused,
+            ends: false,
+        })
     }
 
     fn arm(&self, cx: &mut Cx<'_>) {

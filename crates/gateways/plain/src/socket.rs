@@ -7,7 +7,7 @@ use throng_metrics::Counter;
 use throng_session::{
     Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, Work,
 };
-use throng_types::{ChannelName, Disconnect, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
 use throng_ws::{DeflateOffer, Masking, encode_ping};
 
 use crate::context::Cx;
@@ -46,6 +46,20 @@ impl Socket {
             cx.subscribe(OPENING, channel, form, None);
         }
         socket
+    }
+
+    /// Appends it; false if it cannot move.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.identity.save(out);
+        self.ws.save(out) && self.opening.is_none()
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            identity: Save::load(from)?,
+            ws: WebSocket::load(from)?,
+            opening: None,
+        })
     }
 
     pub(crate) fn identity(&self) -> Option<&Identity> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use throng_broker::{Recovery, Subscribed};
 use throng_session::encode::chunk;
 use throng_session::{CloseReason, Event, Form, Identity, Opening, Stream, StreamBeat, Transport};
-use throng_types::{ChannelName, Disconnect, Position, Publication, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Saved, Unsubscribe};
 
 use crate::context::Cx;
 use crate::cursor::Cursor;
@@ -46,6 +46,21 @@ impl Lines {
             cursor,
             framing,
         }
+    }
+
+    /// Appends it; false if it cannot move.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.framing.save(out);
+        self.cursor.save(out);
+        self.stream.save(out)
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(Self {
+            framing: Save::load(from)?,
+            cursor: Save::load(from)?,
+            stream: Stream::load(from)?,
+        })
     }
 
     pub(crate) const fn transport(&self) -> Transport {
