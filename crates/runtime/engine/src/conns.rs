@@ -15,6 +15,7 @@
 
 mod deliver;
 mod links;
+mod moving;
 mod secure;
 mod serve;
 mod stats;
@@ -29,6 +30,7 @@ use throng_types::{ConnId, Frame, Frames, Now, ShardId, Slots};
 
 pub(crate) use links::Intake;
 pub use links::{TlsEvent, TlsNews};
+pub use moving::SavedConn;
 pub use stats::ConnStats;
 
 use crate::outbound::Outbound;

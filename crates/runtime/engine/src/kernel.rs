@@ -180,6 +180,11 @@ pub trait Kernel: Sized {
         drop(socket);
     }
 
+    /// Gives a connection up that another process has, too: it stays open there.
+    fn let_go(&mut self, socket: Self::Socket) {
+        self.close(socket);
+    }
+
     /// Closes a listener. Connections that wait there are refused.
     fn close_listener(&mut self, listener: Self::Listener) {
         drop(listener);

@@ -26,7 +26,7 @@ pub use app::App;
 pub use builder::{
     Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, builders, builders_on, shards,
 };
-pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces, TlsEvent, TlsNews};
+pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces, SavedConn, TlsEvent, TlsNews};
 pub use effects::{Accepted, Closed, Effects};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};
 pub use mailbox::MailboxSender;

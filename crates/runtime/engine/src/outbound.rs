@@ -16,6 +16,7 @@
 //!   the queue is held they overtake the frames that came after it was, and there are no
 //!   own bytes behind those.
 
+mod moving;
 mod sealed;
 
 use std::collections::VecDeque;

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod input;
+mod still;
 
 use std::io;
 use std::time::Duration;

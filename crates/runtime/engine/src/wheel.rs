@@ -79,6 +79,16 @@ impl Wheel {
         self.len += 1;
     }
 
+    /// The deadline of an index, rounded up to a tick.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Millis> {
+        let link = self.links.get(index as usize)?;
+        if link.previous == NONE {
+            return None;
+        }
+        Some(Millis(self.tick_of(index) * TICK_MS))
+    }
+
     /// Gives the memory above the highest index with a deadline back, once it is worth it.
     fn forget_tail(&mut self) {
         while self.links.last().is_some_and(|link| link.previous == NONE) {

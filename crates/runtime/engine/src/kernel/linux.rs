@@ -166,6 +166,22 @@ impl Kernel for Linux {
         socket::peer_addr(socket.as_fd()).ok()
     }
 
+    fn let_go(&mut self, socket: OwnedFd) {
+        // As long as the other process has it open, closing alone would not end the watch.
+        let _ = self
+            .poll
+            .registry()
+            .deregister(&mut SourceFd(&socket.as_raw_fd()));
+    }
+
+    fn close_listener(&mut self, listener: OwnedFd) {
+        // Another process may have it, too, and then closing alone would not end the watch.
+        let _ = self
+            .poll
+            .registry()
+            .deregister(&mut SourceFd(&listener.as_raw_fd()));
+    }
+
     fn shutdown_write(&mut self, socket: &OwnedFd) -> io::Result<()> {
         socket::shutdown_write(socket.as_fd())
     }

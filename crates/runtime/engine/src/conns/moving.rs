@@ -1,0 +1,178 @@
+//! Connections that leave for another process, and those that have come from one.
+//!
+//! Owns what the table knows of a connection as bytes: its place, its deadline and what waits for
+//! it. Never: the descriptor's way, or what the session holds.
+//!
+//! A connection keeps its place and its generation, so that its id stays what it was.
+
+use throng_types::{ConnId, Millis, Save, save_fields};
+
+use super::{Conns, NO_QUEUE, Slot, flag};
+use crate::Kernel;
+use crate::outbound::Outbound;
+
+/// A connection in the table, without its session.
+pub struct SavedConn {
+    index: u32,
+    generation: u32,
+    deadline: Option<Millis>,
+    is_paused: bool,
+    queue: Option<Outbound>,
+}
+save_fields!(SavedConn {
+    index,
+    generation,
+    deadline,
+    is_paused,
+    queue
+});
+
+impl<S, K: Kernel> Conns<S, K> {
+    /// Connections that can move: established, in plain text, and not on their way out. In the
+    /// order in which [`Conns::adopt`] wants them.
+    pub fn movable(&self) -> impl Iterator<Item = ConnId> {
+        let stays = flag::LEAVING | flag::CONNECTING | flag::SECURE;
+        let slots = self.slots.iter().filter(move |(_, slot)| !slot.has(stays));
+        slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
+    }
+
+    /// The socket and the tag of a connection that is still there.
+    #[must_use]
+    pub fn holdings(&self, id: ConnId) -> Option<(&K::Socket, u32)> {
+        self.session(id)?;
+        let slot = self.slots.get(id.index())?;
+        Some((&slot.socket, slot.tag))
+    }
+
+    /// Appends what the table knows of a connection; nothing if it has gone.
+    pub fn save(&self, id: ConnId, out: &mut Vec<u8>) {
+        let Some(slot) = self.slots.get(id.index()) else {
+            return;
+        };
+        id.index().save(out);
+        slot.generation.save(out);
+        self.wheel.get(id.index()).save(out);
+        slot.has(flag::PAUSED).save(out);
+        let queue = self.queues.get(slot.out);
+        queue.is_some().save(out);
+        if let Some(queue) = queue {
+            queue.save(out);
+        }
+    }
+
+    /// Takes a connection out of the table that another process has from now on: its peer notices
+    /// nothing.
+    pub fn let_go(&mut self, id: ConnId) -> Option<S> {
+        self.session(id)?;
+        self.wheel.set(id.index(), None);
+        let slot = self.slots.remove(id.index())?;
+        if slot.out != NO_QUEUE {
+            self.recycle(slot.out);
+        }
+        self.kernel.let_go(slot.socket);
+        Some(slot.session)
+    }
+
+    /// Takes nothing in from the connections that are left: what they ask would be carried out
+    /// where nobody sees it. What they are told still leaves.
+    pub fn pause_all(&mut self) {
+        let all: Vec<u32> = self.slots.iter().map(|(index, _)| index).collect();
+        for index in all {
+            if let Some(slot) = self.slots.get_mut(index) {
+                slot.flags |= flag::PAUSED;
+            }
+        }
+    }
+
+    /// How many connections there have ever been, modulo 2^32; new ones are told apart by it.
+    #[must_use]
+    pub const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Goes on counting where another process stopped.
+    pub const fn resume_generation(&mut self, generation: u32) {
+        self.generation = generation;
+    }
+
+    /// Puts a connection into its place. Nothing is read or written before
+    /// the shard begins. `None`, and the socket is closed, if the place is not behind all
+    /// that were ever taken: adopt in order, into a new table.
+    pub fn adopt(
+        &mut self,
+        saved: SavedConn,
+        socket: K::Socket,
+        tag: u32,
+        session: S,
+    ) -> Option<ConnId> {
+        let SavedConn {
+            index,
+            generation,
+            deadline,
+            is_paused,
+            queue,
+        } = saved;
+        // A table with such a place would be larger than any machine.
+        if index >= 1 << 28 {
+            return None;
+        }
+        let slot = Slot {
+            socket,
+            generation,
+            out: NO_QUEUE,
+            tag,
+            flags: if is_paused { flag::PAUSED } else { 0 },
+            session,
+        };
+        if !self.slots.restore(index, slot) {
+            return None;
+        }
+        self.wheel.set(index, deadline);
+        if let Some(queue) = queue {
+            let place = self.queues.insert(queue);
+            if let Some(slot) = self.slots.get_mut(index) {
+                slot.out = place;
+            }
+        }
+        Some(ConnId::new(self.shard, index, generation))
+    }
+
+    /// Begins to read from and write to all connections: they are this process's now.
+    pub(crate) fn watch_adopted(&mut self) {
+        let all: Vec<u32> = self.slots.iter().map(|(index, _)| index).collect();
+        for index in all {
+            self.watch(index);
+            if self
+                .slots
+                .get(index)
+                .is_some_and(|slot| slot.out != NO_QUEUE)
+            {
+                self.mark_dirty(index);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_table_knows_survives() {
+        let mut queue = Outbound::default();
+        queue.push_own(b"own");
+        let saved = SavedConn {
+            index: 7,
+            generation: 9,
+            deadline: Some(Millis(11)),
+            is_paused: true,
+            queue: Some(queue),
+        };
+        let bytes = saved.saved();
+        let loaded = SavedConn::load_whole(&bytes).expect("what was saved");
+        assert_eq!(loaded.saved(), bytes);
+        for cut in 0..bytes.len() {
+            assert!(SavedConn::load_whole(&bytes[..cut]).is_none(), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A queue as bytes. What is shared with other queues is not shared any more where it arrives.
+
+use throng_types::{Frame, Save, Saved, save_bytes, save_count};
+
+use super::{Item, Outbound};
+
+/// What an item is: own bytes, or a frame, which stays or may be dropped.
+const OWN: u8 = 0;
+const FRAME: u8 = 1;
+const FRAME_STAYS: u8 = 2;
+
+impl Save for Outbound {
+    fn save(&self, out: &mut Vec<u8>) {
+        save_count(self.items.len(), out);
+        let (mut own_at, mut skip) = (0, self.head_sent);
+        for item in &self.items {
+            match item {
+                Item::Own { bytes } => {
+                    let end = own_at + (*bytes as usize - skip);
+                    let own: Vec<u8> = self.own.range(own_at..end).copied().collect();
+                    own_at = end;
+                    out.push(OWN);
+                    save_bytes(&own, out);
+                }
+                Item::Frame { frame, stays, .. } => {
+                    // The rest of a frame that has begun to leave must follow.
+                    out.push(if *stays || skip > 0 {
+                        FRAME_STAYS
+                    } else {
+                        FRAME
+                    });
+                    save_bytes(&frame[skip..], out);
+                }
+                // Connections with TLS stay where they are.
+                Item::Sealed { .. } => {
+                    debug_assert!(false, "sealed bytes do not move");
+                    out.push(OWN);
+                    save_bytes(&[], out);
+                }
+            }
+            skip = 0;
+        }
+        self.held_behind.save(out);
+        (self.lagged, self.dropped).save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let mut queue = Self::default();
+        for _ in 0..from.count()? {
+            let (kind, bytes) = (u8::load(from)?, from.bytes()?);
+            queue.bytes += bytes.len();
+            queue.items.push_back(match kind {
+                OWN => {
+                    queue.own.extend(bytes);
+                    let bytes = u32::try_from(bytes.len()).ok()?;
+                    Item::Own { bytes }
+                }
+                // No other frame is told to replace it: the channel's key is another one here.
+                FRAME | FRAME_STAYS => Item::Frame {
+                    frame: Frame::new(bytes),
+                    key: u32::MAX,
+                    stays: kind == FRAME_STAYS,
+                },
+                _ => return None,
+            });
+        }
+        queue.held_behind = Save::load(from)?;
+        (queue.lagged, queue.dropped) = Save::load(from)?;
+        let is_sound = queue.held_behind.is_none_or(|behind| {
+            let mut after = queue.items.iter().skip(behind);
+            behind <= queue.items.len() && after.all(|item| matches!(item, Item::Frame { .. }))
+        });
+        is_sound.then_some(queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::Overflow;
+
+    use super::*;
+
+    fn leaves(queue: &mut Outbound) -> Vec<u8> {
+        let mut all = Vec::new();
+        while queue.may_leave() {
+            let (bytes, count) = queue.with_slices(|slices| {
+                let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+                let count = bytes.len();
+                (bytes, count)
+            });
+            all.extend(bytes);
+            queue.sent(count);
+        }
+        all
+    }
+
+    #[test]
+    fn a_queue_goes_on_where_it_was() {
+        let frame = |text: &str| Frame::new(text.as_bytes());
+        for sent in 0..=12 {
+            let mut queue = Outbound::default();
+            queue.push_own(b"own");
+            queue.push_frame(&frame("frame"), 1, Overflow::DropOldest, 100);
+            queue.push_own(b"more");
+            queue.hold(true);
+            queue.push_frame(&frame("held"), 1, Overflow::Close, 100);
+            queue.sent(sent);
+            let bytes = queue.saved();
+            let mut moved = Outbound::load_whole(&bytes).expect("what was saved");
+            assert_eq!(moved.bytes(), queue.bytes());
+            assert_eq!((moved.is_held(), moved.saved() == bytes), (true, true));
+            assert_eq!(leaves(&mut moved), b"ownframemore"[sent..], "{sent}");
+            moved.hold(false);
+            assert_eq!(leaves(&mut moved), b"held");
+            for cut in 0..bytes.len() {
+                assert!(Outbound::load_whole(&bytes[..cut]).is_none());
+            }
+            for at in 0..bytes.len() {
+                for wrong in [0, 1, 2, 3, 0xff] {
+                    let mut bytes = bytes.clone();
+                    bytes[at] = wrong;
+                    if let Some(mut queue) = Outbound::load_whole(&bytes) {
+                        leaves(&mut queue);
+                        queue.hold(false);
+                        leaves(&mut queue);
+                    }
+                }
+            }
+        }
+    }
+}
