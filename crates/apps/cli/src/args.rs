@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     bench, completions, config, doctor, publish, pushpin_publish, reference, serve, subscribe,
-    token,
+    token, upgrade,
 };
 
 /// A realtime push server: publish once, and everybody who is connected and allowed sees it.
@@ -21,6 +21,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),
+    Upgrade(upgrade::Args),
     Publish(publish::Args),
     Subscribe(subscribe::Args),
     PushpinPublish(pushpin_publish::Args),

@@ -8,6 +8,7 @@ mod access;
 mod args;
 mod commands;
 mod console;
+mod control;
 mod exit;
 mod failure;
 mod http;

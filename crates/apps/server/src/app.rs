@@ -7,7 +7,7 @@ use throng_metrics::{Counter, Gauge};
 use throng_session::{Admission, Census as _, Event, Http, Port, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
-use crate::drain::Drain;
+use crate::drain::{Drain, Ports};
 use crate::list::GatewayList;
 use crate::outbox::Note;
 use crate::shard::{Letter, Mail, NO_CLIENT, ShardApp, VISITS_PER_TURN};
@@ -154,7 +154,12 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
                 let sender = sender.map_or(Sender::Driver, Sender::Shard);
                 self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
             }
-            Letter::Drain(options) => self.begin_drain(options, conns, now),
+            Letter::Drain(options) => self.begin_drain((options, Ports::Clients), conns, now),
+            Letter::HandOver(giving) => {
+                // The loop looks at this flag anyway.
+                self.stopped = true;
+                self.giving = Some(giving);
+            }
             Letter::Stop => self.stopped = true,
         }
     }

@@ -18,8 +18,9 @@ use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups
 use crate::list::Holds;
 use crate::options::{Options, StartError};
 use crate::plan::Plan;
-use crate::settings::{Blueprint, Start};
+use crate::settings::Blueprint;
 use crate::shard::{Letter, Mail, ShardApp};
+use crate::start::Start;
 
 /// The way into one shard.
 pub type Mailbox = MailboxSender<Mail<GatewayMail>>;

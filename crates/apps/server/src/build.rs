@@ -1,26 +1,28 @@
 //! From a configuration to running shards.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_config::Config;
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
 use throng_redis::Ring;
 use throng_sys::limits::nofile;
-use throng_sys::{cpu, random};
+use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;
 
 use crate::broker::Part;
 use crate::drain::DrainOptions;
 use crate::gateways::GatewaysPlan;
-use crate::handle::{Control, Handle};
+use crate::handle::{Control, Handle, Origin};
+use crate::handover::{Predecessor, Taken, Taking, give};
 use crate::list::GatewayList;
 use crate::listeners::Listeners;
 use crate::options::{Options, StartError};
 use crate::plan::Plan;
-use crate::settings::{Blueprint, Start};
+use crate::settings::Blueprint;
 use crate::shard::Mail;
+use crate::start::Start;
 use crate::tls::Tls;
 
 /// The most shards: interest in a channel is kept in the bits of one word.
@@ -33,12 +35,26 @@ const SPARES_MAX: usize = 16;
 /// # Errors
 /// See [`StartError`].
 pub fn start(options: &Options) -> Result<Handle, StartError> {
+    start_own(options, None)
+}
+
+/// The same in the place of another process, which hands over and ends. Until this returns, that
+/// one serves; if it fails, that one goes on.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn take_over(options: &Options, predecessor: Predecessor) -> Result<Handle, StartError> {
+    start_own(options, Some(predecessor))
+}
+
+fn start_own(options: &Options, predecessor: Option<Predecessor>) -> Result<Handle, StartError> {
     let mut reload = None;
-    let handle = start_with(options, |shards, counters| {
+    let plan = |shards, counters: &_| {
         let plan = GatewaysPlan::new(&options.config, shards, counters)?;
         reload = plan.reload();
         Ok(plan)
-    })?;
+    };
+    let handle = start_from(options, plan, predecessor)?;
     Ok(Handle { reload, ..handle })
 }
 
@@ -51,20 +67,60 @@ pub fn start_with<P: Plan>(
     options: &Options,
     plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
 ) -> Result<Handle, StartError> {
+    start_from(options, plan, None)
+}
+
+fn start_from<P: Plan>(
+    options: &Options,
+    plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
+    mut predecessor: Option<Predecessor>,
+) -> Result<Handle, StartError> {
+    let built = build(options, plan, predecessor.as_mut());
+    let Some(predecessor) = predecessor else {
+        return built.map(|(handle, _)| handle);
+    };
+    let result = built.as_ref().map(drop).map_err(ToString::to_string);
+    let said = predecessor.say(&result);
+    let (handle, shards) = built?;
+    said.map_err(StartError::HandOver)?;
+    let taken = Taken::all(&shards);
+    let result = taken.as_ref().map(drop).map_err(Clone::clone);
+    // With this word everything is this process's.
+    let said = predecessor.say(&result);
+    let connections = taken.map_err(StartError::HandOver)?;
+    said.map_err(StartError::HandOver)?;
+    for shard in shards {
+        shard.begin();
+    }
+    tracing::info!(connections, "taken over from {}", predecessor.name());
+    Ok(handle)
+}
+
+fn build<P: Plan>(
+    options: &Options,
+    plan: impl FnOnce(usize, &Arc<throng_metrics::Counters>) -> Result<P, StartError>,
+    mut predecessor: Option<&mut Predecessor>,
+) -> Result<(Handle, Vec<Taken>), StartError> {
     let config = &options.config;
     let wanted = config.engine.shards as usize;
-    let shards = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
+    let wanted = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
+    // Channels and connections stay on their shards.
+    let shards = predecessor.as_ref().map_or(wanted, |old| old.shards());
+    if shards != wanted {
+        tracing::warn!("{shards} shards were taken over; {wanted} take effect with a restart");
+    }
     let counters = Arc::new(throng_metrics::Counters::new());
     let plan = plan(shards, &counters)?;
     let own_ports = plan.ports();
     let clock = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let start = Start {
+    let fresh = || Start {
         unix_ms: clock.as_millis() as u64,
         seed: random::seed(),
         secret: random::secret(),
     };
+    let start = predecessor.as_ref().map_or_else(fresh, |old| old.start());
     let blueprint = Blueprint::new::<P::List>(
         options,
         shards as u8,
@@ -74,13 +130,20 @@ pub fn start_with<P: Plan>(
         counters,
     )?;
     let tls = Tls::load(config, blueprint.handle_counters.clone())?;
+    let inherited = predecessor
+        .as_mut()
+        .map(|old| std::mem::take(&mut old.groups));
     let Listeners {
         per_shard,
+        kept,
         clients,
         api,
         own,
-    } = Listeners::bind(config, &own_ports, shards)?;
-    let started = Instant::now();
+    } = Listeners::bind(config, &own_ports, shards, inherited.unwrap_or_default())?;
+    let zero_us = clock::monotonic_us();
+    let started = predecessor
+        .as_ref()
+        .map_or_else(Instant::now, |old| old.zero());
     let limits = ConnLimits {
         spare_descriptors: spare_descriptors(shards),
         ..conn_limits(config)
@@ -103,17 +166,30 @@ pub fn start_with<P: Plan>(
     };
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
     let mut threads = Vec::new();
+    let links = predecessor.map(Predecessor::take_links).unwrap_or_default();
+    let (taking, taken): (Vec<Taking>, Vec<Taken>) = links.into_iter().map(Taking::new).unzip();
+    let mut taking = taking.into_iter();
     for ((builder, part), remote) in builders.into_iter().zip(parts).zip(remotes) {
         let builder = builder.secure(tls.as_ref().map_or_else(Vec::new, |tls| tls.ports(config)));
         let blueprint = blueprint.clone();
         let name = format!("shard-{}", builder.shard().0);
+        let taking = taking.next();
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || run::<P>(builder, &blueprint, part, remote));
+            .spawn(move || run::<P>(builder, &blueprint, (part, remote), taking));
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let drain = DrainOptions::of(config);
-    Ok(Handle {
+    let zero_us = zero_us.saturating_sub(started.elapsed().as_micros() as u64);
+    let origin = Origin {
+        start,
+        zero_us,
+        shards: shards as u8,
+        software: options.version,
+        listeners: kept,
+    };
+    let handle = Handle {
+        origin: Mutex::new(Some(origin)),
         clients,
         api,
         own: { own_ports.iter().map(|port| port.option).zip(own) }.collect(),
@@ -122,7 +198,8 @@ pub fn start_with<P: Plan>(
         drain,
         reload: None,
         tls: tls.map(Tls::watched),
-    })
+    };
+    Ok((handle, taken))
 }
 
 /// Descriptors that each shard keeps back for the API port and those of gateways: an eighth of
@@ -146,14 +223,24 @@ type MailOf<P> = Mail<<<P as Plan>::List as GatewayList>::Mail>;
 fn run<P: Plan>(
     builder: ShardBuilder<MailOf<P>>,
     blueprint: &Blueprint,
-    part: P::Part,
-    remote: Part,
+    (part, remote): (P::Part, Part),
+    taking: Option<Taking>,
 ) -> io::Result<()> {
     let shard = builder.shard();
     let app = blueprint.app_with(shard, P::build(part, shard), remote);
     let mut observer = blueprint.observer();
-    builder
-        .with(app)
-        .run(|app, conns, turns| observer.observe(app, conns, turns))
-        .map(drop)
+    let mut running = builder.with(app).start();
+    if taking.is_some_and(|taking| !taking.take(&mut running)) {
+        return Ok(());
+    }
+    loop {
+        running.turn()?;
+        observer.observe(running.app(), running.conns(), running.stats());
+        if running.finished() {
+            match running.app_mut().take_giving() {
+                Some(giving) => give(&mut running, &giving)?,
+                None => return Ok(()),
+            }
+        }
+    }
 }

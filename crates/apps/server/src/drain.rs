@@ -30,6 +30,15 @@ impl DrainOptions {
     }
 }
 
+/// Which ports take no more connections while a server drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// Those of clients: operators and publishers still get in.
+    Clients,
+    /// All, because another process has them.
+    All,
+}
+
 /// A drain in progress on one shard.
 pub(crate) struct Drain {
     left: Vec<ConnId>,

@@ -4,14 +4,14 @@ use throng_engine::{Conns, Kernel};
 use throng_session::{CloseReason, Event, Port};
 use throng_types::{ConnId, Disconnect, Now};
 
-use crate::drain::{Drain, DrainOptions};
+use crate::drain::{Drain, DrainOptions, Ports};
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
 impl<L: GatewayList> ShardApp<L> {
     pub(crate) fn begin_drain<K: Kernel>(
         &mut self,
-        options: DrainOptions,
+        (options, ports): (DrainOptions, Ports),
         conns: &mut Conns<L::Session, K>,
         now: Now,
     ) {
@@ -20,7 +20,7 @@ impl<L: GatewayList> ShardApp<L> {
         }
         self.parts.shared.draining = true;
         for (number, port) in self.parts.ports.iter().enumerate() {
-            if *port == Port::Client {
+            if *port == Port::Client || ports == Ports::All {
                 conns.stop_listening(number as u8);
             }
         }

@@ -2,14 +2,20 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
 
 use crate::drain::DrainOptions;
 use crate::gateways::Reload;
+use crate::handover::{
+    Giving, Group, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
+};
 use crate::shard::{Letter, Mail};
+use crate::start::Start;
 use crate::tls::Watched;
 
 /// Why a running server ended.
@@ -38,23 +44,55 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// Tells a shard to hand over; gives the order back if the shard has no room or has ended.
+type HandOver = dyn Fn(Box<Giving>) -> Result<(), Box<Giving>> + Send + Sync;
+
 /// The handle's way into one shard, whatever its gateways.
-pub(crate) struct Control(Box<dyn Fn(Command) -> bool + Send + Sync>);
+pub(crate) struct Control {
+    command: Box<dyn Fn(Command) -> bool + Send + Sync>,
+    hand_over: Box<HandOver>,
+}
 
 impl Control {
     pub(crate) fn new<M: Send + 'static>(mailbox: MailboxSender<Mail<M>>) -> Self {
-        Self(Box::new(move |command| {
+        let other = mailbox.clone();
+        let command = move |command| {
             let letter = match command {
                 Command::Drain(options) => Letter::Drain(options),
                 Command::Stop => Letter::Stop,
             };
             mailbox.send(Mail(letter)).is_ok()
-        }))
+        };
+        let hand_over = move |giving| {
+            other
+                .send(Mail(Letter::HandOver(giving)))
+                .map_err(|Mail(back)| match back {
+                    Letter::HandOver(giving) => giving,
+                    // A mailbox gives back what it was given.
+                    _ => unreachable!("another letter"),
+                })
+        };
+        Self {
+            command: Box::new(command),
+            hand_over: Box::new(hand_over),
+        }
     }
+}
+
+/// What a successor needs of this process besides its state.
+pub(crate) struct Origin {
+    pub(crate) start: Start,
+    pub(crate) zero_us: u64,
+    pub(crate) shards: u8,
+    pub(crate) software: &'static str,
+    /// They keep the ports open as long as they are here.
+    pub(crate) listeners: Vec<Group>,
 }
 
 /// A running server. Dropping it leaves the server running.
 pub struct Handle {
+    /// Until the server begins to end.
+    pub(crate) origin: Mutex<Option<Origin>>,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
@@ -95,6 +133,7 @@ impl Handle {
     /// Begins a graceful stop: no new connections, clients are told to come back, and the
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
+        self.take_origin();
         self.tell(Command::Drain(self.drain));
     }
 
@@ -134,13 +173,77 @@ impl Handle {
 
     /// Ends at once; connections are cut.
     pub fn stop(&self) {
+        self.take_origin();
         self.tell(Command::Stop);
+    }
+
+    fn take_origin(&self) -> Option<Origin> {
+        self.origin.lock().ok()?.take()
+    }
+
+    /// Starts a program that takes this server's place, and hands over to it. On success this
+    /// server has nothing left but what could not move, which it drains; gives the process id of
+    /// the new one. Takes as long as the program needs to be ready.
+    ///
+    /// # Errors
+    /// Why not; this server serves as before.
+    pub fn hand_over(&self, program: &Program) -> Result<u32, HandOverError> {
+        let gone = || HandOverError::Here("this server is ending".to_owned());
+        let mut place = self.origin.lock().map_err(|_| gone())?;
+        let origin = place.as_ref().ok_or_else(gone)?;
+        let hello = Hello {
+            start: origin.start,
+            zero_us: origin.zero_us,
+            shards: origin.shards,
+            addresses: origin.listeners.len() as u8,
+            pid: std::process::id(),
+            software: origin.software.to_owned(),
+        };
+        let mut successor = Successor::start(program, &hello, &origin.listeners)?;
+        let mut shards = Vec::new();
+        let began = Instant::now();
+        let meeting = Arc::new(Meeting::new(self.shards.len()));
+        for (shard, link) in self.shards.iter().zip(successor.take_links()) {
+            let (giving, report) = Giving::new(link, meeting.clone(), self.drain);
+            let mut left = Some(giving);
+            while let Some(giving) = left.take() {
+                left = (shard.hand_over)(giving).err();
+                if left.is_some() && !self.is_running() {
+                    return Err(gone());
+                }
+            }
+            shards.push(report);
+        }
+        // If anything fails from here on, dropping the reports lets the shards go on, and dropping
+        // the successor ends it before that.
+        let moved = Report::all(&shards).and_then(|moved| {
+            successor.hear("taking everything")?;
+            Ok(moved)
+        });
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(error) => {
+                drop(successor);
+                return Err(error);
+            }
+        };
+        *place = None;
+        drop(place);
+        for shard in shards {
+            shard.let_go();
+        }
+        let pid = successor.pid();
+        successor.release();
+        let Moved { moved, stay } = moved;
+        let pause_ms = began.elapsed().as_millis() as u64;
+        tracing::info!(moved, stay, pause_ms, "handed over");
+        Ok(pid)
     }
 
     fn tell(&self, command: Command) {
         for (shard, thread) in self.shards.iter().zip(&self.threads) {
             // A full mailbox empties with the shard's next turn; an ended shard takes nothing.
-            while !(shard.0)(command) && !thread.is_finished() {
+            while !(shard.command)(command) && !thread.is_finished() {
                 std::thread::yield_now();
             }
         }

@@ -19,7 +19,7 @@ use throng_session::{
     Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
     Sender, Shared,
 };
-use throng_types::{ConnId, Millis, Now, Publication, ShardId};
+use throng_types::{ConnId, Millis, Now, Publication, Saved, ShardId};
 
 use crate::outbox::Outboxes;
 
@@ -69,6 +69,11 @@ pub trait GatewayList: Sized + 'static {
         cx: &mut Context<'_>,
         orders: &mut Vec<Order<Self::Order>>,
     ) -> Flow;
+
+    /// Appends a session for a process that takes over; false if it cannot move.
+    fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool;
+    /// Reads a session back that another process has saved.
+    fn load(from: &mut Saved<'_>) -> Option<Self::Session>;
 
     /// Appends a publication in the shared wire form with this number.
     fn encode(&self, number: u8, publication: &Publication, out: &mut Vec<u8>);

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use throng_config::Config;
 use throng_sys::socket;
 
+use crate::handover::Group;
 use crate::options::StartError;
 use crate::plan::OwnPort;
 
@@ -17,6 +18,8 @@ const SILENCE_S: u16 = 1;
 /// gateways' own.
 pub(crate) struct Listeners {
     pub(crate) per_shard: Vec<Vec<OwnedFd>>,
+    /// The same again, for a successor.
+    pub(crate) kept: Vec<Group>,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
     /// The gateways' own, in their order.
@@ -24,14 +27,17 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
+    /// Takes the listeners that another process had at the addresses that are configured, and
+    /// binds the others. What is not wanted any more is closed.
     pub(crate) fn bind(
         config: &Config,
         own_ports: &[OwnPort],
         shards: usize,
+        mut inherited: Vec<Group>,
     ) -> Result<Self, StartError> {
         let backlog = i32::try_from(config.engine.backlog).unwrap_or(i32::MAX);
         let mut per_shard: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
-        let mut bound = Vec::new();
+        let (mut bound, mut kept) = (Vec::new(), Vec::new());
         let own = own_ports.iter().map(|port| port.address);
         let wanted = config.listeners().map(|listener| listener.address);
         for wanted in wanted.chain(own) {
@@ -39,26 +45,46 @@ impl Listeners {
                 address: wanted,
                 error,
             };
-            let mut address = wanted;
-            free_to_take(wanted).map_err(fail)?;
-            for listeners in &mut per_shard {
-                let fd = socket::listen(address, backlog).map_err(fail)?;
-                // Port 0 becomes a real one with the first shard; the others share it.
-                address = socket::local_addr(fd.as_fd()).map_err(fail)?;
-                socket::defer_accept(fd.as_fd(), SILENCE_S).map_err(fail)?;
-                listeners.push(fd);
+            let known = inherited.iter().position(|group| group.wanted == wanted);
+            let group = match known {
+                Some(at) => inherited.remove(at),
+                None => bind(wanted, backlog, shards).map_err(fail)?,
+            };
+            for (listeners, fd) in per_shard.iter_mut().zip(&group.listeners) {
+                listeners.push(fd.try_clone().map_err(fail)?);
             }
-            bound.push(address);
+            bound.push(group.bound);
+            kept.push(group);
         }
         let own = bound.split_off(config.listen.client.len() + 1);
         let api = bound.pop().unwrap_or(config.listen.api.address);
         Ok(Self {
             per_shard,
+            kept,
             clients: bound,
             api,
             own,
         })
     }
+}
+
+/// Binds an address once for each shard.
+fn bind(wanted: SocketAddr, backlog: i32, shards: usize) -> io::Result<Group> {
+    free_to_take(wanted)?;
+    let mut bound = wanted;
+    let mut listeners = Vec::new();
+    for _ in 0..shards {
+        let fd = socket::listen(bound, backlog)?;
+        // Port 0 becomes a real one with the first shard; the others share it.
+        bound = socket::local_addr(fd.as_fd())?;
+        socket::defer_accept(fd.as_fd(), SILENCE_S)?;
+        listeners.push(fd);
+    }
+    Ok(Group {
+        wanted,
+        bound,
+        listeners,
+    })
 }
 
 /// Whether nobody listens there yet. Sharing a port is how shards divide connections, so

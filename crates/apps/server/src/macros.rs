@@ -200,6 +200,28 @@ macro_rules! gateways {
                     }
                 }
 
+                fn save(session: &$Session, out: &mut Vec<u8>) -> bool {
+                    match session {
+                        $Session::Http(http) => {
+                            out.push(0);
+                            http.save(out)
+                        }
+                        $($Session::$Variant(session) => {
+                            out.push(1 + Number::$Variant as u8);
+                            <$Gateway as Gateway>::save(session, out)
+                        })+
+                    }
+                }
+
+                fn load(from: &mut Saved<'_>) -> Option<$Session> {
+                    let number = <u8 as Save>::load(from)?;
+                    $(if number == 1 + Number::$Variant as u8 {
+                        return <$Gateway as Gateway>::load(from).map($Session::$Variant);
+                    })+
+                    { number == 0 }.then_some(())?;
+                    Http::load(from).map($Session::Http)
+                }
+
                 fn encode(&self, number: u8, publication: &Publication, out: &mut Vec<u8>) {
                     $(
                         let from = <Self as $crate::Holds<$Gateway>>::FORMS_FROM;

@@ -57,6 +57,9 @@ pub enum StartError {
     /// A backend of Centrifugo's clients is not good.
     #[error("{0}")]
     Proxy(String),
+    /// The process whose place this one was to take does not hand over.
+    #[error("nothing was taken over: {0}")]
+    HandOver(String),
     /// The kernel gave no reactor or thread.
     #[error("a shard cannot be made: {0}")]
     Shard(io::Error),

@@ -10,6 +10,6 @@ pub use throng_session::{
     Claim, Class, Context, Event, Family, Flow, Gateway, Http, Incoming, Opened, Order, Patch,
     Reject, Sender, Shared,
 };
-pub use throng_types::{ConnId, Millis, Now, Publication};
+pub use throng_types::{ConnId, Millis, Now, Publication, Save, Saved};
 
 pub use crate::list::Host;

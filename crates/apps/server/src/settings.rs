@@ -30,18 +30,8 @@ use crate::pages::ServerPages;
 use crate::peers::Peers;
 use crate::plan::OwnPort;
 use crate::shard::{ShardApp, ShardParts};
+use crate::start::Start;
 use crate::stats::{Observatory, Ticker};
-
-/// What differs from start to start, as arguments: so a simulator starts the same server again.
-#[derive(Clone, Copy, Debug)]
-pub struct Start {
-    /// The wall clock, in Unix milliseconds.
-    pub unix_ms: u64,
-    /// Any number; epochs and hash seeds follow from it. Some are public, so no secret does.
-    pub seed: u64,
-    /// Random bytes that nobody knows; clients' ids are made with them.
-    pub secret: [u8; 32],
-}
 
 /// What all shards have in common, ready to be given to each.
 #[derive(Clone)]

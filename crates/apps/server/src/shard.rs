@@ -14,6 +14,7 @@ use throng_session::{Admission, Census as _, Event, Http, Order, Payer, Port, Sh
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions};
+use crate::handover::Giving;
 use crate::list::{GatewayList, Host};
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
@@ -32,9 +33,9 @@ const HOUSEKEEPING_MS: u64 = 1000;
 /// A crowd whose leaving is worth giving memory back to the kernel.
 const CROWD: usize = 1024;
 /// No tag: the connection's address is not counted.
-const UNCOUNTED: u32 = u32::MAX;
+pub(crate) const UNCOUNTED: u32 = u32::MAX;
 /// A tag with this bit and without the next one says who pays for the connection's work.
-const PAYER: u32 = 1 << 31;
+pub(crate) const PAYER: u32 = 1 << 31;
 /// The tag of connections to other ports than the clients', which count against no limit.
 pub(crate) const NO_CLIENT: u32 = u32::MAX - 1;
 
@@ -50,6 +51,8 @@ pub(crate) enum Letter<M> {
     Driver(M),
     /// Begin to end gracefully.
     Drain(DrainOptions),
+    /// Hand over to another process.
+    HandOver(Box<Giving>),
     /// End now.
     Stop,
 }
@@ -103,6 +106,8 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) addresses: Slots<IpAddr>,
     pub(crate) drain: Option<Drain>,
     pub(crate) stopped: bool,
+    /// The loop stops for it, and goes on afterwards.
+    pub(crate) giving: Option<Box<Giving>>,
     /// Connections of the client port.
     pub(crate) clients: usize,
     /// As of the last turn.
@@ -126,6 +131,7 @@ impl<L: GatewayList> ShardApp<L> {
             addresses: Slots::default(),
             drain: None,
             stopped: false,
+            giving: None,
             clients: 0,
             now: Now::default(),
             housekeeping_at: Millis::default(),
@@ -135,6 +141,13 @@ impl<L: GatewayList> ShardApp<L> {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.parts.shared.counters
+    }
+
+    /// What the loop stopped for, if it is not the end.
+    pub(crate) fn take_giving(&mut self) -> Option<Box<Giving>> {
+        let giving = self.giving.take()?;
+        self.stopped = false;
+        Some(giving)
     }
 
     pub(crate) const fn hub(&self) -> &Hub {

@@ -208,8 +208,10 @@ impl Drop for Process {
     fn drop(&mut self) {
         // A program that was told to end by its closed input may have ended already.
         drop(self.stdin.take());
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill_process_group(self.pid(), Signal::KILL);
+        let runs = matches!(self.child.try_wait(), Ok(None));
+        // What it has started may have outlived it, and is in its group.
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        if runs {
             let _ = self.child.wait();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use rustix::process::Signal;
@@ -21,6 +22,7 @@ pub struct Setup {
     tls_clients: bool,
     tls_api: bool,
     variables: Vec<(String, String)>,
+    binary: Option<PathBuf>,
 }
 
 impl Setup {
@@ -68,6 +70,13 @@ impl Setup {
         self
     }
 
+    /// With the binary at this path, such as a link that a test changes.
+    #[must_use]
+    pub fn binary(mut self, path: &Path) -> Self {
+        self.binary = Some(path.to_owned());
+        self
+    }
+
     /// With this variable in its environment.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
@@ -87,7 +96,7 @@ impl Setup {
         fs::write(&file, &self.config).expect("a file in it");
         let mut command = match self.nofile {
             Some(most) => limited(most),
-            None => Command::new(binary::throng()),
+            None => Command::new(self.binary.as_deref().unwrap_or_else(|| binary::throng())),
         };
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("THRONG_") {

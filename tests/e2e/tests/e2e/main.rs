@@ -33,4 +33,5 @@ mod support;
 mod tls;
 mod together;
 mod tokens;
+mod upgrade;
 mod work;

@@ -12,6 +12,7 @@ pub(crate) mod reference;
 pub(crate) mod serve;
 pub(crate) mod subscribe;
 pub(crate) mod token;
+pub(crate) mod upgrade;
 
 use crate::args::{self, Command};
 use crate::console;
@@ -26,6 +27,7 @@ use crate::version::VERSION;
 pub(crate) fn run(command: Command) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Publish(args) => publish::run(args),
         Command::PushpinPublish(args) => pushpin_publish::run(&args),
         Command::Subscribe(args) => subscribe::run(args),

@@ -3,8 +3,10 @@
 
 mod banner;
 mod logging;
+mod notify;
 mod reload;
 mod stop;
+mod upgrade;
 
 use std::path::Path;
 
@@ -23,7 +25,8 @@ use crate::version::VERSION;
 ///
 /// Without a configuration it listens on this machine alone, and everyone on it may do everything.
 /// SIGTERM or Ctrl-C lets clients leave first; a second one ends it at once. SIGHUP reads the
-/// configuration again: GRIP's routes take effect, and the log says what needs a restart.
+/// configuration again: GRIP's routes take effect, and the log says what needs a restart. SIGUSR2
+/// starts the binary anew and hands over to it, as `throng upgrade` does.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -46,6 +49,9 @@ pub(crate) struct Args {
     /// Any other option by its path, such as channel.history_size=100; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = load::assignment)]
     set: Vec<(String, String)>,
+    /// Take over from the server that has the other end of standard input
+    #[arg(long, hide = true)]
+    take_over: bool,
 }
 
 impl Args {
@@ -73,6 +79,8 @@ pub(crate) fn run(args: &Args) -> Result {
     throng_sys::memory::tune_allocator();
     // First of all, because it would end a process that is about to serve.
     let hang_up = stop::HangUp::catch()?;
+    let mut upgrade = upgrade::Upgrade::prepare()?;
+    let predecessor = args.take_over.then(upgrade::greet).transpose()?;
     let loaded = load::complete(args.config.config.as_deref(), args.flags())?;
     let mut current = reload::Current::new(args.config.config.clone(), args.flags(), &loaded);
     let config = loaded.config;
@@ -83,12 +91,18 @@ pub(crate) fn run(args: &Args) -> Result {
     }
     let signals = stop::Signals::register(hang_up)?;
     let report = diagnose(&config);
-    let handle = throng_server::start(&throng_server::Options {
+    let options = throng_server::Options {
         config: std::sync::Arc::new(config.clone()),
         version: VERSION,
         capacity: Some(capacity(&report)),
-    })
+    };
+    let handle = match predecessor {
+        None => throng_server::start(&options),
+        Some(predecessor) => throng_server::take_over(&options, predecessor),
+    }
     .map_err(|error| Failure::new(Exit::Start, format!("cannot start: {error}")))?;
+    upgrade.listen(handle.api_address());
+    notify::ready();
     let facts = banner::Facts {
         config: &config,
         clients: handle.client_addresses(),
@@ -104,7 +118,9 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         LogFormat::Json => banner::log(&facts, &warnings),
     }
-    stop::run(signals, handle, |handle| current.reload(handle))
+    stop::run(signals, handle, &mut upgrade, |handle| {
+        current.reload(handle);
+    })
 }
 
 /// For the dashboard.

@@ -18,6 +18,7 @@ fn help_names_every_command() {
         listed,
         [
             "serve",
+            "upgrade",
             "publish",
             "subscribe",
             "pushpin-publish",

@@ -10,6 +10,7 @@ use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals as Pending;
 use throng_server::Handle;
 
+use super::upgrade::Upgrade;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
@@ -73,9 +74,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOKS_PER_FILES: u32 = 25;
 
 /// Serves until a signal, then until the clients have left. `reload` is called for each SIGHUP.
-pub(super) fn run(mut signals: Signals, handle: Handle, mut reload: impl FnMut(&Handle)) -> Result {
-    let mut looks = 0;
+/// Ends in the same way when another process has taken over.
+pub(super) fn run(
+    mut signals: Signals,
+    handle: Handle,
+    upgrade: &mut Upgrade,
+    mut reload: impl FnMut(&Handle),
+) -> Result {
+    let (mut looks, mut is_replaced) = (0, false);
     while handle.is_running() && signals.pending.pending().next().is_none() {
+        is_replaced = upgrade.look(&handle);
+        if is_replaced {
+            break;
+        }
         if signals.hang_up.came() {
             reload(&handle);
         }
@@ -86,7 +97,9 @@ pub(super) fn run(mut signals: Signals, handle: Handle, mut reload: impl FnMut(&
         std::thread::sleep(LOOK_EVERY);
     }
     signals.at_once.store(true, Ordering::SeqCst);
-    if handle.is_running() {
+    if is_replaced {
+        tracing::info!("what could not move is drained; then this process ends");
+    } else if handle.is_running() {
         tracing::info!(
             "stopping: clients are told to come back later; signal again to end at once"
         );

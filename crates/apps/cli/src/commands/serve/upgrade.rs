@@ -1,0 +1,144 @@
+//! SIGUSR2 and `throng upgrade`: this binary's file is started anew and takes over.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::SIGUSR2;
+use throng_server::Handle;
+use throng_server::handover::{Predecessor, Program};
+
+use super::notify;
+use crate::control::{Asker, Control};
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// What a new process is told to do.
+const TAKE_OVER: &str = "--take-over";
+
+/// How long a new process may take until it is ready, unless who asks says otherwise.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What asks for an upgrade, and what is started then.
+pub(super) struct Upgrade {
+    program: Program,
+    signal: Arc<AtomicBool>,
+    api_port: u16,
+    control: Option<Control>,
+    /// The name of the control socket was not free when it was last tried.
+    is_taken: bool,
+}
+
+/// Listens to the process that this one takes over from.
+///
+/// # Errors
+/// [`Exit::Start`]
+pub(super) fn greet() -> Result<Predecessor, Failure> {
+    let fail = |why: String| Failure::new(Exit::Start, format!("nothing to take over: {why}"));
+    let socket = io::stdin().as_fd().try_clone_to_owned();
+    Predecessor::greet(socket.map_err(|error| fail(error.to_string()))?).map_err(fail)
+}
+
+impl Upgrade {
+    /// Catches SIGUSR2 from now on, and remembers how this process was started.
+    ///
+    /// # Errors
+    /// [`Exit::Start`]
+    pub(super) fn prepare() -> Result<Self, Failure> {
+        let signal = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGUSR2, signal.clone())
+            .map_err(|error| Failure::new(Exit::Start, format!("cannot catch signals: {error}")))?;
+        Ok(Self {
+            program: program(std::env::args_os()),
+            signal,
+            api_port: 0,
+            control: None,
+            is_taken: false,
+        })
+    }
+
+    /// Lets `throng upgrade` find this server, as soon as no other one has its name.
+    pub(super) const fn listen(&mut self, api: SocketAddr) {
+        self.api_port = api.port();
+    }
+
+    /// Hands over if somebody asks for it; true if another process serves now.
+    pub(super) fn look(&mut self, handle: &Handle) -> bool {
+        self.bind();
+        let asker = self.control.as_ref().and_then(Control::next);
+        if asker.is_none() && !self.signal.swap(false, Ordering::SeqCst) {
+            return false;
+        }
+        self.program.patience = asker.as_ref().map_or(PATIENCE, Asker::patience);
+        let result = self.hand_over(handle);
+        if result.is_ok() {
+            // The new process listens there from now on.
+            self.control = None;
+        }
+        asker.iter().for_each(|asker: &Asker| asker.answer(&result));
+        result.is_ok()
+    }
+
+    fn hand_over(&self, handle: &Handle) -> Result<u32, String> {
+        let path = self.program.path.display();
+        tracing::info!("upgrade: starting {path}");
+        let result = match notify::objection() {
+            Some(objection) => Err(objection.to_owned()),
+            None => handle
+                .hand_over(&self.program)
+                .map_err(|error| error.to_string()),
+        };
+        match &result {
+            Ok(pid) => {
+                notify::main_pid(*pid);
+                tracing::info!(pid, "upgrade: process {pid} serves from now on");
+            }
+            Err(why) => tracing::error!("upgrade: this process goes on: {why}"),
+        }
+        result
+    }
+
+    fn bind(&mut self) {
+        if self.control.is_none() && self.api_port != 0 {
+            let bound = Control::bind(self.api_port);
+            if let Err(error) = &bound
+                && !std::mem::replace(&mut self.is_taken, true)
+            {
+                // The old process lets go of it within a moment.
+                tracing::debug!("`throng upgrade` does not find this server yet: {error}");
+            }
+            self.control = bound.ok();
+        }
+    }
+}
+
+/// What was started as this process, told to take over.
+fn program(arguments: impl IntoIterator<Item = OsString>) -> Program {
+    let mut arguments = arguments.into_iter();
+    // The name by which it was called, not the file that this led to: a link may lead to another
+    // version by now.
+    let path = arguments.next().unwrap_or_else(|| "throng".into()).into();
+    let others = arguments.filter(|argument| argument != TAKE_OVER);
+    Program {
+        path,
+        arguments: others.chain([TAKE_OVER.into()]).collect(),
+        patience: PATIENCE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_successor_is_started_as_this_process_was() {
+        let arguments = ["./throng", "serve", "--take-over", "--shards", "2"];
+        let program = program(arguments.map(OsString::from));
+        assert_eq!(program.path.to_str(), Some("./throng"));
+        assert_eq!(program.arguments, ["serve", "--shards", "2", "--take-over"]);
+    }
+}

@@ -1,0 +1,123 @@
+//! The way of `throng upgrade` to the server: a Unix socket that is named after the API port.
+//!
+//! The name is an abstract one (unix(7)): no file is left behind, and only processes of the same
+//! network namespace find it. Who may ask is decided by the kernel's word on who is at the other
+//! end: the server's own user and root.
+//!
+//! One line asks, one line answers: `ok PID`, or `error SENTENCE`.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Uid, geteuid};
+
+/// What is asked; the milliseconds that the new process may take until it is ready follow.
+const UPGRADE: &str = "upgrade ";
+/// How long the server may take besides: each of its steps has a bound, all of them together a
+/// shorter one.
+const STEPS: Duration = Duration::from_secs(90);
+/// The longest line.
+const LINE_BYTES_MAX: u64 = 4096;
+/// How long the server waits for the question. It comes with the connection.
+const QUESTION: Duration = Duration::from_millis(500);
+
+fn address(api_port: u16) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("throng-control-{api_port}"))
+}
+
+/// The server's end.
+pub(crate) struct Control(UnixListener);
+
+/// Somebody who waits for an answer.
+pub(crate) struct Asker {
+    stream: UnixStream,
+    patience: Duration,
+}
+
+impl Control {
+    /// Listens.
+    ///
+    /// # Errors
+    /// `AddrInUse` while another server does.
+    pub(crate) fn bind(api_port: u16) -> io::Result<Self> {
+        let listener = UnixListener::bind_addr(&address(api_port)?)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self(listener))
+    }
+
+    /// The next one who asks for an upgrade and may, if there is one.
+    pub(crate) fn next(&self) -> Option<Asker> {
+        let (stream, _) = self.0.accept().ok()?;
+        let peer = socket_peercred(&stream).ok()?.uid;
+        if peer != geteuid() && peer != Uid::ROOT {
+            let patience = Duration::ZERO;
+            let asker = Asker { stream, patience };
+            asker.answer(&Err(
+                "only root and the server's own user may ask".to_owned()
+            ));
+            return None;
+        }
+        stream.set_nonblocking(false).ok()?;
+        stream.set_read_timeout(Some(QUESTION)).ok()?;
+        let mut line = String::new();
+        BufReader::new((&stream).take(LINE_BYTES_MAX))
+            .read_line(&mut line)
+            .ok()?;
+        let patience_ms = line.trim_end().strip_prefix(UPGRADE)?.parse().ok()?;
+        let patience = Duration::from_millis(patience_ms);
+        Some(Asker { stream, patience })
+    }
+}
+
+impl Asker {
+    /// How long the new process may take until it is ready.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Tells who waits what came of it: the new process, or why there is none.
+    pub(crate) fn answer(&self, result: &Result<u32, String>) {
+        let line = match result {
+            Ok(pid) => format!("ok {pid}\n"),
+            Err(why) => format!("error {}\n", why.replace('\n', " ")),
+        };
+        // It may have gone.
+        let _ = (&self.stream).write_all(line.as_bytes());
+    }
+}
+
+/// Asks the server with this API port to upgrade, and waits for the outcome.
+///
+/// # Errors
+/// If there is no such server; inside, what it said.
+pub(crate) fn ask(api_port: u16, patience: Duration) -> io::Result<Result<u32, String>> {
+    let stream = UnixStream::connect_addr(&address(api_port)?)?;
+    stream.set_read_timeout(Some(patience + STEPS))?;
+    (&stream).write_all(format!("{UPGRADE}{}\n", patience.as_millis()).as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line)?;
+    let said = line.trim_end();
+    if let Some(pid) = said.strip_prefix("ok ").and_then(|pid| pid.parse().ok()) {
+        wait_for(pid, api_port);
+        return Ok(Ok(pid));
+    }
+    match said.strip_prefix("error ") {
+        Some(why) => Ok(Err(why.to_owned())),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Waits a moment until a process can be asked itself.
+fn wait_for(pid: u32, api_port: u16) {
+    for _ in 0..100 {
+        let connected = address(api_port).and_then(|address| UnixStream::connect_addr(&address));
+        let listener = connected.and_then(|stream| Ok(socket_peercred(&stream)?));
+        if listener.is_ok_and(|peer| peer.pid.as_raw_nonzero().get().cast_unsigned() == pid) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,123 @@
+//! The first words of the old process: the format's version, and what every new process needs.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use throng_types::{Save, Saved, save_fields};
+
+use crate::start::Start;
+
+/// What the first message begins with.
+const MAGIC: [u8; 8] = *b"throngHO";
+/// The version of the format: of every message, and of all state as bytes. It rises with each
+/// change of what any room saves. A process refuses every version but its own.
+pub const VERSION: u32 = 1;
+/// The most messages of listeners: as many addresses as a shard may listen on.
+const GROUPS_MAX: usize = 16;
+
+/// What the old process says first.
+pub(crate) struct Hello {
+    /// What was drawn at the start of the first of all processes.
+    pub(crate) start: Start,
+    /// The zero of all times, on the machine's own clock, in microseconds.
+    pub(crate) zero_us: u64,
+    /// How many shards there are; there will be as many.
+    pub(crate) shards: u8,
+    /// How many addresses are listened on; a message each follows.
+    pub(crate) addresses: u8,
+    /// The old process.
+    pub(crate) pid: u32,
+    /// Its software's version, for the log.
+    pub(crate) software: String,
+}
+save_fields!(Hello {
+    start,
+    zero_us,
+    shards,
+    addresses,
+    pid,
+    software
+});
+
+impl Hello {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = (MAGIC, VERSION).saved();
+        self.save(&mut out);
+        out
+    }
+
+    /// Reads it, if it is of a version that this program knows.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let mut from = Saved::new(bytes);
+        match <([u8; 8], u32)>::load(&mut from) {
+            Some((MAGIC, VERSION)) => {}
+            Some((MAGIC, other)) => {
+                return Err(format!(
+                    "it hands over in version {other} of the format; this program knows version \
+                     {VERSION} alone"
+                ));
+            }
+            _ => return Err("it does not speak the language of handing over".to_owned()),
+        }
+        let hello = Self::load(&mut from).filter(|_| from.is_empty());
+        let hello = hello.filter(|hello| usize::from(hello.addresses) <= GROUPS_MAX);
+        hello.ok_or_else(|| "its first message is damaged".to_owned())
+    }
+}
+
+/// The listeners at one address, one for each shard.
+pub(crate) struct Group {
+    /// As configured; port 0 is any.
+    pub(crate) wanted: SocketAddr,
+    /// As bound.
+    pub(crate) bound: SocketAddr,
+    pub(crate) listeners: Vec<OwnedFd>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            start: Start {
+                unix_ms: 1,
+                seed: 2,
+                secret: [3; 32],
+            },
+            zero_us: 4,
+            shards: 5,
+            addresses: 6,
+            pid: 7,
+            software: "1.2.3".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_first_message_is_understood_or_refused() {
+        let bytes = hello().to_bytes();
+        let read = Hello::of_bytes(&bytes).expect("its own version");
+        assert_eq!(
+            (read.zero_us, read.shards, read.software.as_str()),
+            (4, 5, "1.2.3")
+        );
+        for (at, wrong, says) in [
+            (0, b'x', "does not speak"),
+            (8, 0xff, "in version 255 of the format"),
+            (bytes.len() - 1, 0xff, "damaged"),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[at] = wrong;
+            let error = Hello::of_bytes(&bytes).err().expect("a refusal");
+            assert!(error.contains(says), "{error}");
+        }
+        for cut in 0..bytes.len() {
+            assert!(Hello::of_bytes(&bytes[..cut]).is_err(), "{cut}");
+        }
+        let crowd = Hello {
+            addresses: 17,
+            ..hello()
+        };
+        assert!(Hello::of_bytes(&crowd.to_bytes()).is_err());
+    }
+}

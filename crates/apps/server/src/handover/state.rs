@@ -1,0 +1,176 @@
+//! What a shard holds, as bytes: its hub and its connections, each as the rooms save their own.
+//!
+//! Never: sockets and processes; see `giving` and `taking`.
+
+use std::net::IpAddr;
+
+use throng_engine::{Conns, Kernel, SavedConn};
+use throng_session::Census as _;
+use throng_types::{ConnId, Millis, Now, Parts, Save, Saved};
+
+use crate::list::GatewayList;
+use crate::shard::{NO_CLIENT, PAYER, ShardApp, UNCOUNTED};
+use crate::standing::{standing, uncount};
+
+/// Whom a connection counts for.
+enum Counted {
+    /// It is no client's: it came by another port.
+    NoClient,
+    /// Nobody: a proxy's, or one that was refused.
+    Nobody,
+    /// A client's address.
+    Address(IpAddr),
+}
+
+impl Save for Counted {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::NoClient => out.push(0),
+            Self::Nobody => out.push(1),
+            Self::Address(address) => (2_u8, *address).save(out),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Some(Self::NoClient),
+            1 => Some(Self::Nobody),
+            2 => IpAddr::load(from).map(Self::Address),
+            _ => None,
+        }
+    }
+}
+
+impl<L: GatewayList> ShardApp<L> {
+    /// Does nothing by itself from now on, until [`ShardApp::be_active`].
+    pub(crate) const fn be_still(&mut self) {
+        self.housekeeping_at = Millis(u64::MAX);
+    }
+
+    pub(crate) const fn be_active(&mut self) {
+        self.housekeeping_at = Millis(0);
+    }
+
+    /// Whether nothing is under way on this shard.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.parts.hub.is_at_rest() && self.orders.is_empty() && self.ended.is_empty()
+    }
+
+    /// Lets everything leave at once that waits for its time.
+    pub(crate) fn hurry(&mut self) {
+        self.parts.hub.hurry();
+    }
+
+    /// Hands over the hub. False, and nothing is handed over, if none of it can move.
+    pub(crate) fn save_hub(&self, parts: &mut Parts<'_>) -> bool {
+        self.parts.hub.save(parts)
+    }
+
+    /// Hands over that connections which stay are seen no more.
+    pub(crate) fn save_quits(&self, stays: impl Iterator<Item = ConnId>, parts: &mut Parts<'_>) {
+        for conn in stays {
+            self.parts.hub.save_quits(conn, parts);
+        }
+    }
+
+    /// Takes a piece of the hub's items.
+    pub(crate) fn load_piece(&mut self, piece: &[u8]) -> Option<()> {
+        let mut from = Saved::new(piece);
+        while !from.is_empty() {
+            let kind = u8::load(&mut from)?;
+            self.parts.hub.load(kind, &mut from)?;
+        }
+        Some(())
+    }
+
+    /// Appends a connection; false, and nothing is appended, if it cannot move.
+    pub(crate) fn save_conn<K: Kernel>(
+        &self,
+        id: ConnId,
+        conns: &Conns<L::Session, K>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let start = out.len();
+        let (Some(session), Some((_, tag))) = (conns.session(id), conns.holdings(id)) else {
+            return false;
+        };
+        conns.save(id, out);
+        self.counted(id, tag, conns).save(out);
+        self.parts.shared.forwarded.client_of(id).save(out);
+        let moves = L::save(session, out) && self.parts.hub.save_subscriptions(id, out);
+        if !moves {
+            out.truncate(start);
+        }
+        moves
+    }
+
+    fn counted<K: Kernel>(&self, id: ConnId, tag: u32, conns: &Conns<L::Session, K>) -> Counted {
+        if tag == NO_CLIENT {
+            return Counted::NoClient;
+        }
+        if tag == UNCOUNTED {
+            return Counted::Nobody;
+        }
+        let known = { tag >> 30 != PAYER >> 30 }.then(|| self.addresses.get(tag).copied());
+        let peer = || conns.peer(id).map(|peer| peer.ip().to_canonical());
+        known
+            .flatten()
+            .or_else(peer)
+            .map_or(Counted::Nobody, Counted::Address)
+    }
+
+    /// Puts a connection into its place, with its session and subscriptions.
+    pub(crate) fn load_conn<K: Kernel>(
+        &mut self,
+        from: &mut Saved<'_>,
+        socket: K::Socket,
+        conns: &mut Conns<L::Session, K>,
+    ) -> Option<()> {
+        let saved = SavedConn::load(from)?;
+        let counted = Counted::load(from)?;
+        let forwarded = Option::<IpAddr>::load(from)?;
+        let session = L::load(from)?;
+        let tag = match counted {
+            Counted::NoClient => NO_CLIENT,
+            Counted::Nobody => UNCOUNTED,
+            Counted::Address(address) if self.parts.peers.limited() => {
+                self.parts.peers.enter(address);
+                self.addresses.insert(address)
+            }
+            Counted::Address(address) => {
+                let payer = self.parts.shared.meter.payer(address).to_bits();
+                payer.map_or(UNCOUNTED, |payer| PAYER | payer)
+            }
+        };
+        self.clients += usize::from(tag != NO_CLIENT);
+        self.sessions().count(&session);
+        let id = conns.adopt(saved, socket, tag, session)?;
+        if let Some(client) = forwarded {
+            // It was counted before, so there is room.
+            let _ = self.parts.shared.forwarded.belongs_to(id, client);
+        }
+        self.parts.hub.load_subscriptions(id, from)
+    }
+
+    /// Everything has come.
+    pub(crate) fn loaded(&mut self, now: Now) {
+        self.parts.hub.loaded(now);
+    }
+
+    /// Forgets a connection that another process has. Its subscriptions are left as they are:
+    /// nobody publishes here any more.
+    pub(crate) fn let_go<K: Kernel>(&mut self, id: ConnId, conns: &mut Conns<L::Session, K>) {
+        let Some((_, tag)) = conns.holdings(id) else {
+            return;
+        };
+        let Some(session) = conns.let_go(id) else {
+            return;
+        };
+        uncount(&self.parts.shared, standing::<L>(&session));
+        self.parts.shared.forwarded.gone(id);
+        self.clients -= usize::from(tag != NO_CLIENT);
+        if let Some(address) = self.addresses.remove(tag) {
+            self.parts.peers.leave(address);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A running server hands over to a new process: nobody notices, or nothing changes.
+//!
+//! The binary that a server was started with is a link; a test installs another one by changing
+//! where it leads.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::json;
+use tempfile::TempDir;
+use throng_testkit::{Server, Setup, Signal, Wire, throng, until};
+
+use crate::support::{data, emulated, publish, sdks, url};
+
+/// History, and nothing that happens by itself while a test looks.
+const CONFIG: &str = r#"
+[channel]
+history_size = 10000
+history_ttl = "5m"
+recovery = true
+presence = true
+
+[websocket]
+ping_interval = "0s"
+
+[stream]
+keepalive_interval = "0s"
+"#;
+
+/// Where the binary seems to be.
+struct Installed(TempDir);
+
+impl Installed {
+    fn new() -> Self {
+        let this = Self(tempfile::tempdir().expect("a folder"));
+        this.install(throng());
+        this
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("throng")
+    }
+
+    fn install(&self, binary: &Path) {
+        let new = self.0.path().join("new");
+        symlink(binary, &new).expect("a link");
+        fs::rename(&new, self.path()).expect("another link");
+    }
+
+    /// Installs a script that does not take over.
+    fn install_script(&self, script: &str) {
+        let path = self.0.path().join("script");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&path, executable).expect("its permissions");
+        self.install(&path);
+    }
+}
+
+/// `throng upgrade`.
+fn upgrade(server: &Server) -> Output {
+    let port = server.api_address().port().to_string();
+    let mut command = Command::new(throng());
+    command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
+    command.output().expect("the binary runs")
+}
+
+#[track_caller]
+fn upgrade_well(server: &Server) {
+    went_well(server, &upgrade(server));
+}
+
+#[track_caller]
+fn went_well(server: &Server, output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let log = server.process().err_lines().join("\n");
+    assert!(output.status.success(), "{said}\n{log}");
+}
+
+/// A request for a stream or a WebSocket.
+fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
+    let mut wire = Wire::connect(to);
+    let upgrade = match is_socket {
+        true => {
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        }
+        false => "",
+    };
+    wire.send(&format!(
+        "GET {target} HTTP/1.1\r\nHost: localhost\r\n{upgrade}\r\n"
+    ));
+    wire.head();
+    wire
+}
+
+/// A text as a client sends it, under a mask that changes nothing.
+fn frame(text: &str) -> Vec<u8> {
+    let mut frame = vec![0x81];
+    match text.len() {
+        length @ 0..126 => frame.push(0x80 | length as u8),
+        length => {
+            frame.push(0xfe);
+            frame.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+    }
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(text.as_bytes());
+    frame
+}
+
+/// The numbers of what was published, as they came: each stands between angle brackets.
+fn numbers(text: &str) -> Vec<u32> {
+    let pieces = text.split('<').skip(1);
+    pieces
+        .filter_map(|piece| piece.split_once('>')?.0.parse().ok())
+        .collect()
+}
+
+const CHANNELS: usize = 8;
+
+/// Clients of each transport on each channel.
+fn crowd(address: SocketAddr, each: usize) -> Vec<(usize, &'static str, Wire)> {
+    let mut crowd = Vec::new();
+    for channel in 0..CHANNELS {
+        let name = format!("c{channel}");
+        for _ in 0..each {
+            let centrifuge = json!({"subs": {&*name: {}}}).to_string();
+            let query: String = centrifuge
+                .bytes()
+                .map(|byte| format!("%{byte:02x}"))
+                .collect();
+            let streams = [
+                ("ws", format!("/ws?channel={name}"), true),
+                ("sse", format!("/sse?channel={name}"), false),
+                (
+                    "several",
+                    format!("/sse?channel={name}&channel=other-{name}"),
+                    false,
+                ),
+                ("lines", format!("/stream?channel={name}"), false),
+                (
+                    "uni_sse",
+                    format!("/connection/uni_sse?cf_connect={query}"),
+                    false,
+                ),
+            ];
+            for (kind, target, is_socket) in streams {
+                crowd.push((channel, kind, ask(address, &target, is_socket)));
+            }
+            let mut wire = ask(address, "/connection/websocket", true);
+            wire.send_bytes(&frame("{\"id\":1,\"connect\":{}}"));
+            wire.through("\"connect\":");
+            let subscribe = json!({"id": 2, "subscribe": {"channel": name}}).to_string();
+            wire.send_bytes(&frame(&subscribe));
+            wire.through("\"subscribe\":");
+            crowd.push((channel, "centrifuge", wire));
+        }
+    }
+    crowd
+}
+
+/// Publishes into all channels in turn until told to stop; gives how many each has.
+fn publish_until(address: SocketAddr, stop: &AtomicBool) -> Vec<u32> {
+    let mut wire = Wire::connect(address);
+    let mut published = vec![0; CHANNELS];
+    while !stop.load(Ordering::Relaxed) {
+        for (channel, last) in published.iter_mut().enumerate() {
+            *last += 1;
+            let body = format!("<{last}>");
+            let length = body.len();
+            wire.send(&format!(
+                "POST /pub?channel=c{channel} HTTP/1.1\r\nHost: localhost\r\nContent-Length: \
+                 {length}\r\n\r\n{body}"
+            ));
+            let response = wire.response("POST");
+            assert_eq!(response.status, 200, "{response:?}");
+        }
+    }
+    published
+}
+
+#[test]
+fn nobody_notices_upgrades_in_a_row() {
+    let installed = Installed::new();
+    let mut server = Setup::new(CONFIG)
+        .binary(&installed.path())
+        .shards(2)
+        .start();
+    let (address, api) = (server.clients(), server.api_address());
+    let crowd = crowd(address, 20);
+    let count = crowd.len() as u64;
+    let present = server.call("presence", &json!({"channel": "c0"}));
+    let stop = AtomicBool::new(false);
+    let published = thread::scope(|scope| {
+        let publisher = scope.spawn(|| publish_until(api, &stop));
+        let upgrades: Vec<_> = (0..4).map(|_| upgrade(&server)).collect();
+        stop.store(true, Ordering::Relaxed);
+        upgrades
+            .iter()
+            .for_each(|output| went_well(&server, output));
+        publisher
+            .join()
+            .expect("the publisher was answered all the time")
+    });
+    // The same clients under the same ids.
+    assert_eq!(server.call("presence", &json!({"channel": "c0"})), present);
+    assert_eq!(
+        server.metric("throng_connections{transport=\"websocket\"}"),
+        count / 3
+    );
+    for (channel, kind, mut wire) in crowd {
+        let last = published[channel];
+        assert!(last > 0, "nothing was published during the upgrades");
+        let got = numbers(&wire.through(&format!("<{last}>")));
+        let all: Vec<u32> = (1..=last).collect();
+        assert_eq!(got, all, "{kind}");
+    }
+    // The first process has ended by itself.
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn what_came_in_part_goes_on() {
+    let installed = Installed::new();
+    let server = Setup::new(CONFIG)
+        .binary(&installed.path())
+        .shards(2)
+        .start();
+    let (address, api) = (server.clients(), server.api_address());
+    let mut listener = ask(address, "/ws?channel=c0", true);
+    let mut head = Wire::connect(address);
+    head.send("GET /sse?chan");
+    let mut body = Wire::connect(api);
+    body.send("POST /pub?channel=c0 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n<on");
+    let mut chunked = Wire::connect(api);
+    chunked.send(
+        "POST /pub?channel=c0 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: \
+         chunked\r\n\r\n2\r\n<t",
+    );
+    let mut socket = ask(address, "/connection/websocket", true);
+    let command = frame("{\"id\":1,\"connect\":{}}");
+    socket.send_bytes(&command[..9]);
+    let mut behind = ask(address, "/sse?channel=c0", false);
+    behind.through("subscribed");
+    // All of it has been read.
+    until("half requests", || {
+        (server.metric("throng_connections{transport=\"http\"}") >= 3).then_some(())
+    });
+    upgrade_well(&server);
+    head.send("nel=c0 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    head.through("subscribed");
+    body.send("e>body");
+    assert_eq!(body.response("POST").status, 200);
+    chunked.send("\r\n3\r\nwo>\r\n0\r\n\r\n");
+    assert_eq!(chunked.response("POST").status, 200);
+    socket.send_bytes(&command[9..]);
+    socket.through("\"connect\":");
+    for wire in [&mut listener, &mut head, &mut behind] {
+        wire.through("<one>body");
+        wire.through("<two>");
+    }
+}
+
+#[test]
+fn history_goes_on_with_its_positions() {
+    let installed = Installed::new();
+    let server = Setup::new(CONFIG)
+        .binary(&installed.path())
+        .shards(2)
+        .start();
+    let ids: Vec<String> = (0..8)
+        .map(|n| {
+            let channel = format!("h{n}");
+            publish(&server, &channel, &data("before", 5));
+            let mut first = ask(server.clients(), &format!("/sse?channel={channel}"), false);
+            first.through("id: ").clear();
+            first.through("\n").trim().to_owned()
+        })
+        .collect();
+    upgrade_well(&server);
+    for (n, id) in ids.iter().enumerate() {
+        let channel = format!("h{n}");
+        publish(&server, &channel, &data("after", 5));
+        let target = format!("/sse?channel={channel}&last_event_id={id}");
+        let mut again = ask(server.clients(), &target, false);
+        again.through("\"recovered\":true");
+        let missed = again.through("\"n\":4");
+        assert!(
+            !missed.contains("before") && missed.contains("\"n\":0"),
+            "{missed}"
+        );
+    }
+    // A retried publication is known.
+    let keyed = json!({"channel": "h0", "data": 1, "idempotency_key": "k"});
+    let first = server.call("publish", &keyed);
+    upgrade_well(&server);
+    assert_eq!(server.call("publish", &keyed), first);
+}
+
+#[test]
+fn sdks_notice_nothing() {
+    let installed = Installed::new();
+    let server = Setup::new(CONFIG)
+        .binary(&installed.path())
+        .shards(2)
+        .start();
+    let mut clients: Vec<_> = { sdks().into_iter().chain(emulated()) }
+        .map(|(name, start)| {
+            let mut client = start();
+            client.connect(&url(server.clients()));
+            client.subscribe("sdk");
+            client.forget("connecting");
+            (name, client)
+        })
+        .collect();
+    upgrade_well(&server);
+    publish(&server, "sdk", &data("after", 3));
+    for (name, client) in &mut clients {
+        assert_eq!(client.publications("sdk", 3), data("after", 3), "{name}");
+        // What it asks is carried out by the new process.
+        let order = json!({ "channel": "sdk", "data": { "by": name } });
+        client.result("publish", &order);
+        assert_eq!(client.left("connecting"), 0, "{name} had to come back");
+    }
+}
+
+#[test]
+fn a_binary_that_does_not_take_over_changes_nothing() {
+    let installed = Installed::new();
+    let mut server = Setup::new(CONFIG)
+        .binary(&installed.path())
+        .shards(2)
+        .start();
+    let mut listener = ask(server.clients(), "/sse?channel=c0", false);
+    let port = server.api_address().port().to_string();
+    let real = throng().display().to_string();
+    let config = format!("exec {real} serve --config /nowhere --take-over");
+    for (n, (script, says)) in [
+        ("exit 3", "ended"),
+        ("kill -9 $$", "ended"),
+        ("exec sleep 600", "longer than"),
+        // It says nothing that could be understood.
+        ("echo hello >&0; exec sleep 600", ""),
+        (&*config, "ended"),
+        ("exec /nowhere/throng", "ended"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        installed.install_script(script);
+        let mut command = Command::new(throng());
+        command.args(["upgrade", "--api-port", &port, "--patience", "2"]);
+        let output = command.output().expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(6), "{script}: {said}");
+        assert!(
+            said.contains("nothing has changed") && said.contains(says),
+            "{said}"
+        );
+        server.publish("c0", &format!("<{n}>"));
+        listener.through(&format!("<{n}>"));
+        assert!(server.runs());
+    }
+    fs::remove_file(installed.path()).expect("a link");
+    let output = upgrade(&server);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot start"), "{said}");
+    // And a good one takes over after all of them.
+    installed.install(throng());
+    server.signal(Signal::USR2);
+    assert_eq!(server.wait().code(), Some(0));
+    server.publish("c0", "<last>");
+    listener.through("<last>");
+}
+
+#[test]
+fn without_a_server_there_is_nothing_to_upgrade() {
+    let mut command = Command::new(throng());
+    let output = command.args(["upgrade", "--api-port", "1"]).output();
+    let output = output.expect("the binary runs");
+    assert_eq!(output.status.code(), Some(5));
+}
