@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, doctor, publish, pushpin_publish, reference, serve, subscribe,
+    bench, completions, config, doctor, man, publish, pushpin_publish, reference, serve, subscribe,
     token, upgrade,
 };
+use crate::version::VERSION;
 
 /// A realtime push server: publish once, and everybody who is connected and allowed sees it.
 #[derive(Debug, Parser)]
-#[command(name = "throng", version, propagate_version = true)]
+#[command(name = "throng", version = VERSION, propagate_version = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Version,
     Completions(completions::Args),
     Reference(reference::Args),
+    Man(man::Args),
 }
 
 const AFTER_HELP: &str = "\

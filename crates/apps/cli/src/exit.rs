@@ -12,7 +12,7 @@ use throng_doctor::Outcome;
 pub(crate) enum Exit {
     /// Everything that was asked for happened.
     Good,
-    /// The answer is no, or another failure that has no code of its own.
+    /// The answer is no; or something failed for which this table has no other code.
     Failed,
     /// The command line makes no sense.
     Usage,
@@ -43,8 +43,8 @@ const TABLE: &[(u8, &str)] = &[
     (
         1,
         "The answer is no: `doctor` found the machine too small, `token check` found a bad token. \
-         Every failure without a code of its own. `pushpin-publish` uses no other code \
-         for what went wrong.",
+         Also every failure that no other row names; `pushpin-publish` ends so \
+         whatever went wrong.",
     ),
     (2, "The command line or a scenario cannot be understood."),
     (

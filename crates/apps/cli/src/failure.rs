@@ -38,6 +38,16 @@ impl Failure {
         self
     }
 
+    /// What was wrong and where.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to do, or the problems one by one.
+    pub(crate) fn advice(&self) -> &[String] {
+        &self.advice
+    }
+
     /// A reader that went away has seen what it wanted, so there is nobody to tell.
     pub(crate) fn is_silent(&self) -> bool {
         self.what.is_empty()

@@ -58,10 +58,13 @@ pub struct GeneratorHealth {
 pub enum Verdict {
     /// The generator had reserves: the figures are the server's.
     Valid,
-    /// The generator was the bottleneck.
+    /// Some of the figures, or all, are not the server's.
     Invalid {
         /// Why, one sentence each.
         reasons: Vec<String>,
+        /// Whether latencies alone are meant, so that counts, memory and CPU still stand.
+        #[serde(default)]
+        latency_alone: bool,
     },
 }
 
@@ -70,6 +73,23 @@ impl Verdict {
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
+    }
+
+    /// What to make of the figures, in one sentence; nothing if all of them count.
+    #[must_use]
+    pub const fn warning(&self) -> Option<&'static str> {
+        match self {
+            Self::Valid => None,
+            Self::Invalid {
+                latency_alone: true,
+                ..
+            } => Some(
+                "latencies are not the server's alone; counts, memory and CPU of the server stand",
+            ),
+            Self::Invalid { .. } => {
+                Some("the generator was the bottleneck; the figures are not the server's")
+            }
+        }
     }
 }
 
@@ -94,22 +114,18 @@ impl GeneratorHealth {
     }
 
     /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
-    /// latency.
+    /// latency: what begins late is measured late, so lag counts by its share of that. Where no
+    /// latency was measured, lag changes no figure.
     #[must_use]
     pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> Verdict {
         let mut reasons = Vec::new();
-        if let Some(lag_us) = self.lag.percentile_us(99.0) {
-            let share_us = measured_p99_us.map_or(0.0, |us| us as f64 * limits.lag_share_max);
-            let bound_us = share_us.max(limits.lag_floor_us as f64);
+        if let Some((lag_us, p99_us)) = self.lag.percentile_us(99.0).zip(measured_p99_us) {
+            let bound_us = (p99_us as f64 * limits.lag_share_max).max(limits.lag_floor_us as f64);
             if lag_us as f64 > bound_us {
-                reasons.push(format!(
-                    "the generator began its events late: 99th percentile {:.1} ms, {:.1} ms is \
-                     the bound",
-                    lag_us as f64 / 1000.0,
-                    bound_us / 1000.0
-                ));
+                reasons.push(self.late(lag_us, p99_us, bound_us, limits));
             }
         }
+        let late = reasons.len();
         let busy_share = share(self.busy_seconds, self.thread_seconds);
         if busy_share > limits.busy_seconds_share_max {
             reasons.push(format!(
@@ -129,8 +145,31 @@ impl GeneratorHealth {
         if reasons.is_empty() {
             Verdict::Valid
         } else {
-            Verdict::Invalid { reasons }
+            Verdict::Invalid {
+                latency_alone: reasons.len() == late,
+                reasons,
+            }
         }
+    }
+
+    /// Who was late: a generator without reserves, or a machine that gave it no processor in time.
+    fn late(&self, lag_us: u64, p99_us: u64, bound_us: f64, limits: &GeneratorLimits) -> String {
+        let who = if self.busiest > limits.busy_max {
+            "the generator was busy".to_owned()
+        } else {
+            format!(
+                "the machine was busy with other things (the generator's threads used {:.0} % of \
+                 a CPU at most)",
+                self.busiest * 100.0
+            )
+        };
+        format!(
+            "{who}: events began up to {:.1} ms late (99th percentile), which is part of the \
+             measured 99th percentile of {:.1} ms; {:.1} ms is the bound (--lag-tolerance)",
+            lag_us as f64 / 1000.0,
+            p99_us as f64 / 1000.0,
+            bound_us / 1000.0
+        )
     }
 }
 
@@ -149,7 +188,7 @@ mod tests {
     fn reasons(health: &GeneratorHealth, p99: Option<u64>) -> usize {
         match health.verdict(p99, &GeneratorLimits::default()) {
             Verdict::Valid => 0,
-            Verdict::Invalid { reasons } => reasons.len(),
+            Verdict::Invalid { reasons, .. } => reasons.len(),
         }
     }
 
@@ -166,9 +205,36 @@ mod tests {
     fn lag_counts_against_what_was_measured() {
         let mut health = GeneratorHealth::default();
         (0..100).for_each(|_| health.lag.record_us(4000));
-        assert_eq!(reasons(&health, None), 1);
+        assert_eq!(reasons(&health, None), 0, "no latency is reported");
         assert_eq!(reasons(&health, Some(10_000)), 1);
         assert_eq!(reasons(&health, Some(50_000)), 0);
+        let generous = GeneratorLimits {
+            lag_share_max: 0.5,
+            ..GeneratorLimits::default()
+        };
+        assert!(health.verdict(Some(10_000), &generous).is_valid());
+    }
+
+    #[test]
+    fn a_busy_machine_and_a_busy_generator_are_told_apart() {
+        let limits = GeneratorLimits::default();
+        let mut health = GeneratorHealth::default();
+        health.lag.record_us(4000);
+        health.on_thread_second(0.01, &limits);
+        let said = |health: &GeneratorHealth| match health.verdict(Some(5000), &limits) {
+            Verdict::Valid => panic!("4 ms of 5 ms are not the server's"),
+            Verdict::Invalid {
+                reasons,
+                latency_alone,
+            } => (reasons.join(" "), latency_alone),
+        };
+        let (why, latency_alone) = said(&health);
+        assert!(why.contains("the machine was busy") && why.contains("1 % of a CPU"));
+        assert!(latency_alone, "counts stand");
+        (0..9).for_each(|_| health.on_thread_second(0.99, &limits));
+        let (why, latency_alone) = said(&health);
+        assert!(why.contains("the generator was busy"), "{why}");
+        assert!(!latency_alone, "it had no reserve");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tables::{
 use super::charts::{self, Chart};
 use super::compare::{Comparison, percent, show};
 use super::{Results, compare};
+use crate::text::measured_bytes;
 use throng_bench_measure::Verdict;
 use throng_bench_plan::check::{Facts, Figure, Metric, Outcome};
 use throng_types::date;
@@ -118,11 +119,13 @@ fn write_header(results: &Results, out: &mut String) -> fmt::Result {
         write!(out, "<span>{}</span>", Escaped(fact))?;
     }
     out.push_str("</p>\n");
-    if let Verdict::Invalid { reasons } = &results.verdict {
-        out.push_str(
-            "<div class=\"banner\"><strong>Invalid: the generator was the bottleneck. \
-                      The figures are not the server’s.</strong>",
-        );
+    if let Verdict::Invalid { reasons, .. } = &results.verdict {
+        let warning = results.verdict.warning().unwrap_or_default();
+        write!(
+            out,
+            "<div class=\"banner\"><strong>Invalid: {}.</strong>",
+            Escaped(warning)
+        )?;
         list(reasons, out)?;
         out.push_str("</div>\n");
     }
@@ -249,11 +252,11 @@ fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
         if let Some(bytes) = server.process_bytes_per_connection {
             let kernel = server.kernel_bytes_per_connection.map_or_else(
                 || "its processes".into(),
-                |kernel| format!("and {} in the kernel", format_bytes(kernel)),
+                |kernel| format!("and {} in the kernel", measured_bytes(kernel)),
             );
             tile(
                 "server memory per connection",
-                &format_bytes(bytes),
+                &measured_bytes(bytes),
                 &kernel,
                 out,
             )?;
@@ -270,7 +273,7 @@ fn write_tiles(results: &Results, out: &mut String) -> fmt::Result {
     if let Some(bytes) = results.totals.generator_bytes_per_connection {
         tile(
             "generator memory per connection",
-            &format_bytes(bytes),
+            &measured_bytes(bytes),
             &format!(
                 "busiest thread {:.0} % of a CPU",
                 results.totals.generator_busiest * 100.0

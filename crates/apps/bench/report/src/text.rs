@@ -18,6 +18,9 @@ pub fn summary(results: &Results) -> String {
     out
 }
 
+/// So many notes are printed; the report has them all.
+const NOTES_MAX: usize = 6;
+
 fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     let counters = &results.totals.counters;
     let deliveries = &results.totals.deliveries;
@@ -52,6 +55,18 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     }
     for line in counters.limits_hit() {
         writeln!(out, "  limit      {line}")?;
+    }
+    if counters.published > 0 {
+        writeln!(
+            out,
+            "published    {}, {} acknowledged, {} refused or lost",
+            grouped(counters.published),
+            grouped(counters.publish_acknowledged),
+            grouped(counters.publish_failed),
+        )?;
+    }
+    for note in results.notes.iter().take(NOTES_MAX) {
+        writeln!(out, "  note       {note}")?;
     }
     if deliveries.expected() + deliveries.received > 0 {
         writeln!(
@@ -123,11 +138,9 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
         );
         writeln!(out, "check        {word}  {}  ({actual})", result.check)?;
     }
-    if let Verdict::Invalid { reasons } = &results.verdict {
-        writeln!(
-            out,
-            "INVALID      the generator was the bottleneck; the figures are not the server's"
-        )?;
+    if let Verdict::Invalid { reasons, .. } = &results.verdict {
+        let warning = results.verdict.warning().unwrap_or_default();
+        writeln!(out, "INVALID      {warning}")?;
         for reason in reasons {
             writeln!(out, "  because    {reason}")?;
         }
@@ -138,12 +151,12 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
 fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Result {
     let mut parts = Vec::new();
     if let Some(bytes) = server.process_bytes_per_connection {
-        parts.push(format!("{} per connection", format_bytes(bytes)));
+        parts.push(format!("{} per connection", measured_bytes(bytes)));
     }
     if let Some(bytes) = server.kernel_bytes_per_connection {
         parts.push(format!(
             "{} per connection in the kernel",
-            format_bytes(bytes)
+            measured_bytes(bytes)
         ));
     }
     if let Some(cpu) = server.cpu_mean {
@@ -167,4 +180,24 @@ fn percentiles(latency: &LatencySummary) -> String {
         .collect();
     parts.push(format!("max {}", format_us(latency.max_us as f64)));
     parts.join("  ")
+}
+
+/// Bytes as they were measured; a difference below zero is noise around something small.
+pub(crate) fn measured_bytes(bytes: f64) -> String {
+    if bytes < 0.0 {
+        "not measurable".to_owned()
+    } else {
+        format_bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_below_zero_is_not_told_as_a_figure() {
+        assert_eq!(measured_bytes(-246.0), "not measurable");
+        assert_eq!(measured_bytes(140.0), "140 B");
+    }
 }

@@ -69,6 +69,8 @@ struct Link {
     reader: Option<Reader>,
     /// Of the answer at hand.
     status: u16,
+    /// The beginning of its body, if it is a refusal. Bound: 160 bytes.
+    said: Vec<u8>,
     /// The server ends this connection after the answer at hand.
     closes: bool,
     unanswered: VecDeque<Sent>,
@@ -84,6 +86,7 @@ impl Link {
             id: None,
             reader: None,
             status: 0,
+            said: Vec::new(),
             closes: false,
             unanswered: VecDeque::new(),
             backlog: VecDeque::new(),
@@ -121,9 +124,8 @@ impl<'s> Publishers<'s> {
                 if headers.iter().all(|(_, value)| value.is_constant()) =>
             {
                 let mut rng = Rng::new(0);
-                let render =
-                    |value: &Template| value.render_to_string(&Values::default(), &mut rng);
-                let mut render = render;
+                let values = Values::default();
+                let mut render = |value: &Template| value.render_to_string(&values, &mut rng);
                 Some(headers.iter().map(|(_, value)| render(value)).collect())
             }
             _ => None,

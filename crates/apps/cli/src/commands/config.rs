@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use serde_json::json;
 
 use crate::access::access;
 use crate::commands::config_import;
@@ -38,8 +39,11 @@ enum Action {
         /// An option as on `throng serve`
         #[arg(long = "set", value_name = "PATH=VALUE", value_parser = load::assignment)]
         set: Vec<(String, String)>,
+        /// Print one JSON object on standard output, also if there are problems
+        #[arg(long)]
+        json: bool,
     },
-    /// Write a file from a configuration of Centrifugo, and tell what is otherwise
+    /// Write a file from a configuration of Centrifugo, and list what differs
     Import(config_import::Args),
     /// Print every value and where it came from
     Show {
@@ -59,7 +63,7 @@ enum Action {
 pub(crate) fn run(args: Args) -> Result {
     match args.action {
         Action::Init { file, force } => init(file, force),
-        Action::Check { file, set } => check(file, set),
+        Action::Check { file, set, json } => check(file, set, json),
         Action::Import(args) => config_import::run(&args),
         Action::Show { file, reveal, set } => {
             let loaded = load::merged(file.as_deref(), set)?;
@@ -90,8 +94,12 @@ fn init(file: PathBuf, force: bool) -> Result {
     Ok(Exit::Good)
 }
 
-fn check(file: Option<PathBuf>, set: Vec<(String, String)>) -> Result {
-    let loaded = load::complete(file.as_deref(), set)?;
+fn check(file: Option<PathBuf>, set: Vec<(String, String)>, json: bool) -> Result {
+    let loaded = load::complete(file.as_deref(), set);
+    if json {
+        return told(loaded);
+    }
+    let loaded = loaded?;
     warn(&loaded.warnings);
     let what = file.map_or_else(
         || "the defaults and the environment are good; name a FILE to check one".to_owned(),
@@ -101,6 +109,27 @@ fn check(file: Option<PathBuf>, set: Vec<(String, String)>) -> Result {
     let lines = access.iter().map(|line| format!("  access     {line}\n"));
     console::print(format!("{what}\n{}", lines.collect::<String>()))?;
     Ok(Exit::Good)
+}
+
+/// The same for programs: `good`, `problems`, `warnings` and `access`, each a list of sentences.
+fn told(loaded: Result<throng_config::Loaded>) -> Result {
+    let (told, exit) = match loaded {
+        Ok(loaded) => {
+            let access = access(&loaded.config);
+            let told = json!({
+                "good": true, "problems": [], "warnings": loaded.warnings, "access": access,
+            });
+            (told, Exit::Good)
+        }
+        Err(failure) if failure.exit == Exit::Config => {
+            let problems = failure.advice();
+            let told = json!({ "good": false, "problems": problems, "what": failure.what() });
+            (told, Exit::Config)
+        }
+        Err(failure) => return Err(failure),
+    };
+    console::print(format!("{told}\n"))?;
+    Ok(exit)
 }
 
 /// Tells what is allowed and yet probably not meant.

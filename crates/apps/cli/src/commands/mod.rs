@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 mod config_import;
 pub(crate) mod doctor;
+pub(crate) mod man;
 mod new_file;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;
@@ -41,5 +42,6 @@ pub(crate) fn run(command: Command) -> Result {
         }
         Command::Completions(shell) => completions::run(&shell, &mut args::command()),
         Command::Reference(args) => reference::run(&args),
+        Command::Man(args) => man::run(&args, args::command()),
     }
 }

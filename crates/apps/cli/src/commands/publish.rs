@@ -13,6 +13,10 @@ use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs, query};
 /// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).
 const DATA_BYTES_MAX: u64 = 1 << 30;
 
+/// What to do about a channel whose namespace the server does not have.
+pub(crate) const UNKNOWN_NAMESPACE: &str = "what stands before the `:` is a namespace: add a \
+     [[namespace]] with that name to the server's configuration, or correct the channel";
+
 /// An answer to a publication is a line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
@@ -149,6 +153,9 @@ fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
             failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment")
         }
         401 | 403 => failure.advise("is the key one of auth.api_keys?"),
+        404 if String::from_utf8_lossy(body).contains("namespace") => {
+            failure.advise(UNKNOWN_NAMESPACE)
+        }
         404 | 405 => {
             failure.advise("is this the API port (by default 8001), not the clients' one?")
         }

@@ -29,6 +29,7 @@ fn help_names_every_command() {
             "version",
             "completions",
             "reference",
+            "man",
             "help"
         ]
     );

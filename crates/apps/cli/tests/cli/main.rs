@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod fake;
 mod help;
+mod mistakes;
 mod program;
 mod proxy;
 mod serve;

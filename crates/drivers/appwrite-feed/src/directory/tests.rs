@@ -11,7 +11,7 @@ use throng_types::ShardId;
 use super::*;
 use crate::Inlet;
 
-/// What Appwrite says to a credential that is no good.
+/// What Appwrite answers to an invalid credential.
 const NOBODY: &str = r#"{"message":"no","code":401,"type":"general_unauthorized_scope"}"#;
 
 /// Keeps what comes.

@@ -90,7 +90,10 @@ impl Collector {
             delivery: Latency::new(),
             connect: Latency::new(),
             health: GeneratorHealth::default(),
-            limits: GeneratorLimits::default(),
+            limits: GeneratorLimits {
+                lag_share_max: options.lag_share_max,
+                ..GeneratorLimits::default()
+            },
             series: Vec::new(),
             log: LogWriter::new(started_unix_ms),
             row_at_ms: 0,
@@ -245,6 +248,7 @@ impl Collector {
         self.health.missed_events = last.counters.missed_events;
         let delivery = self.delivery.summary();
         let measured_p99 = self.delivery.percentile_us(99.0);
+        let measured_p99 = measured_p99.or_else(|| self.connect.percentile_us(99.0));
         let verdict = self.health.verdict(measured_p99, &self.limits);
         let mut notes = std::mem::take(&mut self.notes);
         let mut remarks: Vec<(&String, &u64)> = last.sums.remarks.iter().collect();

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::server::Watch;
 use super::tls::ControllerTls;
+use throng_bench_measure::GeneratorLimits;
 use throng_bench_plan::Target;
 
 /// How a scenario is run.
@@ -27,6 +28,8 @@ pub struct RunOptions {
     pub running: bool,
     /// How agents are believed; none speaks to them without TLS.
     pub agents_tls: Option<ControllerTls>,
+    /// Which part of the measured 99th percentile the generator's own lag may be: 0.1 is a tenth.
+    pub lag_share_max: f64,
     /// What a reader of the report must know.
     pub notes: Vec<String>,
     /// Set it to end the run early; the results are written all the same.
@@ -44,6 +47,7 @@ impl Default for RunOptions {
             metrics: None,
             running: false,
             agents_tls: None,
+            lag_share_max: GeneratorLimits::default().lag_share_max,
             notes: Vec::new(),
             stop: Arc::default(),
         }

@@ -225,6 +225,7 @@ fn no_text_of_a_run_becomes_markup() {
         lost: true,
     }];
     results.verdict = Verdict::Invalid {
+        latency_alone: false,
         reasons: vec![evil.into()],
     };
     assert!(!report_page(&results).contains("<script>alert"));

@@ -10,10 +10,12 @@ use throng_ws::{Event, Opcode};
 
 use super::{Link, LinkState, Publishers, REOPEN_AFTER_US, Reader};
 use crate::core::Core;
-use crate::script::PublishForm;
+use crate::script::{Goal, PublishForm};
 use throng_bench_plan::template::Values;
 use throng_types::Rng;
 
+/// What is kept of the body of a refusal, for the remark. Bound of `Link::said`.
+const SAID_BYTES_MAX: usize = 160;
 const HTTP_LIMITS: Limits = Limits {
     head_bytes_max: 32 * 1024,
     headers_max: 100,
@@ -90,7 +92,7 @@ impl Publishers<'_> {
         };
         let fed = match &mut link.reader {
             None => return fx.end(End::Now),
-            Some(Reader::Answers(_)) => link.answers(input, core, fx),
+            Some(Reader::Answers(_)) => link.answers(input, &self.form.goal, core, fx),
             Some(Reader::Socket(socket)) => {
                 let mut closed = false;
                 let mask = || core.mask_key();
@@ -160,6 +162,7 @@ impl Link {
     fn answers(
         &mut self,
         input: &[u8],
+        goal: &Goal,
         core: &mut Core<'_>,
         fx: &mut Effects<'_>,
     ) -> Result<(), String> {
@@ -170,19 +173,28 @@ impl Link {
             match event {
                 ResponseEvent::Head(response) => {
                     self.status = response.status;
+                    self.said.clear();
                     self.closes = !response.keep_alive();
                 }
-                ResponseEvent::Data(_) => {}
+                ResponseEvent::Data(bytes) => {
+                    if !matches!(self.status, 200..=299) {
+                        let room = SAID_BYTES_MAX.saturating_sub(self.said.len());
+                        self.said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    }
+                }
                 ResponseEvent::End => {
                     self.unanswered.pop_front();
                     if matches!(self.status, 200..=299) {
                         core.tally.counters.publish_acknowledged += 1;
                     } else {
                         core.tally.counters.publish_failed += 1;
-                        core.tally.remark(format!(
-                            "the server answered {} to a publication",
-                            self.status
-                        ));
+                        let said = String::from_utf8_lossy(&self.said);
+                        let said = said.lines().next().unwrap_or_default().trim();
+                        let refusal = goal.refusal(self.status);
+                        core.tally.remark(match said {
+                            "" => refusal,
+                            said => format!("{refusal}: {said}"),
+                        });
                     }
                     if self.closes {
                         fx.end(End::Now);

@@ -18,6 +18,16 @@ pub(crate) struct Goal {
     /// As it stands in `Host`.
     pub(crate) authority: String,
     pub(crate) path: Template,
+    /// The path without its query, for people.
+    pub(crate) shown_path: String,
+}
+
+impl Goal {
+    /// What a refusal is called in remarks: `401 Unauthorized at /pub`.
+    pub(crate) fn refusal(&self, status: u16) -> String {
+        let reason = throng_http1::reason_phrase(status);
+        format!("{status} {reason} at {}", self.shown_path)
+    }
 }
 
 /// Resolves a target.
@@ -37,6 +47,7 @@ pub(super) fn goal(target: &Target, place: Place, trust: &TlsTrust) -> Result<Go
         tls,
         authority: target.authority(),
         path: Template::compile(&target.path, place)?,
+        shown_path: target.path.split('?').next().unwrap_or_default().to_owned(),
     })
 }
 

@@ -229,8 +229,9 @@ impl Core<'_> {
     }
 
     fn refused_with(&mut self, status: u16) -> ConnectFailure {
-        self.tally
-            .remark(format!("the server answered {status} to the handshake"));
+        let goal = self.script.goals.first();
+        let refusal = goal.map_or_else(|| status.to_string(), |goal| goal.refusal(status));
+        self.tally.remark(refusal);
         ConnectFailure::Status
     }
 }

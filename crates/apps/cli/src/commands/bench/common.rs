@@ -46,6 +46,16 @@ pub(super) struct Common {
         help_heading = "Generator"
     )]
     pub(super) grace: Option<u64>,
+    /// How large a part of the measured p99 the generator's own lag may be before latencies are
+    /// called invalid
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = clap::value_parser!(u8).range(1..=100),
+        default_value = "10",
+        help_heading = "Generator"
+    )]
+    pub(super) lag_tolerance: u8,
     /// Threads that open connections
     #[arg(long, value_name = "N", help_heading = "Generator")]
     pub(super) threads: Option<usize>,
@@ -125,6 +135,7 @@ impl Common {
             },
             metrics: self.server_metrics.clone(),
             running: self.running_stats,
+            lag_share_max: f64::from(self.lag_tolerance) / 100.0,
             notes,
             stop,
         })

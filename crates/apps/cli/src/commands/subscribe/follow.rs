@@ -12,7 +12,7 @@ use throng_ws::handshake::{self, ResponseFault};
 
 use super::args::Args;
 use super::backoff::Backoff;
-use crate::commands::publish::said;
+use crate::commands::publish::{UNKNOWN_NAMESPACE, said};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -223,7 +223,19 @@ impl Follower {
             Exit::Refused,
             format!("{server} refused: {}", said(status, &body)),
         );
+        // The API port asks for its own key; a channel may be what is not there.
+        let said = String::from_utf8_lossy(&body);
         Err(match status {
+            401 if said.contains("API key") => failure.advise(
+                "this is the API port: --server takes the port for clients, by default 8000",
+            ),
+            401 if said.contains("expired") => {
+                failure.advise("make a new one: throng token create --user USER")
+            }
+            403 if self.args.token.is_some() => failure
+                .advise("`throng token check TOKEN` says what the token allows")
+                .advise("docs/guides/channels.md says what else opens a channel"),
+            404 if said.contains("namespace") => failure.advise(UNKNOWN_NAMESPACE),
             401 | 403 if self.args.token.is_none() => {
                 failure.advise("give a token: --token TOKEN, or THRONG_TOKEN in the environment")
             }

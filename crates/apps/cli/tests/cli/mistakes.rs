@@ -1,0 +1,275 @@
+//! Fifteen mistakes that people make, and what they are told: what is wrong, where, what to do.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::{Running, run, throng};
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+const SERVER: &str = r#"
+[auth]
+hmac_secret = "0123456789abcdef0123456789abcdef"
+api_keys = ["the key of the server API"]
+
+[[namespace]]
+name = "news"
+subscribe = true
+
+[[namespace]]
+name = "staff"
+"#;
+
+/// A mistake: its name, the arguments, the exit code, and what standard error must have.
+type Mistake = (
+    &'static str,
+    &'static [&'static str],
+    i32,
+    &'static [&'static str],
+);
+
+/// `API`, `CLIENTS`, `FOLDER`, `TOKEN` and `EXPIRED` stand for what the test has made.
+const MISTAKES: [Mistake; 14] = [
+    (
+        "wrong port: publishing to the clients' one",
+        &[
+            "publish",
+            "news:a",
+            "x",
+            "--api",
+            "CLIENTS",
+            "--api-key",
+            "the key of the server API",
+        ],
+        6,
+        &[
+            "nothing at this path",
+            "is this the API port (by default 8001)",
+        ],
+    ),
+    (
+        "wrong port: subscribing at the API's one",
+        &["subscribe", "news:a", "--server", "API"],
+        6,
+        &["this is the API port", "by default 8000"],
+    ),
+    (
+        "port taken",
+        &["serve", "--listen", "TAKEN", "--api", "127.0.0.1:0"],
+        7,
+        &[
+            "cannot listen on",
+            "another program listens there",
+            "--listen",
+        ],
+    ),
+    (
+        "unknown option",
+        &["config", "check", "FOLDER/unknown.toml"],
+        4,
+        &[
+            "unknown.toml:2:1",
+            "unknown option \"history_sise\"",
+            "did you mean \"history_size\"?",
+        ],
+    ),
+    (
+        "bad TOML",
+        &["config", "check", "FOLDER/broken.toml"],
+        4,
+        &["broken.toml:1:", "not valid TOML"],
+    ),
+    (
+        "wrong type",
+        &["config", "check", "FOLDER/type.toml"],
+        4,
+        &["type.toml:2:", "channel.recovery", "expected true or false"],
+    ),
+    (
+        "missing key file",
+        &["config", "check", "FOLDER/missing.toml"],
+        4,
+        &["auth.hmac_secret_file", "cannot read /nowhere/secret"],
+    ),
+    (
+        "unknown namespace",
+        &[
+            "publish",
+            "newz:a",
+            "x",
+            "--api",
+            "API",
+            "--api-key",
+            "the key of the server API",
+        ],
+        6,
+        &[
+            "namespace is not configured",
+            "add a [[namespace]] with that name",
+        ],
+    ),
+    (
+        "unreachable server",
+        &["publish", "a", "x", "--api", "http://127.0.0.1:1"],
+        5,
+        &[
+            "http://127.0.0.1:1",
+            "connection refused",
+            "is the server running?",
+        ],
+    ),
+    (
+        "expired token",
+        &[
+            "subscribe",
+            "news:a",
+            "--server",
+            "CLIENTS",
+            "--token",
+            "EXPIRED",
+        ],
+        6,
+        &["token has expired", "throng token create"],
+    ),
+    (
+        "no permission",
+        &[
+            "subscribe",
+            "staff:a",
+            "--server",
+            "CLIENTS",
+            "--token",
+            "TOKEN",
+        ],
+        6,
+        &[
+            "no permission to subscribe to staff:a",
+            "docs/guides/channels.md",
+        ],
+    ),
+    (
+        "no API key",
+        &["publish", "news:a", "x", "--api", "API"],
+        6,
+        &["an API key is needed", "--api-key KEY", "THRONG_API_KEY"],
+    ),
+    (
+        "results cannot be written",
+        &[
+            "bench",
+            "pub",
+            "--url",
+            "API",
+            "--channels",
+            "news:a",
+            "--out",
+            "/dev/full/results",
+        ],
+        1,
+        &["cannot make the folder /dev/full/results"],
+    ),
+    (
+        "bad scenario",
+        &["bench", "run", "FOLDER/scenario.toml"],
+        2,
+        &["scenario.toml"],
+    ),
+];
+
+#[test]
+fn each_mistake_is_told_with_what_where_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("server.toml", SERVER),
+        ("unknown.toml", "[channel]\nhistory_sise = 4\n"),
+        ("broken.toml", "[channel\n"),
+        ("type.toml", "[channel]\nrecovery = \"yes\"\n"),
+        (
+            "missing.toml",
+            "[auth]\nhmac_secret_file = \"/nowhere/secret\"\n",
+        ),
+        ("scenario.toml", "speed = \"fast\"\n"),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let path = folder.path().display().to_string();
+    let config = format!("{path}/server.toml");
+    let serving = ["serve", "--config", &config, "--listen", "127.0.0.1:0"];
+    let more = ["--api", "127.0.0.1:0", "--log-format", "json"];
+    let server = Running::start(&mut throng(&[&serving[..], &more].concat()));
+    let line: Value = serde_json::from_str(&server.until_err("\"serving\"")).unwrap();
+    let address = |name: &str| line[name].as_str().unwrap().to_owned();
+    let token = |ttl: &str| {
+        let made = [
+            "token", "create", "--user", "ann", "--secret", SECRET, "--ttl", ttl,
+        ];
+        run(&made).expect(0).out.trim().to_owned()
+    };
+    let (good, expired) = (token("1h"), token("1s"));
+    let check = ["token", "check", "--secret", SECRET, &expired];
+    while run(&check).code == Some(0) {}
+    for (name, arguments, code, says) in MISTAKES {
+        let arguments: Vec<String> = arguments
+            .iter()
+            .map(|word| match *word {
+                "API" => format!("http://{}", address("api")),
+                "CLIENTS" => format!("http://{}", address("clients")),
+                "TAKEN" => address("clients"),
+                "TOKEN" => good.clone(),
+                "EXPIRED" => expired.clone(),
+                word => word.replace("FOLDER", &path),
+            })
+            .collect();
+        println!("{name}");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        run(&arguments).expect(code).says(says);
+    }
+    // The fifteenth: a page of a wrong origin. The server's answer is what a browser shows.
+    let url = format!(
+        "http://{}/sse?channel=news:a&token={good}",
+        address("clients")
+    );
+    let asked = Command::new("curl")
+        .args(["-s", "-H", "Origin: https://elsewhere.example", &url])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&asked.stdout);
+    assert!(
+        said.contains("https://elsewhere.example") && said.contains("auth.allowed_origins"),
+        "{said}"
+    );
+}
+
+#[test]
+fn programs_can_read_what_is_wrong_with_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("throng.toml");
+    let file = file.to_str().unwrap();
+    fs::write(file, "[channel]\nrecovery = \"yes\"\n").unwrap();
+    let done = run(&["config", "check", "--json", file]).expect(4);
+    let told: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(told["good"], false, "{told}");
+    assert!(
+        told["problems"][0]
+            .as_str()
+            .unwrap()
+            .contains("channel.recovery")
+    );
+    fs::write(file, "").unwrap();
+    let done = run(&["config", "check", "--json", file]).expect(0);
+    let told: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(told["good"], true, "{told}");
+    assert!(told["access"][0].as_str().unwrap().contains("open mode"));
+}
+
+#[test]
+fn manual_pages_are_made_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&["man", folder.path().to_str().unwrap()]).expect(0);
+    for page in ["throng.1", "throng-serve.1", "throng-token-create.1"] {
+        let text = fs::read_to_string(folder.path().join(page)).unwrap();
+        assert!(text.contains(".SH NAME"), "{page}");
+    }
+}
