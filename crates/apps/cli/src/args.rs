@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, doctor, man, publish, pushpin_publish, reference, serve, subscribe,
-    token, upgrade,
+    bench, completions, config, doctor, man, publish, pushpin_publish, reference, reload, serve,
+    subscribe, token, upgrade,
 };
 use crate::version::VERSION;
 
@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Publish(publish::Args),
     Subscribe(subscribe::Args),
     PushpinPublish(pushpin_publish::Args),
+    Reload(reload::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),

@@ -48,6 +48,11 @@ impl Failure {
         &self.advice
     }
 
+    /// What was wrong, and what to do, a line each.
+    pub(crate) fn into_reasons(self) -> Vec<String> {
+        std::iter::once(self.what).chain(self.advice).collect()
+    }
+
     /// A reader that went away has seen what it wanted, so there is nobody to tell.
     pub(crate) fn is_silent(&self) -> bool {
         self.what.is_empty()

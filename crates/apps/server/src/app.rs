@@ -9,6 +9,7 @@ use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
 use crate::drain::{Drain, Ports};
 use crate::list::GatewayList;
+use crate::live::Renewed;
 use crate::outbox::Note;
 use crate::shard::{Letter, Mail, NO_CLIENT, ShardApp, VISITS_PER_TURN};
 use crate::standing::{standing, uncount};
@@ -154,6 +155,18 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
                 let sender = sender.map_or(Sender::Driver, Sender::Shard);
                 self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
             }
+            Letter::Renew(renewed) => {
+                let Renewed { live, mail, done } = *renewed;
+                self.renew(&live, conns, now);
+                for mail in mail {
+                    self.with_list(conns, now, |list, host| {
+                        list.mail(Sender::Driver, mail, host)
+                    });
+                }
+                self.list.renew();
+                drop(done);
+            }
+            Letter::Reloaded(conn, what) => self.event(conn, Event::Reloaded(&what), conns),
             Letter::Drain(options) => self.begin_drain((options, Ports::Clients), conns, now),
             Letter::HandOver(giving) => {
                 // The loop looks at this flag anyway.

@@ -12,10 +12,10 @@ use throng_grip::exchange::OriginEvent;
 use throng_metrics::Counters;
 use throng_types::{ConnId, ShardId};
 
-use crate::build::conn_limits;
 use crate::drain::DrainOptions;
 use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
 use crate::list::Holds;
+use crate::live::conn_limits;
 use crate::options::{Options, StartError};
 use crate::plan::Plan;
 use crate::settings::Blueprint;

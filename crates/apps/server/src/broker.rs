@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{Budget, MemoryOptions, Namespaces, Remote, ReplyLimit};
+use throng_broker::{Budget, LiveOptions, MemoryOptions, Remote};
 use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
 use throng_redis::{Peers, RedisOptions};
@@ -20,7 +20,7 @@ pub(crate) type Part = Option<RemotePart>;
 /// The options of every shard's part; they share one budget for history.
 pub(crate) fn home_options(
     config: &Config,
-    namespaces: Arc<Namespaces>,
+    live: &LiveOptions,
     shards: u8,
     random: &mut Rng,
 ) -> MemoryOptions {
@@ -30,13 +30,9 @@ pub(crate) fn home_options(
         nonce: (random.next_u64() as u32).max(1),
         hash_seed: random.next_u64(),
         history: Budget::new(limits.history_bytes_max as usize, shards),
-        streams_max: (limits.streams_max as usize).div_ceil(usize::from(shards)),
-        reply: ReplyLimit {
-            publications_max: limits.history_reply_max as usize,
-            members_max: limits.presence_reply_max as usize,
-            bytes_max: limits.history_reply_bytes_max as usize,
-        },
-        namespaces,
+        streams_max: live.streams_max,
+        reply: live.reply,
+        namespaces: live.namespaces.clone(),
     }
 }
 

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use throng_config::Config;
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
 use throng_redis::Ring;
 use throng_sys::limits::nofile;
@@ -18,8 +17,10 @@ use crate::handle::{Control, Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
 use crate::list::GatewayList;
 use crate::listeners::Listeners;
+use crate::live::conn_limits;
 use crate::options::{Options, StartError};
 use crate::plan::Plan;
+use crate::renewal::Renewal;
 use crate::settings::Blueprint;
 use crate::shard::Mail;
 use crate::start::Start;
@@ -48,14 +49,8 @@ pub fn take_over(options: &Options, predecessor: Predecessor) -> Result<Handle, 
 }
 
 fn start_own(options: &Options, predecessor: Option<Predecessor>) -> Result<Handle, StartError> {
-    let mut reload = None;
-    let plan = |shards, counters: &_| {
-        let plan = GatewaysPlan::new(&options.config, shards, counters)?;
-        reload = plan.reload();
-        Ok(plan)
-    };
-    let handle = start_from(options, plan, predecessor)?;
-    Ok(Handle { reload, ..handle })
+    let plan = |shards, counters: &_| GatewaysPlan::new(&options.config, shards, counters);
+    start_from(options, plan, predecessor)
 }
 
 /// The same with another list of gateways. `plan` gets the number of shards and the counters of
@@ -159,6 +154,7 @@ fn build<P: Plan>(
         });
     let (builders, mailboxes) =
         throng_engine::builders::<MailOf<P>>(builders.collect()).map_err(StartError::Shard)?;
+    let renewer = plan.renewer(&mailboxes);
     let parts = plan.start(&mailboxes, &own)?;
     let ring = |mailbox: &MailboxSender<_>| {
         let mailbox = mailbox.clone();
@@ -180,6 +176,15 @@ fn build<P: Plan>(
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let drain = DrainOptions::of(config);
+    let tls = tls.map(|tls| Arc::new(tls.watched()));
+    let renewal = Renewal {
+        mould: blueprint.mould.clone(),
+        peers: blueprint.peers.clone(),
+        observatory: blueprint.observatory,
+        gateways: renewer,
+        tls: tls.clone(),
+        mailboxes: mailboxes.clone(),
+    };
     let zero_us = zero_us.saturating_sub(started.elapsed().as_micros() as u64);
     let origin = Origin {
         start,
@@ -195,9 +200,9 @@ fn build<P: Plan>(
         own: { own_ports.iter().map(|port| port.option).zip(own) }.collect(),
         shards: mailboxes.into_iter().map(Control::new).collect(),
         threads,
-        drain,
-        reload: None,
-        tls: tls.map(Tls::watched),
+        drain: Mutex::new(drain),
+        renewal: Mutex::new(renewal.boxed()),
+        tls,
     };
     Ok((handle, taken))
 }
@@ -207,15 +212,6 @@ fn build<P: Plan>(
 fn spare_descriptors(shards: usize) -> usize {
     let all = usize::try_from(nofile().soft).unwrap_or(usize::MAX);
     (all / 8 / shards).clamp(1, SPARES_MAX)
-}
-
-/// Bounds of connections.
-pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
-    ConnLimits {
-        queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
-        handshake_timeout_ms: config.tls.handshake_timeout_ms,
-        ..ConnLimits::default()
-    }
 }
 
 type MailOf<P> = Mail<<<P as Plan>::List as GatewayList>::Mail>;

@@ -4,6 +4,7 @@ mod appwrite;
 mod appwrite_feed;
 mod centrifuge;
 mod grip;
+mod renew;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,16 +21,17 @@ use throng_types::ShardId;
 
 use crate::list::Holds;
 use crate::options::StartError;
-use crate::plan::{OwnPort, Plan};
+use crate::own_port::OwnPort;
+use crate::plan::{Plan, Renewer};
 use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
 pub use appwrite_feed::Lookups;
-use centrifuge::{CentrifugePart, CentrifugePlan};
+use centrifuge::{Asker, CentrifugePart, CentrifugePlan};
 use grip::GripPlan;
+use renew::GatewaysRenewer;
 
 pub(crate) use grip::metrics as pushpin_metrics;
-pub(crate) use grip::reload::Reload;
 
 crate::gateways! {
     /// Every family of clients that the server has.
@@ -47,6 +49,7 @@ pub struct GatewaysPlan {
     config: Arc<Config>,
     appwrite: Option<AppwritePlan>,
     centrifuge: Option<CentrifugePlan>,
+    asker: Asker,
     grip: Option<GripPlan>,
 }
 
@@ -67,16 +70,10 @@ impl GatewaysPlan {
         Ok(Self {
             appwrite: AppwritePlan::new(config, shards, counters),
             centrifuge: CentrifugePlan::new(config)?,
+            asker: Asker::default(),
             grip: GripPlan::new(config)?,
             config: config.clone(),
         })
-    }
-}
-
-impl GatewaysPlan {
-    /// The way to other routes while the server runs, if there are any.
-    pub(crate) fn reload(&self) -> Option<Reload> {
-        self.grip.as_ref().map(GripPlan::reload)
     }
 }
 
@@ -86,6 +83,10 @@ pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
     let read = config.grip.as_ref().map(grip::routes::read);
     read.map(|read| (read.skipped, read.refused))
         .unwrap_or_default()
+}
+
+fn wrap_centrifuge(mail: throng_gateway_centrifuge::Mail) -> Mail<GatewayMail> {
+    Mail::from_driver(GatewayMail::Centrifuge(mail))
 }
 
 impl Plan for GatewaysPlan {
@@ -110,6 +111,22 @@ impl Plan for GatewaysPlan {
         self.grip.as_ref().map_or(0, GripPlan::channels_max)
     }
 
+    fn renewer(
+        &self,
+        mailboxes: &[MailboxSender<Mail<GatewayMail>>],
+    ) -> Option<Box<dyn Renewer<GatewayMail>>> {
+        Some(Box::new(GatewaysRenewer {
+            mailboxes: mailboxes.to_vec(),
+            wrap: GatewayMail::Centrifuge,
+            asker: self.asker.clone(),
+            proxy: self.config.proxy.clone(),
+            fresh_proxy: None,
+            mails: Vec::new(),
+            grip: self.grip.as_ref().map(GripPlan::reload),
+            fresh_routes: None,
+        }))
+    }
+
     fn start(
         mut self,
         mailboxes: &[MailboxSender<Mail<GatewayMail>>],
@@ -128,9 +145,7 @@ impl Plan for GatewaysPlan {
             )?;
         }
         let centrifuge = match &self.centrifuge {
-            Some(plan) => plan.start(mailboxes, |mail| {
-                Mail::from_driver(GatewayMail::Centrifuge(mail))
-            })?,
+            Some(plan) => plan.start(&self.asker, mailboxes, wrap_centrifuge)?,
             None => Vec::new(),
         };
         let mut centrifuge = centrifuge.into_iter();

@@ -11,7 +11,7 @@ use throng_config::Config;
 use throng_session::{Guard, Guards};
 
 use crate::options::StartError;
-use crate::plan::OwnPort;
+use crate::own_port::OwnPort;
 
 /// Pages of this machine.
 const LOCAL_PAGES: [&str; 6] = [

@@ -2,18 +2,21 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
+use throng_session::Reloaded;
+use throng_types::ConnId;
 
 use crate::drain::DrainOptions;
-use crate::gateways::Reload;
 use crate::handover::{
     Giving, Group, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
 };
+use crate::options::ReloadRequest;
+use crate::renewal::Renew;
 use crate::shard::{Letter, Mail};
 use crate::start::Start;
 use crate::tls::Watched;
@@ -38,9 +41,10 @@ pub enum ServeError {
 }
 
 /// What the handle tells a shard.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Command {
     Drain(DrainOptions),
+    Reloaded(ConnId, Reloaded),
     Stop,
 }
 
@@ -59,6 +63,7 @@ impl Control {
         let command = move |command| {
             let letter = match command {
                 Command::Drain(options) => Letter::Drain(options),
+                Command::Reloaded(conn, what) => Letter::Reloaded(conn, what),
                 Command::Stop => Letter::Stop,
             };
             mailbox.send(Mail(letter)).is_ok()
@@ -98,11 +103,10 @@ pub struct Handle {
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
     pub(crate) shards: Vec<Control>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
-    pub(crate) drain: DrainOptions,
-    /// The server's own gateways can take other routes.
-    pub(crate) reload: Option<Reload>,
+    pub(crate) drain: Mutex<DrainOptions>,
+    pub(crate) renewal: Mutex<Renew>,
     /// Certificates, if any are shown.
-    pub(crate) tls: Option<Watched>,
+    pub(crate) tls: Option<Arc<Watched>>,
 }
 
 impl Handle {
@@ -134,17 +138,34 @@ impl Handle {
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
         self.take_origin();
-        self.tell(Command::Drain(self.drain));
+        let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell(&Command::Drain(drain));
     }
 
-    /// Takes over what of a configuration can change while the server runs: certificates, and
-    /// GRIP's routes, with their files as they are now. What came of it is logged.
-    pub fn reload(&self, config: &Config) {
-        if let Some(tls) = &self.tls {
-            tls.reload(config);
-        }
-        if let (Some(reload), Some(section)) = (&self.reload, &config.grip) {
-            reload.apply(section);
+    /// Takes over what of a configuration can change while the server runs, with its files as they
+    /// are now: routes, certificates, keys. It holds on every shard when this returns, and no
+    /// connection was touched. The values that need a restart must be those of the start; see
+    /// [`throng_config::Loaded::renew`].
+    ///
+    /// # Errors
+    /// Sentences on what is wrong; nothing has changed then.
+    pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
+        let mut renew = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        renew(config)?;
+        let mut drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        *drain = DrainOptions::of(config);
+        Ok(())
+    }
+
+    /// Answers a call that asked for a reload.
+    pub fn answer_reload(&self, request: ReloadRequest, what: Reloaded) {
+        let ReloadRequest(conn) = request;
+        let shard = conn.shard().index();
+        if let (Some(control), Some(thread)) = (self.shards.get(shard), self.threads.get(shard)) {
+            let command = Command::Reloaded(conn, what);
+            while !(control.command)(command.clone()) && !thread.is_finished() {
+                std::thread::yield_now();
+            }
         }
     }
 
@@ -156,25 +177,10 @@ impl Handle {
         }
     }
 
-    /// Whether an option can change while the server runs, by its path.
-    #[must_use]
-    pub fn reloads(&self, path: &str) -> bool {
-        const ROUTES: [&str; 4] = [
-            "grip.routes_file",
-            "grip.cross_origin",
-            "grip.debug",
-            "grip.response_timeout",
-        ];
-        let is_route = ROUTES.contains(&path) || path.starts_with("grip.route[");
-        let is_certificate =
-            matches!(path, "tls.certificate" | "tls.key") || path.starts_with("tls.site[");
-        self.reload.is_some() && is_route || self.tls.is_some() && is_certificate
-    }
-
     /// Ends at once; connections are cut.
     pub fn stop(&self) {
         self.take_origin();
-        self.tell(Command::Stop);
+        self.tell(&Command::Stop);
     }
 
     fn take_origin(&self) -> Option<Origin> {
@@ -202,9 +208,10 @@ impl Handle {
         let mut successor = Successor::start(program, &hello, &origin.listeners)?;
         let mut shards = Vec::new();
         let began = Instant::now();
+        let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
         let meeting = Arc::new(Meeting::new(self.shards.len()));
         for (shard, link) in self.shards.iter().zip(successor.take_links()) {
-            let (giving, report) = Giving::new(link, meeting.clone(), self.drain);
+            let (giving, report) = Giving::new(link, meeting.clone(), drain);
             let mut left = Some(giving);
             while let Some(giving) = left.take() {
                 left = (shard.hand_over)(giving).err();
@@ -240,10 +247,10 @@ impl Handle {
         Ok(pid)
     }
 
-    fn tell(&self, command: Command) {
+    fn tell(&self, command: &Command) {
         for (shard, thread) in self.shards.iter().zip(&self.threads) {
             // A full mailbox empties with the shard's next turn; an ended shard takes nothing.
-            while !(shard.command)(command) && !thread.is_finished() {
+            while !(shard.command)(command.clone()) && !thread.is_finished() {
                 std::thread::yield_now();
             }
         }

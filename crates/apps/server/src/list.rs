@@ -44,6 +44,9 @@ pub trait GatewayList: Sized + 'static {
     /// The gauge of its gateway's connections.
     fn gauge(session: &Self::Session) -> Option<Gauge>;
 
+    /// Options of gateways have changed.
+    fn renew(&mut self);
+
     /// A connection to a gateway's own port; `None` if the port speaks HTTP.
     fn accept(&self, gateway: u8, port: u8, peer: IpAddr) -> Option<Self::Session>;
     /// The highest claim to a request.

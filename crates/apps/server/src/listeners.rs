@@ -9,7 +9,7 @@ use throng_sys::socket;
 
 use crate::handover::Group;
 use crate::options::StartError;
-use crate::plan::OwnPort;
+use crate::own_port::OwnPort;
 
 /// How long a client that connects and says nothing is left to the kernel, in seconds.
 const SILENCE_S: u16 = 1;

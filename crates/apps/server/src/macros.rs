@@ -124,6 +124,12 @@ macro_rules! gateways {
                     }
                 }
 
+                fn renew(&mut self) {
+                    $(if let Some(slot) = &mut self.$field {
+                        slot.renew();
+                    })+
+                }
+
                 fn accept(&self, gateway: u8, port: u8, peer: IpAddr) -> Option<$Session> {
                     $(if gateway == Number::$Variant as u8 {
                         let slot = self.$field.as_ref()?;

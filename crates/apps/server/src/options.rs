@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use throng_auth::{EmptyKey, HostError, KeyError, OriginError};
 use throng_config::Config;
+use throng_types::ConnId;
 
 use crate::stats::Capacity;
 
@@ -17,7 +18,17 @@ pub struct Options {
     pub version: &'static str,
     /// What this machine can hold, for the dashboard.
     pub capacity: Option<Capacity>,
+    /// Where calls of the API port go that want the configuration read again; see
+    /// [`crate::Handle::answer_reload`].
+    pub ask_reload: Option<AskReload>,
 }
+
+/// A call of the API port that wants the configuration read again, and waits for the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct ReloadRequest(pub(crate) ConnId);
+
+/// Takes such calls, on any thread and at once; false if nobody answers them any more.
+pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
 
 /// Why a server did not start. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]

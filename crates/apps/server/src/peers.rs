@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use throng_session::{Census, counted_as};
 
 /// Counts connections by address and refuses those above the limit.
 pub(crate) struct Peers {
-    per_address_max: u32,
+    /// Changes while the server runs.
+    per_address_max: AtomicU32,
     counts: Mutex<HashMap<IpAddr, u32>>,
 }
 
@@ -19,25 +21,29 @@ impl Peers {
     /// Counts, if there is a limit (zero is none).
     pub(crate) fn new(per_address_max: u32) -> Self {
         Self {
-            per_address_max,
+            per_address_max: AtomicU32::new(per_address_max),
             counts: Mutex::default(),
         }
     }
 
-    /// Whether there is a limit.
-    pub(crate) const fn limited(&self) -> bool {
-        self.per_address_max > 0
+    /// Another limit holds for who comes from now on. Who came while there was none is not counted.
+    pub(crate) fn renew(&self, per_address_max: u32) {
+        self.per_address_max.store(per_address_max, Relaxed);
     }
 }
 
 impl Census for Peers {
+    fn limited(&self) -> bool {
+        self.per_address_max.load(Relaxed) > 0
+    }
+
     fn enter(&self, address: IpAddr) -> bool {
         let Ok(mut counts) = self.counts.lock() else {
             return true;
         };
         let count = counts.entry(counted_as(address)).or_insert(0);
         *count += 1;
-        *count <= self.per_address_max
+        *count <= self.per_address_max.load(Relaxed)
     }
 
     fn leave(&self, address: IpAddr) {

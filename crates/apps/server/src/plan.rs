@@ -3,24 +3,27 @@
 
 use std::net::SocketAddr;
 
+use throng_config::Config;
 use throng_engine::MailboxSender;
 use throng_types::ShardId;
 
 use crate::list::GatewayList;
 use crate::options::StartError;
+use crate::own_port::OwnPort;
 use crate::shard::Mail;
 
-/// A port of a gateway's own.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnPort {
-    /// The gateway's place in the list.
-    pub gateway: u8,
-    /// The gateway's number of the port.
-    pub port: u8,
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// The option that names it.
-    pub option: &'static str,
+/// Reads the gateways' sections again while they run.
+pub trait Renewer<M>: Send {
+    /// Reads them. Nothing changes before [`Renewer::commit`], and nothing at all if that is not
+    /// called.
+    ///
+    /// # Errors
+    /// Sentences on what is wrong.
+    fn prepare(&mut self, config: &Config) -> Result<(), Vec<String>>;
+
+    /// What was read last holds from now on. Gives mail for a shard's gateways; called for each
+    /// shard, in order.
+    fn commit(&mut self, shard: usize) -> Vec<M>;
 }
 
 /// A list of gateways before it runs.
@@ -36,6 +39,15 @@ pub trait Plan: Sized {
     /// Subscriptions that one connection may have, if that is more than clients may.
     fn subscriptions_max(&self) -> usize {
         0
+    }
+
+    /// What reads the gateways' sections again; none if no section can change.
+    fn renewer(
+        &self,
+        mailboxes: &[MailboxSender<Mail<<Self::List as GatewayList>::Mail>>],
+    ) -> Option<Box<dyn Renewer<<Self::List as GatewayList>::Mail>>> {
+        let _ = mailboxes;
+        None
     }
 
     /// Starts the drivers, which tell the shards through these mailboxes. The ports listen at

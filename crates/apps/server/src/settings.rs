@@ -3,32 +3,23 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
-use throng_broker::{
-    AnyBroker, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions,
-    ProxySwitches, Retention,
-};
-use throng_config::{Config, RecoveryMode, SlowConsumer};
+use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
-use throng_proxy::Block;
 use throng_redis::{RedisBroker, RedisOptions, Ring};
-use throng_session::{
-    Census, DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Port, SessionLimits, Shared,
-    WorkLimits,
-};
+use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::memory;
-use throng_types::{Overflow, Rng, ShardId};
+use throng_types::{Rng, ShardId};
 
 use crate::broker::{Part, RemotePart, home_options, redis_options};
 use crate::gateways::pushpin_metrics;
-use crate::guards::guards;
 use crate::list::GatewayList;
+use crate::live::{Live, LiveMould};
 use crate::observe::Observer;
-use crate::options::{Options, StartError};
+use crate::options::{AskReload, Options, StartError};
+use crate::own_port::OwnPort;
 use crate::pages::ServerPages;
 use crate::peers::Peers;
-use crate::plan::OwnPort;
 use crate::shard::{ShardApp, ShardParts};
 use crate::start::Start;
 use crate::stats::{Observatory, Ticker};
@@ -36,32 +27,26 @@ use crate::stats::{Observatory, Ticker};
 /// What all shards have in common, ready to be given to each.
 #[derive(Clone)]
 pub struct Blueprint {
+    /// What can change while the server runs, as it was at the start.
+    live: Arc<Live>,
+    /// From which the next one is made.
+    pub(crate) mould: LiveMould,
     shards: u8,
-    limits: SessionLimits,
-    work: WorkLimits,
     work_secret: [u64; 2],
-    subscriptions_max: usize,
-    namespaces: Arc<Namespaces>,
     closed_namespaces: Arc<[&'static str]>,
-    verifier: Option<Arc<Verifier>>,
-    anonymous: bool,
-    personal_channel: bool,
-    api_for_clients: bool,
-    guards: Arc<Guards>,
-    api_keys: Arc<ApiKeys>,
-    observatory: Arc<Observatory>,
-    peers: Arc<Peers>,
+    pub(crate) observatory: Arc<Observatory>,
+    pub(crate) peers: Arc<Peers>,
     node: NodeKey,
     seed: u64,
     home: MemoryOptions,
     broker: Option<RedisOptions>,
-    connections_max: usize,
     ports: Arc<[Port]>,
     /// Which of the listeners begin with a PROXY header.
     proxied: Arc<[bool]>,
     /// On which of the listeners TLS is spoken.
     secure: Arc<[bool]>,
-    proxies: Arc<[Block]>,
+    /// Where a call of the API port that wants a reload goes.
+    ask_reload: Option<AskReload>,
     /// For the handle, which has a thread of its own.
     pub(crate) handle_counters: Arc<Counters>,
 }
@@ -96,44 +81,41 @@ impl Blueprint {
             counters,
             version: options.version,
             started_unix_ms: start.unix_ms,
-            open_mode: config.open_mode(),
+            open_mode: config.open_mode().into(),
             capacity: options.capacity.clone(),
             pushpin: config.grip.as_ref().map(pushpin_metrics),
             broker: std::sync::OnceLock::new(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
         };
         let closed: Vec<&'static str> = L::NAMESPACES.concat();
-        let namespaces = Arc::new(namespaces(config, &closed));
-        let limits = limits(config);
+        let closed_namespaces: Arc<[&'static str]> = closed.into();
+        let mould = LiveMould {
+            own_ports: own_ports.into(),
+            closed_namespaces: closed_namespaces.clone(),
+            subscriptions_max,
+            shards,
+        };
+        let live = Arc::new(mould.make(config)?);
         let client_ports = config.listen.client.iter().map(|_| Port::Client);
         let ports = client_ports.chain([Port::Api]);
         let ports = ports.chain(own_ports.iter().map(|own| Port::Own {
             gateway: own.gateway,
             port: own.port,
         }));
-        let connections_max = config.engine.connections_max as usize;
-        let home = home_options(config, namespaces.clone(), shards, &mut random);
+        let home = home_options(config, &live.broker, shards, &mut random);
         Ok(Self {
             broker: redis_options(config, &home, broker_counters, secret.next_u64()),
             shards,
-            subscriptions_max: subscriptions_max.max(limits.channels_max),
-            limits,
-            work: work_limits(config),
             work_secret: [secret.next_u64(), secret.next_u64()],
             home,
-            namespaces,
-            closed_namespaces: closed.into(),
-            verifier: verifier(config)?.map(Arc::new),
-            anonymous: config.anonymous_allowed(),
-            personal_channel: config.auth.personal_channel,
-            api_for_clients: config.listen.api_for_clients,
-            guards: Arc::new(guards(config, own_ports)?),
-            api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
+            live,
+            mould,
+            ask_reload: options.ask_reload.clone(),
+            closed_namespaces,
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config.limits.connections_per_ip)),
             node: NodeKey::new(start.secret),
             seed: random.next_u64(),
-            connections_max: per_shard(connections_max, usize::from(shards)),
             ports: ports.collect(),
             proxied: { config.listeners() }
                 .map(|listener| config.listen.proxy_protocol.contains(&listener.address))
@@ -142,7 +124,6 @@ impl Blueprint {
                 .map(|listener| listener.is_tls)
                 .collect(),
             handle_counters,
-            proxies: config.listen.trusted_proxies.clone().into(),
         })
     }
 
@@ -176,32 +157,28 @@ impl Blueprint {
         remote: Part,
     ) -> ShardApp<L> {
         let options = HubOptions {
-            subscriptions_max: self.subscriptions_max,
+            subscriptions_max: self.live.subscriptions_max,
             hash_seed: self.home.hash_seed,
-            namespaces: self.namespaces.clone(),
+            namespaces: self.live.broker.namespaces.clone(),
         };
         let memory = MemoryBroker::new(shard, self.shards, self.home.clone());
         let (remote, nodes) = remote.map(|part| (part.broker, part.nodes)).unzip();
         let broker = AnyBroker::new(memory, remote);
+        let live = &*self.live;
         let shared = Shared {
-            limits: self.limits.clone(),
-            namespaces: self.namespaces.clone(),
+            limits: live.limits.clone(),
+            namespaces: live.broker.namespaces.clone(),
             closed_namespaces: self.closed_namespaces.clone(),
-            verifier: self.verifier.clone(),
-            anonymous: self.anonymous,
-            personal_channel: self.personal_channel,
-            api_for_clients: self.api_for_clients,
-            guards: self.guards.clone(),
-            api_keys: self.api_keys.clone(),
+            verifier: live.verifier.clone(),
+            anonymous: live.anonymous,
+            personal_channel: live.personal_channel,
+            api_for_clients: live.api_for_clients,
+            guards: live.guards.clone(),
+            api_keys: live.api_keys.clone(),
             node: self.node.clone(),
             notices: Notices::new(crate::notices::wants_published()),
-            forwarded: Forwarded::new(
-                self.proxies.clone(),
-                self.peers
-                    .limited()
-                    .then(|| self.peers.clone() as Arc<dyn Census>),
-            ),
-            meter: Meter::new(self.work, self.work_secret),
+            forwarded: Forwarded::new(live.proxies.clone(), Some(self.peers.clone())),
+            meter: Meter::new(live.work, self.work_secret),
             is_tls: Cell::new(false),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
@@ -217,7 +194,8 @@ impl Blueprint {
             nodes,
             shared,
             peers: self.peers.clone(),
-            connections_max: self.connections_max,
+            connections_max: live.connections_max,
+            ask_reload: self.ask_reload.clone(),
             ports: self.ports.clone(),
             proxied: self.proxied.clone(),
             secure: self.secure.clone(),
@@ -232,136 +210,4 @@ impl Blueprint {
     pub fn observer(&self) -> Observer {
         Observer::default()
     }
-}
-
-/// A shard's part of a bound on all; zero is no bound.
-const fn per_shard(all: usize, shards: usize) -> usize {
-    if all == 0 {
-        usize::MAX
-    } else {
-        all.div_ceil(shards)
-    }
-}
-
-fn limits(config: &Config) -> SessionLimits {
-    let limits = &config.limits;
-    SessionLimits {
-        head_bytes_max: limits.head_bytes_max as usize,
-        message_bytes_max: limits.message_bytes_max as usize,
-        publish_bytes_max: limits.publish_bytes_max as usize,
-        channels_max: limits.channels_per_connection as usize,
-        head_timeout_ms: limits.head_timeout_ms,
-        keepalive_timeout_ms: limits.keepalive_timeout_ms,
-        ping_interval_ms: config.websocket.ping_interval_ms,
-        pong_timeout_ms: config.websocket.pong_timeout_ms,
-        stream_keepalive_ms: config.stream.keepalive_interval_ms,
-        drain_jitter_ms: config.drain.jitter_ms,
-        ..SessionLimits::default()
-    }
-}
-
-fn work_limits(config: &Config) -> WorkLimits {
-    let limits = &config.limits;
-    WorkLimits {
-        messages_per_s_max: limits.messages_per_second_max,
-        requests_per_s_max: limits.requests_per_second_max,
-        address_ms_per_s_max: u32::try_from(limits.address_work_max_ms).unwrap_or(u32::MAX),
-        channels_max: limits.channels_per_connection as usize,
-        counts_private: !config.listen.trusted_proxies.is_empty(),
-    }
-}
-
-fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
-    let mut named: Vec<(Box<str>, ChannelOptions)> = config
-        .namespaces
-        .iter()
-        .map(|namespace| {
-            (
-                namespace.name.as_str().into(),
-                channel_options(&namespace.options),
-            )
-        })
-        .collect();
-    // The server's own channels; sessions keep clients out of it.
-    named.push(("throng".into(), ChannelOptions::default()));
-    // The gateways' own.
-    for &name in closed {
-        named.retain(|(known, _)| &**known != name);
-        named.push((name.into(), ChannelOptions::default()));
-    }
-    Namespaces::new(channel_options(&config.channel), named)
-}
-
-const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOptions {
-    ChannelOptions {
-        retention: Retention {
-            publications_max: options.history_size,
-            ttl_ms: options.history_ttl_ms,
-        },
-        recovery: options.recovery,
-        overflow: match options.slow_consumer {
-            SlowConsumer::Close => Overflow::Close,
-            SlowConsumer::DropOldest => Overflow::DropOldest,
-            SlowConsumer::LatestOnly => Overflow::LatestOnly,
-        },
-        // At most a second.
-        max_delay_ms: options.max_delay_ms as u32,
-        compression: options.compression,
-        cache: matches!(options.force_recovery_mode, RecoveryMode::Cache),
-        tags_filter: options.allow_tags_filter,
-        delta: !options.allowed_delta_types.is_empty(),
-        anonymous_subscribe: options.anonymous_subscribe,
-        subscribe: options.subscribe,
-        user_channels: options.user_channels,
-        anonymous_publish: options.anonymous_publish,
-        publish: options.publish,
-        history: options.history,
-        presence: PresenceOptions {
-            is_listed: options.presence,
-            is_announced: options.join_leave,
-            is_pushed: options.force_push_join_leave,
-            for_subscriber: options.allow_presence_for_subscriber,
-            for_client: options.allow_presence_for_client,
-            for_anonymous: options.allow_presence_for_anonymous,
-        },
-        proxies: ProxySwitches {
-            subscribe: options.subscribe_proxy_enabled,
-            publish: options.publish_proxy_enabled,
-            sub_refresh: options.sub_refresh_proxy_enabled,
-        },
-    }
-}
-
-fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
-    let auth = &config.auth;
-    if !auth.client_keys() {
-        return Ok(None);
-    }
-    let keys = KeyConfig {
-        hmac_secret: auth
-            .hmac_secret
-            .as_ref()
-            .map(|secret| secret.as_bytes().into()),
-        rsa_public_pem: auth.rsa_public_key.as_ref().map(|pem| pem.as_str().into()),
-        ecdsa_public_pem: auth
-            .ecdsa_public_key
-            .as_ref()
-            .map(|pem| pem.as_str().into()),
-        eddsa_public_pem: auth
-            .eddsa_public_key
-            .as_ref()
-            .map(|pem| pem.as_str().into()),
-        audience: auth
-            .audience
-            .as_ref()
-            .map(|audience| audience.as_str().into()),
-        issuer: auth.issuer.as_ref().map(|issuer| issuer.as_str().into()),
-        hmac_previous_secret: auth
-            .hmac_previous_secret
-            .as_ref()
-            .map(|secret| secret.as_bytes().into()),
-        leeway_s: auth.leeway_ms / 1000,
-        require_exp: auth.require_exp,
-    };
-    Verifier::new(keys).map(Some)
 }

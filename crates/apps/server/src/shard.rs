@@ -10,12 +10,16 @@ use std::sync::Arc;
 use throng_engine::{Conns, Kernel};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
-use throng_session::{Admission, Census as _, Event, Http, Order, Payer, Port, Shared, Work};
+use throng_session::{
+    Admission, Census as _, Event, Http, Order, Payer, Port, Reloaded, Shared, Work,
+};
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions};
 use crate::handover::Giving;
 use crate::list::{GatewayList, Host};
+use crate::live::Renewed;
+use crate::options::{AskReload, ReloadRequest};
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
 use crate::sessions::Sessions;
@@ -49,6 +53,10 @@ pub(crate) enum Letter<M> {
     Note(Note<M>),
     /// From a gateway's driver.
     Driver(M),
+    /// Other options hold from now on.
+    Renew(Box<Renewed<M>>),
+    /// What came of a reload that a connection of this shard has asked for.
+    Reloaded(ConnId, Reloaded),
     /// Begin to end gracefully.
     Drain(DrainOptions),
     /// Hand over to another process.
@@ -82,6 +90,7 @@ pub(crate) struct ShardParts {
     pub(crate) shared: Shared,
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,
+    pub(crate) ask_reload: Option<AskReload>,
     /// What the listeners take, by their numbers.
     pub(crate) ports: Arc<[Port]>,
     /// Which of them begin with a PROXY header.
@@ -229,8 +238,16 @@ impl<L: GatewayList> ShardApp<L> {
                         self.with_list(conns, now, |list, host| list.order(order, host));
                     }
                     Order::Survey { reply_to, survey } => self.survey(reply_to, survey, conns, now),
+                    Order::Reload(conn) => self.ask_reload(conn, conns),
                 }
             }
+        }
+    }
+
+    fn ask_reload<K: Kernel>(&mut self, conn: ConnId, conns: &mut Conns<L::Session, K>) {
+        let ask = self.parts.ask_reload.as_ref();
+        if !ask.is_some_and(|ask| ask(ReloadRequest(conn))) {
+            self.event(conn, Event::Reloaded(&Reloaded::Unavailable), conns);
         }
     }
 

@@ -27,6 +27,11 @@ impl<G: Gateway> Slot<G> {
         }
     }
 
+    /// The gateway's options have changed: what its sessions share is taken anew.
+    pub fn renew(&mut self) {
+        self.shared = self.gateway.shared();
+    }
+
     /// What the gateway's sessions share.
     #[must_use]
     pub fn shared(&self) -> &G::Shared {
@@ -82,6 +87,7 @@ impl<G: Gateway> Slot<G> {
         orders.extend(self.orders.drain(..).map(|order| match order {
             Order::Hub(command) => Order::Hub(command),
             Order::Survey { reply_to, survey } => Order::Survey { reply_to, survey },
+            Order::Reload(conn) => Order::Reload(conn),
             Order::Gateway(order) => Order::Gateway(L::wrap_order(order)),
         }));
     }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_broker::Draft;
@@ -36,7 +37,7 @@ pub(crate) struct Observatory {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) version: &'static str,
     pub(crate) started_unix_ms: u64,
-    pub(crate) open_mode: bool,
+    pub(crate) open_mode: AtomicBool,
     pub(crate) capacity: Option<Capacity>,
     /// GRIP's metrics under Pushpin's names.
     pub(crate) pushpin: Option<PushpinMetrics>,
@@ -187,7 +188,7 @@ impl Ticker {
             std::process::id(),
             totals.gauge(Gauge::Shards),
             draining,
-            observatory.open_mode,
+            observatory.open_mode.load(Relaxed),
             totals.gauge(Gauge::ConnectionsWebsocket),
             totals.gauge(Gauge::ConnectionsSse),
             totals.gauge(Gauge::ConnectionsStream),

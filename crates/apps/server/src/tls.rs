@@ -223,6 +223,12 @@ pub(crate) struct Watched {
     counters: Arc<Counters>,
 }
 
+/// Certificates that were read, and are not shown yet.
+pub(crate) struct Fresh {
+    state: State,
+    sites: Vec<Site>,
+}
+
 struct State {
     files: Vec<Files>,
     stamps: Vec<[Option<Stamp>; 2]>,
@@ -245,9 +251,16 @@ impl Watched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all files of a configuration again.
-    pub(crate) fn reload(&self, config: &Config) {
-        self.replace(State::of(files(config)), "SIGHUP");
+    /// Reads all files of a configuration again; nothing changes yet.
+    pub(crate) fn prepare(config: &Config) -> Result<Fresh, Vec<String>> {
+        let state = State::of(files(config));
+        let sites = read_all(&state.files)?;
+        Ok(Fresh { state, sites })
+    }
+
+    /// Shows them from now on.
+    pub(crate) fn commit(&self, fresh: Fresh) {
+        self.show(fresh.state, fresh.sites, "the configuration was read again");
     }
 
     /// Reads all files again if one has changed.
@@ -266,19 +279,8 @@ impl Watched {
         let mut state = self.lock();
         match read_all(&fresh.files) {
             Ok(sites) => {
-                self.certificates.replace(&sites);
-                self.counters.count(Counter::TlsReloaded);
-                tracing::info!(
-                    certificates = sites.len(),
-                    "certificates are read again ({why}); connections stay"
-                );
-                for (files, site) in fresh.files.iter().zip(&sites) {
-                    for finding in files.findings(site, now_s()) {
-                        tracing::warn!("{finding}");
-                    }
-                }
-                *state = fresh;
-                self.count_days(&mut state, sites);
+                drop(state);
+                self.show(fresh, sites, why);
             }
             Err(faults) => {
                 self.counters.count(Counter::TlsReloadFailed);
@@ -291,6 +293,23 @@ impl Watched {
                 }
             }
         }
+    }
+
+    fn show(&self, fresh: State, sites: Vec<Site>, why: &str) {
+        let mut state = self.lock();
+        self.certificates.replace(&sites);
+        self.counters.count(Counter::TlsReloaded);
+        tracing::info!(
+            certificates = sites.len(),
+            "certificates are read again ({why}); connections stay"
+        );
+        for (files, site) in fresh.files.iter().zip(&sites) {
+            for finding in files.findings(site, now_s()) {
+                tracing::warn!("{finding}");
+            }
+        }
+        *state = fresh;
+        self.count_days(&mut state, sites);
     }
 
     fn count_days(&self, state: &mut State, sites: Vec<Site>) {

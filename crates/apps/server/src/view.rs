@@ -141,7 +141,7 @@ impl<L: Holds<G>, K: Kernel, G: Gateway> Shard<G> for View<'_, '_, L, K, G> {
             .extract_if(.., |order| matches!(order, Order::Gateway(_)));
         own.filter_map(|order| match order {
             Order::Gateway(order) => Some(order),
-            Order::Hub(_) | Order::Survey { .. } => None,
+            Order::Hub(_) | Order::Survey { .. } | Order::Reload(_) => None,
         })
         .collect()
     }

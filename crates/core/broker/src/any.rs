@@ -8,8 +8,8 @@
 use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
 use crate::{
-    Broker, BrokerStats, Draft, Mail, MemoryBroker, Published, Receiver, Refusal, Reply, Request,
-    Ticket,
+    Broker, BrokerStats, Draft, LiveOptions, Mail, MemoryBroker, Published, Receiver, Refusal,
+    Reply, Request, Ticket,
 };
 
 /// The namespace of channels that stay on their node.
@@ -33,6 +33,9 @@ pub trait Remote: Send {
 
     /// Takes it.
     fn next(&mut self) -> Option<Reply>;
+
+    /// Other options hold from now on; every shard's part says so.
+    fn renew(&mut self, options: &LiveOptions);
 }
 
 /// One shard's part of the broker that the server has.
@@ -156,5 +159,12 @@ impl Broker for AnyBroker {
 
     fn stats(&self) -> BrokerStats {
         self.memory.stats()
+    }
+
+    fn renew(&mut self, options: &LiveOptions, now: Now) {
+        if let Some(remote) = &mut self.remote {
+            remote.renew(options);
+        }
+        self.memory.renew(options, now);
     }
 }

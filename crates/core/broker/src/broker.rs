@@ -63,7 +63,7 @@
 
 use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
-use crate::{BrokerStats, Draft, Published, Refusal, Reply, Request, Ticket};
+use crate::{BrokerStats, Draft, LiveOptions, Published, Refusal, Reply, Request, Ticket};
 
 /// One shard's part of a broker.
 pub trait Broker {
@@ -138,6 +138,11 @@ pub trait Broker {
 
     /// Sizes for metrics.
     fn stats(&self) -> BrokerStats;
+
+    /// Other options hold from now on. What is kept beyond them goes when it is next looked at.
+    fn renew(&mut self, options: &LiveOptions, now: Now) {
+        let _ = (options, now);
+    }
 }
 
 /// A hub, as its part of the broker sees it.

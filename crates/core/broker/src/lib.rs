@@ -26,5 +26,7 @@ pub use memory::{
     BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX,
     ReplyLimit, home_of,
 };
-pub use options::{ChannelOptions, Namespaces, PresenceOptions, ProxySwitches, Retention};
+pub use options::{
+    ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
+};
 pub use throng_types::Overflow;

@@ -30,7 +30,7 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 pub use reply_limit::ReplyLimit;
 
-use crate::{Broker, Draft, Published, Receiver, Refusal, Reply, Request, Ticket};
+use crate::{Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request, Ticket};
 use home::Home;
 use outbox::Outbox;
 
@@ -325,6 +325,10 @@ impl Broker for MemoryBroker {
 
     fn stats(&self) -> BrokerStats {
         self.home.stats()
+    }
+
+    fn renew(&mut self, options: &LiveOptions, now: Now) {
+        self.home.renew(options.clone(), now.mono);
     }
 }
 

@@ -1,6 +1,10 @@
 //! What a channel is configured to do, found by its namespace.
 
+use std::sync::Arc;
+
 use throng_types::{ChannelName, Overflow};
+
+use crate::ReplyLimit;
 
 /// How much of a channel's past its home keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +112,22 @@ impl Namespaces {
         all.any(|options| options.compression)
     }
 
+    /// Whether channels of these are kept that `others` do not keep.
+    #[must_use]
+    pub(crate) fn keeps_beyond(&self, others: &Self) -> bool {
+        let keeps =
+            |options: Option<&ChannelOptions>| options.is_some_and(|it| it.retention.keeps());
+        let named = |name: &str| {
+            let found = others
+                .named
+                .binary_search_by(|(known, _)| (**known).cmp(name));
+            found.ok().map(|at| &others.named[at].1)
+        };
+        let mut all = self.named.iter();
+        keeps(Some(&self.plain)) && !keeps(Some(&others.plain))
+            || all.any(|(name, of)| keeps(Some(of)) && !keeps(named(name)))
+    }
+
     /// The options of a channel; `None` where its namespace is not configured.
     #[must_use]
     pub fn find(&self, channel: &ChannelName) -> Option<&ChannelOptions> {
@@ -119,6 +139,17 @@ impl Namespaces {
             .binary_search_by(|(name, _)| name.as_ref().cmp(namespace));
         found.ok().map(|at| &self.named[at].1)
     }
+}
+
+/// What of a broker's options can change while it runs.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    /// The options of channels.
+    pub namespaces: Arc<Namespaces>,
+    /// How much one reply may carry.
+    pub reply: ReplyLimit,
+    /// Streams without subscribers and history that one shard remembers.
+    pub streams_max: usize,
 }
 
 #[cfg(test)]

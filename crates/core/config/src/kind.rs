@@ -92,6 +92,8 @@ pub(crate) struct Rule {
     pub(crate) example: &'static str,
     /// What holds while nobody sets it, when that is not one value.
     pub(crate) unset: &'static str,
+    /// Whether a running server keeps the value that it was started with.
+    pub(crate) restart: bool,
 }
 
 impl Rule {
@@ -103,7 +105,16 @@ impl Rule {
         flag: None,
         example: "",
         unset: "",
+        restart: false,
     };
+
+    /// A running server keeps the value that it was started with.
+    pub(crate) const fn restart(self) -> Self {
+        Self {
+            restart: true,
+            ..self
+        }
+    }
 
     pub(crate) const fn range(self, min: u64, max: u64) -> Self {
         Self { min, max, ..self }

@@ -23,6 +23,7 @@ mod options;
 mod origin;
 mod problem;
 mod pushpin;
+mod reload;
 mod secret;
 mod section;
 mod show;
@@ -41,6 +42,7 @@ pub use options::{
 };
 pub use origin::{Origin, Origins};
 pub use problem::Problem;
+pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};

@@ -48,10 +48,10 @@ section! {
         /// Addresses for clients: WebSocket, SSE and HTTP streaming. Where `tls://` stands before
         /// one, as in `tls://0.0.0.0:443`, TLS is spoken there; see `[tls]`.
         "client" client: Vec<ListenAddress>, List<Listener>, vec![loopback(8000)],
-            Rule::ANY.flag("--listen");
+            Rule::ANY.restart().flag("--listen");
         /// Address of the server API, the metrics and the dashboard; with `tls://` before it, by
         /// TLS.
-        "api" api: ListenAddress, Listener, loopback(8001), Rule::ANY.flag("--api");
+        "api" api: ListenAddress, Listener, loopback(8001), Rule::ANY.restart().flag("--api");
         /// Whether the server API (`/api`) is served on the addresses for clients too, as
         /// Centrifugo does. It needs `auth.api_keys`; limits of clients hold for its callers.
         "api_for_clients" api_for_clients: bool, Bool, false, Rule::ANY;
@@ -64,7 +64,8 @@ section! {
         /// Those of the addresses above on which each connection begins with a PROXY header, of
         /// version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). Only trusted proxies may
         /// connect there.
-        "proxy_protocol" proxy_protocol: Vec<SocketAddr>, List<Address>, Vec::new(), Rule::ANY;
+        "proxy_protocol" proxy_protocol: Vec<SocketAddr>, List<Address>, Vec::new(),
+            Rule::ANY.restart();
     }
 }
 
@@ -72,10 +73,10 @@ section! {
     /// Threads, queues and how many connections one process takes.
     "engine" Engine {
         /// How many shards, each a thread with its own connections. 0 means one per core.
-        "shards" shards: u32, Count, 0, Rule::ANY.range(0, 256).flag("--shards");
+        "shards" shards: u32, Count, 0, Rule::ANY.restart().range(0, 256).flag("--shards");
         /// How many connections the kernel may hold for us before we accept them, per listener and
         /// shard.
-        "backlog" backlog: u32, Count, 4096, Rule::ANY.range(1, 65_535);
+        "backlog" backlog: u32, Count, 4096, Rule::ANY.restart().range(1, 65_535);
         /// The most that waits for one slow connection, in bytes; then the channel's
         /// `slow_consumer` rule applies.
         "out_buffer_bytes_max" out_buffer_bytes_max: u64, Size, MIB, Rule::ANY.range(4 * KIB, GIB);
@@ -119,7 +120,7 @@ section! {
             Rule::ANY.range(SECOND, HOUR);
         /// The memory for the history of all channels together, in bytes; the oldest goes first.
         "history_bytes_max" history_bytes_max: u64, Size, 256 * MIB,
-            Rule::ANY.range(MIB, 1024 * GIB);
+            Rule::ANY.restart().range(MIB, 1024 * GIB);
         /// The most publications in one answer with history. A longer page is cut; a client that
         /// missed more is told `recovered: false`.
         "history_reply_max" history_reply_max: u32, Count, 1000, Rule::ANY.range(1, 1_000_000);
@@ -298,6 +299,6 @@ section! {
         "level" level: LogLevel, Choice<LogLevel>, LogLevel::Info, Rule::ANY.flag("--log-level");
         /// The form of log lines: `text` for people, `json` for machines.
         "format" format: LogFormat, Choice<LogFormat>, LogFormat::Text,
-            Rule::ANY.flag("--log-format");
+            Rule::ANY.restart().flag("--log-format");
     }
 }

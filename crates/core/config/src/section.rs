@@ -22,6 +22,8 @@ pub struct OptionSpec {
     pub unset: &'static str,
     /// Whether its value is masked.
     pub secret: bool,
+    /// Whether a running server keeps the value that it was started with.
+    pub restart: bool,
     /// The command line flag that sets it, such as `--api`.
     pub flag: Option<&'static str>,
     /// Whether it takes several values.
@@ -42,10 +44,14 @@ impl OptionSpec {
             section,
             key,
             kind: K::name(),
-            doc: sentence(docs),
+            doc: match rule.restart {
+                true => format!("{} A change needs a restart.", sentence(docs)),
+                false => sentence(docs),
+            },
             default: if K::RESOLVED { None } else { K::write(default) },
             unset: rule.unset,
             secret: rule.secret,
+            restart: rule.restart,
             flag: rule.flag,
             list: K::LIST,
             example: rule.example,
@@ -85,6 +91,13 @@ pub(crate) trait Section {
     fn set(&mut self, key: &str, given: &Given<'_>) -> Result<(), Fault>;
     /// The option's value as TOML.
     fn text(&self, key: &str) -> Option<String>;
+    /// Takes what needs a restart from the section that a server runs with.
+    fn keep_fixed(&mut self, running: &Self)
+    where
+        Self: Sized,
+    {
+        let _ = running;
+    }
 }
 
 /// Joins documentation lines into running text.
@@ -167,6 +180,13 @@ macro_rules! section {
                     $($key => <$kind as $crate::kind::Kind>::write(&self.$field),)+
                     _ => None,
                 }
+            }
+
+            fn keep_fixed(&mut self, running: &Self) {
+                let _ = running;
+                $(if const { $rule.restart } {
+                    self.$field.clone_from(&running.$field);
+                })+
             }
         }
     };

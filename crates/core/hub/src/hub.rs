@@ -1,6 +1,8 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
-use throng_broker::{AnyBroker, Broker, BrokerStats, Draft, Published, Refusal, Request};
+use throng_broker::{
+    AnyBroker, Broker, BrokerStats, Draft, LiveOptions, Published, Refusal, Request,
+};
 use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
 
 use crate::local::Local;
@@ -203,6 +205,14 @@ impl<B: Broker> Hub<B> {
                 self.request(request, now, sink);
             }
         }
+    }
+
+    /// Other options hold from now on, also in channels that have subscribers: for what is
+    /// published and asked from now on. `subscriptions_max` is that of [`HubOptions`].
+    pub fn renew(&mut self, subscriptions_max: usize, options: &LiveOptions, now: Now) {
+        self.local.options.subscriptions_max = subscriptions_max;
+        self.local.options.namespaces = options.namespaces.clone();
+        self.broker.renew(options, now);
     }
 
     fn request(&mut self, request: Request, now: Now, sink: &mut impl Sink) {

@@ -22,6 +22,8 @@ pub enum Order<O = Infallible> {
         /// What to ask.
         survey: Survey,
     },
+    /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
+    Reload(ConnId),
     /// For the session's own gateway: [`crate::Gateway::order`].
     Gateway(O),
 }
@@ -157,6 +159,11 @@ impl<S, O> Context<'_, S, O> {
             conn: self.id,
             token,
         }
+    }
+
+    /// Asks the server to read its configuration again.
+    pub fn reload(&mut self) {
+        self.orders.push(Order::Reload(self.id));
     }
 
     /// Subscribes the connection: deliveries come in the gateway's wire form with this number, and

@@ -15,6 +15,8 @@ use throng_types::ConnId;
 
 /// How many connections each address has, over all shards.
 pub trait Census: Send + Sync {
+    /// Whether there is a limit; without one nobody is counted.
+    fn limited(&self) -> bool;
     /// Counts a connection; false if its address has too many with it.
     fn enter(&self, address: IpAddr) -> bool;
     /// Counts a connection's end, also that of one too many.
@@ -26,12 +28,12 @@ pub trait Census: Send + Sync {
 pub struct Forwarded {
     trusted: Arc<[Block]>,
     census: Option<Arc<dyn Census>>,
-    /// Bound: the connections of this shard.
-    clients: RefCell<HashMap<u32, IpAddr>>,
+    /// With each, whether it is counted. Bound: the connections of this shard.
+    clients: RefCell<HashMap<u32, (IpAddr, bool)>>,
 }
 
 impl Forwarded {
-    /// With the proxies that are believed, and the census if there is a limit.
+    /// With the proxies that are believed, and the census if there may be a limit.
     #[must_use]
     pub fn new(trusted: Arc<[Block]>, census: Option<Arc<dyn Census>>) -> Self {
         Self {
@@ -39,6 +41,11 @@ impl Forwarded {
             census,
             clients: RefCell::default(),
         }
+    }
+
+    /// Other proxies are believed from now on.
+    pub fn renew(&mut self, trusted: Arc<[Block]>) {
+        self.trusted = trusted;
     }
 
     /// The proxies that are believed.
@@ -57,33 +64,36 @@ impl Forwarded {
     #[must_use]
     pub fn belongs_to(&self, conn: ConnId, client: IpAddr) -> bool {
         let mut clients = self.clients.borrow_mut();
-        if clients.get(&conn.index()) == Some(&client) {
+        let before = clients.get(&conn.index());
+        if before.is_some_and(|(before, _)| *before == client) {
             return true;
         }
-        let before = clients.remove(&conn.index());
-        if let Some(census) = &self.census {
-            if let Some(before) = before {
-                census.leave(before);
-            }
-            if !census.enter(client) {
-                census.leave(client);
-                return false;
-            }
+        self.leaves(clients.remove(&conn.index()));
+        let census = { self.census.as_ref() }.filter(|census| census.limited());
+        if let Some(census) = census
+            && !census.enter(client)
+        {
+            census.leave(client);
+            return false;
         }
-        clients.insert(conn.index(), client);
+        clients.insert(conn.index(), (client, census.is_some()));
         true
     }
 
     /// The client behind a connection, if a proxy has told.
     #[must_use]
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
-        self.clients.borrow().get(&conn.index()).copied()
+        let clients = self.clients.borrow();
+        clients.get(&conn.index()).map(|(client, _)| *client)
     }
 
     /// The connection has gone.
     pub fn gone(&self, conn: ConnId) {
-        let client = self.clients.borrow_mut().remove(&conn.index());
-        if let (Some(client), Some(census)) = (client, &self.census) {
+        self.leaves(self.clients.borrow_mut().remove(&conn.index()));
+    }
+
+    fn leaves(&self, client: Option<(IpAddr, bool)>) {
+        if let (Some((client, true)), Some(census)) = (client, &self.census) {
             census.leave(client);
         }
     }
@@ -102,6 +112,10 @@ mod tests {
     struct Two(AtomicI64);
 
     impl Census for Two {
+        fn limited(&self) -> bool {
+            self.0.load(Ordering::Relaxed) >= 0
+        }
+
         fn enter(&self, _: IpAddr) -> bool {
             self.0.fetch_add(1, Ordering::Relaxed) < 2
         }
@@ -129,6 +143,21 @@ mod tests {
             forwarded.gone(conn(index));
             forwarded.gone(conn(index));
         }
+        assert_eq!(two.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_came_before_there_was_a_limit_leaves_no_census() {
+        let two = Arc::new(Two(AtomicI64::new(-9)));
+        let forwarded = Forwarded::new(Arc::new([]), Some(two.clone()));
+        let conn = |index| ConnId::new(ShardId(0), index, 1);
+        let client = IpAddr::from([192, 0, 2, 1]);
+        assert!(forwarded.belongs_to(conn(1), client));
+        two.0.store(0, Ordering::Relaxed);
+        assert!(forwarded.belongs_to(conn(2), client));
+        forwarded.gone(conn(1));
+        assert_eq!(two.0.load(Ordering::Relaxed), 1);
+        forwarded.gone(conn(2));
         assert_eq!(two.0.load(Ordering::Relaxed), 0);
     }
 }

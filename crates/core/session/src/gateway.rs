@@ -22,7 +22,9 @@ use crate::flow::Flow;
 use crate::http::{Incoming, Later, Reject};
 use crate::port::Port;
 use crate::route::Claim;
-use crate::{CloseReason, Context, Form, Identity, Shard, Shared, SurveyReply, Transport, Wish};
+use crate::{
+    CloseReason, Context, Form, Identity, Reloaded, Shard, Shared, SurveyReply, Transport, Wish,
+};
 
 /// What happens to a session.
 pub enum Event<'a> {
@@ -41,6 +43,8 @@ pub enum Event<'a> {
     Wished(&'a Wish),
     /// Every shard has answered a [`crate::Survey`].
     Surveyed(Vec<SurveyReply>),
+    /// The configuration was read again, as [`crate::Order::Reload`] asked, or could not be.
+    Reloaded(&'a Reloaded),
     /// A publication that the session has to look at itself, because its form is
     /// [`crate::FormKind::Shown`], or [`crate::FormKind::Noted`] without shared bytes.
     Publication(&'a Arc<Publication>),

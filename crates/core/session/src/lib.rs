@@ -27,6 +27,7 @@ mod opening;
 mod permit;
 mod port;
 mod publishing;
+mod reload;
 mod route;
 mod shard;
 mod shared;
@@ -60,6 +61,7 @@ pub use permit::{
 };
 pub use port::Port;
 pub use publishing::{Publications, PublishResult, draft, publish_all};
+pub use reload::Reloaded;
 pub use route::{Claim, Rank};
 pub use shard::{Own, Shard};
 pub use shared::{NoPages, Page, Pages, SessionLimits, Shared};

@@ -59,7 +59,7 @@ pub struct Notices {
     window: Cell<(u64, u64)>,
     conn: Cell<Option<(ConnId, Now)>>,
     address: Cell<Option<IpAddr>>,
-    wants_published: bool,
+    wants_published: Cell<bool>,
 }
 
 impl Notices {
@@ -67,9 +67,14 @@ impl Notices {
     #[must_use]
     pub fn new(wants_published: bool) -> Self {
         Self {
-            wants_published,
+            wants_published: Cell::new(wants_published),
             ..Self::default()
         }
+    }
+
+    /// Whether publications of the server API are noted from now on.
+    pub fn want_published(&self, wants: bool) {
+        self.wants_published.set(wants);
     }
 
     /// What is noted from now on is about this connection.
@@ -95,7 +100,7 @@ impl Notices {
 
     /// A call of the server API published something.
     pub fn published(&self, what: &'static str, channel: &str) {
-        if self.wants_published {
+        if self.wants_published.get() {
             self.note(NoticeKind::Published, what, [channel, ""], &"");
         }
     }

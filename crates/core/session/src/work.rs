@@ -86,6 +86,11 @@ impl Meter {
         }
     }
 
+    /// Other limits hold from now on; what is owed stays owed.
+    pub fn renew(&mut self, limits: WorkLimits) {
+        self.limits = limits;
+    }
+
     /// Who pays for an address.
     #[must_use]
     pub fn payer(&self, address: IpAddr) -> Payer {

@@ -103,6 +103,7 @@ impl Stage {
             config: Arc::new(loaded.config),
             version: "counts",
             capacity: None,
+            ask_reload: None,
         };
         let start = Start {
             unix_ms: 0,

@@ -80,7 +80,7 @@ impl Gateway for LineGateway {
             // A client that has said nothing yet had its time.
             Event::Timeout => cx.end(End::Flush),
             Event::Drained { .. } | Event::Unsubscribed { .. } => {}
-            Event::Surveyed(_) | Event::Wished(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}
         }
         Flow::Stay
     }

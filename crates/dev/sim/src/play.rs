@@ -50,6 +50,7 @@ impl Play {
             config: Arc::new(setup.config(&net)),
             version: "sim",
             capacity: None,
+            ask_reload: None,
         };
         let requests = Requests::default();
         let start = Start {

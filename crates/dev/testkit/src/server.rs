@@ -137,7 +137,7 @@ impl Setup {
             grip: grip(&serving),
             api_key: self.api_key.clone(),
             process,
-            _folder: folder,
+            folder,
         }
     }
 }
@@ -175,7 +175,7 @@ pub struct Server {
     grip: Vec<(String, SocketAddr)>,
     api_key: Option<String>,
     process: Process,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Server {
@@ -281,6 +281,18 @@ impl Server {
             serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"))
         };
         lines.iter().map(parse).collect()
+    }
+
+    /// Writes another configuration where it reads it again.
+    ///
+    /// # Panics
+    /// If the file cannot be written.
+    #[track_caller]
+    pub fn configure(&self, config: &str) {
+        // In one step, as an editor does it: the server may be reading it.
+        let [new, file] = ["new.toml", "throng.toml"].map(|name| self.folder.path().join(name));
+        fs::write(&new, config).expect("a file in its folder");
+        fs::rename(new, file).expect("the same folder");
     }
 
     /// Sends it a signal.

@@ -106,6 +106,10 @@ impl Driver {
     fn run(mut self) {
         while self.node.lanes.iter().any(|lane| lane.is_open()) {
             self.read_clocks();
+            if let Some(options) = self.node.status.take_renewed() {
+                self.node.namespaces = options.namespaces;
+                self.node.options.reply = options.reply;
+            }
             let is_stalled = !self.node.lanes_have_room();
             let mut busy = false;
             if is_stalled {

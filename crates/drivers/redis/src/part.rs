@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::Thread;
 
-use throng_broker::{Draft, Refusal, Remote, Reply, Request, Ticket};
+use throng_broker::{Draft, LiveOptions, Refusal, Remote, Reply, Request, Ticket};
 
 use crate::lane::{Lane, NOBODY, REQUEST_BYTES_MAX, REQUESTS_MAX};
 use crate::peer::{Asker, PeerEvent, ToPeers};
@@ -140,6 +140,11 @@ impl Remote for RedisBroker {
         let reply = self.taken.pop_front()?;
         self.answered(&reply);
         Some(reply)
+    }
+
+    fn renew(&mut self, options: &LiveOptions) {
+        self.status.renew(options);
+        self.driver.unpark();
     }
 }
 

@@ -1,11 +1,17 @@
-//! What is known of the connection to Redis, for whoever asks from any thread.
+//! What is known of the connection to Redis, for whoever asks from any thread; and what the driver
+//! is told by them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use throng_broker::LiveOptions;
 
 /// The state of the broker.
 #[derive(Debug, Default)]
 pub struct Status {
     is_up: AtomicBool,
+    /// Until the driver takes them.
+    renewed: Mutex<Option<LiveOptions>>,
 }
 
 impl Status {
@@ -17,5 +23,17 @@ impl Status {
 
     pub(crate) fn set_up(&self, is_up: bool) {
         self.is_up.store(is_up, Ordering::Relaxed);
+    }
+
+    /// Leaves other options for the driver.
+    pub(crate) fn renew(&self, options: &LiveOptions) {
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        *renewed = Some(options.clone());
+    }
+
+    /// Takes them, if there are any.
+    pub(crate) fn take_renewed(&self) -> Option<LiveOptions> {
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.take()
     }
 }

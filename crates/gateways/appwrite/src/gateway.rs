@@ -60,6 +60,7 @@ impl Gateway for Appwrite {
             // before.
             Event::Answer { .. }
             | Event::Surveyed(_)
+            | Event::Reloaded(_)
             | Event::Wished(_)
             | Event::Publication(_)
             | Event::Drained { .. }

@@ -26,6 +26,15 @@ pub trait Backends {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool;
 }
 
+/// Backends on their way to a shard.
+pub struct NewBackends(pub Box<dyn Backends + Send>);
+
+impl std::fmt::Debug for NewBackends {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NewBackends")
+    }
+}
+
 /// A status that means something, and what.
 #[derive(Clone, Debug)]
 pub struct StatusMeaning {

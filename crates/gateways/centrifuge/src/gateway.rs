@@ -9,7 +9,7 @@ use throng_session::{
 };
 use throng_types::{ConnId, Publication, Saved};
 
-use crate::backend::{Answered, Backends, ProxyOptions};
+use crate::backend::{Answered, Backends, NewBackends, ProxyOptions};
 use crate::context::Cx;
 use crate::order::{Mail, Order};
 use crate::session::Session;
@@ -136,7 +136,7 @@ impl Gateway for Centrifuge {
     fn mail_bytes(mail: &Mail) -> usize {
         match mail {
             Mail::Upward(upward) => upward.data.len(),
-            Mail::Answered { .. } => 0,
+            Mail::Answered { .. } | Mail::Renewed(..) => 0,
         }
     }
 
@@ -148,6 +148,10 @@ impl Gateway for Centrifuge {
                 number,
                 answer,
             } => Self::answered(number, conn, answer, shard),
+            Mail::Renewed(own, backends) => {
+                self.own = Rc::new(own);
+                self.backends = backends.map(|NewBackends(backends)| backends as Box<dyn Backends>);
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ mod upstream;
 mod upward;
 mod wish;
 
-pub use backend::{Answered, Backends, ProxyOptions, Question, StatusMeaning};
+pub use backend::{Answered, Backends, NewBackends, ProxyOptions, Question, StatusMeaning};
 pub use gateway::Centrifuge;
 pub use order::{Mail, Order};
 pub use session::Session;

@@ -2,7 +2,7 @@
 
 use throng_types::ConnId;
 
-use crate::backend::{Answered, Question};
+use crate::backend::{Answered, NewBackends, ProxyOptions, Question};
 use crate::upward::Upward;
 
 /// What a session asks of its gateway.
@@ -35,4 +35,6 @@ pub enum Mail {
         /// The answer.
         answer: Answered,
     },
+    /// Other backends are asked from now on; what was asked before is still answered.
+    Renewed(ProxyOptions, Option<NewBackends>),
 }

@@ -26,7 +26,7 @@ impl Socket {
                 self.close(why.code(), why.reason(), cx);
             }
             Event::Wished(wish) => wish::grant(self, wish, cx),
-            Event::Surveyed(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Publication(_) => {}
         }
     }
 

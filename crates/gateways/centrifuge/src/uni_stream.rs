@@ -150,6 +150,7 @@ impl UniStream {
             Event::Bytes(_) => {}
             Event::Drained { .. }
             | Event::Surveyed(_)
+            | Event::Reloaded(_)
             | Event::Wished(_)
             | Event::Publication(_) => {}
         }

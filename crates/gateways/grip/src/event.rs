@@ -33,6 +33,7 @@ impl Session {
             Event::Drained { .. }
             | Event::Unsubscribed { .. }
             | Event::Surveyed(_)
+            | Event::Reloaded(_)
             | Event::Wished(_) => {}
         }
         Flow::Stay

@@ -90,7 +90,7 @@ impl Client {
                     self.commands.push(command);
                 }
                 Wish::Gateway(order) => self.orders.push(order),
-                Wish::Survey { .. } => {}
+                Wish::Survey { .. } | Wish::Reload(_) => {}
             }
         }
     }

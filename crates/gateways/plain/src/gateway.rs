@@ -47,6 +47,7 @@ impl Gateway for Plain {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
             Session::Publisher(publisher) => publisher.event(event, cx),
+            Session::Reloading(call) => return call.event(event, cx),
         }
         Flow::Stay
     }
@@ -56,10 +57,11 @@ impl Gateway for Plain {
             Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
             Session::Stream(stream) => (stream.transport(), stream.identity()),
             Session::Publisher(_) => (Transport::WebSocket, None),
+            Session::Reloading(_) => (Transport::Http, None),
         };
         Class {
             transport,
-            is_client: !matches!(session, Session::Publisher(_)),
+            is_client: !matches!(session, Session::Publisher(_) | Session::Reloading(_)),
             identity,
         }
     }

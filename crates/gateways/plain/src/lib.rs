@@ -11,6 +11,7 @@ mod framing;
 mod gateway;
 mod moving;
 mod open;
+mod operate;
 mod publication;
 mod publish;
 mod publisher;

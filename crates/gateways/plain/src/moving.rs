@@ -22,6 +22,8 @@ pub(crate) fn save(session: &Session, out: &mut Vec<u8>) -> bool {
             out.push(2);
             publisher.save(out)
         }
+        // The process that it asked answers it, and drains it.
+        Session::Reloading(_) => false,
     }
 }
 

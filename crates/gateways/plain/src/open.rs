@@ -8,6 +8,7 @@ use throng_ws::handshake;
 use crate::context::Cx;
 use crate::cursor::Cursor;
 use crate::framing::Framing;
+use crate::operate::Reloading;
 use crate::publish::publish;
 use crate::publisher::Publisher;
 use crate::session::Session;
@@ -19,6 +20,7 @@ const SSE: u8 = 1;
 const LINES: u8 = 2;
 const PUBLISH: u8 = 3;
 const PUBLISHER: u8 = 4;
+const RELOAD: u8 = 5;
 
 /// The subprotocol of a publisher's WebSocket.
 const SUBPROTOCOL: &str = "throng-publish";
@@ -34,6 +36,8 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>) -> Option<Claim> {
             pipelines: true,
             ..Claim::endpoint(PUBLISH, "POST")
         },
+        // Never on the client port: there, `api_for_clients` serves Centrifugo's calls alone.
+        (Port::Api, "/api/reload") => Claim::endpoint(RELOAD, "POST"),
         _ => return None,
     })
 }
@@ -51,6 +55,7 @@ pub(crate) fn open(
     let session = match claim.endpoint {
         PUBLISH => return publish(incoming, cx).map(Opened::Later),
         PUBLISHER => Session::Publisher(Box::new(publisher(incoming, cx)?)),
+        RELOAD => Session::Reloading(Box::new(Reloading::open(incoming, cx))),
         WS => Session::Socket(websocket(incoming, cx)?),
         SSE => Session::Stream(stream(incoming, Framing::Sse, cx)?),
         _ => Session::Stream(stream(incoming, Framing::Lines, cx)?),

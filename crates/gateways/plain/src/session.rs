@@ -1,5 +1,6 @@
 //! What a connection of a plain client is.
 
+use crate::operate::Reloading;
 use crate::publisher::Publisher;
 use crate::socket::Socket;
 use crate::stream::Lines;
@@ -12,4 +13,6 @@ pub enum Session {
     Stream(Lines),
     /// A publisher's WebSocket. Boxed, because there are few.
     Publisher(Box<Publisher>),
+    /// `/api/reload`. Boxed, because there are few.
+    Reloading(Box<Reloading>),
 }

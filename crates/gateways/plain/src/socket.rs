@@ -99,7 +99,7 @@ impl Socket {
                 }
             }
             Event::Close(why) => self.close(why, cx),
-            Event::Surveyed(_) | Event::Wished(_) | Event::Publication(_) => {}
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Wished(_) | Event::Publication(_) => {}
         }
     }
 

@@ -105,6 +105,7 @@ impl Lines {
             Event::Bytes(_) => {}
             Event::Drained { .. }
             | Event::Surveyed(_)
+            | Event::Reloaded(_)
             | Event::Wished(_)
             | Event::Publication(_) => {}
         }

@@ -321,6 +321,15 @@ impl<S, K: Kernel> Conns<S, K> {
         (id == conn).then(|| self.kernel.peer(&slot.socket))?
     }
 
+    /// Other bounds hold from now on; what waits beyond them goes by the rule for "full".
+    /// Descriptors that were kept back stay so.
+    pub const fn set_limits(&mut self, limits: ConnLimits) {
+        self.limits = ConnLimits {
+            spare_descriptors: self.limits.spare_descriptors,
+            ..limits
+        };
+    }
+
     pub(crate) const fn limits(&self) -> &ConnLimits {
         &self.limits
     }

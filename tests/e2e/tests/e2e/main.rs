@@ -26,6 +26,7 @@ mod pipelined;
 mod presence;
 mod proxies;
 mod publisher;
+mod reload;
 mod server_sdks;
 mod slow;
 mod story;

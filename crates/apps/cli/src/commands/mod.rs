@@ -10,6 +10,7 @@ mod new_file;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;
 pub(crate) mod reference;
+pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod subscribe;
 pub(crate) mod token;
@@ -41,6 +42,7 @@ pub(crate) fn run(command: Command) -> Result {
             Ok(Exit::Good)
         }
         Command::Completions(shell) => completions::run(&shell, &mut args::command()),
+        Command::Reload(args) => reload::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Man(args) => man::run(&args, args::command()),
     }

@@ -25,8 +25,9 @@ use crate::version::VERSION;
 ///
 /// Without a configuration it listens on this machine alone, and everyone on it may do everything.
 /// SIGTERM or Ctrl-C lets clients leave first; a second one ends it at once. SIGHUP reads the
-/// configuration again: GRIP's routes take effect, and the log says what needs a restart. SIGUSR2
-/// starts the binary anew and hands over to it, as `throng upgrade` does.
+/// configuration again, as `throng reload` does: connections stay, what is wrong changes nothing,
+/// and the log says what needs a restart. SIGUSR2 starts the binary anew and hands over to it, as
+/// `throng upgrade` does.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -78,23 +79,23 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result {
     throng_sys::memory::tune_allocator();
     // First of all, because it would end a process that is about to serve.
-    let hang_up = stop::HangUp::catch()?;
+    let calls = stop::Calls::catch()?;
     let mut upgrade = upgrade::Upgrade::prepare()?;
     let predecessor = args.take_over.then(upgrade::greet).transpose()?;
     let loaded = load::complete(args.config.config.as_deref(), args.flags())?;
-    let mut current = reload::Current::new(args.config.config.clone(), args.flags(), &loaded);
     let config = loaded.config;
-    logging::start(&config.log);
+    let level = logging::start(&config.log);
     let mut warnings = loaded.warnings;
     if let Err(error) = throng_sys::limits::raise_nofile() {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));
     }
-    let signals = stop::Signals::register(hang_up)?;
+    calls.catch_ends()?;
     let report = diagnose(&config);
     let options = throng_server::Options {
         config: std::sync::Arc::new(config.clone()),
         version: VERSION,
         capacity: Some(capacity(&report)),
+        ask_reload: Some(calls.ask_reload()),
     };
     let handle = match predecessor {
         None => throng_server::start(&options),
@@ -118,9 +119,9 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         LogFormat::Json => banner::log(&facts, &warnings),
     }
-    stop::run(signals, handle, &mut upgrade, |handle| {
-        current.reload(handle);
-    })
+    let path = args.config.config.clone();
+    let current = reload::Current::new(path, args.flags(), config, level);
+    stop::run(calls, handle, current, &mut upgrade)
 }
 
 /// For the dashboard.

@@ -22,6 +22,7 @@ fn help_names_every_command() {
             "publish",
             "subscribe",
             "pushpin-publish",
+            "reload",
             "config",
             "doctor",
             "bench",

@@ -1,12 +1,13 @@
 //! From `[proxy]` to what shards and the driver need.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{
-    Backends, Centrifuge, Mail, ProxyOptions, Question, StatusMeaning,
+    Backends, Centrifuge, Mail, NewBackends, ProxyOptions, Question, StatusMeaning,
 };
 use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::Header;
@@ -43,7 +44,34 @@ pub(crate) struct CentrifugePart {
     driver: Box<dyn Backends + Send>,
 }
 
+/// What asks backends: one for as long as the server runs, from the first time that one is needed.
+#[derive(Clone, Default)]
+pub(crate) struct Asker(Arc<Mutex<Weak<Origin>>>);
+
+impl Asker {
+    fn origin(&self, requests_max: usize) -> io::Result<Arc<Origin>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(origin) = known.upgrade() {
+            return Ok(origin);
+        }
+        let options = OriginOptions {
+            requests_max,
+            tunnels_max: 0,
+            ..OriginOptions::default()
+        };
+        // Questions have whole answers; nothing comes in pieces.
+        let origin = Arc::new(Origin::start(options, Arc::new(|_, _, _| Ok(())))?);
+        *known = Arc::downgrade(&origin);
+        Ok(origin)
+    }
+}
+
 impl CentrifugePart {
+    /// What tells a shard that runs.
+    pub(crate) fn into_mail(self) -> Mail {
+        Mail::Renewed(self.options, Some(NewBackends(self.driver)))
+    }
+
     /// The gateway, on its thread.
     pub(crate) fn gateway(self) -> Centrifuge {
         Centrifuge::with_backends(self.options, self.driver)
@@ -92,17 +120,13 @@ impl CentrifugePlan {
     /// Starts the driver, and gives each shard its part; `wrap` carries its mail in the server's.
     pub(crate) fn start<M: Send + 'static>(
         &self,
+        driver: &Asker,
         mailboxes: &[MailboxSender<M>],
-        wrap: fn(Mail) -> M,
+        wrap: impl Fn(Mail) -> M + Copy + Send + 'static,
     ) -> Result<Vec<CentrifugePart>, StartError> {
-        let options = OriginOptions {
-            requests_max: self.requests_max,
-            tunnels_max: 0,
-            ..OriginOptions::default()
-        };
-        // Questions have whole answers; nothing comes in pieces.
-        let origin = Origin::start(options, Arc::new(|_, _, _| Ok(())));
-        let origin = Arc::new(origin.map_err(StartError::Shard)?);
+        let origin = driver
+            .origin(self.requests_max)
+            .map_err(StartError::Shard)?;
         let part = |mailbox: &MailboxSender<M>| CentrifugePart {
             options: self.options.clone(),
             driver: Box::new(Driver {
@@ -151,16 +175,16 @@ fn backend(kind: ProxyKind, url: &str, timeout_ms: u64) -> Result<Backend, Start
 }
 
 /// The driver as the gateway sees it.
-struct Driver<M> {
+struct Driver<M, W> {
     client: Client,
     plan: CentrifugePlan,
     mailbox: MailboxSender<M>,
-    wrap: fn(Mail) -> M,
+    wrap: W,
     /// Ends with the last shard.
     _origin: Arc<Origin>,
 }
 
-impl<M: Send + 'static> Backends for Driver<M> {
+impl<M: Send + 'static, W: Fn(Mail) -> M + Copy + Send + 'static> Backends for Driver<M, W> {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool {
         let mut backends = self.plan.backends.iter();
         let Some(backend) = backends.find(|backend| backend.kind == question.kind) else {

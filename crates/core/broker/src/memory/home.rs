@@ -12,6 +12,7 @@
 
 mod kept;
 mod moving;
+mod renew;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,8 +29,7 @@ use crate::{
     Retention, Subscribed, Version,
 };
 
-/// How long a stream without subscribers and history remembers its position, so that
-/// a client that missed nothing is told so. In milliseconds.
+/// For how many milliseconds a stream without subscribers and history remembers its position.
 const POSITION_TTL_MS: u64 = 3_600_000;
 /// What a stream with history costs besides its name and its publications: its place, its log
 /// and its entry in `expiring`, in bytes.

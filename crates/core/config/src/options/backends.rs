@@ -45,6 +45,6 @@ section! {
         /// again", "403 disconnect 4403 forbidden". Without a meaning the question has failed.
         "status_codes" status_codes: Vec<ProxyStatus>, List<StatusText>, Vec::new(), Rule::ANY;
         /// The most questions that may be under way, of all clients. More fail.
-        "requests_max" requests_max: u32, Count, 1000, Rule::ANY.range(1, 100_000);
+        "requests_max" requests_max: u32, Count, 1000, Rule::ANY.restart().range(1, 100_000);
     }
 }

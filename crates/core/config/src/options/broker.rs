@@ -26,19 +26,20 @@ section! {
     "broker" Broker {
         /// `memory` for one node, `redis` for several. All nodes of a cluster need the same options
         /// of channels.
-        "kind" kind: BrokerKind, Choice<BrokerKind>, BrokerKind::Memory, Rule::ANY;
+        "kind" kind: BrokerKind, Choice<BrokerKind>, BrokerKind::Memory, Rule::ANY.restart();
         /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`.
         "url" url: Option<Secret>, Opt<RedisUrl>, None,
-            Rule::ANY.secret().example("\"redis://127.0.0.1:6379/0\"")
+            Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379/0\"")
                 .unset("needed for `redis`");
         /// Begins every name in Redis. Nodes with the same one are one cluster.
-        "prefix" prefix: String, Text, "throng".to_owned(), Rule::ANY;
+        "prefix" prefix: String, Text, "throng".to_owned(), Rule::ANY.restart();
         /// How long the broker may take to answer. Then its connection is given up: publications
         /// are refused and subscribers stay. Who subscribes meanwhile waits as long.
-        "timeout" timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(200, 60 * SECOND);
+        "timeout" timeout_ms: u64, Duration, 5 * SECOND,
+            Rule::ANY.restart().range(200, 60 * SECOND);
         /// How long a channel without subscribers remembers its position in Redis after its last
         /// publication. A client that comes back later is told that it may have missed something.
         "position_ttl" position_ttl_ms: u64, Duration, 24 * HOUR,
-            Rule::ANY.range(HOUR, 24 * 365 * HOUR);
+            Rule::ANY.restart().range(HOUR, 24 * 365 * HOUR);
     }
 }

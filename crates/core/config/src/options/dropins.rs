@@ -17,35 +17,38 @@ section! {
     "appwrite" Appwrite {
         /// The Redis server on which Appwrite announces events.
         "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
-            Rule::ANY.secret().example("\"redis://127.0.0.1:6379\"")
+            Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379\"")
                 .unset("events come from the server API alone");
         /// The address of Appwrite's own API, which knows sessions and users.
         "api" api: Option<String>, Opt<HttpUrl>, None,
-            Rule::ANY.example("\"http://127.0.0.1:80/v1\"").unset("every client is a guest");
+
+            Rule::ANY.restart()
+                .example("\"http://127.0.0.1:80/v1\"").unset("every client is a guest");
         /// How long events are kept for clients that come back. "0s" keeps none.
-        "history" history_ms: u64, Duration, 0, Rule::ANY.range(0, 24 * HOUR);
+        "history" history_ms: u64, Duration, 0, Rule::ANY.restart().range(0, 24 * HOUR);
         /// How long one request to Appwrite's API may take.
-        "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND, Rule::ANY.range(100, 60 * SECOND);
+        "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND,
+            Rule::ANY.restart().range(100, 60 * SECOND);
         /// How long roles that are known stay while Appwrite's API does not answer: for connections
         /// whose user may have changed, and for users who come back. Then they are refused, and
         /// come again.
-        "api_grace" api_grace_ms: u64, Duration, 120 * SECOND, Rule::ANY.range(0, HOUR);
+        "api_grace" api_grace_ms: u64, Duration, 120 * SECOND, Rule::ANY.restart().range(0, HOUR);
         /// Whether clients are pinged, as `websocket.ping_interval` says, and ended if they do not
         /// answer. Appwrite's own server sends no pings, and some load tools never answer them.
-        "pings" pings: bool, Bool, false, Rule::ANY;
+        "pings" pings: bool, Bool, false, Rule::ANY.restart();
         /// How many connections one address may open a minute. The address is the last of
         /// `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs
         /// are not counted. 0 means no limit.
-        "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY;
+        "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY.restart();
         /// How many messages one connection may send a minute; those beyond are answered with an
         /// error. 0 means no limit.
-        "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY;
+        "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY.restart();
         /// Whether a refused client gets a close code on which SDKs stop retrying. Appwrite's own
         /// server sends none.
-        "close_codes" close_codes: bool, Bool, true, Rule::ANY;
+        "close_codes" close_codes: bool, Bool, true, Rule::ANY.restart();
         /// Whether clients get `Error: Server Error` instead of most reasons, as from an Appwrite
         /// in production.
-        "hide_errors" hide_errors: bool, Bool, false, Rule::ANY;
+        "hide_errors" hide_errors: bool, Bool, false, Rule::ANY.restart();
     }
     lists {
         /// The projects that are served.
@@ -75,51 +78,53 @@ section! {
         /// Address of the HTTP port for publishing (`POST /publish/`). Anyone who reaches it may
         /// publish.
         "http_publish" http_publish: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.example("\"127.0.0.1:5561\"");
+            Rule::ANY.restart().example("\"127.0.0.1:5561\"");
         /// Address of the ZeroMQ PULL socket for publishing. Anyone who reaches it may publish.
         "zmq_pull" zmq_pull: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.example("\"tcp://127.0.0.1:5560\"");
+            Rule::ANY.restart().example("\"tcp://127.0.0.1:5560\"");
         /// Address of the ZeroMQ SUB socket for publishing. Anyone who reaches it may publish.
         "zmq_sub" zmq_sub: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.example("\"tcp://127.0.0.1:5562\"");
+            Rule::ANY.restart().example("\"tcp://127.0.0.1:5562\"");
         /// Address of the ZeroMQ REP socket for commands. Anyone who reaches it may give them.
         "zmq_command" zmq_command: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.example("\"tcp://127.0.0.1:5563\"");
+            Rule::ANY.restart().example("\"tcp://127.0.0.1:5563\"");
         /// Address of a ZeroMQ PUB socket with statistics as Pushpin sends them. Anyone who reaches
         /// it may read them.
         "zmq_stats" zmq_stats: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.example("\"tcp://127.0.0.1:5564\"").unset("no statistics are sent");
+            Rule::ANY.restart().example("\"tcp://127.0.0.1:5564\"").unset("no statistics are sent");
         /// Whether these statistics are JSON instead of tnetstrings.
-        "stats_json" stats_json: bool, Bool, false, Rule::ANY;
+        "stats_json" stats_json: bool, Bool, false, Rule::ANY.restart();
         /// Between two reports of them on a route. "0s" sends none.
         "stats_report_interval" stats_report_interval_ms: u64, Duration, 10 * SECOND,
-            Rule::ANY.range(SECOND, HOUR).zero("no reports");
+            Rule::ANY.restart().range(SECOND, HOUR).zero("no reports");
         /// Whether they tell of each connection.
-        "stats_connections" stats_connections: bool, Bool, true, Rule::ANY;
+        "stats_connections" stats_connections: bool, Bool, true, Rule::ANY.restart();
         /// How long their readers remember a connection of which they hear no more. They hear of it
         /// again in less.
         "stats_connection_ttl" stats_connection_ttl_ms: u64, Duration, 120 * SECOND,
-            Rule::ANY.range(2 * SECOND, 24 * HOUR);
+            Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
         /// The same for the subscribers of a channel.
         "stats_subscription_ttl" stats_subscription_ttl_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.range(2 * SECOND, 24 * HOUR);
+            Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
         /// How long they tell that a channel of long polls has subscribers after the last one was
         /// answered, since clients mostly ask again.
         "subscription_linger" subscription_linger_ms: u64, Duration, 60 * SECOND,
-            Rule::ANY.range(0, HOUR);
+            Rule::ANY.restart().range(0, HOUR);
         /// The key that signs the `Grip-Sig` header of requests to backends. With an empty key, as
         /// in Pushpin, the header is there and proves nothing.
         "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None,
-            Rule::ANY.secret().example("\"a long random text\"").unset("the key is empty");
+
+            Rule::ANY.restart().secret()
+                .example("\"a long random text\"").unset("the key is empty");
         /// Who signs, the claim `iss` of that header.
-        "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY;
+        "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY.restart();
         /// A file of routes in Pushpin's format, read beside the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/pushpin/routes\"");
         /// Whether our own endpoints on the client port (`/ws`, `/sse`, `/stream`, `/connection/…`,
         /// `/v1/realtime`, `/healthz`) keep their paths where a route covers them without naming
         /// them. Else whatever a route covers reaches the backend.
-        "own_endpoints" own_endpoints: bool, Bool, false, Rule::ANY;
+        "own_endpoints" own_endpoints: bool, Bool, false, Rule::ANY.restart();
         /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set
         /// here; what of it has no effect is told by `throng config check` and at the start.
         "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None,
@@ -127,10 +132,10 @@ section! {
         /// The key of proxies in front. A request whose `Grip-Sig` it signed keeps its `Grip-*`
         /// fields, and its answer is passed on untouched.
         "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None,
-            Rule::ANY.secret().example("\"a long random text\"")
+            Rule::ANY.restart().secret().example("\"a long random text\"")
                 .unset("nobody in front is trusted");
         /// Whether the field `Pushpin-Route` of a request chooses the route, by its id.
-        "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY;
+        "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY.restart();
         /// Whether CORS headers are filled in on all routes, whatever the route says.
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
         /// Whether clients are told what went wrong with a backend on all routes, whatever the
@@ -140,44 +145,50 @@ section! {
         /// keeps the last N before that. An empty text leaves it as it is.
         "forwarded_for" forwarded_for: XffRule, ForwardedFor,
             XffRule { truncate: None, append: true },
-            Rule::ANY;
+            Rule::ANY.restart();
         /// The same for requests that `upstream_key` has signed.
         "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor,
             XffRule { truncate: None, append: false },
-            Rule::ANY;
+            Rule::ANY.restart();
         /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes'
         /// condition `ssl` and for `set_forwarded_proto`. Only for a port that a proxy of yours
         /// alone can reach.
-        "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY;
+        "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY.restart();
         /// Whether `X-Forwarded-Proto` tells backends of TLS. A client's own reaches no backend.
-        "set_forwarded_proto" set_forwarded_proto: bool, Bool, true, Rule::ANY;
+        "set_forwarded_proto" set_forwarded_proto: bool, Bool, true, Rule::ANY.restart();
         /// How long a backend may take to answer on the routes of `routes_file`. Below a
         /// `pushpin_conf` it is "0s", since Pushpin waits.
         "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
         /// The most requests that wait for backends at once; a client beyond them gets 503.
-        "requests_max" requests_max: u32, Count, 20_000, Rule::ANY.range(1, 10_000_000);
+        "requests_max" requests_max: u32, Count, 20_000, Rule::ANY.restart().range(1, 10_000_000);
         /// The most WebSockets that backends speak themselves. Each has a connection to its backend
         /// as long as it lasts, and counts apart from `requests_max`.
-        "tunnels_max" tunnels_max: u32, Count, 100_000, Rule::ANY.range(1, 10_000_000);
+        "tunnels_max" tunnels_max: u32, Count, 100_000, Rule::ANY.restart().range(1, 10_000_000);
         /// Added to `CDN-Loop` on requests to backends.
         "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"push.example.com\"");
+            Rule::ANY.restart().example("\"push.example.com\"");
         /// How long an item waits for the one before it, which its `prev-id` names.
-        "message_wait" message_wait_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(0, HOUR);
+        "message_wait" message_wait_ms: u64, Duration, 5 * SECOND,
+            Rule::ANY.restart().range(0, HOUR);
         /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers
         /// none.
-        "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND, Rule::ANY.range(0, 24 * HOUR);
+        "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND,
+            Rule::ANY.restart().range(0, 24 * HOUR);
         /// The most channels that a backend may hold one client in; more are cut off. 0 means as
         /// many as `limits.channels_per_connection`.
         "channels_per_connection" channels_per_connection: u32, Count, 0,
-            Rule::ANY.range(0, 65_535);
+            Rule::ANY.restart().range(0, 65_535);
         /// Address of a port with Pushpin's metrics alone, without a key.
         "prometheus" prometheus: Option<SocketAddr>, Opt<Endpoint>, None,
-            Rule::ANY.example("\"127.0.0.1:9797\"").unset("they are among those of the API port");
+
+            Rule::ANY.restart()
+                .example("\"127.0.0.1:9797\"").unset("they are among those of the API port");
         /// What stands in front of their names. Without a `pushpin_conf` the default is `pushpin_`.
         "prometheus_prefix" prometheus_prefix: Option<String>, Opt<MetricPrefix>, None,
-            Rule::ANY.example("\"pushpin_\"").unset("`pushpin_`, or with a `pushpin_conf` nothing");
+
+            Rule::ANY.restart()
+                .example("\"pushpin_\"").unset("`pushpin_`, or with a `pushpin_conf` nothing");
     }
     lists {
         /// The routes, the longest matching path first.

@@ -34,7 +34,7 @@ impl Named for TlsRecords {
 }
 
 section! {
-    /// What is shown on addresses with `tls://` in `[listen]`. The files are read again on SIGHUP
+    /// What is shown on addresses with `tls://` in `[listen]`. The files are read again on a reload
     /// and when they change; connections stay. A file that is wrong changes nothing, and the log
     /// says why.
     "tls" Tls {
@@ -46,11 +46,13 @@ section! {
         "key" key: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/push.example.com.key\"");
         /// The lowest version that is spoken: `1.2` or `1.3`.
-        "min_version" min_version: TlsVersion, Choice<TlsVersion>, TlsVersion::Tls12, Rule::ANY;
+        "min_version" min_version: TlsVersion, Choice<TlsVersion>, TlsVersion::Tls12,
+            Rule::ANY.restart();
         /// Who seals and opens records once hands are shaken: `rustls`, as during the handshake,
         /// or `lean`, a record layer of our own that takes a tenth of the memory for a connection.
         /// rustls shakes all hands.
-        "records" records: TlsRecords, Choice<TlsRecords>, TlsRecords::Rustls, Rule::ANY;
+        "records" records: TlsRecords, Choice<TlsRecords>, TlsRecords::Rustls,
+            Rule::ANY.restart();
         /// How long a client may take to shake hands, before its request.
         "handshake_timeout" handshake_timeout_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.range(100, HOUR);
@@ -58,7 +60,9 @@ section! {
         /// one of them is refused. `listen.api` needs `tls://` for it, and keys are asked for all
         /// the same.
         "api_client_authorities" api_client_authorities: Option<String>, Opt<Text>, None,
-            Rule::ANY.example("\"/etc/throng/callers.pem\"").unset("nobody needs a certificate");
+
+            Rule::ANY.restart()
+                .example("\"/etc/throng/callers.pem\"").unset("nobody needs a certificate");
     }
     lists {
         /// Certificates for more names.

@@ -376,7 +376,7 @@ impl Scene {
                         question,
                         ..
                     }) => self.asked.push((number, question)),
-                    Order::Gateway(_) => {}
+                    Order::Gateway(_) | Order::Reload(_) => {}
                 }
             }
             for (from, to) in [(0, 1), (0, 2), (2, 0), (1, 0), (1, 2), (2, 1)] {

@@ -1,70 +1,85 @@
-//! SIGHUP: the configuration is read again. What can change while the server runs takes effect; the
-//! log says what cannot. A configuration that is wrong changes nothing.
+//! The configuration, read again while the server runs. What can change takes effect as a whole;
+//! what needs a restart is named. A configuration with a mistake changes nothing.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use throng_config::Loaded;
-use throng_server::Handle;
+use throng_config::{Config, Renewal};
+use throng_server::{Handle, Reloaded};
 
+use super::logging;
+use crate::failure::Failure;
 use crate::load;
 
-/// Values by their paths, secrets among them: never shown.
-type Values = BTreeMap<String, Option<String>>;
-
-/// What the server was started with.
+/// What the server runs with, and where it came from.
 pub(super) struct Current {
     path: Option<PathBuf>,
     flags: Vec<(String, String)>,
-    values: Values,
-}
-
-fn values(loaded: &Loaded) -> Values {
-    let values = loaded.values(true).into_iter();
-    values.map(|shown| (shown.path, shown.value)).collect()
+    config: Config,
+    level: logging::Level,
 }
 
 impl Current {
     pub(super) fn new(
         path: Option<PathBuf>,
         flags: Vec<(String, String)>,
-        loaded: &Loaded,
+        config: Config,
+        level: logging::Level,
     ) -> Self {
         Self {
             path,
             flags,
-            values: values(loaded),
+            config,
+            level,
         }
     }
 
-    /// Reads it again.
-    pub(super) fn reload(&mut self, handle: &Handle) {
-        let loaded = match load::complete(self.path.as_deref(), self.flags.clone()) {
-            Ok(loaded) => loaded,
-            Err(failure) => {
-                for line in failure.to_string().lines() {
-                    tracing::error!("SIGHUP: nothing changes: {line}");
+    /// Reads it again; the log says who wanted it, and what came of it.
+    pub(super) fn reload(&mut self, handle: &Handle, is_api: bool) -> Reloaded {
+        let by = if is_api { "API" } else { "SIGHUP" };
+        match self.take_over(handle) {
+            Ok(renewal) => {
+                for warning in &renewal.warnings {
+                    tracing::warn!("{warning}");
                 }
-                return;
+                if !renewal.waiting.is_empty() {
+                    let options = renewal.waiting.join(", ");
+                    tracing::warn!("{by}: changed, and needs a restart: {options}");
+                }
+                tracing::info!(
+                    changed = renewal.changed.join(", "),
+                    "{by}: the configuration was read again"
+                );
+                Reloaded::Done {
+                    changed: renewal.changed,
+                    waiting: renewal.waiting,
+                    warnings: renewal.warnings,
+                }
             }
+            Err(problems) => {
+                for line in &problems {
+                    tracing::error!("{by}: nothing changes: {line}");
+                }
+                Reloaded::Refused(problems)
+            }
+        }
+    }
+
+    fn take_over(&mut self, handle: &Handle) -> Result<Renewal, Vec<String>> {
+        let loaded = load::complete(self.path.as_deref(), self.flags.clone());
+        let loaded = loaded.map_err(Failure::into_reasons)?;
+        let told = |problems: Vec<throng_config::Problem>| {
+            let problems = problems.iter();
+            problems.map(ToString::to_string).collect::<Vec<_>>()
         };
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
+        let renewal = loaded.renew(&self.config).map_err(told)?;
+        // Before the shards, which look at it.
+        let before = self.config.log.level;
+        self.level.set(renewal.config.log.level);
+        if let Err(faults) = handle.reload(&renewal.config) {
+            self.level.set(before);
+            return Err(faults);
         }
-        let new = values(&loaded);
-        let paths = self.values.keys().chain(new.keys());
-        let changed = paths.filter(|path| self.values.get(*path) != new.get(*path));
-        let mut waits: Vec<&str> = changed
-            .filter(|path| !handle.reloads(path))
-            .map(String::as_str)
-            .collect();
-        waits.sort_unstable();
-        waits.dedup();
-        if !waits.is_empty() {
-            let options = waits.join(", ");
-            tracing::warn!("SIGHUP: changed, and needs a restart: {options}");
-        }
-        tracing::info!("SIGHUP: the configuration was read again");
-        handle.reload(&loaded.config);
+        self.config = renewal.config.clone();
+        Ok(renewal)
     }
 }

@@ -1,102 +1,137 @@
-//! Signals: the first one lets clients leave, the second one ends the process. SIGHUP reads again
-//! what can change while the server runs, and never ends anything.
+//! What a running server is told from outside: signals, and calls of the API port that want a
+//! reload.
+//!
+//! SIGTERM and its kind let clients leave, and a second one ends the process. SIGHUP reads the
+//! configuration again, and never ends anything. All of it comes to one place, in its order: see
+//! [`Call`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
 use signal_hook::flag::register_conditional_shutdown;
-use signal_hook::iterator::Signals as Pending;
-use throng_server::Handle;
+use signal_hook::iterator::{Handle as Caught, Signals as Pending};
+use throng_server::{Handle, ReloadRequest};
 
+use super::reload::Current;
 use super::upgrade::Upgrade;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
-/// Signals that end a server, caught from the moment this exists.
-pub(super) struct Signals {
-    /// Whether the next signal ends the process.
-    at_once: Arc<AtomicBool>,
-    pending: Pending,
-    hang_up: HangUp,
+/// What somebody outside wants.
+enum Call {
+    /// SIGTERM, SIGINT or SIGQUIT.
+    Stop,
+    /// SIGHUP, or a call of the API port, which waits for the answer.
+    Reload(Option<ReloadRequest>),
 }
 
-/// SIGHUP, which ends no process that has this: log rotation and unit files send it as they like.
-pub(super) struct HangUp(Arc<AtomicBool>);
-
-impl HangUp {
-    /// Catches it from now on.
-    ///
-    /// # Errors
-    /// [`Exit::Start`]
-    pub(super) fn catch() -> Result<Self> {
-        let came = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGHUP, came.clone()).map_err(fail)?;
-        Ok(Self(came))
-    }
-
-    /// Whether it came since it was last asked.
-    fn came(&self) -> bool {
-        self.0.swap(false, Ordering::SeqCst)
-    }
+/// Everything that is wanted of the server, caught from the moment this exists.
+pub(super) struct Calls {
+    send: Sender<Call>,
+    wanted: Receiver<Call>,
+    caught: Caught,
+    /// Whether the next signal ends the process.
+    at_once: Arc<AtomicBool>,
 }
 
 fn fail(error: std::io::Error) -> Failure {
     Failure::new(Exit::Start, format!("cannot catch signals: {error}"))
 }
 
-impl Signals {
+impl Calls {
+    /// Catches SIGHUP, which would end a process that is about to serve: log rotation and unit
+    /// files send it as they like.
+    ///
+    /// # Errors
+    /// [`Exit::Start`]
+    pub(super) fn catch() -> Result<Self> {
+        let (send, wanted) = channel();
+        let mut pending = Pending::new([SIGHUP]).map_err(fail)?;
+        let caught = pending.handle();
+        let calls = send.clone();
+        let thread = std::thread::Builder::new().name("signals".to_owned());
+        thread
+            .spawn(move || {
+                for signal in pending.forever() {
+                    let call = match signal {
+                        SIGHUP => Call::Reload(None),
+                        _ => Call::Stop,
+                    };
+                    if calls.send(call).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(fail)?;
+        Ok(Self {
+            send,
+            wanted,
+            caught,
+            at_once: Arc::default(),
+        })
+    }
+
     /// Catches SIGTERM, SIGINT and SIGQUIT from now on.
     ///
     /// # Errors
     /// [`Exit::Start`]
-    pub(super) fn register(hang_up: HangUp) -> Result<Self> {
-        let at_once = Arc::new(AtomicBool::new(false));
+    pub(super) fn catch_ends(&self) -> Result<()> {
         for signal in TERM_SIGNALS {
-            // Before the iterator, so that the signal that sets the flag is not the one that it
+            // Before it is caught, so that the signal that sets the flag is not the one that it
             // ends by.
             let code = Exit::Good.code().into();
-            register_conditional_shutdown(*signal, code, at_once.clone()).map_err(fail)?;
+            register_conditional_shutdown(*signal, code, self.at_once.clone()).map_err(fail)?;
+            self.caught.add_signal(*signal).map_err(fail)?;
         }
-        let pending = Pending::new(TERM_SIGNALS).map_err(fail)?;
-        Ok(Self {
-            at_once,
-            pending,
-            hang_up,
-        })
+        Ok(())
+    }
+
+    /// Takes calls of the API port.
+    pub(super) fn ask_reload(&self) -> throng_server::AskReload {
+        let calls = self.send.clone();
+        Arc::new(move |request| calls.send(Call::Reload(Some(request))).is_ok())
     }
 }
 
-/// How often a server without signals is looked at: should a shard fail, the process ends.
+/// How often a server that nobody calls is looked at: should a shard fail, the process ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Looks from one at the files of certificates to the next: five seconds.
 const LOOKS_PER_FILES: u32 = 25;
 
-/// Serves until a signal, then until the clients have left. `reload` is called for each SIGHUP.
-/// Ends in the same way when another process has taken over.
+/// Serves until a signal, then until the clients have left. Ends in the same way when another
+/// process has taken over.
 pub(super) fn run(
-    mut signals: Signals,
+    calls: Calls,
     handle: Handle,
+    mut current: Current,
     upgrade: &mut Upgrade,
-    mut reload: impl FnMut(&Handle),
 ) -> Result {
     let (mut looks, mut is_replaced) = (0, false);
-    while handle.is_running() && signals.pending.pending().next().is_none() {
+    while handle.is_running() {
         is_replaced = upgrade.look(&handle);
         if is_replaced {
             break;
         }
-        if signals.hang_up.came() {
-            reload(&handle);
+        match calls.wanted.recv_timeout(LOOK_EVERY) {
+            Ok(Call::Stop) => break,
+            Ok(Call::Reload(request)) => {
+                let what = current.reload(&handle, request.is_some());
+                if let Some(request) = request {
+                    handle.answer_reload(request, what);
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                looks = (looks + 1) % LOOKS_PER_FILES;
+                if looks == 0 {
+                    handle.look_after_certificates();
+                }
+            }
         }
-        looks = (looks + 1) % LOOKS_PER_FILES;
-        if looks == 0 {
-            handle.look_after_certificates();
-        }
-        std::thread::sleep(LOOK_EVERY);
     }
-    signals.at_once.store(true, Ordering::SeqCst);
+    calls.at_once.store(true, Ordering::SeqCst);
     if is_replaced {
         tracing::info!("what could not move is drained; then this process ends");
     } else if handle.is_running() {
@@ -107,6 +142,13 @@ pub(super) fn run(
     } else {
         handle.stop();
     }
+    // Nothing is read again from now on, and who asks is told so.
+    while let Ok(call) = calls.wanted.try_recv() {
+        if let Call::Reload(Some(request)) = call {
+            handle.answer_reload(request, throng_server::Reloaded::Unavailable);
+        }
+    }
+    drop(calls);
     match handle.wait() {
         Ok(()) => Ok(Exit::Good),
         Err(error) => Err(Failure::new(

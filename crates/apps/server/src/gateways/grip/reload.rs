@@ -24,13 +24,46 @@ const TRIES: usize = 1000;
 
 /// The way to the thread that has the routes. It ends with the last of these.
 #[derive(Clone)]
-pub(crate) struct Reload(Sender<Box<Section>>);
+pub(crate) struct Reload(Sender<Box<Fresh>>);
+
+/// Routes that were read, and do not hold yet.
+pub(crate) struct Fresh {
+    section: Section,
+    stamp: Option<Stamp>,
+    book: Arc<RouteBook>,
+    /// Dropped once they hold.
+    done: Option<Sender<()>>,
+}
+
+impl Fresh {
+    /// Reads the routes of this section, and those of its file as it is now.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub(crate) fn read(section: &Section) -> Result<Self, Vec<String>> {
+        let stamp = Stamp::of(section);
+        let read = routes::read(section);
+        let faults: Vec<String> = read.refused.into_iter().chain(read.skipped).collect();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Self {
+            section: section.clone(),
+            stamp,
+            book: Arc::new(read.book),
+            done: None,
+        })
+    }
+}
 
 impl Reload {
-    /// Takes the routes of this section, and those of its file as it is now.
-    pub(crate) fn apply(&self, section: &Section) {
-        // The thread outlives everyone who may ask.
-        let _ = self.0.send(Box::new(section.clone()));
+    /// Lets these routes hold, on every shard before it returns.
+    pub(crate) fn apply(&self, mut fresh: Fresh) {
+        let (done, told) = std::sync::mpsc::channel();
+        fresh.done = Some(done);
+        // The thread outlives everyone who may ask; it says nothing, and lets go.
+        let _ = self.0.send(Box::new(fresh));
+        let _ = told.recv();
     }
 }
 
@@ -58,8 +91,8 @@ impl Stamp {
 
 /// The thread before it runs.
 pub(super) struct Watch {
-    orders: Receiver<Box<Section>>,
-    section: Box<Section>,
+    orders: Receiver<Box<Fresh>>,
+    section: Section,
     /// Of the routes that were read last, good or not.
     read: Option<Stamp>,
 }
@@ -69,7 +102,7 @@ pub(super) fn channel(section: &Section) -> (Reload, Watch) {
     let (send, orders) = std::sync::mpsc::channel();
     let watch = Watch {
         orders,
-        section: Box::new(section.clone()),
+        section: section.clone(),
         read: Stamp::of(section),
     };
     (Reload(send), watch)
@@ -90,10 +123,11 @@ impl Watch {
         let mut before = self.read;
         loop {
             match self.orders.recv_timeout(LOOK_EVERY) {
-                Ok(section) => {
-                    self.section = section;
-                    before = Stamp::of(&self.section);
-                    self.load(before, &tell);
+                Ok(fresh) => {
+                    self.section = fresh.section;
+                    self.read = fresh.stamp;
+                    before = fresh.stamp;
+                    spread(&fresh.book, &tell);
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let now = Stamp::of(&self.section);
@@ -114,28 +148,31 @@ impl Watch {
         tell: &impl Fn(&Arc<RouteBook>, usize) -> Option<bool>,
     ) {
         self.read = stamp;
-        let read = routes::read(&self.section);
-        let faults = read.refused.iter().chain(&read.skipped);
-        for fault in faults.clone() {
-            tracing::error!("the old routes stay: {fault}");
-        }
-        if faults.count() > 0 {
-            return;
-        }
-        let book = Arc::new(read.book);
-        let mut shard = 0;
-        let mut tries = 0;
-        while let Some(is_taken) = tell(&book, shard) {
-            if is_taken {
-                (shard, tries) = (shard + 1, 0);
-            } else if tries < TRIES {
-                tries += 1;
-                thread::sleep(TRY_EVERY);
-            } else {
-                tracing::error!("shard {shard} takes no new routes");
-                (shard, tries) = (shard + 1, 0);
+        match Fresh::read(&self.section) {
+            Ok(fresh) => spread(&fresh.book, tell),
+            Err(faults) => {
+                for fault in faults {
+                    tracing::error!("the old routes stay: {fault}");
+                }
             }
         }
-        tracing::info!(routes = book.routes.len(), "new routes hold");
     }
+}
+
+/// Gives all shards new routes.
+fn spread(book: &Arc<RouteBook>, tell: &impl Fn(&Arc<RouteBook>, usize) -> Option<bool>) {
+    let mut shard = 0;
+    let mut tries = 0;
+    while let Some(is_taken) = tell(book, shard) {
+        if is_taken {
+            (shard, tries) = (shard + 1, 0);
+        } else if tries < TRIES {
+            tries += 1;
+            thread::sleep(TRY_EVERY);
+        } else {
+            tracing::error!("shard {shard} takes no new routes");
+            (shard, tries) = (shard + 1, 0);
+        }
+    }
+    tracing::info!(routes = book.routes.len(), "new routes hold");
 }

@@ -1,6 +1,7 @@
 //! One home: positions, recovery, history, idempotency.
 
 mod bounds;
+mod renewed;
 
 use throng_types::{Payload, PayloadKind};
 

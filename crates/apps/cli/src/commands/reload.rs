@@ -1,0 +1,110 @@
+//! `throng reload`: a running server reads its configuration again, by the server API.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::commands::publish::said;
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs};
+
+/// An answer names options, or has a line a mistake.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Let a running server read its configuration again
+///
+/// Connections stay. What can change takes effect at once, what needs a restart is named, and a
+/// configuration with a mistake changes nothing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the server API is
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "THRONG_API_URL",
+        default_value = "http://127.0.0.1:8001"
+    )]
+    api: Endpoint,
+    /// A key of the server API (one of auth.api_keys)
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "THRONG_API_KEY",
+        hide_env_values = true
+    )]
+    api_key: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
+    /// Print the server's answer as it is
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks for it, and tells what came of it.
+pub(crate) fn run(args: &Args) -> Result {
+    let target = args.api.target("/api/reload");
+    let key = args.api_key.as_deref().map(|key| ("X-API-Key", key));
+    let headers: Vec<(&str, &str)> = { key.into_iter() }
+        .chain([("Connection", "close")])
+        .collect();
+    let request = Request {
+        method: "POST",
+        target: &target,
+        headers: &headers,
+        body: Some(b""),
+    };
+    let lost = |fault: Fault| {
+        let text = format!("cannot ask {} for a reload: {fault}", args.api);
+        Failure::new(Exit::Unreachable, text)
+            .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
+    };
+    let mut answer = Exchange::open(&args.api, &args.trust, request).map_err(lost)?;
+    let body = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if answer.status != 200 {
+        let problems = list(&told, "problems");
+        let text = match answer.status {
+            422 => "nothing changes: the configuration has mistakes".to_owned(),
+            status => format!("{} refused to reload: {}", args.api, said(status, &body)),
+        };
+        let exit = match answer.status {
+            422 => Exit::Config,
+            _ => Exit::Refused,
+        };
+        let failure = Failure::new(exit, text);
+        return Err(problems.into_iter().fold(failure, Failure::advise));
+    }
+    if args.json {
+        console::print([body.trim_ascii_end(), b"\n"].concat())?;
+        return Ok(Exit::Good);
+    }
+    let mut text = String::new();
+    for (what, key) in [
+        ("changed", "changed"),
+        ("needs a restart", "needs_restart"),
+        ("warning", "warnings"),
+    ] {
+        for line in list(&told, key) {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{what}: {line}");
+        }
+    }
+    if text.is_empty() {
+        text.push_str("nothing has changed\n");
+    }
+    console::print(text)?;
+    Ok(Exit::Good)
+}
+
+fn list(told: &Value, key: &str) -> Vec<String> {
+    let texts = told
+        .get(key)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    texts
+        .filter_map(|text| text.as_str().map(str::to_owned))
+        .collect()
+}

@@ -1,0 +1,234 @@
+//! What of a configuration can change while the server runs: made as a whole on the handle's
+//! thread, given to each shard behind one `Arc`, and copied there to where sessions look.
+//!
+//! So nothing that a shard does for a client knows of reloads: there is no lock, and no look at a
+//! version. Whatever may be wrong is found while it is made, before any shard hears of it.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
+use throng_broker::{
+    ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit, Retention,
+};
+use throng_config::{Config, RecoveryMode, SlowConsumer};
+use throng_engine::ConnLimits;
+use throng_proxy::Block;
+use throng_session::{Guards, SessionLimits, WorkLimits};
+use throng_types::Overflow;
+
+use crate::guards::guards;
+use crate::options::StartError;
+use crate::own_port::OwnPort;
+
+/// One version of it.
+pub(crate) struct Live {
+    pub(crate) limits: SessionLimits,
+    pub(crate) work: WorkLimits,
+    pub(crate) subscriptions_max: usize,
+    pub(crate) broker: LiveOptions,
+    pub(crate) verifier: Option<Arc<Verifier>>,
+    pub(crate) anonymous: bool,
+    pub(crate) personal_channel: bool,
+    pub(crate) api_for_clients: bool,
+    pub(crate) guards: Arc<Guards>,
+    pub(crate) api_keys: Arc<ApiKeys>,
+    pub(crate) proxies: Arc<[Block]>,
+    pub(crate) connections_max: usize,
+    pub(crate) conns: ConnLimits,
+}
+
+/// What does not change, and goes into each version.
+#[derive(Clone)]
+pub(crate) struct LiveMould {
+    pub(crate) own_ports: Arc<[OwnPort]>,
+    pub(crate) closed_namespaces: Arc<[&'static str]>,
+    /// What gateways want at least.
+    pub(crate) subscriptions_max: usize,
+    pub(crate) shards: u8,
+}
+
+/// What a shard is told.
+pub(crate) struct Renewed<M> {
+    pub(crate) live: Arc<Live>,
+    /// For its gateways.
+    pub(crate) mail: Vec<M>,
+    /// Dropped once it holds.
+    pub(crate) done: Sender<()>,
+}
+
+impl LiveMould {
+    /// Makes a version.
+    ///
+    /// # Errors
+    /// If a key, an origin or a host cannot be used.
+    pub(crate) fn make(&self, config: &Config) -> Result<Live, StartError> {
+        let limits = limits(config);
+        let shards = usize::from(self.shards);
+        let most = &config.limits;
+        Ok(Live {
+            subscriptions_max: self.subscriptions_max.max(limits.channels_max),
+            limits,
+            work: work_limits(config),
+            broker: LiveOptions {
+                namespaces: Arc::new(namespaces(config, &self.closed_namespaces)),
+                reply: ReplyLimit {
+                    publications_max: most.history_reply_max as usize,
+                    members_max: most.presence_reply_max as usize,
+                    bytes_max: most.history_reply_bytes_max as usize,
+                },
+                streams_max: (most.streams_max as usize).div_ceil(shards),
+            },
+            verifier: verifier(config)?.map(Arc::new),
+            anonymous: config.anonymous_allowed(),
+            personal_channel: config.auth.personal_channel,
+            api_for_clients: config.listen.api_for_clients,
+            guards: Arc::new(guards(config, &self.own_ports)?),
+            api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
+            proxies: config.listen.trusted_proxies.clone().into(),
+            connections_max: per_shard(config.engine.connections_max as usize, shards),
+            conns: conn_limits(config),
+        })
+    }
+}
+
+/// A shard's part of a bound on all; zero is no bound.
+const fn per_shard(all: usize, shards: usize) -> usize {
+    if all == 0 {
+        usize::MAX
+    } else {
+        all.div_ceil(shards)
+    }
+}
+
+fn limits(config: &Config) -> SessionLimits {
+    let limits = &config.limits;
+    SessionLimits {
+        head_bytes_max: limits.head_bytes_max as usize,
+        message_bytes_max: limits.message_bytes_max as usize,
+        publish_bytes_max: limits.publish_bytes_max as usize,
+        channels_max: limits.channels_per_connection as usize,
+        head_timeout_ms: limits.head_timeout_ms,
+        keepalive_timeout_ms: limits.keepalive_timeout_ms,
+        ping_interval_ms: config.websocket.ping_interval_ms,
+        pong_timeout_ms: config.websocket.pong_timeout_ms,
+        stream_keepalive_ms: config.stream.keepalive_interval_ms,
+        drain_jitter_ms: config.drain.jitter_ms,
+        ..SessionLimits::default()
+    }
+}
+
+fn work_limits(config: &Config) -> WorkLimits {
+    let limits = &config.limits;
+    WorkLimits {
+        messages_per_s_max: limits.messages_per_second_max,
+        requests_per_s_max: limits.requests_per_second_max,
+        address_ms_per_s_max: u32::try_from(limits.address_work_max_ms).unwrap_or(u32::MAX),
+        channels_max: limits.channels_per_connection as usize,
+        counts_private: !config.listen.trusted_proxies.is_empty(),
+    }
+}
+
+fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
+    let mut named: Vec<(Box<str>, ChannelOptions)> = config
+        .namespaces
+        .iter()
+        .map(|namespace| {
+            (
+                namespace.name.as_str().into(),
+                channel_options(&namespace.options),
+            )
+        })
+        .collect();
+    // The server's own channels; sessions keep clients out of it.
+    named.push(("throng".into(), ChannelOptions::default()));
+    // The gateways' own.
+    for &name in closed {
+        named.retain(|(known, _)| &**known != name);
+        named.push((name.into(), ChannelOptions::default()));
+    }
+    Namespaces::new(channel_options(&config.channel), named)
+}
+
+const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOptions {
+    ChannelOptions {
+        retention: Retention {
+            publications_max: options.history_size,
+            ttl_ms: options.history_ttl_ms,
+        },
+        recovery: options.recovery,
+        overflow: match options.slow_consumer {
+            SlowConsumer::Close => Overflow::Close,
+            SlowConsumer::DropOldest => Overflow::DropOldest,
+            SlowConsumer::LatestOnly => Overflow::LatestOnly,
+        },
+        // At most a second.
+        max_delay_ms: options.max_delay_ms as u32,
+        compression: options.compression,
+        cache: matches!(options.force_recovery_mode, RecoveryMode::Cache),
+        tags_filter: options.allow_tags_filter,
+        delta: !options.allowed_delta_types.is_empty(),
+        anonymous_subscribe: options.anonymous_subscribe,
+        subscribe: options.subscribe,
+        user_channels: options.user_channels,
+        anonymous_publish: options.anonymous_publish,
+        publish: options.publish,
+        history: options.history,
+        presence: PresenceOptions {
+            is_listed: options.presence,
+            is_announced: options.join_leave,
+            is_pushed: options.force_push_join_leave,
+            for_subscriber: options.allow_presence_for_subscriber,
+            for_client: options.allow_presence_for_client,
+            for_anonymous: options.allow_presence_for_anonymous,
+        },
+        proxies: ProxySwitches {
+            subscribe: options.subscribe_proxy_enabled,
+            publish: options.publish_proxy_enabled,
+            sub_refresh: options.sub_refresh_proxy_enabled,
+        },
+    }
+}
+
+fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
+    let auth = &config.auth;
+    if !auth.client_keys() {
+        return Ok(None);
+    }
+    let keys = KeyConfig {
+        hmac_secret: auth
+            .hmac_secret
+            .as_ref()
+            .map(|secret| secret.as_bytes().into()),
+        rsa_public_pem: auth.rsa_public_key.as_ref().map(|pem| pem.as_str().into()),
+        ecdsa_public_pem: auth
+            .ecdsa_public_key
+            .as_ref()
+            .map(|pem| pem.as_str().into()),
+        eddsa_public_pem: auth
+            .eddsa_public_key
+            .as_ref()
+            .map(|pem| pem.as_str().into()),
+        audience: auth
+            .audience
+            .as_ref()
+            .map(|audience| audience.as_str().into()),
+        issuer: auth.issuer.as_ref().map(|issuer| issuer.as_str().into()),
+        hmac_previous_secret: auth
+            .hmac_previous_secret
+            .as_ref()
+            .map(|secret| secret.as_bytes().into()),
+        leeway_s: auth.leeway_ms / 1000,
+        require_exp: auth.require_exp,
+    };
+    Verifier::new(keys).map(Some)
+}
+
+/// Bounds of connections.
+pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
+    ConnLimits {
+        queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
+        handshake_timeout_ms: config.tls.handshake_timeout_ms,
+        ..ConnLimits::default()
+    }
+}

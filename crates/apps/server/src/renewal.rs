@@ -1,0 +1,103 @@
+//! A reload from the handle's side: everything is made and checked first, and only then is anybody
+//! told.
+//!
+//! Owns the ways to all who have to hear of it. Never: reads the configuration's file, exits.
+//!
+//! Invariant: either every part takes over the configuration, or none does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use throng_config::Config;
+use throng_engine::MailboxSender;
+
+use crate::live::{LiveMould, Renewed};
+use crate::peers::Peers;
+use crate::plan::Renewer;
+use crate::shard::{Letter, Mail};
+use crate::stats::Observatory;
+use crate::tls::Watched;
+
+/// Between two tries to reach a shard whose mailbox is full, and how many there are.
+const TRY_EVERY: Duration = Duration::from_millis(10);
+const TRIES: usize = 1000;
+/// How long shards may take to take it over.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Takes over a configuration.
+///
+/// # Errors
+/// Sentences on what is wrong with it; nothing has changed then.
+pub(crate) type Renew = Box<dyn FnMut(&Config) -> Result<(), Vec<String>> + Send>;
+
+/// Everything that takes part.
+pub(crate) struct Renewal<M> {
+    pub(crate) mould: LiveMould,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) observatory: Arc<Observatory>,
+    pub(crate) gateways: Option<Box<dyn Renewer<M>>>,
+    pub(crate) tls: Option<Arc<Watched>>,
+    pub(crate) mailboxes: Vec<MailboxSender<Mail<M>>>,
+}
+
+impl<M: Send + 'static> Renewal<M> {
+    /// Without its type.
+    pub(crate) fn boxed(mut self) -> Renew {
+        Box::new(move |config| self.renew(config))
+    }
+
+    fn renew(&mut self, config: &Config) -> Result<(), Vec<String>> {
+        let mut faults = Vec::new();
+        let live = self.mould.make(config);
+        let live = live.map_err(|error| faults.push(error.to_string())).ok();
+        let tls = self
+            .tls
+            .as_ref()
+            .map(|_| Watched::prepare(config))
+            .transpose();
+        let tls = tls.map_err(|wrong| faults.extend(wrong)).ok().flatten();
+        let prepared = self.gateways.as_mut().map(|them| them.prepare(config));
+        faults.extend(prepared.and_then(Result::err).into_iter().flatten());
+        let Some(live) = live.filter(|_| faults.is_empty()) else {
+            return Err(faults);
+        };
+        if let (Some(watched), Some(fresh)) = (&self.tls, tls) {
+            watched.commit(fresh);
+        }
+        self.peers.renew(config.limits.connections_per_ip);
+        self.observatory
+            .open_mode
+            .store(config.open_mode(), Relaxed);
+        let live = Arc::new(live);
+        let (done, taken) = channel();
+        for (shard, mailbox) in self.mailboxes.iter().enumerate() {
+            let mail = self.gateways.as_mut().map(|them| them.commit(shard));
+            let renewed = Renewed {
+                live: live.clone(),
+                mail: mail.unwrap_or_default(),
+                done: done.clone(),
+            };
+            send(mailbox, Mail(Letter::Renew(Box::new(renewed))), shard);
+        }
+        drop(done);
+        // Nobody says anything: they let go once they have it.
+        if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("a shard has not taken over the configuration yet; it will");
+        }
+        Ok(())
+    }
+}
+
+fn send<M>(mailbox: &MailboxSender<Mail<M>>, mut mail: Mail<M>, shard: usize) {
+    for _ in 0..TRIES {
+        match mailbox.send(mail) {
+            Ok(()) => return,
+            Err(back) => mail = back,
+        }
+        std::thread::sleep(TRY_EVERY);
+    }
+    // It has ended, and the server with it.
+    tracing::error!("shard {shard} takes no other configuration");
+}

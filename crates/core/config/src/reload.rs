@@ -1,0 +1,177 @@
+//! A configuration that was read while a server runs: what of it holds at once, and what waits for
+//! a restart.
+//!
+//! Never: reads files, or tells the server; who calls does both.
+//!
+//! Invariant: what comes out passed the checks as a whole, the values that the server keeps
+//! included.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::check;
+use crate::config::Config;
+use crate::layout::Shape;
+use crate::origin::Origin;
+use crate::problem::Problem;
+use crate::section::Section as _;
+use crate::sources::Loaded;
+
+/// What a running server is to take over.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    /// What holds from now on.
+    pub config: Config,
+    /// The options that differ from what held, by their paths; `namespace["chat"].history_size` is
+    /// that of the namespace `chat`.
+    pub changed: Vec<String>,
+    /// The options whose new values wait for a restart.
+    pub waiting: Vec<String>,
+    /// What is allowed and yet probably not meant.
+    pub warnings: Vec<String>,
+}
+
+/// Every value as TOML, by its path. Sections that repeat are told apart by their first option,
+/// since their numbers change when one is put before them.
+fn values(config: &Config) -> BTreeMap<String, Option<String>> {
+    let mut all = BTreeMap::new();
+    for (path, shape, section) in config.present() {
+        let specs = section.specs();
+        let name = specs.first().and_then(|spec| section.text(spec.key));
+        let path = match (shape, name) {
+            (Shape::Repeated, Some(name)) => format!("{}[{name}]", section.name()),
+            _ => path,
+        };
+        for spec in specs {
+            all.insert(format!("{path}.{}", spec.key), section.text(spec.key));
+        }
+    }
+    all
+}
+
+fn differences(before: &Config, after: &Config) -> Vec<String> {
+    let (before, after) = (values(before), values(after));
+    let value = |of: &BTreeMap<_, Option<String>>, path: &str| of.get(path).cloned().flatten();
+    let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let paths = paths.into_iter().cloned();
+    paths
+        .filter(|path| value(&before, path) != value(&after, path))
+        .collect()
+}
+
+impl Loaded {
+    /// What a server that runs with `running` is to take over of this.
+    ///
+    /// # Errors
+    /// What would be wrong with the values that hold then, together with those that it keeps.
+    pub fn renew(self, running: &Config) -> Result<Renewal, Vec<Problem>> {
+        let mut config = self.config.clone();
+        config.keep_fixed(running);
+        let mut problems = Vec::new();
+        let mut warnings = Vec::new();
+        check(
+            &config,
+            &self.origins,
+            &BTreeSet::new(),
+            &mut problems,
+            &mut warnings,
+        );
+        if config.unrestricted() != self.config.unrestricted() {
+            // What nobody set was decided for the addresses in the file.
+            problems.push(Problem::new(
+                Origin::Default,
+                "the addresses need a restart, and whether everyone may do everything follows from \
+                 them: restart, or put the addresses back",
+            ));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Renewal {
+            changed: differences(running, &config),
+            waiting: differences(&config, &self.config),
+            warnings: self.warnings,
+            config,
+        })
+    }
+}
+
+impl Config {
+    fn keep_fixed(&mut self, running: &Self) {
+        self.listen.keep_fixed(&running.listen);
+        self.tls.keep_fixed(&running.tls);
+        self.engine.keep_fixed(&running.engine);
+        self.limits.keep_fixed(&running.limits);
+        self.websocket.keep_fixed(&running.websocket);
+        self.stream.keep_fixed(&running.stream);
+        self.auth.keep_fixed(&running.auth);
+        self.drain.keep_fixed(&running.drain);
+        self.broker.keep_fixed(&running.broker);
+        self.channel.keep_fixed(&running.channel);
+        self.log.keep_fixed(&running.log);
+        if let (Some(new), Some(running)) = (&mut self.proxy, &running.proxy) {
+            new.keep_fixed(running);
+        }
+        // Whether these are there at all, and their projects, are the business of a start.
+        self.appwrite.clone_from(&running.appwrite);
+        match (&mut self.grip, &running.grip) {
+            (Some(new), Some(running)) => new.keep_fixed(running),
+            (new, running) => new.clone_from(running),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConfigFile, Sources};
+
+    #[track_caller]
+    fn load(text: &str) -> Loaded {
+        let file = ConfigFile {
+            name: "t.toml".to_owned(),
+            text: text.to_owned(),
+        };
+        let sources = Sources {
+            file: Some(file),
+            ..Sources::default()
+        };
+        Config::load(&sources).unwrap()
+    }
+
+    const SECRET: &str = "hmac_secret = \"0123456789abcdef0123456789abcdef\"";
+
+    #[test]
+    fn what_changes_and_what_waits_is_told_by_its_path() {
+        let running = load("[[namespace]]\nname = \"chat\"\nhistory_size = 1\n").config;
+        // In front of the one that was there: its number changes, and nothing of it.
+        let new = load(
+            "[listen]\nclient = [\"127.0.0.1:9\"]\n[[namespace]]\nname = \"a\"\n\
+             [[namespace]]\nname = \"chat\"\nhistory_size = 2\n[grip]\ndebug = true\n",
+        );
+        let renewal = new.renew(&running).unwrap();
+        let has = |list: &[String], path: &str| list.iter().any(|known| known == path);
+        assert!(has(&renewal.changed, "namespace[\"chat\"].history_size"));
+        assert!(has(&renewal.changed, "namespace[\"a\"].name"));
+        assert!(!has(&renewal.changed, "namespace[\"chat\"].name"));
+        assert!(has(&renewal.waiting, "listen.client") && has(&renewal.waiting, "grip.debug"));
+        assert_eq!(renewal.config.listen, running.listen);
+        assert_eq!(renewal.config.grip, None);
+        assert_eq!(renewal.config.namespaces.iter().count(), 2);
+        // Nothing has changed.
+        let same = load("[[namespace]]\nname = \"chat\"\nhistory_size = 1\n");
+        let renewal = same.renew(&running).unwrap();
+        assert_eq!((renewal.changed, renewal.waiting), (vec![], vec![]));
+    }
+
+    #[test]
+    fn keys_do_not_go_while_the_addresses_that_need_them_stay() {
+        let open = "[listen]\nclient = [\"0.0.0.0:8000\"]\n";
+        let running = load(&format!("{open}[auth]\n{SECRET}\napi_keys = [\"k\"]\n")).config;
+        // Sound by itself, with the address that would hold after a restart.
+        let problems = load("").renew(&running).unwrap_err();
+        assert!(!problems.is_empty());
+        let kept = load(&format!("[auth]\n{SECRET}\napi_keys = [\"k\"]\n"));
+        let renewal = kept.renew(&running).unwrap();
+        assert_eq!(renewal.waiting, ["listen.client"]);
+    }
+}
