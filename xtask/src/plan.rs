@@ -54,7 +54,10 @@ pub(crate) const HOUSE: &[Room] = &[
 
     // The other side of a network, each on a thread of its own. TLS is bytes in and out, with
     // neither sockets nor threads, so what a client believes is said once, in its room.
-    room("drivers/*",      &["types", "core/*", "protocols/*", "gateways/*", "runtime/tls"]),
+    room("drivers/*", &[
+        "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
+    ]),
+    room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.

@@ -1,11 +1,13 @@
-//! What the configuration says about the broker: in memory, or on Redis.
+//! What the configuration says about the broker: in memory, on Redis or on NATS.
 
 use std::sync::Arc;
 
 use throng_broker::{Budget, LiveOptions, MemoryOptions, Remote};
 use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
-use throng_redis::{Peers, RedisOptions};
+use throng_nats::NatsOptions;
+use throng_redis::RedisOptions;
+use throng_remote::{Peers, RemoteOptions, Ring, Status};
 use throng_types::Rng;
 
 /// A shard's part of a broker elsewhere.
@@ -36,24 +38,60 @@ pub(crate) fn home_options(
     }
 }
 
-/// The options of the driver, if the broker is on Redis.
-pub(crate) fn redis_options(
-    config: &Config,
-    home: &MemoryOptions,
-    counters: Arc<Counters>,
-    seed: u64,
-) -> Option<RedisOptions> {
-    let broker = &config.broker;
-    let url = { broker.url.as_ref() }.filter(|_| broker.kind == BrokerKind::Redis)?;
-    Some(RedisOptions {
-        url: url.expose().to_owned(),
-        prefix: broker.prefix.clone(),
-        namespaces: home.namespaces.clone(),
-        reply: home.reply,
-        position_ttl_ms: broker.position_ttl_ms,
-        timeout_ms: broker.timeout_ms,
-        seed,
-        counters,
-        clock_ms: Arc::default(),
-    })
+/// The driver of a broker on the other side of a network, before it starts.
+#[derive(Clone)]
+pub(crate) enum BrokerDriver {
+    Redis(RedisOptions),
+    Nats(NatsOptions),
+}
+
+impl BrokerDriver {
+    /// What the configuration says, if the broker is not in memory.
+    pub(crate) fn new(
+        config: &Config,
+        home: &MemoryOptions,
+        counters: Arc<Counters>,
+        seed: u64,
+    ) -> Option<Self> {
+        let broker = &config.broker;
+        let url = broker.url.as_ref()?.expose().to_owned();
+        let remote = RemoteOptions {
+            prefix: broker.prefix.clone(),
+            namespaces: home.namespaces.clone(),
+            reply: home.reply,
+            position_ttl_ms: broker.position_ttl_ms,
+            timeout_ms: broker.timeout_ms,
+            seed,
+            counters,
+            clock_ms: Arc::default(),
+        };
+        match broker.kind {
+            BrokerKind::Memory => None,
+            BrokerKind::Redis => Some(Self::Redis(RedisOptions { url, remote })),
+            BrokerKind::Nats => Some(Self::Nats(NatsOptions {
+                url,
+                replicas: broker.replicas as u8,
+                remote,
+            })),
+        }
+    }
+
+    /// Starts it. Each ring wakes a shard; gives each shard's part, in the order of the rings.
+    pub(crate) fn start(self, rings: Vec<Ring>) -> Result<(Vec<Part>, Arc<Status>), String> {
+        let started = match self {
+            Self::Redis(options) => {
+                throng_redis::start(options, rings).map_err(|error| error.to_string())
+            }
+            Self::Nats(options) => {
+                throng_nats::start(options, rings).map_err(|error| error.to_string())
+            }
+        };
+        let (parts, status) = started?;
+        let parts = parts.into_iter().map(|part| {
+            let nodes = part.peers();
+            let broker: Box<dyn Remote> = Box::new(part);
+            Some(RemotePart { broker, nodes })
+        });
+        Ok((parts.collect(), status))
+    }
 }

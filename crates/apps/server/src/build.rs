@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
-use throng_redis::Ring;
+use throng_remote::Ring;
 use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;

@@ -61,7 +61,7 @@ pub enum StartError {
     Grip(String),
     /// The broker cannot be used.
     #[error("broker: {0}")]
-    Broker(#[from] throng_redis::StartError),
+    Broker(String),
     /// A certificate or key is not good.
     #[error("{0}")]
     Tls(String),

@@ -2,7 +2,7 @@
 
 use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
-use throng_redis::{PeerEvent, Peers};
+use throng_remote::{PeerEvent, Peers};
 use throng_session::{
     CloseReason, Event, NodeCount, Survey, SurveyReply, Transport, decode_replies, decode_survey,
     encode_replies, encode_survey,

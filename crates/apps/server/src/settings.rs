@@ -6,12 +6,12 @@ use std::sync::Arc;
 use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions};
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
-use throng_redis::{RedisBroker, RedisOptions, Ring};
+use throng_remote::Ring;
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::memory;
 use throng_types::{Rng, ShardId};
 
-use crate::broker::{Part, RemotePart, home_options, redis_options};
+use crate::broker::{BrokerDriver, Part, home_options};
 use crate::gateways::pushpin_metrics;
 use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
@@ -39,7 +39,7 @@ pub struct Blueprint {
     node: NodeKey,
     seed: u64,
     home: MemoryOptions,
-    broker: Option<RedisOptions>,
+    broker: Option<BrokerDriver>,
     ports: Arc<[Port]>,
     /// Which of the listeners begin with a PROXY header.
     proxied: Arc<[bool]>,
@@ -104,7 +104,7 @@ impl Blueprint {
         }));
         let home = home_options(config, &live.broker, shards, &mut random);
         Ok(Self {
-            broker: redis_options(config, &home, broker_counters, secret.next_u64()),
+            broker: BrokerDriver::new(config, &home, broker_counters, secret.next_u64()),
             shards,
             work_secret: [secret.next_u64(), secret.next_u64()],
             home,
@@ -133,14 +133,9 @@ impl Blueprint {
         let Some(options) = self.broker.clone() else {
             return Ok(rings.iter().map(|_| None).collect());
         };
-        let (parts, status) = throng_redis::start(options, rings)?;
+        let (parts, status) = options.start(rings).map_err(StartError::Broker)?;
         let _ = self.observatory.broker.set(status);
-        let part = |part: RedisBroker| {
-            let nodes = part.peers();
-            let broker = Box::new(part);
-            Some(RemotePart { broker, nodes })
-        };
-        Ok(parts.into_iter().map(part).collect())
+        Ok(parts)
     }
 
     /// A shard's app with the broker in memory; on its thread.

@@ -86,7 +86,7 @@ pub(crate) struct ShardParts {
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
     /// The way to other nodes, where there are any.
-    pub(crate) nodes: Option<throng_redis::Peers>,
+    pub(crate) nodes: Option<throng_remote::Peers>,
     pub(crate) shared: Shared,
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,

@@ -4,7 +4,7 @@
 //! node, which bounds them.
 
 use throng_hub::ReplyTo;
-use throng_redis::Asker;
+use throng_remote::Asker;
 use throng_session::SurveyReply;
 use throng_types::Slots;
 

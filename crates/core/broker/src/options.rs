@@ -105,6 +105,12 @@ impl Namespaces {
         Self { plain, named }
     }
 
+    /// All of them with their names; none for channels without a namespace.
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&str>, &ChannelOptions)> {
+        let named = self.named.iter().map(|(name, of)| (Some(&**name), of));
+        std::iter::once((None, &self.plain)).chain(named)
+    }
+
     /// Whether deliveries of any of them are compressed.
     #[must_use]
     pub fn compresses(&self) -> bool {

@@ -19,8 +19,8 @@ pub(crate) use number::{Count, Duration, Size};
 pub use status::ProxyStatus;
 pub(crate) use status::StatusText;
 pub(crate) use text::{
-    Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem, RedisUrl,
-    SecretText, SigningSecret, Text, TextKind, WebOrigin,
+    BrokerUrl, Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem,
+    RedisUrl, SecretText, SigningSecret, Text, TextKind, WebOrigin,
 };
 
 /// A value as somebody gave it.

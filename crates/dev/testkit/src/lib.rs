@@ -11,6 +11,7 @@ mod authority;
 mod binary;
 mod browser;
 mod install;
+mod nats;
 mod patience;
 mod process;
 mod proxy;
@@ -22,6 +23,7 @@ mod wire;
 
 pub mod exposition;
 
+pub use self::nats::NatsServer;
 pub use self::redis::RedisServer;
 pub use authority::{Authority, Issued, PemFiles};
 pub use binary::throng;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use redis::Value;
+use throng_remote::agent::{Looked, Status};
+use throng_remote::blob;
 use throng_types::{ChannelName, Epoch, Position, Publication, Publisher, Told};
-
-use crate::blob;
 
 /// The text of a value, if it is one.
 pub(crate) fn bytes(value: &Value) -> Option<&[u8]> {
@@ -55,20 +55,6 @@ pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
 }
 
 /// What the script `look` answers.
-pub(crate) struct Looked {
-    pub(crate) position: Position,
-    pub(crate) status: Status,
-    pub(crate) publications: Vec<Arc<Publication>>,
-}
-
-/// Whether a part of history is what was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Fits,
-    Lost,
-    NoSuchPosition,
-}
-
 pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
     let [epoch, offset, status, entries @ ..] = list(value)? else {
         return None;

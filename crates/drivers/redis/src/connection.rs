@@ -1,19 +1,37 @@
 //! Connections to Redis that begin and end, and what is due while one stands.
 
+use std::time::Duration;
+
 use redis::Value;
 use throng_broker::{Refusal, Reply, Request};
-use throng_metrics::{Counter, Gauge};
+use throng_metrics::Counter;
+use throng_remote::{Desk, Fault, Machine, NOBODY};
 
 use crate::flight::Flight;
-use crate::lane::NOBODY;
-use crate::node::{Due, Established, Fault, Node};
+use crate::link::RedisDial;
+use crate::node::{Due, Established, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
-impl Node {
-    /// A connection stands: everything that is wanted is asked for again.
-    pub(crate) fn up(&mut self, link: Established) {
-        self.status.set_up(true);
-        self.options.counters.set(Gauge::BrokerUp, 1);
-        self.proved_at_ms = self.now_ms;
+impl Machine for Node {
+    type Dial = RedisDial;
+
+    const BROKER: &'static str = "Redis";
+
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    fn dial(&mut self) -> RedisDial {
+        RedisDial {
+            target: self.target.clone(),
+            prefix: self.desk.options.prefix.clone(),
+            incarnation: format!("{:016x}", self.desk.rng.next_u64()),
+            timeout: Duration::from_millis(self.desk.options.timeout_ms),
+        }
+    }
+
+    fn up(&mut self, link: Established) {
+        self.desk.set_up(true);
+        self.proved_at_ms = self.desk.now_ms;
         self.due = Due::default();
         self.link = Some(link);
         self.announce_node();
@@ -24,16 +42,12 @@ impl Node {
         }
     }
 
-    /// The connection is lost, with every answer that was still to come.
-    pub(crate) fn down(&mut self) {
+    fn down(&mut self) {
         let Some(link) = self.link.take() else {
             return;
         };
         self.incarnation_before = Some(link.incarnation);
-        self.status.set_up(false);
-        self.options.counters.set(Gauge::BrokerUp, 0);
-        self.count(Counter::BrokerLosses);
-        self.out.clear();
+        self.desk.set_up(false);
         self.again.clear();
         self.rows_again.clear();
         self.flight_bytes = 0;
@@ -43,18 +57,85 @@ impl Node {
         self.all_deaf();
     }
 
+    /// A fault if Redis has not answered or delivered for too long.
+    fn tick(&mut self) -> Result<(), Fault> {
+        while let Some((until_ms, ..)) = self.waiting.front()
+            && *until_ms <= self.desk.now_ms
+            && let Some((_, lane, request)) = self.waiting.pop_front()
+        {
+            self.desk.count(Counter::BrokerUnavailable);
+            self.desk.refuse(lane, request, Refusal::Unavailable);
+        }
+        self.take_peers();
+        self.questions.give_up(self.link.is_some(), &mut self.desk);
+        if self.link.is_none() {
+            return Ok(());
+        }
+        let timeout_ms = self.desk.options.timeout_ms;
+        let oldest = self.flights.front().map(|pending| pending.since_ms);
+        if oldest.is_some_and(|since_ms| self.desk.now_ms >= since_ms + timeout_ms) {
+            return Err(Fault(format!("no answer for {timeout_ms} ms")));
+        }
+        if self.desk.now_ms >= self.proved_at_ms + 2 * timeout_ms {
+            let fault = format!("nothing was delivered for {} ms", 2 * timeout_ms);
+            return Err(Fault(fault));
+        }
+        self.probe();
+        self.keep_lease();
+        self.subscribe_again();
+        self.come_again();
+        self.audit();
+        Ok(())
+    }
+
+    fn stalled(&mut self) {
+        for pending in &mut self.flights {
+            pending.since_ms = self.desk.now_ms;
+        }
+        self.proved_at_ms = self.desk.now_ms;
+    }
+
+    fn word(&mut self, value: Value) -> Result<(), Fault> {
+        match value {
+            Value::Push { kind, data } => {
+                if kind == redis::PushKind::Message {
+                    self.message(&data);
+                }
+                Ok(())
+            }
+            value => {
+                let Some(pending) = self.flights.pop_front() else {
+                    return Err(Fault(format!("an answer that nobody asked for: {value:?}")));
+                };
+                self.flight_bytes -= pending.bytes;
+                self.landed(pending.flight, value)
+            }
+        }
+    }
+
+    fn request(&mut self, lane: u8, request: Request) {
+        self.wish(lane, request);
+    }
+
+    /// What waits for a connection needs no room.
+    fn has_room(&self) -> bool {
+        self.flights.len() < FLIGHTS_MAX && self.flight_bytes < FLIGHT_BYTES_MAX
+    }
+}
+
+impl Node {
     /// Answers for Redis, which will not.
     fn lost(&mut self, flight: Flight) {
         match flight {
             Flight::Publish { lane, ticket } => {
-                self.count(Counter::BrokerUnknown);
+                self.desk.count(Counter::BrokerUnknown);
                 let result = Err(Refusal::Unknown);
                 if ticket != NOBODY {
-                    self.leave(lane, Reply::Published { ticket, result });
+                    self.desk.leave(lane, Reply::Published { ticket, result });
                 }
             }
             Flight::Subscribe(wanted) => {
-                let until_ms = self.now_ms + self.options.timeout_ms;
+                let until_ms = self.desk.now_ms + self.desk.options.timeout_ms;
                 if let Some(channel) = self.channels.get_mut(&wanted.channel) {
                     channel.pending -= 1;
                 }
@@ -71,87 +152,28 @@ impl Node {
             }
             Flight::Forget { lane, ticket } => {
                 let result = Err(Refusal::Unknown);
-                self.leave(lane, Reply::History { ticket, result });
+                self.desk.leave(lane, Reply::History { ticket, result });
             }
             Flight::History { lane, ticket, .. } => {
                 let result = Err(Refusal::Unavailable);
-                self.leave(lane, Reply::History { ticket, result });
+                self.desk.leave(lane, Reply::History { ticket, result });
             }
             Flight::Present { lane, ticket, .. } => {
                 let result = Err(Refusal::Unavailable);
-                self.leave(lane, Reply::Present { ticket, result });
+                self.desk.leave(lane, Reply::Present { ticket, result });
             }
             _ => {}
         }
     }
 
-    /// Does what is due; a fault if Redis has not answered or delivered for too long.
-    pub(crate) fn tick(&mut self) -> Result<(), Fault> {
-        while let Some((until_ms, ..)) = self.waiting.front()
-            && *until_ms <= self.now_ms
-            && let Some((_, lane, request)) = self.waiting.pop_front()
-        {
-            self.count(Counter::BrokerUnavailable);
-            self.refuse(lane, request, Refusal::Unavailable);
-        }
-        self.take_peers();
-        self.give_up_questions();
-        if self.link.is_none() {
-            return Ok(());
-        }
-        let timeout_ms = self.options.timeout_ms;
-        let oldest = self.flights.front().map(|pending| pending.since_ms);
-        if oldest.is_some_and(|since_ms| self.now_ms >= since_ms + timeout_ms) {
-            return Err(Fault(format!("no answer for {timeout_ms} ms")));
-        }
-        if self.now_ms >= self.proved_at_ms + 2 * timeout_ms {
-            let fault = format!("nothing was delivered for {} ms", 2 * timeout_ms);
-            return Err(Fault(fault));
-        }
-        self.probe();
-        self.keep_lease();
-        self.subscribe_again();
-        self.come_again();
-        self.audit();
-        Ok(())
-    }
-
     /// Sends itself a message, by the way that publications take.
     fn probe(&mut self) {
-        if self.now_ms < self.due.probe_ms {
+        if self.desk.now_ms < self.due.probe_ms {
             return;
         }
-        self.due.probe_ms = self.now_ms + self.options.timeout_ms / 3;
+        self.due.probe_ms = self.desk.now_ms + self.desk.options.timeout_ms / 3;
         let Some(link) = &self.link else { return };
         let name = self.keys.probe(&link.incarnation);
         self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), b""]);
-    }
-
-    /// Time went by in which nothing was taken from Redis, because a shard had no room: that is
-    /// not the fault of Redis.
-    pub(crate) fn stalled(&mut self) {
-        for pending in &mut self.flights {
-            pending.since_ms = self.now_ms;
-        }
-        self.proved_at_ms = self.now_ms;
-    }
-
-    /// Takes what Redis says.
-    pub(crate) fn value(&mut self, value: Value) -> Result<(), Fault> {
-        match value {
-            Value::Push { kind, data } => {
-                if kind == redis::PushKind::Message {
-                    self.message(&data);
-                }
-                Ok(())
-            }
-            value => {
-                let Some(pending) = self.flights.pop_front() else {
-                    return Err(Fault(format!("an answer that nobody asked for: {value:?}")));
-                };
-                self.flight_bytes -= pending.bytes;
-                self.landed(pending.flight, value)
-            }
-        }
     }
 }

@@ -3,27 +3,21 @@
 use std::sync::Arc;
 
 use redis::Value;
-use throng_broker::{Presence, Recovery, Refusal, Reply, Subscribed, Ticket};
+use throng_broker::{Presence, Refusal, Reply, Ticket};
 use throng_metrics::Counter;
+use throng_remote::Questions;
+use throng_remote::agent::{
+    self, AUDITS_PER_S, Channel, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
+};
 use throng_types::{ChannelName, Position, Publication};
 
-use crate::answer::{self, Looked, Status};
-use crate::channel::{Channel, State};
+use crate::answer;
 use crate::command::command;
 use crate::flight::{Flight, Wanted};
 use crate::node::{FLIGHTS_MAX, Node};
 
-/// Publications that one refill may carry. Queue: `refill`.
-const REFILL_MAX: usize = 10_000;
-/// Their bytes. Queue: `refill`.
-const REFILL_BYTES_MAX: usize = 8 << 20;
 /// Channels in one command.
 const BATCH: usize = 512;
-/// Between two looks whether a channel has missed anything, in milliseconds, and the most of
-/// them in a second.
-const AUDIT_MS: u64 = 40_000;
-const AUDITS_PER_S: usize = 50;
-
 impl Node {
     /// A shard wants a channel.
     pub(crate) fn subscribe(
@@ -34,22 +28,16 @@ impl Node {
         presence: Option<Presence>,
     ) {
         self.serial += 1;
-        let (serial, now_ms) = (self.serial, self.now_ms);
-        let channel = self.channels.get_or_insert(name, || Channel {
-            interest: 0,
-            pending: 0,
-            state: State::Joining,
-            is_subscribed: false,
-            is_refilling: false,
-            top: None,
-            serial,
-            audited_at_ms: now_ms,
-        });
+        let serial = self.serial;
+        let channel = { &mut self.channels }.get_or_insert(name, || Channel::new(serial));
         channel.pending += 1;
+        if channel.serial == serial && self.desk.options.of(name).retention.keeps() {
+            self.audits.add(name, serial, self.desk.now_ms, false);
+        }
         if !channel.is_subscribed {
             channel.is_subscribed = true;
             let there = self.keys.channel(name);
-            command(&mut self.out, &[b"SUBSCRIBE", there.as_bytes()]);
+            command(&mut self.desk.out, &[b"SUBSCRIBE", there.as_bytes()]);
         }
         self.refill_if_deaf(name);
         if let Some(presence) = &presence {
@@ -71,52 +59,25 @@ impl Node {
     /// Asks where the stream stands, behind the subscription.
     fn look_for(&mut self, wanted: Wanted) {
         let name = wanted.channel.clone();
-        let options = self.namespaces.find(&name).copied().unwrap_or_default();
+        let options = self.desk.options.of(&name);
         if !options.retention.keeps() {
             return self.send(Flight::Subscribe(wanted), &[b"PING"]);
         }
-        let since = wanted.since.filter(|_| options.recovery);
-        let reply = self.options.reply;
-        let bounds = (reply.publications_max, reply.bytes_max);
-        let (mode, since, bounds) = match since {
-            None => ("top", None, bounds),
-            Some(_) if options.cache => ("newest", None, (1, reply.bytes_max)),
-            Some(_) => ("since", since, bounds),
-        };
+        let reply = self.desk.options.reply;
+        let (mode, since, most) = agent::wanted(&options, wanted.since, reply.publications_max);
+        let bounds = (most, reply.bytes_max);
         self.look(Flight::Subscribe(wanted), &name, mode, since, bounds);
     }
 
     /// Redis has said where the stream stands: the subscription begins there.
     pub(crate) fn subscribed(&mut self, wanted: Wanted, value: &Value) -> bool {
-        let options = self.namespaces.find(&wanted.channel).copied();
-        let options = options.unwrap_or_default();
-        let is_asked = wanted.since.is_some();
-        let mut result = Subscribed {
-            position: None,
-            recovery: if is_asked {
-                Recovery::Lost
-            } else {
-                Recovery::NotAsked
-            },
-        };
-        if options.retention.keeps() {
-            let Some(looked) = answer::looked(value, &wanted.channel) else {
-                return false;
-            };
-            let here = looked.position;
-            let is_there = |since: Position| {
-                let is_known = since.epoch == here.epoch || since == Position::START;
-                is_known && since.offset == here.offset
-            };
-            if !is_asked || !options.recovery || looked.status != Status::Fits {
-                // Nobody asked, or something is missing.
-            } else if options.cache && wanted.since.is_some_and(is_there) {
-                result.recovery = Recovery::Whole(Vec::new());
-            } else if !options.cache || !looked.publications.is_empty() {
-                result.recovery = Recovery::Whole(looked.publications);
-            }
-            result.position = Some(looked.position);
+        let options = self.desk.options.of(&wanted.channel);
+        let looked = answer::looked(value, &wanted.channel);
+        if options.retention.keeps() && looked.is_none() {
+            return false;
         }
+        let looked = looked.filter(|_| options.retention.keeps());
+        let result = agent::subscribed(&options, wanted.since, looked);
         let Some(channel) = self.channels.get_mut(&wanted.channel) else {
             return true;
         };
@@ -137,7 +98,8 @@ impl Node {
         channel.pending -= 1;
         channel.interest |= 1 << wanted.lane;
         let (ticket, result) = (wanted.ticket, Ok(result));
-        self.leave(wanted.lane, Reply::Subscribed { ticket, result });
+        self.desk
+            .leave(wanted.lane, Reply::Subscribed { ticket, result });
         true
     }
 
@@ -148,7 +110,8 @@ impl Node {
         if let Some(presence) = &wanted.presence {
             self.quit(&wanted.channel, presence);
         }
-        self.leave(wanted.lane, Reply::Subscribed { ticket, result });
+        self.desk
+            .leave(wanted.lane, Reply::Subscribed { ticket, result });
         if let Some(channel) = self.channels.get_mut(&wanted.channel) {
             channel.pending -= 1;
         }
@@ -171,12 +134,12 @@ impl Node {
         let Some((_, channel)) = self.channels.at(key) else {
             return;
         };
-        if channel.interest != 0 || channel.pending > 0 {
+        if !channel.is_unwanted() {
             return;
         }
         if channel.is_subscribed {
             let there = self.keys.channel(name);
-            command(&mut self.out, &[b"UNSUBSCRIBE", there.as_bytes()]);
+            command(&mut self.desk.out, &[b"UNSUBSCRIBE", there.as_bytes()]);
         }
         self.channels.remove(key);
     }
@@ -195,9 +158,14 @@ impl Node {
                 .as_ref()
                 .map(|link| self.keys.probe(&link.incarnation));
             match body {
-                b"" if own.as_deref() == Some(there) => self.proved_at_ms = self.now_ms,
-                _ if own.as_deref() == Some(there) => self.hear_answer(body),
-                _ if self.keys.everybody() == there => self.hear_question(body),
+                b"" if own.as_deref() == Some(there) => self.proved_at_ms = self.desk.now_ms,
+                _ if own.as_deref() == Some(there) => {
+                    self.questions.hear_answer(body, &mut self.desk)
+                }
+                _ if self.keys.everybody() == there => {
+                    let own = self.link.as_ref().map_or("", |link| &link.incarnation);
+                    Questions::hear_question(own, body, &mut self.desk);
+                }
                 _ => {}
             }
             return;
@@ -206,7 +174,7 @@ impl Node {
         let Ok(name) = ChannelName::with_bound(name, usize::MAX) else {
             return;
         };
-        match answer::message(&name, body, self.unix_ms) {
+        match answer::message(&name, body, self.desk.unix_ms) {
             Some(publication) => self.delivered(publication.shared()),
             None => self.gap(&name),
         }
@@ -218,25 +186,18 @@ impl Node {
             return;
         };
         let interest = channel.interest;
-        if let Some(position) = publication.position {
-            let Some(top) = channel.top.filter(|_| channel.state == State::Live) else {
-                // It is in what the refill or the first look brings.
-                return;
-            };
-            if position.epoch == top.epoch && position.offset <= top.offset {
-                return;
-            }
-            if position.epoch != top.epoch || position.offset != top.offset + 1 {
-                return self.gap(&name.clone());
-            }
-            channel.top = Some(position);
+        match channel.took(publication.position) {
+            Took::Next => {}
+            Took::Known => return,
+            Took::Gap => return self.gap(&name.clone()),
         }
-        self.leave_all(interest, || Reply::Delivery(publication.clone()));
+        self.desk
+            .leave_all(interest, || Reply::Delivery(publication.clone()));
     }
 
     /// Something is missing before what came.
     fn gap(&mut self, name: &ChannelName) {
-        let keeps = self.retention(name).keeps();
+        let keeps = self.desk.options.of(name).retention.keeps();
         if let Some(channel) = self.channels.get_mut(name)
             && channel.state == State::Live
             && keeps
@@ -257,7 +218,13 @@ impl Node {
         channel.is_refilling = true;
         let (since, serial) = (channel.top, channel.serial);
         let flight = Flight::Refill(name.clone(), serial);
-        self.look(flight, name, "since", since, (REFILL_MAX, REFILL_BYTES_MAX));
+        self.look(
+            flight,
+            name,
+            Mode::Since,
+            since,
+            (REFILL_MAX, REFILL_BYTES_MAX),
+        );
     }
 
     /// What a deaf channel missed is here, or is lost.
@@ -265,7 +232,7 @@ impl Node {
         let Some(looked) = answer::looked(value, name) else {
             return false;
         };
-        let recovers = { self.namespaces.find(name) }.is_some_and(|options| options.recovery);
+        let recovers = self.desk.options.of(name).recovery;
         let found = self.channels.get_mut(name);
         let Some(channel) = found.filter(|channel| channel.serial == serial) else {
             return true;
@@ -282,24 +249,25 @@ impl Node {
         let interest = channel.interest;
         if status == Status::Fits && (same_epoch || !recovers) {
             if !publications.is_empty() {
-                self.count(Counter::BrokerRefilled);
+                self.desk.count(Counter::BrokerRefilled);
             }
             for publication in publications {
-                self.leave_all(interest, || Reply::Delivery(publication.clone()));
+                self.desk
+                    .leave_all(interest, || Reply::Delivery(publication.clone()));
             }
         } else if recovers && interest != 0 {
-            self.count(Counter::BrokerBroken);
-            self.leave_all(interest, || Reply::Broken(name.clone()));
+            self.desk.count(Counter::BrokerBroken);
+            self.desk
+                .leave_all(interest, || Reply::Broken(name.clone()));
         }
         true
     }
 
-    /// Redis refused: it is asked again when something comes, or with the next look.
+    /// Redis refused: it is asked again with the next audit.
     pub(crate) fn not_refilled(&mut self, name: &ChannelName, serial: u64) {
         let found = self.channels.get_mut(name);
         if let Some(channel) = found.filter(|channel| channel.serial == serial) {
             channel.is_refilling = false;
-            channel.audited_at_ms = 0;
         }
     }
 
@@ -309,13 +277,9 @@ impl Node {
     pub(crate) fn all_deaf(&mut self) {
         let names: Vec<ChannelName> = self.channels.iter().map(|(name, _)| name.clone()).collect();
         for name in names {
-            let keeps = self.retention(&name).keeps();
+            let keeps = self.desk.options.of(&name).retention.keeps();
             if let Some(channel) = self.channels.get_mut(&name) {
-                channel.is_subscribed = false;
-                channel.is_refilling = false;
-                if channel.state == State::Live && keeps {
-                    channel.state = State::Deaf;
-                }
+                channel.lost_connection(keeps);
             }
             self.release(&name);
         }
@@ -340,7 +304,7 @@ impl Node {
                 let names = there.iter().map(|name| name.as_bytes());
                 let parts: Vec<&[u8]> =
                     [b"SUBSCRIBE".as_slice()].into_iter().chain(names).collect();
-                command(&mut self.out, &parts);
+                command(&mut self.desk.out, &parts);
             }
             for name in &batch {
                 self.refill_if_deaf(name);
@@ -351,30 +315,31 @@ impl Node {
     /// Looks whether channels have missed anything that no later publication would show, a few at
     /// a time. This also keeps their positions in Redis alive.
     pub(crate) fn audit(&mut self) {
-        if self.now_ms < self.due.audit_ms {
+        if self.desk.now_ms < self.due.audit_ms {
             return;
         }
-        self.due.audit_ms = self.now_ms + 1000;
-        let now_ms = self.now_ms;
-        let is_due = |channel: &Channel| {
-            channel.top.is_some() && now_ms.saturating_sub(channel.audited_at_ms) >= AUDIT_MS
-        };
-        let due = self.channels.iter().filter(|(_, channel)| is_due(channel));
-        let due: Vec<ChannelName> = due
-            .take(AUDITS_PER_S)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in due {
-            let Some(channel) = self.channels.get_mut(&name) else {
+        let now_ms = self.desk.now_ms;
+        self.due.audit_ms = now_ms + 100;
+        for _ in 0..AUDITS_PER_S.div_ceil(10) {
+            let Some((name, serial)) = self.audits.next(now_ms) else {
+                return;
+            };
+            let channel = self.channels.get(&name);
+            let Some(channel) = channel.filter(|channel| channel.serial == serial) else {
                 continue;
             };
-            channel.audited_at_ms = now_ms;
+            self.audits.add(&name, serial, now_ms, false);
             if channel.state == State::Deaf {
                 self.refill_if_deaf(&name);
-                continue;
+            } else if channel.top.is_some() {
+                self.look(
+                    Flight::Audit(name.clone(), serial),
+                    &name,
+                    Mode::Top,
+                    None,
+                    (0, 0),
+                );
             }
-            let flight = Flight::Audit(name.clone(), channel.serial);
-            self.look(flight, &name, "top", None, (0, 0));
         }
     }
 

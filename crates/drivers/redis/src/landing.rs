@@ -2,11 +2,12 @@
 
 use redis::Value;
 use throng_broker::{HistoryPage, Present, Published, Refusal, Reply};
+use throng_remote::agent::Status;
+use throng_remote::{Fault, NOBODY};
 
-use crate::answer::{self, Status};
+use crate::answer;
 use crate::flight::Flight;
-use crate::lane::NOBODY;
-use crate::node::{Fault, Node};
+use crate::node::Node;
 
 impl Node {
     /// Takes an answer.
@@ -32,7 +33,7 @@ impl Node {
                 if let Some(position) = position.filter(|_| ticket != NOBODY) {
                     let shards = None;
                     let result = Ok(Published { position, shards });
-                    self.leave(lane, Reply::Published { ticket, result });
+                    self.desk.leave(lane, Reply::Published { ticket, result });
                 }
                 position.is_some()
             }
@@ -54,13 +55,13 @@ impl Node {
                             publications: looked.publications,
                         }),
                     };
-                    self.leave(lane, Reply::History { ticket, result });
+                    self.desk.leave(lane, Reply::History { ticket, result });
                 }
                 fits
             }
             Flight::Forget { lane, ticket } => {
                 let result = Ok(HistoryPage::default());
-                self.leave(lane, Reply::History { ticket, result });
+                self.desk.leave(lane, Reply::History { ticket, result });
                 true
             }
             Flight::Present {
@@ -71,7 +72,7 @@ impl Node {
                 let result = present(&value, with_members);
                 let fits = result.is_some();
                 if let Some(result) = result {
-                    self.leave(lane, Reply::Present { ticket, result });
+                    self.desk.leave(lane, Reply::Present { ticket, result });
                 }
                 fits
             }
@@ -95,17 +96,17 @@ impl Node {
         match flight {
             Flight::Publish { lane, ticket } if ticket != NOBODY => {
                 let result = Err(refused);
-                self.leave(lane, Reply::Published { ticket, result });
+                self.desk.leave(lane, Reply::Published { ticket, result });
             }
             Flight::Subscribe(wanted) => self.not_subscribed(&wanted),
             Flight::Refill(channel, serial) => self.not_refilled(&channel, serial),
             Flight::History { lane, ticket, .. } | Flight::Forget { lane, ticket } => {
                 let result = Err(refused);
-                self.leave(lane, Reply::History { ticket, result });
+                self.desk.leave(lane, Reply::History { ticket, result });
             }
             Flight::Present { lane, ticket, .. } => {
                 let result = Err(refused);
-                self.leave(lane, Reply::Present { ticket, result });
+                self.desk.leave(lane, Reply::Present { ticket, result });
             }
             _ => {}
         }

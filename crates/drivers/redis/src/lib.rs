@@ -43,29 +43,44 @@
 //! Never: subscribers, wire formats. Not here: TLS, Sentinel, Redis Cluster.
 
 mod answer;
-mod blob;
-mod channel;
 mod command;
 mod connection;
 mod deliveries;
-mod driver;
 mod flight;
 mod keys;
 mod landing;
-mod lane;
 mod link;
 mod node;
 mod options;
-mod part;
-mod peer;
 mod presence;
 mod questions;
 mod requests;
-mod status;
 
-pub use driver::{Ring, StartError, start};
-pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
+use std::sync::Arc;
+
 pub use options::{RedisOptions, RedisUrlError};
-pub use part::{Peers, RedisBroker};
-pub use peer::{Asker, PeerEvent};
-pub use status::Status;
+use throng_remote::{RemoteBroker, Ring, Status};
+
+/// Why the driver did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The URL is not good.
+    #[error(transparent)]
+    Url(#[from] RedisUrlError),
+    /// The kernel gives no thread.
+    #[error("no thread for the broker: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Starts the driver for so many shards as there are rings. It ends when all parts are dropped.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start(
+    options: RedisOptions,
+    rings: Vec<Ring>,
+) -> Result<(Vec<RemoteBroker>, Arc<Status>), StartError> {
+    let target = options::Target::new(&options.url)?;
+    let started = throng_remote::start(options.remote, rings, |desk| node::Node::new(desk, target));
+    Ok(started?)
+}

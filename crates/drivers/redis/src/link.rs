@@ -4,14 +4,13 @@
 //! it; while the inbox is full nothing more is read, and Redis keeps the rest or ends the
 //! connection.
 
-use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Parser, Value};
+use throng_remote::{Dial, DialInbox, Event};
 
 use crate::answer::{cost, text};
 use crate::command::{Script, command};
@@ -19,143 +18,55 @@ use crate::keys::Keys;
 use crate::node::Established;
 use crate::options::Target;
 
-/// Values that may wait for the driver. Queue: `from Redis`.
-const VALUES_MAX: usize = 16_384;
-/// Their bytes, unless a single one has more. Queue: `from Redis`.
-const VALUE_BYTES_MAX: usize = 32 << 20;
-
-/// What happens to a connection.
-pub(crate) enum Event {
-    /// It stands; this is where commands are written.
-    Up(Established, TcpStream),
-    /// Redis said something.
-    Value(Value),
-    /// It is over, or never was.
-    Down(String),
-}
-
-#[derive(Default)]
-struct Waiting {
-    /// Queue: `from Redis`.
-    events: VecDeque<(u64, Event)>,
-    bytes: usize,
-    is_closed: bool,
-}
-
-/// What waits for the driver, with the number of its connection.
-pub(crate) struct Inbox {
-    waiting: Mutex<Waiting>,
-    room: Condvar,
-    driver: Thread,
-}
-
-impl Inbox {
-    pub(crate) fn new(driver: Thread) -> Self {
-        Self {
-            waiting: Mutex::default(),
-            room: Condvar::new(),
-            driver,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for room. False if nobody takes anything any more.
-    fn put(&self, link: u64, event: Event) -> bool {
-        let bytes = if let Event::Value(value) = &event {
-            cost(value)
-        } else {
-            0
-        };
-        let mut waiting = self.lock();
-        while !waiting.is_closed
-            && (waiting.events.len() >= VALUES_MAX
-                || waiting.bytes > 0 && waiting.bytes + bytes > VALUE_BYTES_MAX)
-        {
-            waiting = self
-                .room
-                .wait(waiting)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        if waiting.is_closed {
-            return false;
-        }
-        waiting.bytes += bytes;
-        waiting.events.push_back((link, event));
-        drop(waiting);
-        self.driver.unpark();
-        true
-    }
-
-    /// Takes up to so many, in order.
-    pub(crate) fn take(&self, most: usize, into: &mut Vec<(u64, Event)>) {
-        let mut waiting = self.lock();
-        let count = most.min(waiting.events.len());
-        into.extend(waiting.events.drain(..count));
-        let taken = into.iter().map(|(_, event)| match event {
-            Event::Value(value) => cost(value),
-            _ => 0,
-        });
-        waiting.bytes -= taken.sum::<usize>();
-        self.room.notify_all();
-    }
-
-    /// Nothing is taken any more.
-    pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
-        self.room.notify_all();
-    }
-}
-
-/// Who connects, where to, and for how long that may take.
-pub(crate) struct Dial {
-    pub(crate) link: u64,
+/// How to connect.
+pub(crate) struct RedisDial {
     pub(crate) target: Target,
     pub(crate) prefix: String,
     pub(crate) incarnation: String,
     pub(crate) timeout: Duration,
 }
 
-impl Dial {
-    /// Connects and reads until the connection ends; on a thread of its own.
-    pub(crate) fn run(self, inbox: &Arc<Inbox>) {
-        let why = match self.connect() {
-            Ok((established, stream, parser)) => self.read(established, stream, parser, inbox),
+impl Dial for RedisDial {
+    type Hello = Established;
+    type Word = Value;
+
+    fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String {
+        match self.connect() {
+            Ok((established, stream, parser)) => read(link, established, stream, parser, inbox),
             Err(why) => why,
-        };
-        inbox.put(self.link, Event::Down(why));
-    }
-
-    fn read(
-        &self,
-        established: Established,
-        stream: TcpStream,
-        mut parser: Parser,
-        inbox: &Arc<Inbox>,
-    ) -> String {
-        let mut reader = &stream;
-        let writer = match stream.try_clone() {
-            Ok(writer) => writer,
-            Err(error) => return error.to_string(),
-        };
-        if !inbox.put(self.link, Event::Up(established, writer)) {
-            return String::new();
         }
-        loop {
-            match parser.parse_value(&mut reader) {
-                Ok(value) => {
-                    if !inbox.put(self.link, Event::Value(value)) {
-                        let _ = stream.shutdown(Shutdown::Both);
-                        return String::new();
-                    }
+    }
+}
+
+fn read(
+    link: u64,
+    established: Established,
+    stream: TcpStream,
+    mut parser: Parser,
+    inbox: &DialInbox<RedisDial>,
+) -> String {
+    let writer = match stream.try_clone() {
+        Ok(writer) => writer,
+        Err(error) => return error.to_string(),
+    };
+    if !inbox.put(link, Event::Up((established, Box::new(writer)))) {
+        return String::new();
+    }
+    loop {
+        match parser.parse_value(&stream) {
+            Ok(value) => {
+                let bytes = cost(&value);
+                if !inbox.put(link, Event::Word(value, bytes)) {
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return String::new();
                 }
-                Err(error) => return error.to_string(),
             }
+            Err(error) => return error.to_string(),
         }
     }
+}
 
+impl RedisDial {
     fn connect(&self) -> Result<(Established, TcpStream, Parser), String> {
         let fail = |error: io::Error| error.to_string();
         let addresses = (&*self.target.host, self.target.port).to_socket_addrs();

@@ -1,35 +1,14 @@
 //! What the driver is made of.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
-use throng_broker::{Namespaces, ReplyLimit};
-use throng_metrics::Counters;
+use throng_remote::RemoteOptions;
 
 /// What the driver is made of.
 #[derive(Clone)]
 pub struct RedisOptions {
     /// `redis://user:password@host:port/db`.
     pub url: String,
-    /// Begins every name in Redis: nodes with the same one are one cluster.
-    pub prefix: String,
-    /// The options of channels; the same on every node.
-    pub namespaces: Arc<Namespaces>,
-    /// How much one reply may carry.
-    pub reply: ReplyLimit,
-    /// How long a stream that nobody touches remembers its position, in milliseconds. Nodes touch
-    /// those of their subscribers.
-    pub position_ttl_ms: u64,
-    /// How long Redis may take to answer, and to be connected to, in milliseconds. Who subscribes
-    /// while there is no connection waits as long.
-    pub timeout_ms: u64,
-    /// Any number; differs from node to node and from start to start. Epochs follow from it.
-    pub seed: u64,
-    /// Where the driver counts; nobody else may.
-    pub counters: Arc<Counters>,
-    /// The time in Unix milliseconds, in the place of Redis's clock; zero but in tests, in which
-    /// time passes faster.
-    pub clock_ms: Arc<AtomicU64>,
+    /// What all drivers are made of.
+    pub remote: RemoteOptions,
 }
 
 /// Why a URL is not one of Redis that can be used.

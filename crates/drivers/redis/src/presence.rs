@@ -12,10 +12,10 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use redis::Value;
 use throng_broker::{Presence, Ticket};
+use throng_remote::blob;
 use throng_types::{ChannelName, Payload, PayloadKind};
 
 use crate::answer;
-use crate::blob;
 use crate::command::Script;
 use crate::flight::Flight;
 use crate::node::{FLIGHTS_MAX, Node};
@@ -76,7 +76,7 @@ impl Node {
     /// Tells of somebody who has come, after the reply to its own subscribe.
     pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
         let name = self.keys.channel(channel);
-        let mut message = format!("j   {} ", self.unix_ms).into_bytes();
+        let mut message = format!("j   {} ", self.desk.unix_ms).into_bytes();
         message.extend_from_slice(&body(presence));
         self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), &message]);
     }
@@ -131,7 +131,7 @@ impl Node {
         with_members: bool,
     ) {
         let most = match with_members {
-            true => self.options.reply.members_max.to_string(),
+            true => self.desk.options.reply.members_max.to_string(),
             false => "-1".to_owned(),
         };
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
@@ -178,15 +178,15 @@ impl Node {
 
     /// Renews the lease, and looks for nodes that have none.
     pub(crate) fn keep_lease(&mut self) {
-        if self.now_ms >= self.due.lease_ms {
-            self.due.lease_ms = self.now_ms + RENEW_MS;
+        if self.desk.now_ms >= self.due.lease_ms {
+            self.due.lease_ms = self.desk.now_ms + RENEW_MS;
             let lease = format!("{}{}", self.keys.leases(), self.incarnation());
             let lease_ms = LEASE_MS.to_string();
             let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
             self.send(Flight::Nothing, &parts);
         }
-        if self.now_ms >= self.due.sweep_ms {
-            self.due.sweep_ms = self.now_ms + SWEEP_MS;
+        if self.desk.now_ms >= self.due.sweep_ms {
+            self.due.sweep_ms = self.desk.now_ms + SWEEP_MS;
             let nodes = self.keys.nodes();
             self.send(Flight::Nodes, &[b"SMEMBERS", nodes.as_bytes()]);
         }

@@ -2,9 +2,10 @@
 
 use throng_broker::{Draft, HistoryQuery, Refusal, Request, Ticket};
 use throng_metrics::Counter;
+use throng_remote::agent::Mode;
+use throng_remote::blob;
 use throng_types::ChannelName;
 
-use crate::blob;
 use crate::command::Script;
 use crate::flight::Flight;
 use crate::node::Node;
@@ -14,8 +15,9 @@ const KEY_TTL_MS: u64 = 300_000;
 
 impl Node {
     /// Takes a shard's request.
-    pub(crate) fn request(&mut self, lane: u8, request: Request) {
-        let options = self.namespaces.find(request.channel()).copied();
+    pub(crate) fn wish(&mut self, lane: u8, request: Request) {
+        let options = { &self.desk.options.namespaces }.find(request.channel());
+        let options = options.copied();
         let is_known = options.is_some();
         let options = options.unwrap_or_default();
         let keeps = options.retention.keeps();
@@ -26,17 +28,17 @@ impl Node {
             Request::Forget { .. } if !keeps => Some(Refusal::NotAvailable),
             Request::Present { .. } if !options.presence.is_listed => Some(Refusal::NotAvailable),
             _ if self.link.is_none() => {
-                self.count(Counter::BrokerUnavailable);
+                self.desk.count(Counter::BrokerUnavailable);
                 Some(Refusal::Unavailable)
             }
             _ => None,
         };
         if let Some(refusal) = refusal {
-            return self.refuse(lane, request, refusal);
+            return self.desk.refuse(lane, request, refusal);
         }
         match request {
             Request::Subscribe { .. } if self.link.is_none() => {
-                let until_ms = self.now_ms + self.options.timeout_ms;
+                let until_ms = self.desk.now_ms + self.desk.options.timeout_ms;
                 self.waiting.push_back((until_ms, lane, request));
             }
             Request::Subscribe {
@@ -68,7 +70,7 @@ impl Node {
 
     fn publish(&mut self, lane: u8, ticket: Ticket, draft: Draft) {
         let channel = &draft.channel;
-        let retention = self.retention(channel);
+        let retention = self.desk.options.of(channel).retention;
         let size = if retention.keeps() {
             retention.publications_max
         } else {
@@ -113,9 +115,13 @@ impl Node {
     }
 
     fn history(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, query: HistoryQuery) {
-        let reply = self.options.reply;
+        let reply = self.desk.options.reply;
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
-        let mode = if query.reverse { "newest" } else { "oldest" };
+        let mode = if query.reverse {
+            Mode::Newest
+        } else {
+            Mode::Oldest
+        };
         let channel_name = channel.clone();
         let flight = Flight::History {
             lane,

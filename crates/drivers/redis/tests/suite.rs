@@ -11,7 +11,8 @@ use std::time::Duration;
 use throng_broker::{BrokerStats, HistoryQuery, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
 use throng_metrics::Counters;
-use throng_redis::{RedisBroker, RedisOptions};
+use throng_redis::RedisOptions;
+use throng_remote::{RemoteBroker, RemoteOptions, Ring};
 use throng_testkit::RedisServer;
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
@@ -50,7 +51,7 @@ impl Bell {
 }
 
 struct Nodes {
-    parts: Vec<RedisBroker>,
+    parts: Vec<RemoteBroker>,
     arrived: Vec<VecDeque<Reply>>,
     bell: Arc<Bell>,
     clock_ms: Arc<AtomicU64>,
@@ -68,22 +69,24 @@ fn nodes(setup: Setup) -> Box<dyn Cluster> {
     let clock_ms = Arc::new(AtomicU64::new(0));
     let shards = usize::from(setup.shards);
     let nodes = shards.min(3);
-    let mut by_node: Vec<VecDeque<RedisBroker>> = Vec::new();
+    let mut by_node: Vec<VecDeque<RemoteBroker>> = Vec::new();
     for node in 0..nodes {
         let options = RedisOptions {
             url: SERVER.with(RedisServer::url),
-            prefix: format!("test{number}"),
-            namespaces: setup.namespaces.clone(),
-            reply: setup.reply,
-            position_ttl_ms: 3_600_000,
-            timeout_ms: 20_000,
-            seed: number << 8 | node as u64,
-            counters: Arc::new(Counters::new()),
-            clock_ms: clock_ms.clone(),
+            remote: RemoteOptions {
+                prefix: format!("test{number}"),
+                namespaces: setup.namespaces.clone(),
+                reply: setup.reply,
+                position_ttl_ms: 3_600_000,
+                timeout_ms: 20_000,
+                seed: number << 8 | node as u64,
+                counters: Arc::new(Counters::new()),
+                clock_ms: clock_ms.clone(),
+            },
         };
         let rings = (node..shards).step_by(nodes).map(|_| {
             let bell = bell.clone();
-            Box::new(move || bell.ring()) as throng_redis::Ring
+            Box::new(move || bell.ring()) as Ring
         });
         let (parts, _) = throng_redis::start(options, rings.collect()).unwrap();
         by_node.push(parts.into());

@@ -1,8 +1,9 @@
 //! The server API answers for all nodes, or says that it cannot.
 
 use serde_json::{Value, json};
-use throng_testkit::{RedisServer, Sdk, Server, until};
+use throng_testkit::{Sdk, Server, until};
 
+use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, node, up, url};
 
 fn sum(nodes: &Value, field: &str) -> u64 {
@@ -15,10 +16,9 @@ fn num_clients(node: &Server, channel: &str) -> Option<u64> {
     channels["result"]["channels"][channel]["num_clients"].as_u64()
 }
 
-#[test]
-fn calls_concern_all_nodes_whichever_is_asked() {
-    let mut redis = RedisServer::start();
-    let nodes = [(); 3].map(|()| node(redis.address()));
+pub(crate) fn calls_concern_all_nodes_whichever_is_asked(kind: Kind) {
+    let mut broker = Broker::start(kind);
+    let nodes = [(); 3].map(|()| node(kind, broker.address()));
     let mut clients = nodes.each_ref().map(|node| (Sdk::javascript(), node));
     let ids = clients.each_mut().map(|(client, node)| {
         let id = client.connect(&url(node.clients()))["client"].clone();
@@ -70,7 +70,7 @@ fn calls_concern_all_nodes_whichever_is_asked() {
     let page = nodes[2].call("history", &json!({ "channel": "kept:a", "limit": 10 }));
     assert_eq!(page["result"]["publications"], json!([]), "{page}");
     // Not half of an answer.
-    redis.go_away();
+    broker.go_away();
     up(&nodes[0], false);
     let answer = nodes[0].call("channels", &json!({}));
     assert_eq!(answer["error"]["code"], 100, "{answer}");

@@ -1,9 +1,10 @@
-//! Redis goes away and comes back: publishers are told, subscribers stay, and every gap is filled
-//! or told.
+//! The broker goes away and comes back: publishers are told, subscribers stay, and every gap is
+//! filled or told.
 
 use serde_json::json;
-use throng_testkit::{Proxy, RedisServer, Sdk, Server, until};
+use throng_testkit::{Proxy, Sdk, Server, until};
 
+use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, event_source, node, subscriber, up};
 
 /// Publishes until it is refused; gives the reason.
@@ -31,22 +32,21 @@ fn said(node: &Server, words: &str) -> usize {
 }
 
 /// What the server keeps over its end is there for those who come again.
-#[test]
-fn redis_restarts_with_its_data() {
-    let mut redis = RedisServer::durable();
-    let nodes = [(); 2].map(|()| node(redis.address()));
+pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
+    let mut broker = Broker::durable(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
     publisher.heard_by(&source, 0);
-    redis.go_away();
+    broker.go_away();
     let why = refused(&mut publisher, &nodes[0]);
     assert!(why.contains("broker"), "{why}");
     nodes.iter().for_each(|node| up(node, false));
     stayed(&[&client]);
-    redis.come_back();
+    broker.come_back();
     nodes.iter().for_each(|node| up(node, true));
     // Another server process might have lost the newest, so everybody comes from its place.
     client.event("subscribing", &json!({ "code": 2500 }));
@@ -59,16 +59,18 @@ fn redis_restarts_with_its_data() {
     stayed(&[&client]);
     for node in &nodes {
         assert_eq!(said(node, "no connection to the broker"), 1);
-        assert_eq!(said(node, "the broker on Redis is back"), 1);
+        assert_eq!(
+            said(node, &format!("the broker on {} is back", kind.name())),
+            1
+        );
     }
 }
 
 /// An offset is not used twice: who has seen what the older copy lacks is told, and who has not is
 /// whole.
-#[test]
-fn redis_restarts_with_an_older_copy_of_its_data() {
-    let mut redis = RedisServer::start();
-    let nodes = [(); 2].map(|()| node(redis.address()));
+pub(crate) fn the_broker_restarts_with_an_older_copy_of_its_data(kind: Kind) {
+    let mut broker = Broker::start(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
     let proxy = Proxy::new(nodes[0].clients());
     let behind = subscriber(proxy.address(), "kept:a");
     let ahead = subscriber(nodes[1].clients(), "kept:a");
@@ -78,13 +80,13 @@ fn redis_restarts_with_an_older_copy_of_its_data() {
     proxy.cut();
     behind.event("connecting", &json!({}));
     publisher.publish(&nodes.each_ref(), 2);
-    redis.save();
+    broker.save();
     publisher.publish(&nodes.each_ref(), 3);
     publisher.heard_by(&ahead, 0);
-    redis.go_away();
+    broker.go_away();
     refused(&mut publisher, &nodes[0]);
     nodes.iter().for_each(|node| up(node, false));
-    redis.come_back();
+    broker.come_back();
     nodes.iter().for_each(|node| up(node, true));
     let back = ahead.event("subscribed", &json!({ "was_recovering": true }));
     assert_eq!(back["recovered"], false, "{back}");
@@ -103,10 +105,9 @@ fn redis_restarts_with_an_older_copy_of_its_data() {
 }
 
 /// Who lost something is told, and who lost nothing is not.
-#[test]
-fn redis_restarts_without_its_data() {
-    let mut redis = RedisServer::start();
-    let nodes = [(); 2].map(|()| node(redis.address()));
+pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
+    let mut broker = Broker::start(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
     let plain = subscriber(nodes[1].clients(), "plain");
@@ -114,10 +115,10 @@ fn redis_restarts_without_its_data() {
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
     publisher.heard_by(&source, 0);
-    redis.go_away();
+    broker.go_away();
     refused(&mut publisher, &nodes[1]);
     nodes.iter().for_each(|node| up(node, false));
-    redis.come_back();
+    broker.come_back();
     nodes.iter().for_each(|node| up(node, true));
     client.event("subscribing", &json!({ "code": 2500 }));
     let back = client.event("subscribed", &json!({ "was_recovering": true }));
@@ -135,22 +136,21 @@ fn redis_restarts_without_its_data() {
 }
 
 /// What was asked of a server that does not answer may have happened; to repeat it is safe.
-#[test]
-fn redis_is_paused_for_ten_seconds() {
-    let redis = RedisServer::start();
-    let nodes = [(); 2].map(|()| node(redis.address()));
+pub(crate) fn the_broker_is_paused_for_ten_seconds(kind: Kind) {
+    let broker = Broker::start(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 10);
-    redis.pause();
+    broker.pause();
     let why = publisher.try_one(&nodes[0]).expect_err("nobody answers");
     assert!(why.contains("may have published"), "{why}");
     nodes.iter().for_each(|node| up(node, false));
     let why = publisher.try_one(&nodes[1]).expect_err("nobody is there");
     assert!(why.contains("nothing was done"), "{why}");
     std::thread::sleep(std::time::Duration::from_secs(10));
-    redis.resume();
+    broker.resume();
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
     publisher.heard_by(&source, 0);
@@ -159,11 +159,10 @@ fn redis_is_paused_for_ten_seconds() {
 }
 
 /// What a node misses while others hear it is filled in, without a word to its clients.
-#[test]
-fn the_network_between_a_node_and_redis_is_cut() {
-    let redis = RedisServer::start();
-    let proxy = Proxy::new(redis.address());
-    let (apart, other) = (node(proxy.address()), node(redis.address()));
+pub(crate) fn the_network_between_a_node_and_the_broker_is_cut(kind: Kind) {
+    let broker = Broker::start(kind);
+    let proxy = Proxy::new(broker.address());
+    let (apart, other) = (node(kind, proxy.address()), node(kind, broker.address()));
     let clients = [(); 3].map(|()| subscriber(apart.clients(), "kept:a"));
     let source = event_source(apart.clients(), "kept:a");
     let witness = subscriber(other.clients(), "kept:a");

@@ -1,7 +1,43 @@
-//! What users of several nodes see, while all goes well and while it does not.
+//! What users of several nodes see, while all goes well and while it does not: each story on every
+//! broker.
 
 mod api;
+mod broker;
 mod faults;
 mod nodes;
 mod presence;
 mod story;
+
+macro_rules! stories {
+    ($name:ident, $kind:expr => $($module:ident::$story:ident),* $(,)?) => {
+        mod $name {
+            use crate::broker::Kind;
+
+            $(
+                #[test]
+                fn $story() {
+                    crate::$module::$story($kind);
+                }
+            )*
+        }
+    };
+    ($($name:ident, $kind:expr);*) => {
+        $(
+            stories!(
+                $name, $kind =>
+                api::calls_concern_all_nodes_whichever_is_asked,
+                faults::the_broker_restarts_with_its_data,
+                faults::the_broker_restarts_with_an_older_copy_of_its_data,
+                faults::the_broker_restarts_without_its_data,
+                faults::the_broker_is_paused_for_ten_seconds,
+                faults::the_network_between_a_node_and_the_broker_is_cut,
+                presence::members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not,
+                story::what_is_published_on_any_node_is_heard_on_all_in_one_order,
+                story::what_was_missed_is_recovered_on_another_node,
+                story::clients_of_a_node_that_is_killed_are_whole_on_another,
+            );
+        )*
+    };
+}
+
+stories!(on_redis, Kind::Redis; on_nats, Kind::Nats);

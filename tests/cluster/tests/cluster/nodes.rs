@@ -5,17 +5,23 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Setup, script, until};
 
-/// How long Redis may take to answer, in the configuration of these tests.
+use crate::broker::Kind;
+
+/// How long the broker may take to answer, in the configuration of these tests.
 pub(crate) const TIMEOUT: &str = "1s";
 
-/// A node on the Redis at this address.
+/// A node on the broker at this address.
 #[track_caller]
-pub(crate) fn node(redis: SocketAddr) -> Server {
+pub(crate) fn node(kind: Kind, broker: SocketAddr) -> Server {
+    let (kind, url) = match kind {
+        Kind::Redis => ("redis", format!("redis://{broker}/0")),
+        Kind::Nats => ("nats", format!("nats://{broker}")),
+    };
     let config = format!(
         r#"
 [broker]
-kind = "redis"
-url = "redis://{redis}/0"
+kind = "{kind}"
+url = "{url}"
 timeout = "{TIMEOUT}"
 
 [[namespace]]

@@ -1,8 +1,9 @@
 //! Who is there, over all nodes, and after a node has died.
 
 use serde_json::json;
-use throng_testkit::{RedisServer, Server, Signal, until};
+use throng_testkit::{Server, Signal, until};
 
+use crate::broker::{Broker, Kind};
 use crate::nodes::{node, subscriber};
 
 fn clients(node: &Server) -> usize {
@@ -16,10 +17,9 @@ fn stats(node: &Server) -> u64 {
     answer["result"]["num_clients"].as_u64().unwrap_or_default()
 }
 
-#[test]
-fn members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not() {
-    let redis = RedisServer::start();
-    let nodes = [(); 3].map(|()| node(redis.address()));
+pub(crate) fn members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not(kind: Kind) {
+    let broker = Broker::start(kind);
+    let nodes = [(); 3].map(|()| node(kind, broker.address()));
     let mut members = nodes
         .each_ref()
         .map(|node| subscriber(node.clients(), "room:a"));

@@ -1,14 +1,14 @@
 //! Several nodes are one server: published on any, heard on any, recovered on another.
 
 use serde_json::json;
-use throng_testkit::{Proxy, RedisServer, Signal};
+use throng_testkit::{Proxy, Signal};
 
+use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, event_source, node, stream, subscriber};
 
-#[test]
-fn what_is_published_on_any_node_is_heard_on_all_in_one_order() {
-    let redis = RedisServer::start();
-    let nodes = [(); 3].map(|()| node(redis.address()));
+pub(crate) fn what_is_published_on_any_node_is_heard_on_all_in_one_order(kind: Kind) {
+    let broker = Broker::start(kind);
+    let nodes = [(); 3].map(|()| node(kind, broker.address()));
     let clients = nodes
         .each_ref()
         .map(|node| subscriber(node.clients(), "kept:a"));
@@ -39,10 +39,9 @@ fn what_is_published_on_any_node_is_heard_on_all_in_one_order() {
 }
 
 /// A client that comes back on another node, from its place.
-#[test]
-fn what_was_missed_is_recovered_on_another_node() {
-    let redis = RedisServer::start();
-    let nodes = [(); 2].map(|()| node(redis.address()));
+pub(crate) fn what_was_missed_is_recovered_on_another_node(kind: Kind) {
+    let broker = Broker::start(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
     let proxy = Proxy::new(nodes[0].clients());
     let client = subscriber(proxy.address(), "kept:a");
     let mut source = event_source(nodes[0].clients(), "kept:a");
@@ -71,10 +70,9 @@ fn what_was_missed_is_recovered_on_another_node() {
 }
 
 /// A node that dies takes nothing with it.
-#[test]
-fn clients_of_a_node_that_is_killed_are_whole_on_another() {
-    let redis = RedisServer::start();
-    let nodes = [(); 2].map(|()| node(redis.address()));
+pub(crate) fn clients_of_a_node_that_is_killed_are_whole_on_another(kind: Kind) {
+    let broker = Broker::start(kind);
+    let nodes = [(); 2].map(|()| node(kind, broker.address()));
     let [mut dies, lives] = nodes;
     let proxy = Proxy::new(dies.clients());
     let clients = [(); 4].map(|()| subscriber(proxy.address(), "kept:a"));

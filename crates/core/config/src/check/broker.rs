@@ -16,6 +16,15 @@ impl Checks<'_> {
                 "broker.url: only redis://user:password@host:port/db is supported, without TLS, \
                  sockets and Sentinel",
             ),
+            (BrokerKind::Nats, None) if !self.failed_under("broker.url") => self.problem(
+                "broker.kind",
+                "broker.kind is \"nats\" without a server: add url = \"nats://host:port\"",
+            ),
+            (BrokerKind::Nats, Some(url)) if !url.expose().starts_with("nats://") => self.problem(
+                "broker.url",
+                "broker.url: with broker.kind = \"nats\" it is nats://user:password@host:port, \
+                 without TLS",
+            ),
             (BrokerKind::Memory, Some(_)) => self.warnings.push(
                 "broker.url is not used: broker.kind is \"memory\"".to_owned(),
             ),

@@ -240,6 +240,34 @@ impl TextKind for RedisUrl {
     }
 }
 
+/// The address of a Redis server, or the addresses of NATS servers. They may hold a password, so
+/// they are a secret.
+pub(crate) struct BrokerUrl;
+
+impl TextKind for BrokerUrl {
+    type Field = Secret;
+    const NAME: &'static str = "URL";
+
+    fn wanted() -> String {
+        "a URL such as \"redis://user:password@127.0.0.1:6379/0\" or \"nats://127.0.0.1:4222\""
+            .to_owned()
+    }
+
+    fn of(text: &str) -> Option<Secret> {
+        let text = text.trim();
+        if !text.starts_with("nats://") {
+            return RedisUrl::of(text);
+        }
+        let mut servers = text.split(',');
+        let all = servers.all(|server| host_of(server.trim(), &["nats://"]).is_some());
+        all.then(|| Secret::from(text))
+    }
+
+    fn text(value: &Secret) -> String {
+        value.expose().to_owned()
+    }
+}
+
 /// What becomes of `X-Forwarded-For`.
 pub(crate) struct ForwardedFor;
 

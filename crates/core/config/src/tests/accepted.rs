@@ -255,6 +255,7 @@ fn another(option: &OptionSpec) -> &'static str {
     match option.path().as_str() {
         "broker.kind" => return "redis",
         "broker.url" => return "redis://a",
+        "broker.replicas" => return "3",
         "broker.position_ttl" => return "7h",
         "log.level" => return "debug",
         "tls.min_version" => return "1.3",

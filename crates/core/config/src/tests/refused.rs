@@ -75,6 +75,20 @@ fn a_broker_elsewhere_needs_an_address_that_can_be_used() {
         );
     }
     check(
+        "[broker]\nkind = \"nats\"\n",
+        &[
+            "throng.toml:2:8: broker.kind is \"nats\" without a server: add url = \
+           \"nats://host:port\"",
+        ],
+    );
+    check(
+        "[broker]\nkind = \"nats\"\nurl = \"redis://a\"\n",
+        &[
+            "throng.toml:3:7: broker.url: with broker.kind = \"nats\" it is \
+             nats://user:password@host:port, without TLS",
+        ],
+    );
+    check(
         "[broker]\nprefix = \"{a}\"\n",
         &["throng.toml:2:10: broker.prefix must not be empty and has no braces"],
     );

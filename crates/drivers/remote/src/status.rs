@@ -1,5 +1,5 @@
-//! What is known of the connection to Redis, for whoever asks from any thread; and what the driver
-//! is told by them.
+//! What is known of the connection to the broker, for whoever asks from any thread; and what the
+//! driver is told by them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether Redis answers.
+    /// Whether it answers.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)

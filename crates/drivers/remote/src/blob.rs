@@ -15,14 +15,17 @@ const CHAN_INFO: u8 = 8;
 
 /// What a blob holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blob {
-    pub(crate) payload: Payload,
-    pub(crate) publisher: Option<Box<Publisher>>,
-    pub(crate) tags: Option<Box<str>>,
+pub struct Blob {
+    /// The data.
+    pub payload: Payload,
+    /// Who published it, if a connection did.
+    pub publisher: Option<Box<Publisher>>,
+    /// Its tags.
+    pub tags: Option<Box<str>>,
 }
 
 /// Appends the form of a publication.
-pub(crate) fn encode(
+pub fn encode(
     payload: &Payload,
     publisher: Option<&Publisher>,
     tags: Option<&str>,
@@ -51,7 +54,8 @@ pub(crate) fn encode(
 }
 
 /// Reads it; nothing if it is not of a known form.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Blob> {
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<Blob> {
     let (&[form, kind, there], mut rest) = bytes.split_first_chunk::<3>()?;
     if form != FORM {
         return None;

@@ -7,7 +7,8 @@ use std::thread::Thread;
 
 use throng_broker::{Draft, LiveOptions, Refusal, Remote, Reply, Request, Ticket};
 
-use crate::lane::{Lane, NOBODY, REQUEST_BYTES_MAX, REQUESTS_MAX};
+use crate::desk::NOBODY;
+use crate::lane::{Lane, REQUEST_BYTES_MAX, REQUESTS_MAX};
 use crate::peer::{Asker, PeerEvent, ToPeers};
 use crate::status::Status;
 
@@ -37,8 +38,8 @@ impl Peers {
     }
 }
 
-/// One shard's part of the broker on Redis.
-pub struct RedisBroker {
+/// One shard's part of a broker on the other side of a network.
+pub struct RemoteBroker {
     lane: Arc<Lane>,
     driver: Thread,
     status: Arc<Status>,
@@ -49,7 +50,7 @@ pub struct RedisBroker {
     unanswered_bytes: usize,
 }
 
-impl RedisBroker {
+impl RemoteBroker {
     pub(crate) fn new(lane: Arc<Lane>, driver: Thread, status: Arc<Status>) -> Self {
         Self {
             lane,
@@ -101,7 +102,7 @@ fn ticket_of(request: &Request) -> Option<(Ticket, usize)> {
     }
 }
 
-impl Remote for RedisBroker {
+impl Remote for RemoteBroker {
     fn request(&mut self, request: Request) -> Option<Reply> {
         if let Some((ticket, bytes)) = ticket_of(&request) {
             let is_full = self.unanswered.len() >= REQUESTS_MAX
@@ -148,7 +149,7 @@ impl Remote for RedisBroker {
     }
 }
 
-impl Drop for RedisBroker {
+impl Drop for RemoteBroker {
     fn drop(&mut self) {
         self.lane.close();
         self.driver.unpark();

@@ -1,9 +1,7 @@
 //! What nodes tell each other, as bytes that only those who ask understand.
 
-use std::collections::BTreeMap;
-
 /// Questions without all of their answers. Queue: `questions to nodes`.
-pub(crate) const QUESTIONS_MAX: usize = 1024;
+pub const QUESTIONS_MAX: usize = 1024;
 
 /// Who asked, on another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,18 +18,9 @@ pub enum PeerEvent {
 }
 
 /// What a shard wants of other nodes.
-pub(crate) enum ToPeers {
+pub enum ToPeers {
+    /// To ask all of them, by a ticket of the shard's.
     Ask(u32, Vec<u8>),
+    /// To answer one.
     Answer(Asker, Vec<u8>),
 }
-
-/// A question of this node.
-pub(crate) struct Question {
-    pub(crate) answers: Vec<Vec<u8>>,
-    /// How many there will be, once that is known.
-    pub(crate) expected: Option<usize>,
-    pub(crate) until_ms: u64,
-}
-
-/// Questions of this node, by shard and ticket.
-pub(crate) type Questions = BTreeMap<(u8, u32), Question>;

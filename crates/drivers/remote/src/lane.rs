@@ -2,7 +2,7 @@
 //!
 //! Rule for "full": a shard has at most [`REQUESTS_MAX`] requests and [`REQUEST_BYTES_MAX`] of
 //! drafts without an answer; one more is refused as busy. While [`REPLIES_MAX`] or
-//! [`REPLY_BYTES_MAX`] wait for a shard, the driver takes nothing more from Redis.
+//! [`REPLY_BYTES_MAX`] wait for a shard, the driver takes nothing more from the broker.
 //!
 //! Never: waits. A lock is held for as long as it takes to push or to swap a queue.
 
@@ -10,24 +10,22 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use throng_broker::{Reply, Request, Ticket};
+use throng_broker::{Reply, Request};
 
 use crate::peer::{PeerEvent, QUESTIONS_MAX, ToPeers};
 
-/// Requests of one shard without an answer. Queue: `to Redis`.
+/// Requests of one shard without an answer. Queue: `to the broker`.
 pub const REQUESTS_MAX: usize = 8192;
-/// Bytes of their drafts. Queue: `to Redis`.
+/// Bytes of their drafts. Queue: `to the broker`.
 pub const REQUEST_BYTES_MAX: usize = 32 << 20;
-/// Replies and deliveries that may wait for one shard. Queue: `from Redis`.
+/// Replies and deliveries that may wait for one shard. Queue: `from the broker`.
 pub const REPLIES_MAX: usize = 32_768;
-/// Their bytes. Queue: `from Redis`.
+/// Their bytes. Queue: `from the broker`.
 pub const REPLY_BYTES_MAX: usize = 32 << 20;
-/// The ticket of a request of which nobody wants to hear again.
-pub(crate) const NOBODY: Ticket = Ticket(u32::MAX);
 
 #[derive(Default)]
 struct Replies {
-    /// Queue: `from Redis`.
+    /// Queue: `from the broker`.
     queue: VecDeque<Reply>,
     bytes: usize,
 }

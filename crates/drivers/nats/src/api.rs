@@ -1,0 +1,167 @@
+//! JetStream's requests and answers in JSON (docs.nats.io, "JetStream API Reference").
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::record::Record;
+
+/// The sequence is not the one that was expected: somebody else was first.
+pub(crate) const WRONG_SEQUENCE: u64 = 10_071;
+/// A stream of that name has another configuration.
+pub(crate) const OTHER_CONFIG: u64 = 10_058;
+/// How long an id of a message is remembered, in milliseconds (Centrifugo: five minutes).
+pub(crate) const KEY_TTL_MS: u64 = 300_000;
+
+/// What a stream is to be.
+pub(crate) struct StreamSpec {
+    pub(crate) name: String,
+    pub(crate) subjects: String,
+    /// Where what is stored is sent.
+    pub(crate) republish: Option<String>,
+    pub(crate) messages_max: u64,
+    pub(crate) age_ms: u64,
+    pub(crate) in_memory: bool,
+    pub(crate) replicas: u8,
+}
+
+impl StreamSpec {
+    /// Whether a stream is there as it is wanted, by the answer to `$JS.API.STREAM.INFO`.
+    pub(crate) fn is_as_wanted(&self, payload: &[u8]) -> bool {
+        let wanted: Value = serde_json::from_str(&self.config()).unwrap_or_default();
+        let is_same = |config: &Value| {
+            let mut wanted = wanted.as_object().into_iter().flatten();
+            wanted.all(|(name, value)| match &config[name] {
+                // NATS says no limit in this way.
+                Value::Number(number) if value == 0 => number.as_i64().unwrap_or(1) <= 0,
+                theirs => theirs == value,
+            })
+        };
+        parsed(payload).is_ok_and(|info| is_same(&info["config"]))
+    }
+
+    /// Its configuration. `$JS.API.STREAM.CREATE` and `UPDATE` take it.
+    pub(crate) fn config(&self) -> String {
+        let mut config = json!({
+            "name": self.name,
+            "subjects": [self.subjects],
+            "retention": "limits",
+            "discard": "old",
+            "storage": if self.in_memory { "memory" } else { "file" },
+            "num_replicas": self.replicas,
+            "max_msgs_per_subject": self.messages_max,
+            "max_age": self.age_ms * 1_000_000,
+            // No longer than messages may live.
+            "duplicate_window": match self.age_ms {
+                0 => KEY_TTL_MS,
+                age_ms => age_ms.min(KEY_TTL_MS),
+            } * 1_000_000,
+            "allow_direct": true,
+        });
+        if let Some(dest) = &self.republish {
+            config["republish"] = json!({ "src": self.subjects, "dest": dest });
+        }
+        config.to_string()
+    }
+}
+
+/// What was refused, and why.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) code: u64,
+    pub(crate) text: String,
+}
+
+fn parsed(payload: &[u8]) -> Result<Value, ApiError> {
+    let unread = |_| ApiError {
+        code: 0,
+        text: "an answer that cannot be read".to_owned(),
+    };
+    let value: Value = serde_json::from_slice(payload).map_err(unread)?;
+    if let Some(error) = value.get("error") {
+        return Err(ApiError {
+            code: error["err_code"].as_u64().unwrap_or_default(),
+            text: error["description"].as_str().unwrap_or_default().to_owned(),
+        });
+    }
+    Ok(value)
+}
+
+/// An answer of which nothing but success matters.
+pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
+    parsed(payload).map(|_| ())
+}
+
+/// The sequence under which a message was stored, and whether that was before.
+pub(crate) fn stored(payload: &[u8]) -> Result<(u64, bool), ApiError> {
+    let value = parsed(payload)?;
+    let seq = value["seq"].as_u64().unwrap_or_default();
+    Ok((seq, value["duplicate"].as_bool().unwrap_or_default()))
+}
+
+/// A message that the stream's leader gave, and its sequence; `None` if there is none.
+pub(crate) fn message(payload: &[u8]) -> Option<Option<(u64, Vec<u8>)>> {
+    let value = match parsed(payload) {
+        Ok(value) => value,
+        Err(error) if error.code == 10_037 => return Some(None),
+        Err(_) => return None,
+    };
+    let message = &value["message"];
+    let data = message["data"].as_str().unwrap_or_default();
+    let data = STANDARD.decode(data).ok()?;
+    Some(Some((message["seq"].as_u64()?, data)))
+}
+
+/// The subjects of a stream with a filter, and how many there are in all.
+pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
+    let value = parsed(payload).ok()?;
+    let subjects = value["state"]["subjects"].as_object();
+    let subjects: Vec<String> = subjects
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect();
+    let total = value["total"].as_u64().unwrap_or_default() as usize;
+    let total = total.max(subjects.len());
+    Some((subjects, total))
+}
+
+/// What is found in a channel's subject.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Nothing,
+    Record(u64, Record),
+    /// It cannot be read by this node.
+    Strange,
+}
+
+impl Found {
+    pub(crate) fn new(message: Option<(u64, &[u8])>) -> Self {
+        match message.map(|(seq, payload)| (seq, Record::decode(payload))) {
+            None => Self::Nothing,
+            Some((seq, Some(record))) if record.state.is_some() => Self::Record(seq, record),
+            Some(_) => Self::Strange,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        assert_eq!(stored(br#"{"stream":"S", "seq":2}"#).unwrap(), (2, false));
+        let again = stored(br#"{"stream":"S", "seq":2,"duplicate": true}"#);
+        assert_eq!(again.unwrap(), (2, true));
+        let wrong = stored(br#"{"error":{"code":400,"err_code":10071,"description":"x"}}"#);
+        assert_eq!(wrong.unwrap_err().code, WRONG_SEQUENCE);
+        let found = message(br#"{"message":{"subject":"a","seq":2,"data":"aGk="}}"#);
+        assert_eq!(found, Some(Some((2, b"hi".to_vec()))));
+        let none = message(br#"{"error":{"code":404,"err_code":10037}}"#);
+        assert_eq!(none, Some(None));
+        assert_eq!(message(b"{"), None);
+        let listed = subjects(br#"{"total":2,"state":{"subjects":{"a":1,"b":1}}}"#);
+        assert_eq!(listed, Some((vec!["a".to_owned(), "b".to_owned()], 2)));
+    }
+}

@@ -1,0 +1,298 @@
+//! Connections to NATS that begin and end, what is due while one stands, and its answers.
+
+use std::time::Duration;
+
+use throng_broker::{Refusal, Reply, Request};
+use throng_metrics::Counter;
+use throng_nats_protocol::write;
+use throng_remote::{Desk, Fault, Machine};
+
+use crate::api::{self, Found};
+use crate::flight::{Flight, Then};
+use crate::link::{ANSWERS, EVERYBODY, Established, Message, NODE, NatsDial, Word};
+use crate::node::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
+
+/// Until a request that nobody took is sent again, in milliseconds.
+const AGAIN_MS: u64 = 50;
+
+impl Machine for Node {
+    type Dial = NatsDial;
+
+    const BROKER: &'static str = "NATS";
+
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    fn dial(&mut self) -> NatsDial {
+        self.dials += 1;
+        self.rename_if_dead();
+        NatsDial {
+            target: self.targets[self.dials % self.targets.len()].clone(),
+            timeout: Duration::from_millis(self.desk.options.timeout_ms),
+            subjects: [
+                format!("{}.*", self.inbox),
+                self.names.node(&self.incarnation),
+                self.names.everybody(),
+            ],
+            streams: self.specs(),
+        }
+    }
+
+    /// Each namespace that keeps history has a stream of its own, which a new connection makes.
+    fn renewed(&mut self) -> Result<(), Fault> {
+        Err(Fault("channels have other options".to_owned()))
+    }
+
+    fn up(&mut self, link: Established) {
+        self.desk.set_up(true);
+        self.proved_at_ms = self.desk.now_ms;
+        self.due = Due::default();
+        self.link = Some(link);
+        self.announce_node();
+        self.again = self.channels.iter().map(|(name, _)| name.clone()).collect();
+        for (_, lane, request) in std::mem::take(&mut self.waiting) {
+            self.wish(lane, request);
+        }
+    }
+
+    fn down(&mut self) {
+        if self.link.take().is_none() {
+            return;
+        }
+        self.desk.set_up(false);
+        self.again.clear();
+        self.flight_bytes = 0;
+        self.asks.clear();
+        self.untaken.clear();
+        let mut wanted = self.streams_lost();
+        for (_, pending) in std::mem::take(&mut self.flights) {
+            match pending.flight {
+                Flight::Row(it) => wanted.push(it),
+                Flight::Members(serial) | Flight::Member(serial) => {
+                    self.gathered(serial, Some(Refusal::Unavailable));
+                }
+                _ => {}
+            }
+        }
+        let pings = std::mem::take(&mut self.pings).into_iter();
+        let sent: Vec<Then> = pings.flat_map(|(_, then)| then).collect();
+        for then in sent.into_iter().chain(std::mem::take(&mut self.behind)) {
+            match then {
+                Then::Published(lane, ticket) => {
+                    self.count_refusal(Refusal::Unknown);
+                    let result = Err(Refusal::Unknown);
+                    self.desk.leave(lane, Reply::Published { ticket, result });
+                }
+                Then::Subscribed(it) => wanted.push(it),
+            }
+        }
+        for wanted in wanted {
+            self.wait(wanted);
+        }
+        self.all_deaf();
+    }
+
+    fn word(&mut self, word: Word) -> Result<(), Fault> {
+        match word {
+            Word::Ping => write::pong(&mut self.desk.out),
+            Word::Pong => self.pong(),
+            Word::Refused(why) => {
+                if !why.contains("Permissions Violation") {
+                    return Err(Fault(format!("NATS refuses: {why}")));
+                }
+                tracing::warn!(why, "NATS refuses");
+            }
+            Word::Message(message) => match message.sid {
+                ANSWERS => return self.answer(&message),
+                NODE | EVERYBODY => self.node_message(&message),
+                _ => self.channel_message(&message),
+            },
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, lane: u8, request: Request) {
+        self.wish(lane, request);
+    }
+
+    fn has_room(&self) -> bool {
+        self.flights.len() + self.behind.len() < FLIGHTS_MAX && self.flight_bytes < FLIGHT_BYTES_MAX
+    }
+
+    /// A fault if NATS has not answered or delivered for too long.
+    fn tick(&mut self) -> Result<(), Fault> {
+        while let Some((until_ms, ..)) = self.waiting.front()
+            && *until_ms <= self.desk.now_ms
+            && let Some((_, lane, request)) = self.waiting.pop_front()
+        {
+            self.desk.count(Counter::BrokerUnavailable);
+            self.desk.refuse(lane, request, Refusal::Unavailable);
+        }
+        self.take_peers();
+        if self.link.is_none() {
+            return Ok(());
+        }
+        let timeout_ms = self.desk.options.timeout_ms;
+        let answer = self.flights.values().next().map(|pending| pending.since_ms);
+        let pong = self.pings.front().map(|(since_ms, _)| *since_ms);
+        let oldest = answer.into_iter().chain(pong).min();
+        if oldest.is_some_and(|since_ms| self.desk.now_ms >= since_ms + timeout_ms) {
+            return Err(Fault(format!("no answer for {timeout_ms} ms")));
+        }
+        if self.desk.now_ms >= self.proved_at_ms + 2 * timeout_ms {
+            let fault = format!("nothing was delivered for {} ms", 2 * timeout_ms);
+            return Err(Fault(fault));
+        }
+        if self.may_be_dead() {
+            return Err(Fault(
+                "this node slept for longer than its lease".to_owned(),
+            ));
+        }
+        self.send_again();
+        self.probe();
+        self.keep_lease();
+        self.subscribe_again();
+        self.audit();
+        self.forget_idle();
+        if !self.behind.is_empty() {
+            write::ping(&mut self.desk.out);
+            let then = std::mem::take(&mut self.behind);
+            self.pings.push_back((self.desk.now_ms, then));
+        }
+        Ok(())
+    }
+
+    fn stalled(&mut self) {
+        let now_ms = self.desk.now_ms;
+        for pending in self.flights.values_mut() {
+            pending.since_ms = now_ms;
+        }
+        for (since_ms, _) in &mut self.pings {
+            *since_ms = now_ms;
+        }
+        self.proved_at_ms = now_ms;
+    }
+}
+
+impl Node {
+    pub(crate) fn count_refusal(&self, refusal: Refusal) {
+        self.desk.count(match refusal {
+            Refusal::Unknown => Counter::BrokerUnknown,
+            _ => Counter::BrokerUnavailable,
+        });
+    }
+
+    /// Sends what nobody took, until it has waited for too long.
+    fn send_again(&mut self) {
+        while let Some((at_ms, number)) = self.untaken.front()
+            && *at_ms <= self.desk.now_ms
+        {
+            if let Some(pending) = self.flights.get(number) {
+                self.desk.out.extend_from_slice(&pending.command);
+            }
+            self.untaken.pop_front();
+        }
+    }
+
+    /// Sends itself a message, by the way that publications take.
+    fn probe(&mut self) {
+        if self.desk.now_ms < self.due.probe_ms {
+            return;
+        }
+        self.due.probe_ms = self.desk.now_ms + self.desk.options.timeout_ms / 3;
+        let own = self.names.node(&self.incarnation);
+        self.say(&own, b"");
+        write::ping(&mut self.desk.out);
+        self.pings.push_back((self.desk.now_ms, Vec::new()));
+    }
+
+    /// NATS has taken all that was written before a ping.
+    fn pong(&mut self) {
+        let Some((_, then)) = self.pings.pop_front() else {
+            return;
+        };
+        for then in then {
+            match then {
+                Then::Subscribed(wanted) => self.subscribed(wanted, None),
+                Then::Published(lane, ticket) => {
+                    let result = Ok(throng_broker::Published {
+                        position: None,
+                        shards: None,
+                    });
+                    self.desk.leave(lane, Reply::Published { ticket, result });
+                }
+            }
+        }
+    }
+
+    /// Takes the answer to a request.
+    fn answer(&mut self, message: &Message) -> Result<(), Fault> {
+        let number = message.subject.rsplit('.').next();
+        let Some(number) = number.and_then(|number| number.parse().ok()) else {
+            return Ok(());
+        };
+        if self.asks.contains_key(&number) {
+            self.nobody_there(number);
+            return Ok(());
+        }
+        if message.status == Some(503) {
+            // Its stream is being made, or chooses a leader: nothing happened.
+            self.untaken
+                .push_back((self.desk.now_ms + AGAIN_MS, number));
+            return Ok(());
+        }
+        let Some(pending) = self.flights.remove(&number) else {
+            return Ok(());
+        };
+        self.flight_bytes -= pending.command.len();
+        let payload = &message.payload;
+        let is_there = message.status.is_none();
+        let direct = is_there.then_some((message.seq, &**payload));
+        match pending.flight {
+            Flight::Last(channel) => {
+                if self.link.is_some_and(|link| link.is_clustered) {
+                    let Some(found) = api::message(payload) else {
+                        self.fail(&channel);
+                        return Ok(());
+                    };
+                    let found = found.as_ref().map(|(seq, payload)| (*seq, &**payload));
+                    self.last(&channel, Found::new(found));
+                } else {
+                    self.last(&channel, Found::new(direct));
+                }
+            }
+            Flight::Message(channel, seq, true) => {
+                let found = api::message(payload).flatten();
+                let found = found.as_ref().map(|(seq, payload)| (*seq, &**payload));
+                self.message_found(&channel, seq, Found::new(found));
+            }
+            Flight::Message(channel, seq, false) => {
+                let is_clustered = self.link.is_some_and(|link| link.is_clustered);
+                if !is_there && is_clustered {
+                    self.ask_message(&channel, seq, true);
+                } else {
+                    self.message_found(&channel, seq, Found::new(direct));
+                }
+            }
+            Flight::Store(channel) => self.stored(&channel, payload),
+            Flight::Row(wanted) => self.listed(wanted, payload),
+            Flight::RowAgain(channel, client, serial) => {
+                self.listed_again(channel, client, serial, payload);
+            }
+            Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
+            Flight::Members(serial) => self.members(serial, payload),
+            Flight::Member(serial) => self.member_found(serial, message),
+            Flight::Leased => self.leased(),
+            Flight::Leases => self.leases(payload),
+            Flight::Rosters => self.rosters(payload),
+            Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),
+            Flight::Orphan => self.orphan(message),
+            Flight::OrphanGone(presence, channel) => {
+                self.orphan_gone(&presence, &channel, payload);
+            }
+            Flight::Nothing => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! A channel of this node, and what is kept aside of it while an answer is on its way.
+
+use std::sync::Arc;
+
+use throng_broker::{Recovery, Subscribed};
+use throng_remote::agent::Channel;
+use throng_types::{Position, Publication};
+
+/// Publications of one channel that wait for an answer of NATS, and their bytes. More of them are
+/// forgotten, and looked for in the history.
+const EARLY_MAX: usize = 256;
+const EARLY_BYTES_MAX: usize = 1 << 20;
+
+/// What was delivered while an answer about the channel was on its way. Deliveries and answers take
+/// different roads through NATS, so that either may come first.
+#[derive(Default)]
+pub(crate) struct Early {
+    /// In order, without a gap. Bound: [`EARLY_MAX`], [`EARLY_BYTES_MAX`].
+    publications: Vec<Arc<Publication>>,
+    bytes: usize,
+}
+
+impl Early {
+    pub(crate) fn push(&mut self, publication: &Arc<Publication>) {
+        let after = self.publications.last().and_then(|last| last.position);
+        let follows = after
+            .zip(publication.position)
+            .is_none_or(|(last, it)| last.epoch == it.epoch && last.offset + 1 == it.offset);
+        if !follows || self.publications.len() >= EARLY_MAX || self.bytes > EARLY_BYTES_MAX {
+            self.publications.clear();
+            self.bytes = 0;
+        }
+        self.bytes += publication.cost_bytes();
+        self.publications.push(publication.clone());
+    }
+
+    /// Those behind a position.
+    pub(crate) fn behind(&self, position: Position) -> Vec<Arc<Publication>> {
+        let is_behind = |it: &&Arc<Publication>| {
+            it.position
+                .is_some_and(|at| at.epoch != position.epoch || at.offset > position.offset)
+        };
+        self.publications
+            .iter()
+            .filter(is_behind)
+            .cloned()
+            .collect()
+    }
+}
+
+/// A channel of this node.
+pub(crate) struct Agent {
+    pub(crate) channel: Channel,
+    /// The number of its subscription on this connection.
+    pub(crate) sid: u64,
+    pub(crate) early: Early,
+}
+
+/// Makes an answer reach up to a position, by the publications in between.
+pub(crate) fn continue_to(
+    result: &mut Subscribed,
+    top: Position,
+    mut more: Vec<Arc<Publication>>,
+    is_cache: bool,
+) {
+    result.position = Some(top);
+    if let Recovery::Whole(missed) = &mut result.recovery {
+        if is_cache {
+            missed.clear();
+            missed.extend(more.pop());
+        } else {
+            missed.append(&mut more);
+        }
+    }
+}

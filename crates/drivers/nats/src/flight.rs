@@ -1,0 +1,64 @@
+//! What waits for NATS: each request that was sent, and what its answer is for.
+
+use throng_broker::{Presence, Ticket};
+use throng_types::{ChannelName, Position};
+
+/// A subscribe on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) lane: u8,
+    pub(crate) ticket: Ticket,
+    pub(crate) channel: ChannelName,
+    pub(crate) since: Option<Position>,
+    pub(crate) presence: Option<Presence>,
+    /// Tells it from others of the same client.
+    pub(crate) serial: u64,
+}
+
+/// What an answer is for.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    /// The newest message of a channel.
+    Last(ChannelName),
+    /// A message of a channel by its sequence; from the leader, which has it if anybody does.
+    Message(ChannelName, u64, bool),
+    /// That a message of a channel is stored.
+    Store(ChannelName),
+    /// That somebody is listed.
+    Row(Wanted),
+    /// That somebody is listed again, under the name of this node now; and how it was before.
+    RowAgain(ChannelName, Box<str>, u64),
+    /// Whether this node, and nobody else, has removed its own row from before.
+    RowMoved(ChannelName, Box<str>),
+    /// Who is present: the subjects of a channel's members.
+    Members(u64),
+    /// One of them.
+    Member(u64),
+    /// That this node's lease is renewed.
+    Leased,
+    /// Which nodes live.
+    Leases,
+    /// Which nodes may have members.
+    Rosters,
+    /// The subjects of the members of a node that has died.
+    Orphans(String),
+    /// One of them, and then whether this node has removed it.
+    Orphan,
+    OrphanGone(Presence, ChannelName),
+    /// Nothing follows.
+    Nothing,
+}
+
+/// What follows when NATS has taken all that was written before.
+pub(crate) enum Then {
+    Published(u8, Ticket),
+    Subscribed(Wanted),
+}
+
+/// A request without an answer.
+pub(crate) struct Pending {
+    pub(crate) flight: Flight,
+    /// As it was sent: where nobody takes it, it is sent again.
+    pub(crate) command: Box<[u8]>,
+    pub(crate) since_ms: u64,
+}

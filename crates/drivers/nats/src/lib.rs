@@ -1,0 +1,108 @@
+//! The broker on NATS JetStream: several nodes that share channels, history, positions and
+//! presence.
+//!
+//! One thread of each node holds one connection and speaks for all its shards. A channel is
+//! subscribed to once a node, however many of its shards want it.
+//!
+//! # Why nothing is lost or doubled
+//!
+//! *One step.* A channel that keeps history is a subject of a stream. Each of its messages carries
+//! publications and says where the stream stands after them: epoch, newest offset, newest version.
+//! A message is stored only if the one that its writer has read is still the newest
+//! (`Nats-Expected-Last-Subject-Sequence`), else the writer reads again. So each message continues
+//! the one before it: offsets follow each other without a gap, whoever publishes, and what is
+//! compared with the newest (versions, an epoch's end) is compared with what really comes before.
+//! Its idempotency key is its `Nats-Msg-Id`, which NATS looks up in the same step. What NATS has
+//! stored, and nothing else, it sends on to those who hear the channel (`republish`), in the order
+//! in which it is stored.
+//!
+//! *Two roads.* Deliveries and answers do not wait for each other in NATS. A node that wants a
+//! channel subscribes first and looks where the stream stands behind that (`deliveries.rs`). Take
+//! a publication with offset *o*, and the answer of the look with top *t*. If *o* ≤ *t*, it is in
+//! what the look brings, and its delivery, which may come before or after the answer, is known by
+//! its offset and not passed on. If *o* > *t*, it was stored after the look, hence after the
+//! subscription, so it is delivered. If that comes before the answer, it waits for it. The answer
+//! is left in the shard's lane, what had to wait and what comes then behind it: the order holds up
+//! to the hub. In a cluster of servers a subscription may take effect late; the channel is compared
+//! with its stream soon after, and then now and then.
+//!
+//! *No holes.* While a channel is `Live` on a node, each delivery has the offset after the last
+//! one. Any other one shows that something is missing: the node then keeps what comes aside and
+//! looks again, from the last position that it has. The same look follows every new connection. So
+//! a gap is filled from history, in order, or the shards are told that the channel is broken, and
+//! its subscribers come again from the position that they have; only then is one of them told that
+//! something is lost.
+//!
+//! *History is whole or refused.* Each message knows the sequences of those before it. A history
+//! is read from the newest back (`walk.rs`), and ends where an offset is missing, where a message
+//! is too old, or where the channel has as many publications as it keeps.
+//!
+//! *No offset twice.* A server that starts anew may lack the newest writes of the one before. Each
+//! message has the name of the server process that it was written to. Where it is another one, the
+//! stream gets another epoch, and keeps the old one with its newest offset *b*: up to *b* both
+//! have the same publications. A position of the old epoch up to *b* is good; one above *b* has
+//! seen what no longer exists, and recovers nothing. In a cluster of servers, whose majority keeps
+//! what it has acknowledged, one name stands for all of them; a node whose subscribers have seen
+//! more than the newest message says begins another epoch there too.
+//!
+//! *No doubt unsaid.* When the connection breaks, a publication without an answer may have
+//! happened. It is answered with [`throng_broker::Refusal::Unknown`] and never sent again by the
+//! driver; whoever repeats it with its idempotency key has it once.
+//!
+//! *A proof, not a belief.* A connection counts as alive while messages that the node publishes to
+//! itself come back to it, and while JetStream answers.
+//!
+//! Never: subscribers, wire formats. Not here: TLS, accounts by key files.
+
+mod api;
+mod batch;
+mod connection;
+mod deliveries;
+mod early;
+mod flight;
+mod link;
+mod names;
+mod node;
+mod nodes;
+mod options;
+mod presence;
+mod reading;
+mod record;
+mod requests;
+mod rows;
+mod stream;
+mod streams;
+mod walk;
+mod writing;
+
+use std::sync::Arc;
+
+pub use options::{NatsOptions, NatsUrlError};
+use throng_remote::{RemoteBroker, Ring, Status};
+
+/// Why the driver did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The URL is not good.
+    #[error(transparent)]
+    Url(#[from] NatsUrlError),
+    /// The kernel gives no thread.
+    #[error("no thread for the broker: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Starts the driver for so many shards as there are rings. It ends when all parts are dropped.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start(
+    options: NatsOptions,
+    rings: Vec<Ring>,
+) -> Result<(Vec<RemoteBroker>, Arc<Status>), StartError> {
+    let targets = options::targets(&options.url)?;
+    let replicas = options.replicas;
+    let started = throng_remote::start(options.remote, rings, |desk| {
+        node::Node::new(desk, targets, replicas)
+    });
+    Ok(started?)
+}

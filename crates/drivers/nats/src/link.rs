@@ -1,0 +1,313 @@
+//! One connection to NATS: made, introduced and read on a thread of its own.
+//!
+//! The thread ends with the connection. What it reads waits in an [`throng_remote::Inbox`] until
+//! the driver takes it; while that is full nothing more is read, and NATS keeps the rest or ends
+//! the connection.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use throng_nats_protocol::{Limits, Op, decode, write};
+use throng_remote::{Dial, DialInbox, Event};
+
+use crate::api::{self, OTHER_CONFIG, StreamSpec};
+use crate::options::Target;
+
+/// The most that NATS may say at once.
+const LIMITS: Limits = Limits {
+    line_bytes_max: 256 << 10,
+    message_bytes_max: 64 << 20,
+};
+/// Bytes of one read.
+const READ: usize = 64 << 10;
+/// The number of the subscription for answers to requests.
+pub(crate) const ANSWERS: u64 = 1;
+/// Of what is for this node.
+pub(crate) const NODE: u64 = 2;
+/// Of what is for every node.
+pub(crate) const EVERYBODY: u64 = 3;
+/// The first for a channel.
+pub(crate) const CHANNELS: u64 = 16;
+
+/// How to connect.
+pub(crate) struct NatsDial {
+    pub(crate) target: Target,
+    pub(crate) timeout: Duration,
+    /// Subjects for [`ANSWERS`], [`NODE`] and [`EVERYBODY`].
+    pub(crate) subjects: [String; 3],
+    /// Streams that must be there.
+    pub(crate) streams: Vec<StreamSpec>,
+}
+
+/// A connection that stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Established {
+    /// Which server process stores, as far as that matters; see the head of the crate.
+    pub(crate) server: u64,
+    /// Followers answer too, and may be behind.
+    pub(crate) is_clustered: bool,
+    /// The longest message that NATS takes.
+    pub(crate) payload_max: usize,
+}
+
+/// A message for a subscription.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) sid: u64,
+    pub(crate) subject: Box<str>,
+    /// 503 if nobody takes the request, 404 if there is no such message.
+    pub(crate) status: Option<u16>,
+    /// Of a message of a stream.
+    pub(crate) seq: u64,
+    pub(crate) payload: Box<[u8]>,
+}
+
+/// What NATS says.
+#[derive(Debug)]
+pub(crate) enum Word {
+    Ping,
+    Pong,
+    Message(Message),
+    /// In words.
+    Refused(String),
+}
+
+impl Word {
+    fn new(op: &Op<'_>) -> Option<Self> {
+        Some(match *op {
+            Op::Info(_) | Op::Okay => return None,
+            Op::Ping => Self::Ping,
+            Op::Pong => Self::Pong,
+            Op::Error(text) => Self::Refused(String::from_utf8_lossy(text).into_owned()),
+            Op::Message {
+                subject,
+                sid,
+                headers,
+                payload,
+            } => Self::Message(Message {
+                sid,
+                subject: subject.into(),
+                status: headers.status(),
+                seq: { headers.get("Nats-Sequence") }
+                    .and_then(|seq| seq.parse().ok())
+                    .unwrap_or_default(),
+                payload: payload.into(),
+            }),
+        })
+    }
+
+    const fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Message(message) => message.subject.len() + message.payload.len(),
+                _ => 0,
+            }
+    }
+}
+
+struct Reader {
+    stream: TcpStream,
+    /// Bytes that were read, from `taken` on. Bound: one operation and one read.
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Reader {
+    /// Reads the next thing that NATS says.
+    fn next<T>(&mut self, mut take: impl FnMut(&Op<'_>) -> Option<T>) -> Result<T, String> {
+        loop {
+            let rest = self.bytes.get(self.taken..).unwrap_or_default();
+            match decode(rest, LIMITS).map_err(|error| error.to_string())? {
+                Some((op, taken)) => {
+                    self.taken += taken;
+                    if let Some(it) = take(&op) {
+                        return Ok(it);
+                    }
+                }
+                None => {
+                    self.bytes.drain(..self.taken);
+                    self.taken = 0;
+                    let had = self.bytes.len();
+                    self.bytes.resize(had + READ, 0);
+                    let room = self.bytes.get_mut(had..).unwrap_or_default();
+                    let read = self.stream.read(room).map_err(|error| error.to_string())?;
+                    self.bytes.truncate(had + read);
+                    if read == 0 {
+                        return Err("NATS has closed the connection".to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for one thing while connecting; any other one but a ping is not waited for.
+    fn expect<T>(&mut self, take: impl Fn(&Word) -> Option<T>) -> Result<T, String> {
+        loop {
+            match self.next(Word::new)? {
+                Word::Ping => (&self.stream)
+                    .write_all(b"PONG\r\n")
+                    .map_err(|error| error.to_string())?,
+                Word::Refused(why) => return Err(format!("NATS refuses: {why}")),
+                word => {
+                    if let Some(it) = take(&word) {
+                        return Ok(it);
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, dial: &NatsDial, subject: &str, body: &str) -> Result<Box<[u8]>, String> {
+        let mut out = Vec::new();
+        let reply = dial.subjects[0].replace('*', "0");
+        write::publish(&mut out, subject, Some(&reply), &[], body.as_bytes());
+        let written = (&self.stream).write_all(&out);
+        written.map_err(|error| error.to_string())?;
+        let answer = self.expect(|word| match word {
+            Word::Message(message) if message.sid == ANSWERS => {
+                Some((message.status, message.payload.clone()))
+            }
+            _ => None,
+        })?;
+        match answer {
+            (None, payload) => Ok(payload),
+            (Some(_), _) => Err("JetStream does not answer; is it enabled?".to_owned()),
+        }
+    }
+}
+
+impl Dial for NatsDial {
+    type Hello = Established;
+    type Word = Word;
+
+    fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String {
+        match self.connect() {
+            Ok((established, reader)) => read(link, established, reader, inbox),
+            Err(why) => format!("{}:{}: {why}", self.target.host, self.target.port),
+        }
+    }
+}
+
+fn read(
+    link: u64,
+    established: Established,
+    mut reader: Reader,
+    inbox: &DialInbox<NatsDial>,
+) -> String {
+    let writer = match reader.stream.try_clone() {
+        Ok(writer) => writer,
+        Err(error) => return error.to_string(),
+    };
+    if !inbox.put(link, Event::Up((established, Box::new(writer)))) {
+        return String::new();
+    }
+    loop {
+        match reader.next(Word::new) {
+            Ok(word) => {
+                let bytes = word.bytes();
+                if !inbox.put(link, Event::Word(word, bytes)) {
+                    let _ = reader.stream.shutdown(std::net::Shutdown::Both);
+                    return String::new();
+                }
+            }
+            Err(why) => return why,
+        }
+    }
+}
+
+impl NatsDial {
+    fn connect(&self) -> Result<(Established, Reader), String> {
+        let fail = |error: std::io::Error| error.to_string();
+        let addresses = (&*self.target.host, self.target.port).to_socket_addrs();
+        let mut stream = Err("the name has no address".to_owned());
+        for address in addresses.map_err(fail)? {
+            stream = TcpStream::connect_timeout(&address, self.timeout).map_err(fail);
+            if stream.is_ok() {
+                break;
+            }
+        }
+        let stream = stream?;
+        stream.set_nodelay(true).map_err(fail)?;
+        stream.set_write_timeout(Some(self.timeout)).map_err(fail)?;
+        stream.set_read_timeout(Some(self.timeout)).map_err(fail)?;
+        let mut reader = Reader {
+            stream,
+            bytes: Vec::new(),
+            taken: 0,
+        };
+        let info = reader.next(|op| match op {
+            Op::Info(info) => Some(serde_json::from_slice::<Value>(info).unwrap_or_default()),
+            _ => None,
+        })?;
+        if info["headers"] != true {
+            return Err("NATS is older than 2.9, or has no headers".to_owned());
+        }
+        if info["tls_required"] == true {
+            return Err("NATS wants TLS, which is not supported".to_owned());
+        }
+        let mut options = json!({
+            "verbose": false, "pedantic": false, "headers": true, "no_responders": true,
+            "protocol": 1, "lang": "rust", "name": "throng", "version": env!("CARGO_PKG_VERSION"),
+        });
+        match (&self.target.user, &self.target.secret) {
+            (Some(user), Some(password)) => {
+                options["user"] = json!(user);
+                options["pass"] = json!(password);
+            }
+            (None, Some(token)) => options["auth_token"] = json!(token),
+            _ => {}
+        }
+        let mut out = Vec::new();
+        write::connect(&mut out, &options.to_string());
+        for (subject, sid) in self.subjects.iter().zip([ANSWERS, NODE, EVERYBODY]) {
+            write::subscribe(&mut out, subject, sid);
+        }
+        write::ping(&mut out);
+        (&reader.stream).write_all(&out).map_err(fail)?;
+        reader.expect(|word| matches!(word, Word::Pong).then_some(()))?;
+        for stream in &self.streams {
+            self.make(&mut reader, stream)?;
+        }
+        reader.stream.set_read_timeout(None).map_err(fail)?;
+        let is_clustered = info["cluster"].is_string();
+        let id = info["server_id"].as_str().unwrap_or_default();
+        let established = Established {
+            server: if is_clustered { 1 } else { hash(id) },
+            is_clustered,
+            payload_max: info["max_payload"].as_u64().unwrap_or(1 << 20) as usize,
+        };
+        Ok((established, reader))
+    }
+
+    /// Makes a stream, or makes it what it is to be.
+    fn make(&self, reader: &mut Reader, stream: &StreamSpec) -> Result<(), String> {
+        let info = format!("$JS.API.STREAM.INFO.{}", stream.name);
+        if stream.is_as_wanted(&reader.ask(self, &info, "")?) {
+            return Ok(());
+        }
+        let config = stream.config();
+        let mut made = Ok(());
+        for verb in ["CREATE", "UPDATE"] {
+            let subject = format!("$JS.API.STREAM.{verb}.{}", stream.name);
+            made = api::done(&reader.ask(self, &subject, &config)?);
+            if !matches!(&made, Err(error) if error.code == OTHER_CONFIG) {
+                break;
+            }
+        }
+        // Another node may have made it at the same time.
+        if made.is_err() && stream.is_as_wanted(&reader.ask(self, &info, "")?) {
+            return Ok(());
+        }
+        made.map_err(|error| format!("stream {}: {}", stream.name, error.text))
+    }
+}
+
+/// FNV-1a, of 64 bits.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,181 @@
+//! The names of everything in NATS: subjects, streams, sequences of letters that it allows.
+//!
+//! Each subject begins with the configured prefix, so that applications that share a NATS do not
+//! mix. What a name may not have is written as `=` and two digits.
+
+use std::fmt::Write as _;
+
+use throng_broker::Namespaces;
+use throng_types::ChannelName;
+
+/// A longer name is written as its hash: a line of NATS has at most 4,096 bytes.
+const TOKEN_MAX: usize = 700;
+
+/// A name as one token of a subject.
+pub(crate) fn token(name: &str) -> String {
+    let mut token = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            token.push(char::from(byte));
+        } else {
+            let _ = write!(token, "={byte:02x}");
+        }
+    }
+    if token.is_empty() {
+        token.push('=');
+    } else if token.len() > TOKEN_MAX {
+        let hash = |seed: u64| {
+            let bytes = name.bytes().fold(seed, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            throng_types::Rng::new(bytes).next_u64()
+        };
+        let (a, b) = (hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15));
+        token = format!("=={a:016x}{b:016x}");
+    }
+    token
+}
+
+/// Names for one prefix.
+pub(crate) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self {
+            prefix: token(prefix),
+        }
+    }
+
+    /// The group of a channel, which is a stream: one for each namespace that keeps history, and
+    /// one for all others.
+    fn group(channel: &ChannelName, keeps: bool) -> String {
+        match channel.namespace() {
+            _ if !keeps => "once".to_owned(),
+            None => "kept".to_owned(),
+            Some(namespace) => format!("kept_{}", token(namespace)),
+        }
+    }
+
+    /// The groups of all channels that keep history, with the most publications of a channel and
+    /// how long they are kept, in milliseconds.
+    pub(crate) fn groups(namespaces: &Namespaces) -> Vec<(String, u32, u64)> {
+        let kept = namespaces.iter().filter(|(_, of)| of.retention.keeps());
+        let group = kept.map(|(name, of)| {
+            let retention = of.retention;
+            let group =
+                name.map_or_else(|| "kept".to_owned(), |name| format!("kept_{}", token(name)));
+            (group, retention.publications_max, retention.ttl_ms)
+        });
+        group.collect()
+    }
+
+    /// The stream of a group.
+    pub(crate) fn stream(&self, group: &str) -> String {
+        format!("{}_{group}", self.prefix)
+    }
+
+    pub(crate) fn stream_of(&self, channel: &ChannelName, keeps: bool) -> String {
+        self.stream(&Self::group(channel, keeps))
+    }
+
+    /// All that a group's stream stores, and where it is sent then.
+    pub(crate) fn group_subjects(&self, group: &str) -> (String, String) {
+        let prefix = &self.prefix;
+        (
+            format!("{prefix}.in.{group}.>"),
+            format!("{prefix}.out.{group}.>"),
+        )
+    }
+
+    /// Where a channel's messages are stored.
+    pub(crate) fn store(&self, channel: &ChannelName, keeps: bool) -> String {
+        let group = Self::group(channel, keeps);
+        format!("{}.in.{group}.{}", self.prefix, token(channel.as_str()))
+    }
+
+    /// Where a channel's messages are heard.
+    pub(crate) fn channel(&self, channel: &ChannelName, keeps: bool) -> String {
+        let group = Self::group(channel, keeps);
+        format!("{}.out.{group}.{}", self.prefix, token(channel.as_str()))
+    }
+
+    /// What a node sends to itself, and others to it.
+    pub(crate) fn node(&self, incarnation: &str) -> String {
+        format!("{}.node.{incarnation}", self.prefix)
+    }
+
+    /// What concerns every node.
+    pub(crate) fn everybody(&self) -> String {
+        format!("{}.nodes", self.prefix)
+    }
+
+    /// The lease of a node, or of each with `*`.
+    pub(crate) fn lease(&self, incarnation: &str) -> String {
+        format!("{}.lease.{incarnation}", self.prefix)
+    }
+
+    /// That a node may have members; of each with `*`.
+    pub(crate) fn roster(&self, incarnation: &str) -> String {
+        format!("{}.roster.{incarnation}", self.prefix)
+    }
+
+    /// Somebody in a channel. Each of them may be `*`; the last may be `>` for all that follows.
+    pub(crate) fn member(&self, channel: &str, incarnation: &str, who: &str) -> String {
+        format!("{}.member.{channel}.{incarnation}.{who}", self.prefix)
+    }
+
+    /// The channel, incarnation, user and client in the name of a member.
+    pub(crate) fn member_of<'a>(&self, subject: &'a str) -> Option<[&'a str; 4]> {
+        let rest = subject
+            .strip_prefix(&*self.prefix)?
+            .strip_prefix(".member.")?;
+        let mut parts = rest.split('.');
+        let of = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
+        parts.next().is_none().then_some(of)
+    }
+
+    /// What follows the prefix and a word.
+    pub(crate) fn last<'a>(&self, word: &str, subject: &'a str) -> Option<&'a str> {
+        let rest = subject.strip_prefix(&*self.prefix)?.strip_prefix('.')?;
+        rest.strip_prefix(word)?.strip_prefix('.')
+    }
+
+    /// Where answers to this connection's requests come.
+    pub(crate) fn inbox(&self, incarnation: &str) -> String {
+        format!("_INBOX.{}.{incarnation}", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_tokens_that_differ() {
+        for (name, expected) in [
+            ("chat", "chat"),
+            ("a.b>*", "a=2eb=3e=2a"),
+            ("a=2eb", "a=3d2eb"),
+            ("", "="),
+            ("ü", "=c3=bc"),
+        ] {
+            assert_eq!(token(name), expected);
+        }
+        let long = token(&"x".repeat(1000));
+        assert!(
+            long.len() < 40 && long != token(&"x".repeat(1001)),
+            "{long}"
+        );
+    }
+
+    #[test]
+    fn a_member_is_found_in_its_name() {
+        let names = Names::new("a.b");
+        let subject = names.member("c", "i", "u.v");
+        assert_eq!(names.member_of(&subject), Some(["c", "i", "u", "v"]));
+        assert_eq!(names.member_of("x.member.a.b.c.d"), None);
+        assert_eq!(names.last("lease", &names.lease("i")), Some("i"));
+    }
+}

@@ -1,0 +1,239 @@
+//! What a node knows of its channels, and what it asks of NATS: the driver without its threads.
+//!
+//! Owns: which shards are interested in what, where each channel's deliveries stand, the requests
+//! that NATS has not answered. Never: sockets, threads, clocks. It is told what happens, appends
+//! commands to its desk's output and leaves replies in the shards' lanes.
+//!
+//! Invariants
+//! - A channel is known while a shard is interested or a subscribe waits for its answer.
+//! - A [`Stream`] is known while something is asked of it, and for a while after.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use throng_broker::{ChannelMap, Request};
+use throng_nats_protocol::write;
+use throng_remote::agent::Audits;
+use throng_remote::{Desk, Questions};
+use throng_types::ChannelName;
+
+use crate::api::StreamSpec;
+use crate::early::Agent;
+use crate::flight::{Flight, Pending, Then};
+use crate::link::{CHANNELS, Established};
+use crate::names::Names;
+use crate::options::Target;
+use crate::rows::{Gather, Rows};
+use crate::stream::Stream;
+
+/// Requests without an answer. Queue: `to the broker`.
+pub(crate) const FLIGHTS_MAX: usize = 4096;
+/// Their bytes, unless a single one has more. Queue: `to the broker`.
+pub(crate) const FLIGHT_BYTES_MAX: usize = 8 << 20;
+/// How long a node is believed to live without a word, in milliseconds.
+pub(crate) const LEASE_MS: u64 = 15_000;
+
+/// When what comes again and again is done next, in milliseconds.
+#[derive(Default)]
+pub(crate) struct Due {
+    pub(crate) probe_ms: u64,
+    pub(crate) lease_ms: u64,
+    pub(crate) sweep_ms: u64,
+    pub(crate) audit_ms: u64,
+}
+
+pub(crate) struct Node {
+    pub(crate) desk: Desk,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) dials: usize,
+    pub(crate) replicas: u8,
+    /// How long positions are kept: at least twice as long as any history, since a message that
+    /// only keeps the position takes a place in it.
+    pub(crate) keep_ms: u64,
+    pub(crate) names: Names,
+    /// Names this node, as long as its lease was not lost: 16 characters.
+    pub(crate) incarnation: String,
+    pub(crate) inbox: String,
+    pub(crate) link: Option<Established>,
+    /// By their numbers, which rise. Queue: `to the broker`.
+    pub(crate) flights: BTreeMap<u64, Pending>,
+    pub(crate) next_flight: u64,
+    pub(crate) flight_bytes: usize,
+    /// Requests that nobody took, and when they are sent again. Bound: as `flights`.
+    pub(crate) untaken: VecDeque<(u64, u64)>,
+    /// What follows the next ping's answer. Bound: what shards have asked.
+    pub(crate) behind: Vec<Then>,
+    /// When pings were sent, and what follows their answers. Bound: what shards have asked, and one
+    /// probe after the other.
+    pub(crate) pings: VecDeque<(u64, Vec<Then>)>,
+    pub(crate) channels: ChannelMap<Agent>,
+    pub(crate) sids: HashMap<u64, ChannelName>,
+    pub(crate) next_sid: u64,
+    pub(crate) streams: ChannelMap<Stream>,
+    /// Streams of which nothing was asked when they were put here, and when that was. Bound: one a
+    /// stream.
+    pub(crate) idle: VecDeque<(u64, ChannelName)>,
+    /// Subscribes that wait for a connection, each until its time. Bound: those of the lanes.
+    pub(crate) waiting: VecDeque<(u64, u8, Request)>,
+    /// Channels to be subscribed to again. Bound: one a channel.
+    pub(crate) again: VecDeque<ChannelName>,
+    pub(crate) rows: Rows,
+    pub(crate) questions: Questions,
+    /// Questions on their way to a node, by the number of the request. Bound: those of `questions`,
+    /// for each node.
+    pub(crate) asks: BTreeMap<u64, (u8, u32, u64)>,
+    /// Other nodes that live, once they are known.
+    pub(crate) live: Option<BTreeSet<String>>,
+    /// Nodes that may have members, until it is known which of them live.
+    pub(crate) rostered: Option<BTreeSet<String>>,
+    /// Those of them that do not.
+    pub(crate) dead: BTreeSet<String>,
+    /// Answers that are being put together. Bound: the requests of the lanes.
+    pub(crate) gathers: BTreeMap<u64, Gather>,
+    /// When this connection was last proved to deliver.
+    pub(crate) proved_at_ms: u64,
+    /// When the lease was last renewed.
+    pub(crate) leased_at_ms: u64,
+    pub(crate) due: Due,
+    pub(crate) audits: Audits,
+    /// The node has a new name, and its rows do not have it yet.
+    pub(crate) renamed: bool,
+    /// Numbers that are used once.
+    pub(crate) serial: u64,
+}
+
+impl Node {
+    pub(crate) fn new(mut desk: Desk, targets: Vec<Target>, replicas: u8) -> Self {
+        let names = Names::new(&desk.options.prefix);
+        let incarnation = format!("{:016x}", desk.rng.next_u64());
+        let groups = Names::groups(&desk.options.namespaces);
+        let longest = groups.iter().map(|(_, _, ttl_ms)| *ttl_ms).max();
+        Self {
+            channels: ChannelMap::new(desk.rng.next_u64()),
+            streams: ChannelMap::new(desk.rng.next_u64()),
+            dials: desk.rng.below(targets.len() as u64) as usize,
+            inbox: names.inbox(&incarnation),
+            keep_ms: { desk.options.position_ttl_ms }.max(longest.unwrap_or(0) * 2),
+            desk,
+            targets,
+            replicas,
+            names,
+            incarnation,
+            link: None,
+            flights: BTreeMap::new(),
+            next_flight: 1,
+            flight_bytes: 0,
+            untaken: VecDeque::new(),
+            behind: Vec::new(),
+            pings: VecDeque::new(),
+            sids: HashMap::new(),
+            next_sid: CHANNELS,
+            idle: VecDeque::new(),
+            waiting: VecDeque::new(),
+            again: VecDeque::new(),
+            rows: Rows::default(),
+            questions: Questions::default(),
+            asks: BTreeMap::new(),
+            live: None,
+            rostered: None,
+            dead: BTreeSet::new(),
+            gathers: BTreeMap::new(),
+            proved_at_ms: 0,
+            leased_at_ms: 0,
+            due: Due::default(),
+            audits: Audits::default(),
+            renamed: false,
+            serial: 0,
+        }
+    }
+
+    pub(crate) fn keeps(&self, channel: &ChannelName) -> bool {
+        self.desk.options.of(channel).retention.keeps()
+    }
+
+    /// The time that publications are given, and that decides what is too old.
+    pub(crate) fn time_ms(&self) -> u64 {
+        match self.desk.options.given_ms() {
+            0 => self.desk.unix_ms,
+            given_ms => given_ms,
+        }
+    }
+
+    /// Every stream that must be there.
+    pub(crate) fn specs(&self) -> Vec<StreamSpec> {
+        let groups = Names::groups(&self.desk.options.namespaces);
+        let keep_ms = self.keep_ms;
+        let kept = groups.into_iter().map(|(group, most, _)| {
+            // Some messages may have no publication.
+            (group, u64::from(most) + 8, keep_ms)
+        });
+        let once = ("once".to_owned(), 1, crate::api::KEY_TTL_MS);
+        let channels = kept.chain([once]).map(|(group, messages_max, age_ms)| {
+            let (subjects, republish) = self.names.group_subjects(&group);
+            StreamSpec {
+                name: self.names.stream(&group),
+                subjects,
+                republish: Some(republish),
+                messages_max,
+                age_ms,
+                in_memory: false,
+                replicas: self.replicas,
+            }
+        });
+        let nodes = [
+            ("members", self.names.member("*", "*", ">"), 0, false),
+            ("leases", self.names.lease("*"), LEASE_MS, true),
+            ("rosters", self.names.roster("*"), 0, false),
+        ];
+        let nodes = nodes.map(|(name, subjects, age_ms, in_memory)| StreamSpec {
+            name: self.names.stream(name),
+            subjects,
+            republish: None,
+            messages_max: 1,
+            age_ms,
+            in_memory,
+            replicas: self.replicas,
+        });
+        channels.chain(nodes).collect()
+    }
+
+    // ---- commands ----
+
+    /// Publishes a request, and notes what its answer is for.
+    pub(crate) fn ask(
+        &mut self,
+        flight: Flight,
+        subject: &str,
+        headers: &[(&str, &str)],
+        payload: &[u8],
+    ) {
+        let number = self.next_flight;
+        self.next_flight += 1;
+        let reply = format!("{}.{number}", self.inbox);
+        let before = self.desk.out.len();
+        write::publish(&mut self.desk.out, subject, Some(&reply), headers, payload);
+        let command: Box<[u8]> = self.desk.out.get(before..).unwrap_or_default().into();
+        self.flight_bytes += command.len();
+        let pending = Pending {
+            flight,
+            command,
+            since_ms: self.desk.now_ms,
+        };
+        self.flights.insert(number, pending);
+    }
+
+    /// A request to JetStream about a stream.
+    pub(crate) fn api(&mut self, flight: Flight, verb: &str, stream: &str, body: &str) {
+        let subject = format!("$JS.API.{verb}.{stream}");
+        self.ask(flight, &subject, &[], body.as_bytes());
+    }
+
+    /// Publishes without an answer.
+    pub(crate) fn say(&mut self, subject: &str, payload: &[u8]) {
+        write::publish(&mut self.desk.out, subject, None, &[], payload);
+    }
+
+    pub(crate) const fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}

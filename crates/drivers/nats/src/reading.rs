@@ -1,0 +1,224 @@
+//! Turns that read: the newest message of a channel, and what lies before it.
+
+use throng_broker::{HistoryPage, Refusal, Reply};
+use throng_remote::agent::{Looked, Status};
+use throng_types::ChannelName;
+
+use crate::api::Found;
+use crate::batch::{Known, Opening, Told};
+use crate::flight::Flight;
+use crate::node::Node;
+use crate::record::{Record, State};
+use crate::stream::{Op, Purpose, Stage, Turn};
+use crate::walk::Walk;
+
+impl Node {
+    pub(crate) fn ask_last(&mut self, channel: &ChannelName) {
+        let stream = self.names.stream_of(channel, true);
+        let subject = self.names.store(channel, true);
+        let flight = Flight::Last(channel.clone());
+        if self.link.is_some_and(|link| link.is_clustered) {
+            let body = format!("{{\"last_by_subj\":\"{subject}\"}}");
+            self.api(flight, "STREAM.MSG.GET", &stream, &body);
+        } else {
+            let name = format!("{stream}.{subject}");
+            self.api(flight, "DIRECT.GET", &name, "");
+        }
+    }
+
+    /// The newest message of a channel is here.
+    pub(crate) fn last(&mut self, channel: &ChannelName, found: Found) {
+        let Some(stream) = self.streams.get_mut(channel) else {
+            return;
+        };
+        if stream.turn.is_none() {
+            return;
+        }
+        let newest = match found {
+            Found::Nothing => None,
+            Found::Record(seq, record) => Some((seq, record)),
+            Found::Strange => {
+                tracing::warn!(%channel, "the newest message is of a form that is not known");
+                return self.fail(channel);
+            }
+        };
+        stream.known = newest.as_ref().and_then(|(seq, record)| {
+            let state = record.state.clone()?;
+            Some(Known { seq: *seq, state })
+        });
+        let first = stream.turn.as_ref().and_then(|turn| turn.ops.first());
+        let is_publishing = matches!(first, Some(Op::Publish(..)));
+        let forgets = matches!(first, Some(Op::Forget(..)));
+        if is_publishing {
+            return self.store(channel);
+        }
+        let (mut state, is_new) = self.opened(channel);
+        if forgets {
+            state.forgotten = state.offset;
+        }
+        let record = newest.map(|(_, record)| record);
+        if !is_new && !forgets {
+            return self.walk(channel, &state, record.as_ref(), None);
+        }
+        let marker = Record {
+            time_ms: state.time_ms,
+            state: Some(state.clone()),
+            items: Vec::new(),
+        };
+        if let Some(turn) = self.turn(channel) {
+            turn.stage = Stage::Open(state, record);
+        }
+        self.put(channel, &marker, None);
+    }
+
+    pub(crate) fn turn(&mut self, channel: &ChannelName) -> Option<&mut Turn> {
+        self.streams.get_mut(channel)?.turn.as_mut()
+    }
+
+    /// Where a stream stands from now on, and whether that must be stored first.
+    pub(crate) fn opened(&mut self, channel: &ChannelName) -> (State, bool) {
+        let seen = self
+            .channels
+            .get(channel)
+            .and_then(|agent| agent.channel.top);
+        let opening = Opening {
+            server: self.link.map_or(0, |link| link.server),
+            fresh: self.desk.fresh_epoch(),
+            now_ms: self.time_ms(),
+            keep_ms: self.keep_ms,
+            seen,
+        };
+        opening.open(self.streams.get(channel).and_then(|it| it.known.as_ref()))
+    }
+
+    /// Reads as much of the history as the looks of this turn want.
+    pub(crate) fn walk(
+        &mut self,
+        channel: &ChannelName,
+        state: &State,
+        newest: Option<&Record>,
+        marker: Option<&Record>,
+    ) {
+        let options = self.desk.options.of(channel);
+        let now_ms = self.time_ms();
+        let Some(turn) = self.turn(channel) else {
+            return;
+        };
+        let floors = turn.ops.iter().map(|op| match op {
+            Op::Look(_, query) => query.floor(state),
+            _ => state.offset,
+        });
+        let floor = floors.min().unwrap_or(state.offset);
+        let Some(first) = marker.or(newest) else {
+            return;
+        };
+        let mut walk = Walk::new(channel, first, state, &options, floor, now_ms);
+        if let Some(newest) = newest.filter(|_| marker.is_some()) {
+            walk.add(channel, newest);
+        }
+        turn.stage = Stage::Walk(Box::new(walk));
+        self.walk_on(channel);
+    }
+
+    fn walk_on(&mut self, channel: &ChannelName) {
+        let Some(turn) = self.turn(channel) else {
+            return;
+        };
+        let Stage::Walk(walk) = &mut turn.stage else {
+            return;
+        };
+        let seqs = walk.ask();
+        if seqs.is_empty() {
+            return self.looked(channel);
+        }
+        for seq in seqs {
+            self.ask_message(channel, seq, false);
+        }
+    }
+
+    pub(crate) fn ask_message(&mut self, channel: &ChannelName, seq: u64, of_leader: bool) {
+        let stream = self.names.stream_of(channel, self.keeps(channel));
+        let verb = if of_leader {
+            "STREAM.MSG.GET"
+        } else {
+            "DIRECT.GET"
+        };
+        let flight = Flight::Message(channel.clone(), seq, of_leader);
+        self.api(flight, verb, &stream, &format!("{{\"seq\":{seq}}}"));
+    }
+
+    /// A message of a channel is here.
+    pub(crate) fn message_found(&mut self, channel: &ChannelName, seq: u64, found: Found) {
+        let Some(turn) = self.turn(channel) else {
+            return;
+        };
+        match &mut turn.stage {
+            Stage::Walk(walk) => {
+                let has_all = walk.got(channel, seq, found);
+                if has_all {
+                    self.walk_on(channel);
+                }
+            }
+            Stage::Original => {
+                let first = match &found {
+                    Found::Record(_, record) => record.publications(channel, None),
+                    _ => None,
+                };
+                let first = first.and_then(|all| all.first()?.position);
+                let told = self
+                    .end_turn(channel)
+                    .into_iter()
+                    .filter_map(|op| match op {
+                        Op::Publish(lane, ticket, _) => Some((lane, ticket, first)),
+                        _ => None,
+                    });
+                let told: Vec<Told> = told.collect();
+                self.published(told);
+                self.begin(channel);
+            }
+            _ => {}
+        }
+    }
+
+    /// All that the looks of this turn want has been read.
+    fn looked(&mut self, channel: &ChannelName) {
+        let Some(stream) = self.streams.get_mut(channel) else {
+            return;
+        };
+        let Some(turn) = stream.turn.take() else {
+            return;
+        };
+        let Stage::Walk(walk) = turn.stage else {
+            return;
+        };
+        let (state, found) = walk.publications();
+        for op in turn.ops {
+            if let Op::Look(purpose, query) = op {
+                let looked = query.answer(&state, &found);
+                self.tell_looked(channel, purpose, looked);
+            }
+        }
+        // Whoever was told may have asked for more.
+        if !self.is_busy(channel) {
+            self.begin(channel);
+        }
+    }
+
+    fn tell_looked(&mut self, channel: &ChannelName, purpose: Purpose, looked: Looked) {
+        match purpose {
+            Purpose::Subscribe(wanted) => self.subscribed(wanted, Some(looked)),
+            Purpose::Refill(serial) => self.refilled(channel, serial, looked),
+            Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
+            Purpose::History(lane, ticket) => {
+                let result = match looked.status {
+                    Status::NoSuchPosition => Err(Refusal::UnrecoverablePosition),
+                    Status::Fits | Status::Lost => Ok(HistoryPage {
+                        position: Some(looked.position),
+                        publications: looked.publications,
+                    }),
+                };
+                self.desk.leave(lane, Reply::History { ticket, result });
+            }
+        }
+    }
+}

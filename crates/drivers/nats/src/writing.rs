@@ -1,0 +1,213 @@
+//! Turns that write: publications behind the newest message of their channel.
+
+use throng_broker::{Draft, HistoryPage, Published, Reply, Ticket};
+use throng_remote::{NOBODY, blob};
+use throng_types::ChannelName;
+
+use crate::api::{self, KEY_TTL_MS, WRONG_SEQUENCE};
+use crate::batch::{Known, Told, is_newer};
+use crate::flight::{Flight, Then};
+use crate::names::token;
+use crate::node::Node;
+use crate::record::{Item, Kind, Record, State};
+use crate::stream::{Op, Stage};
+
+/// How often a turn begins again because another node was first.
+const TRIES_MAX: u32 = 100;
+impl Node {
+    /// Publishes what is not kept.
+    pub(crate) fn publish_core(
+        &mut self,
+        channel: &ChannelName,
+        lane: u8,
+        ticket: Ticket,
+        draft: &Draft,
+    ) {
+        let subject = self.names.channel(channel, self.keeps(channel));
+        let record = Record {
+            state: None,
+            time_ms: self.time_ms(),
+            items: vec![item(draft, Kind::Passing)],
+        };
+        self.say(&subject, &record.encode());
+        if ticket != NOBODY {
+            self.behind.push(Then::Published(lane, ticket));
+        }
+    }
+
+    /// Stores the publications of this turn behind the newest message.
+    pub(crate) fn store(&mut self, channel: &ChannelName) {
+        let keeps = self.keeps(channel);
+        let mut state = keeps.then(|| self.opened(channel).0);
+        let time_ms = state
+            .as_ref()
+            .map_or_else(|| self.time_ms(), |state| state.time_ms);
+        let given_ms = self.desk.options.given_ms();
+        let Some(turn) = self.turn(channel) else {
+            return;
+        };
+        let mut items = Vec::new();
+        let mut told = Vec::new();
+        let (mut key, mut is_changed) = (None, false);
+        for op in &turn.ops {
+            let Op::Publish(lane, ticket, draft) = op else {
+                continue;
+            };
+            let draft: &Draft = draft;
+            let mut position = None;
+            if let Some(state) = &mut state {
+                if !is_newer(state, draft.version.as_deref()) {
+                    told.push((*lane, *ticket, Some(state.position())));
+                    continue;
+                }
+                if let Some(version) = &draft.version {
+                    state.version = Some((version.number, version.epoch.clone()));
+                }
+                if !draft.skip_history {
+                    state.offset += 1;
+                    position = Some(state.position());
+                }
+            }
+            is_changed = true;
+            let kind = if position.is_some() {
+                Kind::Kept
+            } else {
+                Kind::Passing
+            };
+            items.push(item(draft, kind));
+            told.push((*lane, *ticket, position));
+            key = draft.idempotency_key.as_deref();
+        }
+        if !is_changed {
+            self.end_turn(channel);
+            self.published(told);
+            return self.begin(channel);
+        }
+        let key = key.map(|key| {
+            let id = format!("{}/{}", token(channel.as_str()), token(key));
+            match given_ms {
+                0 => id,
+                // NATS does not know the clock of a test; there, an id lasts for a period of it.
+                given_ms => format!("{id}/{}", given_ms / KEY_TTL_MS),
+            }
+        });
+        turn.stage = Stage::Store(state.clone(), told);
+        let record = Record {
+            state,
+            time_ms,
+            items,
+        };
+        self.put(channel, &record, key.as_deref());
+    }
+
+    /// Sends a message to be stored, if nobody was first.
+    pub(crate) fn put(&mut self, channel: &ChannelName, record: &Record, key: Option<&str>) {
+        let bytes = record.encode();
+        let most = self.link.map_or(0, |link| link.payload_max);
+        if bytes.len() + 1024 > most {
+            tracing::warn!(%channel, bytes = bytes.len(), most, "NATS takes no such message");
+            return self.fail(channel);
+        }
+        let keeps = record.state.is_some();
+        let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
+        let seq = known.map_or(0, |known| known.seq).to_string();
+        let mut headers = Vec::new();
+        if keeps {
+            headers.push(("Nats-Expected-Last-Subject-Sequence", &*seq));
+        }
+        headers.extend(key.map(|key| ("Nats-Msg-Id", key)));
+        let subject = self.names.store(channel, keeps);
+        self.ask(Flight::Store(channel.clone()), &subject, &headers, &bytes);
+    }
+
+    /// NATS has said whether a message is stored.
+    pub(crate) fn stored(&mut self, channel: &ChannelName, payload: &[u8]) {
+        let Some(stream) = self.streams.get_mut(channel) else {
+            return;
+        };
+        let Some(turn) = &mut stream.turn else {
+            return;
+        };
+        match api::stored(payload) {
+            Ok((seq, true)) => {
+                turn.stage = Stage::Original;
+                self.ask_message(channel, seq, false);
+            }
+            Ok((seq, false)) => {
+                let stage = std::mem::replace(&mut turn.stage, Stage::Last);
+                match stage {
+                    Stage::Store(state, told) => {
+                        stream.known = state.map(|state| Known { seq, state });
+                        self.end_turn(channel);
+                        self.published(told);
+                        self.begin(channel);
+                    }
+                    Stage::Open(state, newest) => {
+                        stream.known = Some(Known {
+                            seq,
+                            state: state.clone(),
+                        });
+                        self.has_opened(channel, &state, newest.as_ref());
+                    }
+                    _ => {}
+                }
+            }
+            Err(error) if error.code == WRONG_SEQUENCE && turn.tries < TRIES_MAX => {
+                turn.tries += 1;
+                turn.stage = Stage::Last;
+                stream.known = None;
+                self.ask_last(channel);
+            }
+            Err(error) => {
+                stream.known = None;
+                tracing::warn!(%channel, error = error.text, "NATS stores no message");
+                self.fail(channel);
+            }
+        }
+    }
+
+    fn has_opened(&mut self, channel: &ChannelName, state: &State, newest: Option<&Record>) {
+        let forgets = { self.turn(channel) }
+            .is_some_and(|turn| matches!(turn.ops.first(), Some(Op::Forget(..))));
+        if !forgets {
+            let marker = Record {
+                time_ms: state.time_ms,
+                state: Some(state.clone()),
+                items: Vec::new(),
+            };
+            return self.walk(channel, state, newest, Some(&marker));
+        }
+        let (stream, subject) = (
+            self.names.stream_of(channel, true),
+            self.names.store(channel, true),
+        );
+        let body = format!("{{\"filter\":\"{subject}\",\"keep\":1}}");
+        self.api(Flight::Nothing, "STREAM.PURGE", &stream, &body);
+        for op in self.end_turn(channel) {
+            if let Op::Forget(lane, ticket) = op {
+                let result = Ok(HistoryPage::default());
+                self.desk.leave(lane, Reply::History { ticket, result });
+            }
+        }
+        self.begin(channel);
+    }
+
+    pub(crate) fn published(&mut self, told: Vec<Told>) {
+        for (lane, ticket, position) in told {
+            if ticket != NOBODY {
+                let shards = None;
+                let result = Ok(Published { position, shards });
+                self.desk.leave(lane, Reply::Published { ticket, result });
+            }
+        }
+    }
+}
+
+/// A draft as an item.
+fn item(draft: &Draft, kind: Kind) -> Item {
+    let mut body = Vec::with_capacity(draft.payload.bytes.len() + 64);
+    let (who, tags) = (draft.publisher.as_deref(), draft.tags.as_deref());
+    blob::encode(&draft.payload, who, tags, &mut body);
+    let body = body.into();
+    Item { kind, body }
+}

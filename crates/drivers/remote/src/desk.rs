@@ -1,0 +1,124 @@
+//! What a driver has at hand: the shards' lanes, the clocks, chance, and the bytes to be written.
+//!
+//! Never: sockets, threads. Its owner is told what time it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use throng_broker::{Refusal, Reply, Request, Ticket};
+use throng_metrics::{Counter, Gauge};
+use throng_types::Rng;
+
+use crate::lane::Lane;
+use crate::options::RemoteOptions;
+use crate::peer::{PeerEvent, ToPeers};
+use crate::status::Status;
+
+/// The ticket of a request of which nobody wants to hear again.
+pub const NOBODY: Ticket = Ticket(u32::MAX);
+
+/// What a driver has at hand.
+pub struct Desk {
+    /// What the driver was made of.
+    pub options: RemoteOptions,
+    /// Time since the driver began, in milliseconds, as its thread read it last.
+    pub now_ms: u64,
+    /// The time of day in Unix milliseconds, read at the same moment.
+    pub unix_ms: u64,
+    /// Chance, from the seed.
+    pub rng: Rng,
+    /// Bytes to be written to the broker. Bound: what waits for its answers.
+    pub out: Vec<u8>,
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    pub(crate) status: Arc<Status>,
+    /// Lanes in which something was left.
+    pub(crate) rung: BTreeSet<u8>,
+}
+
+impl Desk {
+    pub(crate) fn new(options: RemoteOptions, lanes: Vec<Arc<Lane>>, status: Arc<Status>) -> Self {
+        Self {
+            rng: Rng::new(options.seed),
+            options,
+            now_ms: 0,
+            unix_ms: 0,
+            out: Vec::new(),
+            lanes,
+            status,
+            rung: BTreeSet::new(),
+        }
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn shards(&self) -> u8 {
+        self.lanes.len() as u8
+    }
+
+    /// Whether every shard has room for what comes.
+    #[must_use]
+    pub fn lanes_have_room(&self) -> bool {
+        let mut lanes = self.lanes.iter();
+        lanes.all(|lane| lane.has_room() || !lane.is_open())
+    }
+
+    /// Counts something that happened.
+    pub fn count(&self, counter: Counter) {
+        self.options.counters.count(counter);
+    }
+
+    /// From now on the broker answers, or does not.
+    pub fn set_up(&self, is_up: bool) {
+        self.status.set_up(is_up);
+        self.options.counters.set(Gauge::BrokerUp, u64::from(is_up));
+        if !is_up {
+            self.count(Counter::BrokerLosses);
+        }
+    }
+
+    /// An epoch that nobody has: neither that of `Position::START` nor zero.
+    pub fn fresh_epoch(&mut self) -> u64 {
+        (self.rng.next_u64() >> 1).max(1)
+    }
+
+    /// Leaves a reply with a shard.
+    pub fn leave(&mut self, lane: u8, reply: Reply) {
+        if let Some(to) = self.lanes.get(usize::from(lane)) {
+            to.leave(reply);
+            self.rung.insert(lane);
+        }
+    }
+
+    /// Leaves the reply that refuses a request, if somebody waits for it.
+    pub fn refuse(&mut self, lane: u8, request: Request, refusal: Refusal) {
+        let is_nobodys =
+            |reply: &Reply| matches!(reply, Reply::Published { ticket, .. } if *ticket == NOBODY);
+        if let Some(reply) = request.refused(refusal).filter(|it| !is_nobodys(it)) {
+            self.leave(lane, reply);
+        }
+    }
+
+    /// Leaves a reply with every shard of a set.
+    pub fn leave_all(&mut self, shards: u64, reply: impl Fn() -> Reply) {
+        for lane in 0..self.shards() {
+            if shards & 1 << lane != 0 {
+                self.leave(lane, reply());
+            }
+        }
+    }
+
+    /// The next that some shard wants of other nodes.
+    #[must_use]
+    pub fn next_to_peers(&self) -> Option<(u8, ToPeers)> {
+        let mut lanes = (0..).zip(&self.lanes);
+        lanes.find_map(|(lane, from)| Some((lane, from.next_to_peers()?)))
+    }
+
+    /// Lets a shard know of other nodes.
+    pub fn tell_shard(&mut self, lane: u8, event: PeerEvent) {
+        if let Some(to) = self.lanes.get(usize::from(lane)) {
+            to.tell_shard(event);
+            self.rung.insert(lane);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a driver is made of, whatever it speaks to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use throng_broker::{ChannelOptions, Namespaces, ReplyLimit};
+use throng_metrics::Counters;
+use throng_types::ChannelName;
+
+/// What a driver is made of, whatever it speaks to.
+#[derive(Clone)]
+pub struct RemoteOptions {
+    /// Begins every name in the broker: nodes with the same one are one cluster.
+    pub prefix: String,
+    /// The options of channels; the same on every node.
+    pub namespaces: Arc<Namespaces>,
+    /// How much one reply may carry.
+    pub reply: ReplyLimit,
+    /// How long a stream that nobody touches remembers its position, in milliseconds. Nodes touch
+    /// those of their subscribers.
+    pub position_ttl_ms: u64,
+    /// How long the broker may take to answer, and to be connected to, in milliseconds. Who
+    /// subscribes while there is no connection waits as long.
+    pub timeout_ms: u64,
+    /// Any number; differs from node to node and from start to start. Epochs follow from it.
+    pub seed: u64,
+    /// Where the driver counts; nobody else may.
+    pub counters: Arc<Counters>,
+    /// The time in Unix milliseconds, in the place of the broker's clock; zero but in tests, in
+    /// which time passes faster.
+    pub clock_ms: Arc<AtomicU64>,
+}
+
+impl RemoteOptions {
+    /// The options of a channel, and those of no channel where its namespace is not known.
+    #[must_use]
+    pub fn of(&self, channel: &ChannelName) -> ChannelOptions {
+        self.namespaces.find(channel).copied().unwrap_or_default()
+    }
+
+    /// The time that tests give; zero otherwise.
+    #[must_use]
+    pub fn given_ms(&self) -> u64 {
+        self.clock_ms.load(Ordering::Relaxed)
+    }
+}
