@@ -10,7 +10,7 @@ use throng_sim::{
 const ENGINE_STEPS: usize = 1000;
 const SERVER_STEPS: usize = 1500;
 /// Seeds of runs that once failed, and what they showed. `true` is a run of the server.
-const REGRESSIONS: [(bool, u64, &str); 7] = [
+const REGRESSIONS: [(bool, u64, &str); 9] = [
     (false, 4, "a shard slept on mail that had found no room"),
     (
         false,
@@ -33,6 +33,16 @@ const REGRESSIONS: [(bool, u64, &str); 7] = [
         true,
         123,
         "a client that had gone was subscribed, and what its backend said meanwhile was lost",
+    ),
+    (
+        true,
+        892,
+        "a user who had left a team and come back heard what it had missed meanwhile",
+    ),
+    (
+        true,
+        979,
+        "the same, where nothing said that the user had left",
     ),
 ];
 /// Seeds of an ordinary test.

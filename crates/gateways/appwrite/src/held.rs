@@ -4,15 +4,22 @@
 //! What is for others alone does not wait either: no answer would make it this user's. The rest
 //! does. Where events carry positions, everything keeps its order.
 //!
+//! Invariant: an answer says who is in a team now, and nothing of the time before the last change
+//! that was told of that team. What only that team may hear, and waits from before, is dropped; and
+//! a user who was told to have left it hears nothing of it until another change is told.
+//!
 //! Rule for "full": the connection is ended, and comes back.
 
+use std::mem;
 use std::sync::Arc;
 
-use throng_appwrite::{FeedMessage, GUESTS};
+use throng_appwrite::{Change, FeedMessage, GUESTS};
 use throng_types::Position;
 
 /// Events held back for one connection.
 const HELD_MAX: usize = 256;
+/// Teams that are known to be left. Of more than these, events wait.
+const LEFT_MAX: usize = 256;
 
 /// What becomes of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +40,8 @@ pub(crate) struct Held {
     /// The role of the user, and how roles of the user alone begin.
     user: Box<str>,
     user_below: Box<str>,
+    /// The roles of teams that the user has left since. Bound: [`LEFT_MAX`].
+    left: Vec<Box<str>>,
     in_order: bool,
     /// The event at hand goes to the connection like to any other.
     pub(crate) passes: bool,
@@ -45,9 +54,32 @@ impl Held {
             project: project.into(),
             user: format!("user:{user_id}").into(),
             user_below: format!("user:{user_id}/").into(),
+            left: Vec::new(),
             in_order,
             passes: false,
             events: Vec::new(),
+        }
+    }
+
+    /// Learns what a change says that comes while events wait.
+    pub(crate) fn learn(&mut self, what: &Change) {
+        match what {
+            Change::Membership { team, roles, .. } => {
+                let role = format!("team:{team}");
+                self.left.retain(|left| **left != *role);
+                let mut events = mem::take(&mut self.events);
+                events.retain(|(event, _)| {
+                    let mut roles = event.roles.iter();
+                    event.for_everyone()
+                        || roles.any(|one| team_of(one) != role && self.may_have(one))
+                });
+                self.events = events;
+                if roles.is_none() && self.left.len() < LEFT_MAX {
+                    self.left.push(role.into());
+                }
+            }
+            Change::Unsaid => self.left.clear(),
+            _ => {}
         }
     }
 
@@ -80,6 +112,9 @@ impl Held {
 
     /// Whether an answer could give the connection this role.
     fn may_have(&self, role: &str) -> bool {
+        if self.left.iter().any(|left| **left == *team_of(role)) {
+            return false;
+        }
         let of_users = role.starts_with("user:");
         !of_users || *role == *self.user || role.starts_with(&*self.user_below) || role == GUESTS
     }
@@ -89,4 +124,9 @@ impl Held {
         let this = event.subject();
         self.events.iter().any(|(event, _)| event.subject() == this)
     }
+}
+
+/// A role without what stands behind its slash: `team:T` of `team:T/owner`.
+fn team_of(role: &str) -> &str {
+    role.split_once('/').map_or(role, |(team, _)| team)
 }

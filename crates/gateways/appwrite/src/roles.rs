@@ -34,6 +34,9 @@ impl EventHub {
                     .entry(index)
                     .or_insert_with(|| Held::new(project, &change.user_id, is_positioned));
             }
+            if let Some(held) = self.held.get_mut(&index) {
+                held.learn(&change.what);
+            }
             connections.changed(conn, &change.what);
         }
     }

@@ -180,6 +180,28 @@ fn events_wait_for_roles_that_nobody_says() {
     assert_eq!(shard.shared.counters.counter(refused), 0);
 }
 
+/// Found by the simulator (seeds 892 and 979): the answer says that the user is in the team, and
+/// what came while it was not, or may not have been, was told all the same.
+#[test]
+fn what_came_while_a_user_was_out_of_a_team_is_not_told() {
+    let mut shard = Shard::new();
+    shard.open_member(0, "ann", &["S"]);
+    shard.event(1, &change("A", "ann", "user:ann"));
+    let lookup = shard.lookup();
+    shard.event(2, &event("unknown", "team:T"));
+    shard.event(3, &membership("M", "ann", "T", None));
+    shard.event(4, &event("secret", "team:T"));
+    shard.event(5, &event("secret too", "team:T/owner"));
+    shard.event(6, &event("S", "team:S"));
+    shard.event(7, &membership("M", "ann", "T", Some(&[])));
+    shard.event(8, &event("after", "team:T"));
+    shard.answer(&lookup, user_of("ann", &["S", "T"]));
+    if let Ok(again) = shard.asked.try_recv() {
+        shard.answer(&again, user_of("ann", &["S", "T"]));
+    }
+    assert_eq!(shard.heard(0), ["A", "S", "m", "after"]);
+}
+
 #[test]
 fn who_has_positions_has_them_in_order() {
     let mut shard = Shard::new();
