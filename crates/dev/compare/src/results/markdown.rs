@@ -43,7 +43,7 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
         ),
     };
     format!(
-        "All on loopback and in plaintext; one client process reads every frame and fails the \
+        "All on loopback; one client process reads every frame and fails the \
          measurement if \
          one is missing; payload {payload_bytes} B; compression and access logs off, no pings. \
          Memory is PSS \
