@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use throng_broker::{Refusal, Reply, Request};
+use throng_broker::{Namespaces, Refusal, Reply, Request};
 use throng_metrics::Counter;
 use throng_nats_protocol::write;
 use throng_remote::{Desk, Fault, Machine};
@@ -10,6 +10,7 @@ use throng_remote::{Desk, Fault, Machine};
 use crate::api::{self, Found};
 use crate::flight::{Flight, Then};
 use crate::link::{ANSWERS, EVERYBODY, Established, Message, NODE, NatsDial, Word};
+use crate::names::Names;
 use crate::node::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
 /// Until a request that nobody took is sent again, in milliseconds.
@@ -40,8 +41,13 @@ impl Machine for Node {
     }
 
     /// Each namespace that keeps history has a stream of its own, which a new connection makes.
-    fn renewed(&mut self) -> Result<(), Fault> {
-        Err(Fault("channels have other options".to_owned()))
+    fn renewed(&mut self, before: &Namespaces) -> Result<(), Fault> {
+        let groups = Names::groups(&self.desk.options.namespaces);
+        if Names::groups(before) == groups {
+            return Ok(());
+        }
+        self.keep_ms = Names::keep_ms(&groups, &self.desk.options);
+        Err(Fault("channels keep other histories".to_owned()))
     }
 
     fn up(&mut self, link: Established) {

@@ -5,13 +5,13 @@
 //! the connection.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use throng_nats_protocol::{Limits, Op, decode, write};
-use throng_remote::{Dial, DialInbox, Event};
+use throng_remote::{Dial, DialInbox, Event, connect};
 
 use crate::api::{self, OTHER_CONFIG, StreamSpec};
 use crate::options::Target;
@@ -221,18 +221,8 @@ fn read(
 impl NatsDial {
     fn connect(&self) -> Result<(Established, Reader), String> {
         let fail = |error: std::io::Error| error.to_string();
-        let addresses = (&*self.target.host, self.target.port).to_socket_addrs();
-        let mut stream = Err("the name has no address".to_owned());
-        for address in addresses.map_err(fail)? {
-            stream = TcpStream::connect_timeout(&address, self.timeout).map_err(fail);
-            if stream.is_ok() {
-                break;
-            }
-        }
-        let stream = stream?;
-        stream.set_nodelay(true).map_err(fail)?;
-        stream.set_write_timeout(Some(self.timeout)).map_err(fail)?;
-        stream.set_read_timeout(Some(self.timeout)).map_err(fail)?;
+        let target = &self.target;
+        let stream = connect(&target.host, target.port, self.timeout).map_err(fail)?;
         let mut reader = Reader {
             stream,
             bytes: Vec::new(),

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use throng_broker::Namespaces;
+use throng_remote::RemoteOptions;
 use throng_types::ChannelName;
 
 /// A longer name is written as its hash: a line of NATS has at most 4,096 bytes.
@@ -69,6 +70,12 @@ impl Names {
             (group, retention.publications_max, retention.ttl_ms)
         });
         group.collect()
+    }
+
+    /// How long positions are kept, in milliseconds: at least twice as long as any history.
+    pub(crate) fn keep_ms(groups: &[(String, u32, u64)], options: &RemoteOptions) -> u64 {
+        let longest = groups.iter().map(|(_, _, ttl_ms)| *ttl_ms).max();
+        options.position_ttl_ms.max(longest.unwrap_or(0) * 2)
     }
 
     /// The stream of a group.

@@ -106,13 +106,12 @@ impl Node {
         let names = Names::new(&desk.options.prefix);
         let incarnation = format!("{:016x}", desk.rng.next_u64());
         let groups = Names::groups(&desk.options.namespaces);
-        let longest = groups.iter().map(|(_, _, ttl_ms)| *ttl_ms).max();
         Self {
             channels: ChannelMap::new(desk.rng.next_u64()),
             streams: ChannelMap::new(desk.rng.next_u64()),
             dials: desk.rng.below(targets.len() as u64) as usize,
             inbox: names.inbox(&incarnation),
-            keep_ms: { desk.options.position_ttl_ms }.max(longest.unwrap_or(0) * 2),
+            keep_ms: Names::keep_ms(&groups, &desk.options),
             desk,
             targets,
             replicas,

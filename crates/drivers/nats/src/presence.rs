@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use throng_broker::{Presence, Present, Refusal, Reply, Ticket};
+use throng_remote::blob;
 use throng_types::ChannelName;
 
 use crate::api;
@@ -17,7 +18,7 @@ use crate::link::Message;
 use crate::names::token;
 use crate::node::Node;
 use crate::record::{Item, Kind, Record};
-use crate::rows::{Gather, Row, blob_of, body, read_body};
+use crate::rows::{Gather, Row, body, read_body};
 
 /// The most members of a channel that are counted: JetStream lists no more subjects at once.
 const SUBJECTS_MAX: usize = 100_000;
@@ -182,7 +183,7 @@ impl Node {
             time_ms: self.time_ms(),
             items: vec![Item {
                 kind,
-                body: blob_of(presence).into(),
+                body: blob::of_somebody(&presence.who).into(),
             }],
         };
         let subject = self.names.channel(channel, self.keeps(channel));

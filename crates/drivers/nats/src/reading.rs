@@ -1,7 +1,7 @@
 //! Turns that read: the newest message of a channel, and what lies before it.
 
-use throng_broker::{HistoryPage, Refusal, Reply};
-use throng_remote::agent::{Looked, Status};
+use throng_broker::Reply;
+use throng_remote::agent::Looked;
 use throng_types::ChannelName;
 
 use crate::api::Found;
@@ -210,13 +210,7 @@ impl Node {
             Purpose::Refill(serial) => self.refilled(channel, serial, looked),
             Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
             Purpose::History(lane, ticket) => {
-                let result = match looked.status {
-                    Status::NoSuchPosition => Err(Refusal::UnrecoverablePosition),
-                    Status::Fits | Status::Lost => Ok(HistoryPage {
-                        position: Some(looked.position),
-                        publications: looked.publications,
-                    }),
-                };
+                let result = looked.into_page();
                 self.desk.leave(lane, Reply::History { ticket, result });
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_broker::{Presence, Present, Ticket};
 use throng_remote::blob;
-use throng_types::{ChannelName, Payload, PayloadKind, Publisher};
+use throng_types::{ChannelName, Publisher};
 
 /// Somebody who comes, is there, or leaves.
 pub(crate) struct Row {
@@ -40,7 +40,7 @@ pub(crate) fn body(channel: &ChannelName, presence: &Presence) -> Vec<u8> {
     let mut out = vec![b'1', u8::from(presence.is_announced)];
     out.extend_from_slice(&(name.len() as u32).to_be_bytes());
     out.extend_from_slice(name);
-    out.extend_from_slice(&blob_of(presence));
+    out.extend_from_slice(&blob::of_somebody(&presence.who));
     out
 }
 
@@ -58,14 +58,4 @@ pub(crate) fn read_body(bytes: &[u8]) -> Option<(ChannelName, Presence)> {
         is_announced: announced == 1,
     };
     (form == b'1').then_some((channel, presence))
-}
-
-pub(crate) fn blob_of(presence: &Presence) -> Vec<u8> {
-    let payload = Payload {
-        bytes: (&[][..]).into(),
-        kind: PayloadKind::Text,
-    };
-    let mut out = Vec::new();
-    blob::encode(&payload, Some(&presence.who), None, &mut out);
-    out
 }

@@ -2,7 +2,6 @@
 
 use redis::Value;
 use throng_broker::{HistoryPage, Present, Published, Refusal, Reply};
-use throng_remote::agent::Status;
 use throng_remote::{Fault, NOBODY};
 
 use crate::answer;
@@ -48,13 +47,7 @@ impl Node {
                 let looked = answer::looked(&value, &channel);
                 let fits = looked.is_some();
                 if let Some(looked) = looked {
-                    let result = match looked.status {
-                        Status::NoSuchPosition => Err(Refusal::UnrecoverablePosition),
-                        Status::Fits | Status::Lost => Ok(HistoryPage {
-                            position: Some(looked.position),
-                            publications: looked.publications,
-                        }),
-                    };
+                    let result = looked.into_page();
                     self.desk.leave(lane, Reply::History { ticket, result });
                 }
                 fits

@@ -5,12 +5,12 @@
 //! connection.
 
 use std::io::{self, Write as _};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Parser, Value};
-use throng_remote::{Dial, DialInbox, Event};
+use throng_remote::{Dial, DialInbox, Event, connect};
 
 use crate::answer::{cost, text};
 use crate::command::{Script, command};
@@ -69,18 +69,8 @@ fn read(
 impl RedisDial {
     fn connect(&self) -> Result<(Established, TcpStream, Parser), String> {
         let fail = |error: io::Error| error.to_string();
-        let addresses = (&*self.target.host, self.target.port).to_socket_addrs();
-        let mut stream = Err("the name has no address".to_owned());
-        for address in addresses.map_err(fail)? {
-            stream = TcpStream::connect_timeout(&address, self.timeout).map_err(fail);
-            if stream.is_ok() {
-                break;
-            }
-        }
-        let stream = stream?;
-        stream.set_nodelay(true).map_err(fail)?;
-        stream.set_write_timeout(Some(self.timeout)).map_err(fail)?;
-        stream.set_read_timeout(Some(self.timeout)).map_err(fail)?;
+        let target = &self.target;
+        let stream = connect(&target.host, target.port, self.timeout).map_err(fail)?;
         let mut parser = Parser::new();
         let mut ask = |parts: &[&[u8]]| {
             let mut out = Vec::new();

@@ -13,7 +13,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use redis::Value;
 use throng_broker::{Presence, Ticket};
 use throng_remote::blob;
-use throng_types::{ChannelName, Payload, PayloadKind};
+use throng_types::ChannelName;
 
 use crate::answer;
 use crate::command::Script;
@@ -30,17 +30,6 @@ const SWEEP_MS: u64 = 5000;
 const SWEEPER_MS: &[u8] = b"10000";
 /// Channels in one step of a sweep.
 const STEP: &[u8] = b"100";
-
-/// Somebody as a publication without data.
-fn body(presence: &Presence) -> Vec<u8> {
-    let payload = Payload {
-        bytes: (&[][..]).into(),
-        kind: PayloadKind::Text,
-    };
-    let mut out = Vec::new();
-    blob::encode(&payload, Some(&presence.who), None, &mut out);
-    out
-}
 
 impl Node {
     fn incarnation(&self) -> String {
@@ -62,7 +51,7 @@ impl Node {
         let user = &presence.who.user;
         let announced = u8::from(presence.is_announced);
         let mut row = format!("{incarnation}{announced}{:08}{user}", user.len()).into_bytes();
-        row.extend_from_slice(&body(presence));
+        row.extend_from_slice(&blob::of_somebody(&presence.who));
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
         let (places, name) = (self.keys.places(&incarnation), self.keys.channel(channel));
         let again: &[u8] = if again { b"1" } else { b"0" };
@@ -77,7 +66,7 @@ impl Node {
     pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
         let name = self.keys.channel(channel);
         let mut message = format!("j   {} ", self.desk.unix_ms).into_bytes();
-        message.extend_from_slice(&body(presence));
+        message.extend_from_slice(&blob::of_somebody(&presence.who));
         self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), &message]);
     }
 
@@ -105,7 +94,7 @@ impl Node {
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
         let name = self.keys.channel(channel);
         let announced: &[u8] = if presence.is_announced { b"1" } else { b"0" };
-        let (who, told) = (client.as_bytes(), body(presence));
+        let (who, told) = (client.as_bytes(), blob::of_somebody(&presence.who));
         let args = [who, incarnation.as_bytes(), announced, &told];
         let keys = [&*members, &*users, &*name];
         self.call(Flight::Nothing, Script::Quit, &keys, &args);

@@ -1,7 +1,6 @@
 //! What shards want of the broker.
 
-use throng_broker::{Draft, HistoryQuery, Refusal, Request, Ticket};
-use throng_metrics::Counter;
+use throng_broker::{Draft, HistoryQuery, Request, Ticket};
 use throng_remote::agent::Mode;
 use throng_remote::blob;
 use throng_types::ChannelName;
@@ -16,28 +15,12 @@ const KEY_TTL_MS: u64 = 300_000;
 impl Node {
     /// Takes a shard's request.
     pub(crate) fn wish(&mut self, lane: u8, request: Request) {
-        let options = { &self.desk.options.namespaces }.find(request.channel());
-        let options = options.copied();
-        let is_known = options.is_some();
-        let options = options.unwrap_or_default();
-        let keeps = options.retention.keeps();
-        let refusal = match &request {
-            Request::Subscribe { .. } | Request::Leave { .. } | Request::Quit { .. } => None,
-            Request::History { .. } if !keeps => Some(Refusal::NotAvailable),
-            _ if !is_known => Some(Refusal::UnknownChannel),
-            Request::Forget { .. } if !keeps => Some(Refusal::NotAvailable),
-            Request::Present { .. } if !options.presence.is_listed => Some(Refusal::NotAvailable),
-            _ if self.link.is_none() => {
-                self.desk.count(Counter::BrokerUnavailable);
-                Some(Refusal::Unavailable)
-            }
-            _ => None,
+        let is_up = self.link.is_some();
+        let Some(request) = self.desk.admit(lane, request, is_up) else {
+            return;
         };
-        if let Some(refusal) = refusal {
-            return self.desk.refuse(lane, request, refusal);
-        }
         match request {
-            Request::Subscribe { .. } if self.link.is_none() => {
+            Request::Subscribe { .. } if !is_up => {
                 let until_ms = self.desk.now_ms + self.desk.options.timeout_ms;
                 self.waiting.push_back((until_ms, lane, request));
             }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Recovery, Subscribed};
+use throng_broker::{ChannelOptions, HistoryPage, Recovery, Refusal, Subscribed};
 use throng_types::{ChannelName, Position, Publication};
 
 /// Publications that one refill may carry. Queue: `refill`.
@@ -155,6 +155,22 @@ pub struct Looked {
     pub status: Status,
     /// What was asked for.
     pub publications: Vec<Arc<Publication>>,
+}
+
+impl Looked {
+    /// As the answer to who asked for history.
+    ///
+    /// # Errors
+    /// [`Refusal::UnrecoverablePosition`] if there is no such position.
+    pub fn into_page(self) -> Result<HistoryPage, Refusal> {
+        match self.status {
+            Status::NoSuchPosition => Err(Refusal::UnrecoverablePosition),
+            Status::Fits | Status::Lost => Ok(HistoryPage {
+                position: Some(self.position),
+                publications: self.publications,
+            }),
+        }
+    }
 }
 
 /// Whether a part of history is what was asked for.

@@ -24,6 +24,18 @@ pub struct Blob {
     pub tags: Option<Box<str>>,
 }
 
+/// Somebody, as a publication without data.
+#[must_use]
+pub fn of_somebody(who: &Publisher) -> Vec<u8> {
+    let payload = Payload {
+        bytes: (&[][..]).into(),
+        kind: PayloadKind::Text,
+    };
+    let mut out = Vec::new();
+    encode(&payload, Some(who), None, &mut out);
+    out
+}
+
 /// Appends the form of a publication.
 pub fn encode(
     payload: &Payload,

@@ -89,6 +89,31 @@ impl Desk {
         }
     }
 
+    /// A request that may be carried out; the others are refused. `is_up` says whether there is a
+    /// connection: without one, subscribers wait and leave, and all else is unavailable.
+    pub fn admit(&mut self, lane: u8, request: Request, is_up: bool) -> Option<Request> {
+        let options = { &self.options.namespaces }.find(request.channel());
+        let is_known = options.is_some();
+        let options = options.copied().unwrap_or_default();
+        let keeps = options.retention.keeps();
+        let refusal = match &request {
+            Request::Subscribe { .. } | Request::Leave { .. } | Request::Quit { .. } => {
+                return Some(request);
+            }
+            Request::History { .. } if !keeps => Refusal::NotAvailable,
+            _ if !is_known => Refusal::UnknownChannel,
+            Request::Forget { .. } if !keeps => Refusal::NotAvailable,
+            Request::Present { .. } if !options.presence.is_listed => Refusal::NotAvailable,
+            _ if !is_up => {
+                self.count(Counter::BrokerUnavailable);
+                Refusal::Unavailable
+            }
+            _ => return Some(request),
+        };
+        self.refuse(lane, request, refusal);
+        None
+    }
+
     /// Leaves the reply that refuses a request, if somebody waits for it.
     pub fn refuse(&mut self, lane: u8, request: Request, refusal: Refusal) {
         let is_nobodys =

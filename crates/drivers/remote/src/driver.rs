@@ -5,12 +5,14 @@
 //! take to answer; then the connection is over.
 
 use std::io::{self, Write};
+use std::mem;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use throng_broker::Request;
+use throng_broker::{Namespaces, Request};
 
 use crate::desk::Desk;
 use crate::inbox::{Event, Inbox};
@@ -33,13 +35,33 @@ pub type Ring = Box<dyn Fn() + Send + Sync>;
 #[derive(Debug)]
 pub struct Fault(pub String);
 
+/// Connects to the first address of a name that answers. Every step may take `timeout` at most,
+/// and so may each read and write afterwards.
+///
+/// # Errors
+/// The last address's reason.
+pub fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut stream = Err(io::Error::other("the name has no address"));
+    for address in (host, port).to_socket_addrs()? {
+        stream = TcpStream::connect_timeout(&address, timeout);
+        if stream.is_ok() {
+            break;
+        }
+    }
+    let stream = stream?;
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.set_read_timeout(Some(timeout))?;
+    Ok(stream)
+}
+
 /// The end of a connection that is written to, and that ends it.
 pub trait Wire: Write + Send {
     /// Ends the connection: who reads it hears of that.
     fn shut_down(&self);
 }
 
-impl Wire for std::net::TcpStream {
+impl Wire for TcpStream {
     fn shut_down(&self) {
         let _ = self.shutdown(std::net::Shutdown::Both);
     }
@@ -83,11 +105,11 @@ pub trait Machine: Send + 'static {
     fn word(&mut self, word: <Self::Dial as Dial>::Word) -> Result<(), Fault>;
     /// Takes a shard's request.
     fn request(&mut self, lane: u8, request: Request);
-    /// Channels have other options from now on, which the desk has already.
+    /// Channels have other options from now on, which the desk has already; `before` has the old.
     ///
     /// # Errors
     /// The connection is to be made anew, since the broker must hear of them.
-    fn renewed(&mut self) -> Result<(), Fault> {
+    fn renewed(&mut self, _before: &Namespaces) -> Result<(), Fault> {
         Ok(())
     }
     /// Whether one more request may be sent.
@@ -177,7 +199,7 @@ impl<M: Machine> Driver<M> {
             self.connect();
             self.write();
             let desk = self.machine.desk();
-            for lane in std::mem::take(&mut desk.rung) {
+            for lane in mem::take(&mut desk.rung) {
                 desk.lanes[usize::from(lane)].ring();
             }
             if !busy {
@@ -194,9 +216,9 @@ impl<M: Machine> Driver<M> {
         let Some(live) = desk.status.take_renewed() else {
             return;
         };
-        desk.options.namespaces = live.namespaces;
+        let before = mem::replace(&mut desk.options.namespaces, live.namespaces);
         desk.options.reply = live.reply;
-        if let Err(Fault(why)) = self.machine.renewed() {
+        if let Err(Fault(why)) = self.machine.renewed(&before) {
             self.end(&why);
         }
     }
@@ -239,7 +261,7 @@ impl<M: Machine> Driver<M> {
             if !self.machine.has_room() {
                 break;
             }
-            let mut requests = std::mem::take(&mut self.requests);
+            let mut requests = mem::take(&mut self.requests);
             self.machine.desk().lanes[usize::from(lane)].take_requests(AT_ONCE, &mut requests);
             busy |= !requests.is_empty();
             for request in requests.drain(..) {
@@ -255,7 +277,7 @@ impl<M: Machine> Driver<M> {
         if desk.out.is_empty() {
             return;
         }
-        let out = std::mem::take(&mut desk.out);
+        let out = mem::take(&mut desk.out);
         if let Some(wire) = &mut self.wire
             && let Err(error) = wire.write_all(&out)
         {
@@ -285,7 +307,7 @@ impl<M: Machine> Driver<M> {
 
     fn up(&mut self, hello: <M::Dial as Dial>::Hello, wire: Box<dyn Wire>) {
         let now_ms = self.machine.desk().now_ms;
-        if std::mem::take(&mut self.is_told_down) {
+        if mem::take(&mut self.is_told_down) {
             let down_ms = now_ms - self.down_since_ms;
             tracing::info!(down_ms, "the broker on {} is back", M::BROKER);
         } else {

@@ -21,7 +21,7 @@ mod questions;
 mod status;
 
 pub use desk::{Desk, NOBODY};
-pub use driver::{Dial, DialInbox, Fault, Machine, Ring, Wire, start};
+pub use driver::{Dial, DialInbox, Fault, Machine, Ring, Wire, connect, start};
 pub use inbox::{Event, Inbox};
 pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
 pub use options::RemoteOptions;
