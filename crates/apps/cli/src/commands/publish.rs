@@ -8,7 +8,7 @@ use throng_types::ChannelName;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs, query};
+use crate::http::{ApiArgs, Endpoint, Fault, query};
 
 /// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).
 const DATA_BYTES_MAX: u64 = 1 << 30;
@@ -31,24 +31,8 @@ pub(crate) struct Args {
     channel: ChannelName,
     /// The data; `-` or nothing reads standard input to its end
     data: Option<String>,
-    /// Where the server API is
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "THRONG_API_URL",
-        default_value = "http://127.0.0.1:8001"
-    )]
-    api: Endpoint,
-    /// A key of the server API (one of auth.api_keys)
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "THRONG_API_KEY",
-        hide_env_values = true
-    )]
-    api_key: Option<String>,
     #[command(flatten)]
-    trust: TrustArgs,
+    server: ApiArgs,
     /// Print the server's answer, which has the position in the channel
     #[arg(long)]
     json: bool,
@@ -62,26 +46,14 @@ pub(crate) fn channel(name: &str) -> std::result::Result<ChannelName, String> {
 /// Publishes once, and prints the answer if it was asked for.
 pub(crate) fn run(mut args: Args) -> Result {
     let data = data(args.data.take())?;
-    let target = args.api.target("/pub") + &query([("channel", args.channel.as_str())]);
-    let key = args.api_key.as_deref().map(|key| ("X-API-Key", key));
-    let headers: Vec<(&str, &str)> = [
-        ("Content-Type", "application/octet-stream"),
-        ("Connection", "close"),
-    ]
-    .into_iter()
-    .chain(key)
-    .collect();
-    let request = Request {
-        method: "POST",
-        target: &target,
-        headers: &headers,
-        body: Some(&data),
-    };
-    let lost = |fault: Fault| lost(&args.api, &fault);
-    let mut answer = Exchange::open(&args.api, &args.trust, request).map_err(lost)?;
-    let body = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
-    if !(200..300).contains(&answer.status) {
-        return Err(refused(answer.status, &body, &args));
+    let target = format!("/pub{}", query([("channel", args.channel.as_str())]));
+    let content = ("Content-Type", "application/octet-stream");
+    let answer = args
+        .server
+        .post(&target, Some(content), &data, ANSWER_BYTES_MAX);
+    let (status, body) = answer.map_err(|fault| lost(&args.server.api, &fault))?;
+    if !(200..300).contains(&status) {
+        return Err(refused(status, &body, &args));
     }
     if args.json {
         console::print([body.trim_ascii_end(), b"\n"].concat())?;
@@ -143,13 +115,13 @@ fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
         Exit::Refused,
         format!(
             "{} refused to publish into {:?}: {}",
-            args.api,
+            args.server.api,
             args.channel.as_str(),
             said(status, body)
         ),
     );
     match status {
-        401 | 403 if args.api_key.is_none() => {
+        401 | 403 if args.server.api_key.is_none() => {
             failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment")
         }
         401 | 403 => failure.advise("is the key one of auth.api_keys?"),

@@ -8,7 +8,7 @@ use crate::commands::publish::said;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::http::{Endpoint, Exchange, Fault, Request, TrustArgs};
+use crate::http::ApiArgs;
 
 /// An answer names options, or has a line a mistake.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -19,24 +19,8 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// configuration with a mistake changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the server API is
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "THRONG_API_URL",
-        default_value = "http://127.0.0.1:8001"
-    )]
-    api: Endpoint,
-    /// A key of the server API (one of auth.api_keys)
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "THRONG_API_KEY",
-        hide_env_values = true
-    )]
-    api_key: Option<String>,
     #[command(flatten)]
-    trust: TrustArgs,
+    server: ApiArgs,
     /// Print the server's answer as it is
     #[arg(long)]
     json: bool,
@@ -44,32 +28,21 @@ pub(crate) struct Args {
 
 /// Asks for it, and tells what came of it.
 pub(crate) fn run(args: &Args) -> Result {
-    let target = args.api.target("/api/reload");
-    let key = args.api_key.as_deref().map(|key| ("X-API-Key", key));
-    let headers: Vec<(&str, &str)> = { key.into_iter() }
-        .chain([("Connection", "close")])
-        .collect();
-    let request = Request {
-        method: "POST",
-        target: &target,
-        headers: &headers,
-        body: Some(b""),
-    };
-    let lost = |fault: Fault| {
-        let text = format!("cannot ask {} for a reload: {fault}", args.api);
+    let api = &args.server.api;
+    let answer = args.server.post("/api/reload", None, b"", ANSWER_BYTES_MAX);
+    let (status, body) = answer.map_err(|fault| {
+        let text = format!("cannot ask {api} for a reload: {fault}");
         Failure::new(Exit::Unreachable, text)
             .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
-    };
-    let mut answer = Exchange::open(&args.api, &args.trust, request).map_err(lost)?;
-    let body = answer.read_all(ANSWER_BYTES_MAX).map_err(lost)?;
+    })?;
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if answer.status != 200 {
+    if status != 200 {
         let problems = list(&told, "problems");
-        let text = match answer.status {
+        let text = match status {
             422 => "nothing changes: the configuration has mistakes".to_owned(),
-            status => format!("{} refused to reload: {}", args.api, said(status, &body)),
+            status => format!("{api} refused to reload: {}", said(status, &body)),
         };
-        let exit = match answer.status {
+        let exit = match status {
             422 => Exit::Config,
             _ => Exit::Refused,
         };

@@ -1,0 +1,53 @@
+//! A call of the server API, for commands that make one: where it is, the key, whom to believe.
+
+use super::{Endpoint, Exchange, Fault, Request, TrustArgs};
+
+/// Where the server API is, and what it wants to see.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApiArgs {
+    /// Where the server API is
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "THRONG_API_URL",
+        default_value = "http://127.0.0.1:8001"
+    )]
+    pub(crate) api: Endpoint,
+    /// A key of the server API (one of auth.api_keys)
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "THRONG_API_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) api_key: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+impl ApiArgs {
+    /// Makes a call, on a connection of its own. Gives the status and the answer's body.
+    ///
+    /// # Errors
+    /// If nobody answers, or with more than `bytes_max`.
+    pub(crate) fn post(
+        &self,
+        target: &str,
+        content: Option<(&str, &str)>,
+        body: &[u8],
+        bytes_max: usize,
+    ) -> Result<(u16, Vec<u8>), Fault> {
+        let key = self.api_key.as_deref().map(|key| ("X-API-Key", key));
+        let headers = content.into_iter().chain([("Connection", "close")]);
+        let headers: Vec<(&str, &str)> = headers.chain(key).collect();
+        let request = Request {
+            method: "POST",
+            target: &self.api.target(target),
+            headers: &headers,
+            body: Some(body),
+        };
+        let mut answer = Exchange::open(&self.api, &self.trust, request)?;
+        let body = answer.read_all(bytes_max)?;
+        Ok((answer.status, body))
+    }
+}
