@@ -80,10 +80,10 @@ fn start_from<P: Plan>(
     said.map_err(StartError::HandOver)?;
     let taken = Taken::all(&shards);
     let result = taken.as_ref().map(drop).map_err(Clone::clone);
-    // With this word everything is this process's.
     let said = predecessor.say(&result);
     let connections = taken.map_err(StartError::HandOver)?;
-    said.map_err(StartError::HandOver)?;
+    said.and_then(|()| predecessor.wait())
+        .map_err(StartError::HandOver)?;
     for shard in shards {
         shard.begin();
     }

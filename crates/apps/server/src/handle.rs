@@ -225,7 +225,7 @@ impl Handle {
         // the successor ends it before that.
         let moved = Report::all(&shards).and_then(|moved| {
             successor.hear("taking everything")?;
-            Ok(moved)
+            successor.begin().map(|()| moved)
         });
         let moved = match moved {
             Ok(moved) => moved,

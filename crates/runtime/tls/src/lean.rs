@@ -20,6 +20,7 @@ mod record;
 
 use aws_lc_rs::aead::LessSafeKey;
 use rustls::{AlertDescription, Error, ExtractedSecrets, InvalidMessage, PeerMisbehaved};
+use throng_types::save_fields;
 
 use self::keys::{Direction, Secret};
 use self::record::{
@@ -53,8 +54,27 @@ pub(crate) struct Lean {
     has_closed: bool,
     peer_closed: bool,
 }
+save_fields!(Lean {
+    seals,
+    opens,
+    shaken,
+    message,
+    message_bytes,
+    updates_left,
+    warnings_left,
+    may_ask_to_shake,
+    has_closed,
+    peer_closed,
+});
 
 impl Lean {
+    /// Whether what was loaded can go on.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_tls13 = self.shaken.is_tls13;
+        let has_keys = self.seals.is_of(is_tls13) && self.opens.is_of(is_tls13);
+        has_keys && usize::from(self.message_bytes) < self.message.len()
+    }
+
     /// Goes on where rustls stands, with what its two directions use. Hands are shaken, and nothing
     /// waits to be sent. Traffic secrets are those of what is sealed here and by the peer.
     ///

@@ -16,6 +16,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use throng_types::{Save, Saved, save_bytes};
 
 use crate::lean::{Captured, Lean};
 use crate::talk::{Next, Talk, Words};
@@ -24,6 +25,7 @@ use crate::{ClientTls, Fault, ServerTls, Shaken};
 /// Bytes that may wait for their record or handshake message to be whole. Queue: `tls input`.
 /// rustls takes handshake messages of 64 KiB, and a peer may cut one into small records.
 const PARTIAL_BYTES_MAX: usize = 72 << 10;
+
 enum Side {
     Server(Box<UnbufferedServerConnection>),
     Client(Box<UnbufferedClientConnection>),
@@ -74,6 +76,12 @@ impl Link {
             captured: None,
             has_failed: false,
         }
+    }
+
+    /// Whether another process can go on with it: what rustls knows cannot be taken out of it.
+    #[must_use]
+    pub const fn can_move(&self) -> bool {
+        matches!(self.side, Side::Lean(_)) && !self.has_failed
     }
 
     /// What rustls knows of the connection, while it is rustls'.
@@ -282,5 +290,26 @@ impl Link {
             Side::Client(connection) => talk.step(connection.process_tls_records(unread)),
             Side::Lean(_) | Side::Gone => (0, Ok(Next::Enough)),
         }
+    }
+}
+
+/// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
+/// Whoever loads them must not seal before the one that saved them has stopped doing so, or a nonce
+/// would be used twice.
+impl Save for Link {
+    fn save(&self, out: &mut Vec<u8>) {
+        match &self.side {
+            Side::Lean(lean) => lean.save(out),
+            _ => debug_assert!(false, "a link of rustls' does not move"),
+        }
+        save_bytes(&self.partial, out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let lean = Lean::load(from).filter(Lean::is_sound)?;
+        let partial = from.bytes()?;
+        let mut link = Self::new(Side::Lean(Box::new(lean)));
+        link.partial = partial.to_vec();
+        (partial.len() <= PARTIAL_BYTES_MAX).then_some(link)
     }
 }

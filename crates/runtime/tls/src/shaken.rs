@@ -1,5 +1,7 @@
 //! What is known of a connection once hands are shaken.
 
+use throng_types::save_fields;
+
 /// What is known once hands are shaken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shaken {
@@ -8,3 +10,7 @@ pub struct Shaken {
     /// The client came back with a ticket.
     pub is_resumed: bool,
 }
+save_fields!(Shaken {
+    is_tls13,
+    is_resumed
+});

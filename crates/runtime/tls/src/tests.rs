@@ -9,6 +9,7 @@ use throng_testkit::{Authority, Issued};
 
 use super::*;
 
+mod moving;
 mod records;
 
 fn certificates(issued: &[(&str, &Issued)]) -> Certificates {

@@ -106,6 +106,21 @@ impl Predecessor {
         said.map_err(|error| format!("the old process has gone: {error}"))
     }
 
+    /// Waits for its word to begin. If it has gone since it gave away everything, there is nobody
+    /// else who could serve.
+    ///
+    /// # Errors
+    /// It does not say the word.
+    pub(crate) fn wait(&self) -> Result<(), String> {
+        match self.link.hear() {
+            Ok(said) => said,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(error) => Err(format!(
+                "the old process does not say when to begin: {error}"
+            )),
+        }
+    }
+
     /// The ways of the shards from the old ones, in order.
     pub(crate) fn take_links(&mut self) -> Vec<Link> {
         std::mem::take(&mut self.links)

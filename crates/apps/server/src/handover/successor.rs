@@ -149,6 +149,16 @@ impl Successor {
         }
     }
 
+    /// Tells it to begin: from then on all of it is its own. Before that it sends nothing, so that
+    /// no byte is sent twice, and no nonce of TLS used twice, whichever of the two goes on.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn begin(&self) -> Result<(), HandOverError> {
+        let said = self.link.say(&Ok(()));
+        said.map_err(|_| HandOverError::Silent("the new process ended before it began".to_owned()))
+    }
+
     /// Ends the process, and waits until it is gone; how it ended, if by itself.
     fn end(&mut self) -> String {
         let Some(mut child) = self.child.take() else {

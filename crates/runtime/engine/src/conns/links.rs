@@ -87,6 +87,11 @@ impl Links {
         chunk.links.get_mut(index as usize % CHUNK)?.as_deref_mut()
     }
 
+    pub(super) fn peek(&self, index: u32) -> Option<&Entry> {
+        let chunk = self.chunks.get(index as usize / CHUNK)?;
+        chunk.links.get(index as usize % CHUNK)?.as_deref()
+    }
+
     pub(super) fn forget(&mut self, index: u32) {
         let Some(chunk) = self.chunks.get_mut(index as usize / CHUNK) else {
             return;

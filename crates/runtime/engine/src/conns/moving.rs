@@ -1,12 +1,14 @@
 //! Connections that leave for another process, and those that have come from one.
 //!
-//! Owns what the table knows of a connection as bytes: its place, its deadline and what waits for
-//! it. Never: the descriptor's way, or what the session holds.
+//! Owns what the table knows of a connection as bytes: its place, its deadline, what waits for it,
+//! and its TLS. Never: the descriptor's way, or what the session holds.
 //!
 //! A connection keeps its place and its generation, so that its id stays what it was.
 
+use throng_tls::Link;
 use throng_types::{ConnId, Millis, Save, save_fields};
 
+use super::links::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;
@@ -18,21 +20,26 @@ pub struct SavedConn {
     deadline: Option<Millis>,
     is_paused: bool,
     queue: Option<Outbound>,
+    link: Option<Link>,
 }
 save_fields!(SavedConn {
     index,
     generation,
     deadline,
     is_paused,
-    queue
+    queue,
+    link
 });
 
 impl<S, K: Kernel> Conns<S, K> {
-    /// Connections that can move: established, in plain text, and not on their way out. In the
-    /// order in which [`Conns::adopt`] wants them.
+    /// Connections that can move: established, not on their way out, and in plain text or with TLS
+    /// records of our own. In the order in which [`Conns::adopt`] wants them.
     pub fn movable(&self) -> impl Iterator<Item = ConnId> {
-        let stays = flag::LEAVING | flag::CONNECTING | flag::SECURE;
-        let slots = self.slots.iter().filter(move |(_, slot)| !slot.has(stays));
+        let stays = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
+        let slots = self.slots.iter().filter(move |(index, slot)| {
+            let link = self.secured.links.peek(*index).map(|entry| &entry.link);
+            !slot.has(stays) && link.is_none_or(Link::can_move)
+        });
         slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
     }
 
@@ -58,6 +65,11 @@ impl<S, K: Kernel> Conns<S, K> {
         if let Some(queue) = queue {
             queue.save(out);
         }
+        let entry = self.secured.links.peek(id.index());
+        entry.is_some().save(out);
+        if let Some(entry) = entry {
+            entry.link.save(out);
+        }
     }
 
     /// Takes a connection out of the table that another process has from now on: its peer notices
@@ -69,6 +81,7 @@ impl<S, K: Kernel> Conns<S, K> {
         if slot.out != NO_QUEUE {
             self.recycle(slot.out);
         }
+        self.secured.links.forget(id.index());
         self.kernel.let_go(slot.socket);
         Some(slot.session)
     }
@@ -111,6 +124,7 @@ impl<S, K: Kernel> Conns<S, K> {
             deadline,
             is_paused,
             queue,
+            link,
         } = saved;
         // A table with such a place would be larger than any machine.
         if index >= 1 << 28 {
@@ -121,7 +135,8 @@ impl<S, K: Kernel> Conns<S, K> {
             generation,
             out: NO_QUEUE,
             tag,
-            flags: if is_paused { flag::PAUSED } else { 0 },
+            flags: if is_paused { flag::PAUSED } else { 0 }
+                | if link.is_some() { flag::SECURE } else { 0 },
             session,
         };
         if !self.slots.restore(index, slot) {
@@ -133,6 +148,12 @@ impl<S, K: Kernel> Conns<S, K> {
             if let Some(slot) = self.slots.get_mut(index) {
                 slot.out = place;
             }
+        }
+        if let Some(link) = link {
+            let deadline_ms = None;
+            self.secured
+                .links
+                .insert(index, Entry { link, deadline_ms });
         }
         Some(ConnId::new(self.shard, index, generation))
     }
@@ -167,6 +188,7 @@ mod tests {
             deadline: Some(Millis(11)),
             is_paused: true,
             queue: Some(queue),
+            link: None,
         };
         let bytes = saved.saved();
         let loaded = SavedConn::load_whole(&bytes).expect("what was saved");

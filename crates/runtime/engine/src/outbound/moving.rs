@@ -4,10 +4,11 @@ use throng_types::{Frame, Save, Saved, save_bytes, save_count};
 
 use super::{Item, Outbound};
 
-/// What an item is: own bytes, or a frame, which stays or may be dropped.
+/// What an item is: own bytes, a frame, which stays or may be dropped, or TLS records.
 const OWN: u8 = 0;
 const FRAME: u8 = 1;
 const FRAME_STAYS: u8 = 2;
+const SEALED: u8 = 3;
 
 impl Save for Outbound {
     fn save(&self, out: &mut Vec<u8>) {
@@ -31,14 +32,15 @@ impl Save for Outbound {
                     });
                     save_bytes(&frame[skip..], out);
                 }
-                // Connections with TLS stay where they are.
-                Item::Sealed { .. } => {
-                    debug_assert!(false, "sealed bytes do not move");
-                    out.push(OWN);
-                    save_bytes(&[], out);
+                Item::Sealed { records, .. } => {
+                    out.push(SEALED);
+                    save_bytes(&records[skip..], out);
                 }
             }
-            skip = 0;
+            skip = match item {
+                Item::Sealed { next_sent, .. } => *next_sent as usize,
+                _ => 0,
+            };
         }
         self.held_behind.save(out);
         (self.lagged, self.dropped).save(out);
@@ -60,6 +62,11 @@ impl Save for Outbound {
                     frame: Frame::new(bytes),
                     key: u32::MAX,
                     stays: kind == FRAME_STAYS,
+                },
+                // What they say of the next item was not saved with that.
+                SEALED if queue.items.is_empty() => Item::Sealed {
+                    records: Frame::new(bytes),
+                    next_sent: 0,
                 },
                 _ => return None,
             });
@@ -97,7 +104,10 @@ mod tests {
     #[test]
     fn a_queue_goes_on_where_it_was() {
         let frame = |text: &str| Frame::new(text.as_bytes());
-        for sent in 0..=12 {
+        for (sealed, sent) in [0, 4, 11]
+            .iter()
+            .flat_map(|&n| (0..=12).map(move |sent| (n, sent)))
+        {
             let mut queue = Outbound::default();
             queue.push_own(b"own");
             queue.push_frame(&frame("frame"), 1, Overflow::DropOldest, 100);
@@ -105,18 +115,28 @@ mod tests {
             queue.hold(true);
             queue.push_frame(&frame("held"), 1, Overflow::Close, 100);
             queue.sent(sent);
+            // Records that say some of it, and have left in part.
+            let left = b"ownframemore"[sent..].to_vec();
+            let said = sealed.min(left.len());
+            let mut expect = left.clone();
+            if said > 0 {
+                queue.sent(said);
+                queue.push_sealed(b"records");
+                queue.sent(sealed % 7);
+                expect.splice(..said, b"records"[sealed % 7..].iter().copied());
+            }
             let bytes = queue.saved();
             let mut moved = Outbound::load_whole(&bytes).expect("what was saved");
             assert_eq!(moved.bytes(), queue.bytes());
             assert_eq!((moved.is_held(), moved.saved() == bytes), (true, true));
-            assert_eq!(leaves(&mut moved), b"ownframemore"[sent..], "{sent}");
+            assert_eq!(leaves(&mut moved), expect, "{sealed} {sent}");
             moved.hold(false);
             assert_eq!(leaves(&mut moved), b"held");
             for cut in 0..bytes.len() {
                 assert!(Outbound::load_whole(&bytes[..cut]).is_none());
             }
             for at in 0..bytes.len() {
-                for wrong in [0, 1, 2, 3, 0xff] {
+                for wrong in [0, 1, 2, 3, 4, 0xff] {
                     let mut bytes = bytes.clone();
                     bytes[at] = wrong;
                     if let Some(mut queue) = Outbound::load_whole(&bytes) {

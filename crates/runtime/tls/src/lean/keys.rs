@@ -16,6 +16,7 @@ use aws_lc_rs::aead::{
 };
 use aws_lc_rs::hkdf;
 use rustls::{ConnectionTrafficSecrets, KeyLog};
+use throng_types::{save_choice, save_fields};
 use zeroize::Zeroize;
 
 const KEY_BYTES_MAX: usize = 32;
@@ -30,6 +31,11 @@ pub(super) enum Aead {
     Aes256,
     ChaCha,
 }
+save_choice!(Aead {
+    0: Aes128,
+    1: Aes256,
+    2: ChaCha
+});
 
 impl Aead {
     fn algorithm(self) -> &'static Algorithm {
@@ -53,6 +59,7 @@ pub(crate) struct Secret {
     /// None for TLS 1.2, which has no such secret.
     used: u8,
 }
+save_fields!(Secret { bytes, used });
 
 impl Secret {
     const NONE: Self = Self {
@@ -67,6 +74,14 @@ impl Secret {
             new.used = secret.len() as u8;
         }
         new
+    }
+
+    /// Whether it is as long as one of TLS 1.3, or there is none, as in TLS 1.2.
+    fn is_of(&self, is_tls13: bool) -> bool {
+        match self.used {
+            0 => !is_tls13,
+            used => is_tls13 && [32, SECRET_BYTES_MAX].contains(&used.into()),
+        }
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -116,8 +131,20 @@ pub(super) struct Direction {
     /// Records sealed or opened with this key.
     sequence: u64,
 }
+save_fields!(Direction {
+    aead,
+    key,
+    iv,
+    secret,
+    sequence
+});
 
 impl Direction {
+    /// Whether TLS of this version can go on with it.
+    pub(super) fn is_of(&self, is_tls13: bool) -> bool {
+        self.secret.is_of(is_tls13)
+    }
+
     /// What rustls used until now; `sequence` records were sealed or opened.
     pub(super) fn new(
         sequence: u64,

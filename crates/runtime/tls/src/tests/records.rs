@@ -10,7 +10,7 @@ use super::*;
 use crate::lean::{Captured, Lean};
 
 const ALERT: u8 = 21;
-const HANDSHAKE: u8 = 22;
+pub(super) const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
 /// What a client does.
@@ -29,7 +29,7 @@ fn say(kind: u8, text: &[u8]) -> Act {
 }
 
 /// A client of this suite alone.
-fn only(client: &ClientTls, suite: SupportedCipherSuite) -> ClientTls {
+pub(super) fn only(client: &ClientTls, suite: SupportedCipherSuite) -> ClientTls {
     let provider = Arc::new(CryptoProvider {
         cipher_suites: vec![suite],
         ..aws_lc_rs::default_provider()
@@ -44,7 +44,7 @@ fn only(client: &ClientTls, suite: SupportedCipherSuite) -> ClientTls {
 }
 
 /// Those that an ECDSA certificate serves: three of each version.
-fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
+pub(super) fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
     aws_lc_rs::ALL_CIPHER_SUITES
         .iter()
         .filter(|suite| !format!("{:?}", suite.suite()).contains("RSA"))
@@ -52,7 +52,7 @@ fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
 }
 
 /// A server and a client that has its keys, after the handshake.
-fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
+pub(super) fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
     let captured = Arc::new(Captured::new());
     let mut config = ClientConfig::clone(client.config());
     config.enable_secret_extraction = true;
