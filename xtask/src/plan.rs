@@ -49,7 +49,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // The kernel. The engine meets sessions through its own trait, so it knows neither them nor the
     // hub.
     room("runtime/sys",    &["types"]),
-    room("runtime/tls",    &[]),
+    room("runtime/tls",    &["types"]),
     room("runtime/engine", &["types", "runtime/sys", "runtime/tls"]),
 
     // The other side of a network, each on a thread of its own. TLS is bytes in and out, with

@@ -3,8 +3,13 @@
 //! It shares no code with `throng_http1` and `throng_client` on purpose: a fault in how the server
 //! writes a response must not be hidden by the same fault in what reads it.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::DEADLINE;
 
@@ -54,9 +59,26 @@ pub fn request(
     wire.response(method)
 }
 
+/// A connection, with or without TLS.
+trait Stream: Read + Write + Send {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Stream for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Stream for StreamOwned<ClientConnection, TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        &self.sock
+    }
+}
+
 /// A connection whose bytes the test chooses.
 pub struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     read: Vec<u8>,
     ended: bool,
 }
@@ -69,6 +91,32 @@ impl Wire {
     #[must_use]
     #[track_caller]
     pub fn connect(to: SocketAddr) -> Self {
+        Self::over(Box::new(Self::tcp(to)))
+    }
+
+    /// Connects by TLS; the server is believed if this authority, a PEM text, has signed for it.
+    ///
+    /// # Panics
+    /// If nobody listens.
+    #[must_use]
+    #[track_caller]
+    pub fn connect_secure(to: SocketAddr, authority: &str) -> Self {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_slice(authority.as_bytes()).expect("a PEM text");
+        roots.add(authority).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("its own versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::from(to.ip());
+        let client = ClientConnection::new(Arc::new(config), name).expect("randomness");
+        Self::over(Box::new(StreamOwned::new(client, Self::tcp(to))))
+    }
+
+    #[track_caller]
+    fn tcp(to: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect_timeout(&to, DEADLINE);
         let stream = stream.unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"));
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
@@ -76,6 +124,10 @@ impl Wire {
             .set_write_timeout(Some(DEADLINE))
             .expect("a deadline");
         stream.set_nodelay(true).expect("no delay");
+        stream
+    }
+
+    fn over(stream: Box<dyn Stream>) -> Self {
         Self {
             stream,
             read: Vec::new(),
@@ -98,19 +150,19 @@ impl Wire {
         }
     }
 
-    /// The same connection, for a thread that writes while this one reads.
+    /// The same connection, for a thread that writes while this one reads; below TLS.
     ///
     /// # Panics
     /// If there are no descriptors.
     #[must_use]
     #[track_caller]
     pub fn writer(&self) -> TcpStream {
-        self.stream.try_clone().expect("a descriptor")
+        self.stream.tcp().try_clone().expect("a descriptor")
     }
 
     /// Says that nothing more will come.
     pub fn finish(&self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
     /// Reads a little more; false at the end.
@@ -263,7 +315,7 @@ impl Wire {
     /// If the kernel refuses to look without waiting.
     #[must_use]
     pub fn has_ended(&mut self) -> bool {
-        self.stream.set_nonblocking(true).expect("a mode");
+        self.stream.tcp().set_nonblocking(true).expect("a mode");
         let mut bytes = [0; 16 * 1024];
         while !self.ended {
             match self.stream.read(&mut bytes) {
@@ -272,7 +324,7 @@ impl Wire {
                 Ok(0) | Err(_) => self.ended = true,
             }
         }
-        self.stream.set_nonblocking(false).expect("a mode");
+        self.stream.tcp().set_nonblocking(false).expect("a mode");
         self.ended
     }
 

@@ -13,7 +13,7 @@ use std::thread;
 
 use serde_json::json;
 use tempfile::TempDir;
-use throng_testkit::{Server, Setup, Signal, Wire, throng, until};
+use throng_testkit::{Authority, PemFiles, Server, Setup, Signal, Wire, throng, until};
 
 use crate::support::{data, emulated, publish, sdks, url};
 
@@ -84,7 +84,10 @@ fn went_well(server: &Server, output: &Output) {
 
 /// A request for a stream or a WebSocket.
 fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
-    let mut wire = Wire::connect(to);
+    ask_on(Wire::connect(to), target, is_socket)
+}
+
+fn ask_on(mut wire: Wire, target: &str, is_socket: bool) -> Wire {
     let upgrade = match is_socket {
         true => {
             "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -125,7 +128,7 @@ fn numbers(text: &str) -> Vec<u32> {
 const CHANNELS: usize = 8;
 
 /// Clients of each transport on each channel.
-fn crowd(address: SocketAddr, each: usize) -> Vec<(usize, &'static str, Wire)> {
+fn crowd(connect: impl Fn() -> Wire, each: usize) -> Vec<(usize, &'static str, Wire)> {
     let mut crowd = Vec::new();
     for channel in 0..CHANNELS {
         let name = format!("c{channel}");
@@ -151,9 +154,9 @@ fn crowd(address: SocketAddr, each: usize) -> Vec<(usize, &'static str, Wire)> {
                 ),
             ];
             for (kind, target, is_socket) in streams {
-                crowd.push((channel, kind, ask(address, &target, is_socket)));
+                crowd.push((channel, kind, ask_on(connect(), &target, is_socket)));
             }
-            let mut wire = ask(address, "/connection/websocket", true);
+            let mut wire = ask_on(connect(), "/connection/websocket", true);
             wire.send_bytes(&frame("{\"id\":1,\"connect\":{}}"));
             wire.through("\"connect\":");
             let subscribe = json!({"id": 2, "subscribe": {"channel": name}}).to_string();
@@ -188,12 +191,34 @@ fn publish_until(address: SocketAddr, stop: &AtomicBool) -> Vec<u32> {
 #[test]
 fn nobody_notices_upgrades_in_a_row() {
     let installed = Installed::new();
-    let mut server = Setup::new(CONFIG)
+    let server = Setup::new(CONFIG)
         .binary(&installed.path())
         .shards(2)
         .start();
-    let (address, api) = (server.clients(), server.api_address());
-    let crowd = crowd(address, 20);
+    let address = server.clients();
+    upgrades_in_a_row(server, || Wire::connect(address));
+}
+
+#[test]
+fn nobody_notices_upgrades_over_tls() {
+    let (authority, files) = (Authority::new("ours"), PemFiles::new());
+    files.write_issued("server", &authority.issue(&["127.0.0.1"]));
+    let [certificate, key] = ["server.pem", "server.key"].map(|name| files.path(name));
+    let tls = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nrecords = \"lean\"\n");
+    let installed = Installed::new();
+    let server = Setup::new(&format!("{CONFIG}{tls}"))
+        .binary(&installed.path())
+        .shards(2)
+        .tls_clients()
+        .start();
+    let address = server.clients();
+    upgrades_in_a_row(server, || Wire::connect_secure(address, authority.pem()));
+}
+
+/// Upgrades a server while clients hear what is published, and looks at what they heard.
+fn upgrades_in_a_row(mut server: Server, connect: impl Fn() -> Wire) {
+    let api = server.api_address();
+    let crowd = crowd(connect, 20);
     let count = crowd.len() as u64;
     let present = server.call("presence", &json!({"channel": "c0"}));
     let stop = AtomicBool::new(false);
