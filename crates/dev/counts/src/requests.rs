@@ -13,17 +13,19 @@ pub(crate) enum Kind {
     Sse,
     Lines,
     Centrifuge,
+    Protobuf,
     UniWs,
     UniSse,
     UniStream,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Ws,
         Self::Sse,
         Self::Lines,
         Self::Centrifuge,
+        Self::Protobuf,
         Self::UniWs,
         Self::UniSse,
         Self::UniStream,
@@ -35,6 +37,7 @@ impl Kind {
             Self::Sse => "sse",
             Self::Lines => "stream",
             Self::Centrifuge => "centrifugo",
+            Self::Protobuf => "centrifugo protobuf",
             Self::UniWs => "centrifugo uni_websocket",
             Self::UniSse => "centrifugo uni_sse",
             Self::UniStream => "centrifugo uni_http_stream",
@@ -54,6 +57,11 @@ impl Kind {
             Self::Centrifuge => {
                 upgrade("/connection/websocket", &mut out);
                 text("{\"id\":1,\"connect\":{}}", &mut out);
+            }
+            Self::Protobuf => {
+                upgrade("/connection/websocket?cf_protocol=protobuf", &mut out);
+                // `id` 1 and an empty `connect`.
+                binary(&[4, 8, 1, 34, 0], &mut out);
             }
             Self::UniWs => {
                 upgrade("/connection/uni_websocket", &mut out);
@@ -75,9 +83,21 @@ impl Kind {
     /// What subscribes a client that is connected.
     pub(crate) fn subscribe(self, channel: &str) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        let command = format!("{{\"id\":2,\"subscribe\":{{\"channel\":\"{channel}\"}}}}");
-        text(&command, &mut out);
-        (self == Self::Centrifuge).then_some(out)
+        match self {
+            Self::Centrifuge => {
+                let of = format!("{{\"channel\":\"{channel}\"}}");
+                text(&format!("{{\"id\":2,\"subscribe\":{of}}}"), &mut out);
+            }
+            Self::Protobuf => {
+                // `id` 2 and `subscribe` with a `channel`.
+                let length = channel.len() as u8;
+                let mut command = vec![length + 6, 8, 2, 42, length + 2, 10, length];
+                command.extend_from_slice(channel.as_bytes());
+                binary(&command, &mut out);
+            }
+            _ => return None,
+        }
+        Some(out)
     }
 }
 
@@ -92,6 +112,10 @@ fn text(text: &str, out: &mut Vec<u8>) {
         text.as_bytes(),
         out,
     );
+}
+
+fn binary(data: &[u8], out: &mut Vec<u8>) {
+    encode_message(Masking::Client([1, 2, 3, 4]), Opcode::Binary, data, out);
 }
 
 /// What opens a publisher's WebSocket.
