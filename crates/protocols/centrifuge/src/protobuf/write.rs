@@ -48,12 +48,16 @@ pub(super) fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(0);
     write(out);
     let length = out.len() - at - 1;
-    let mut prefix = Vec::new();
-    match u8::try_from(length) {
-        Ok(short @ ..0x80) => out[at] = short,
-        _ => {
-            varint(length as u64, &mut prefix);
-            out.splice(at..=at, prefix);
-        }
+    let (mut rest, mut prefix, mut more) = (length, [0; 10], 0);
+    while rest >= 0x80 {
+        prefix[more] = rest as u8 | 0x80;
+        rest >>= 7;
+        more += 1;
     }
+    prefix[more] = rest as u8;
+    if more > 0 {
+        out.extend_from_slice(&prefix[..more]);
+        out.copy_within(at + 1..at + 1 + length, at + 1 + more);
+    }
+    out[at..=at + more].copy_from_slice(&prefix[..=more]);
 }
