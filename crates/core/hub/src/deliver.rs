@@ -21,9 +21,9 @@ impl Local {
 
     /// Lets fan-outs go on that have rested.
     fn end_rests(&mut self, now: Millis) {
-        while let Some(&(_, key)) = self.resting.first().filter(|(until, _)| *until <= now) {
-            self.end_rest(key);
-        }
+        let over = self.resting.extract_if(..=(now, u32::MAX), |_| true);
+        let over: Vec<(Millis, u32)> = over.collect();
+        over.into_iter().for_each(|(_, key)| self.end_rest(key));
     }
 
     fn go_round(&mut self, visits: usize, now: Millis, sink: &mut impl Sink) -> bool {
@@ -41,9 +41,13 @@ impl Local {
                 continue;
             };
             let several = !self.turn_order.is_empty();
-            let (waiting, bytes) = (fanout.waiting(), fanout.bytes());
+            let (waiting, bytes, before) = (fanout.waiting(), fanout.bytes(), left);
             self.carry(&mut fanout, several, &mut left, sink);
             fanout.forget(&mut self.carried);
+            debug_assert!(
+                left < before || fanout.is_over() || fanout.rests(),
+                "a fan-out that goes on without a visit goes on for ever"
+            );
             self.publications -= waiting - fanout.waiting();
             self.bytes -= bytes - fanout.bytes();
             let channel = fanout.channel;
@@ -135,6 +139,10 @@ fn deliver(
 ) -> u64 {
     let (channel_key, overflow) = (fanout.channel, fanout.rules.overflow);
     let load = fanout.load(mark);
+    debug_assert!(
+        !load.publications.is_empty(),
+        "only who lacks something is visited"
+    );
     let form = load.encoded(member.format(), sink);
     let batch = Batch {
         channel_key,

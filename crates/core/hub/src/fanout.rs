@@ -157,6 +157,11 @@ impl Fanout {
         Some(until)
     }
 
+    /// Whether it rests, or does as soon as its turn comes.
+    pub(crate) fn rests(&self) -> bool {
+        self.rest != Rest::No
+    }
+
     /// When the rest ends, while it lasts.
     pub(crate) const fn rests_until(&self) -> Option<Millis> {
         match self.rest {
@@ -350,6 +355,7 @@ impl Fanout {
             }
         }
         self.first = lowest;
+        debug_assert!(!self.publications.is_empty() || self.bytes == 0);
     }
 
     /// Whether everybody has everything.

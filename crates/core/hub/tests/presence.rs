@@ -113,7 +113,8 @@ impl Scene {
                 }
             }
             for (hub, heard) in self.hubs.iter_mut().zip(&mut self.heard) {
-                while hub.fan_out(100, NOW, heard) {}
+                let turns = (0..1000).take_while(|_| hub.fan_out(100, NOW, heard));
+                assert!(turns.count() < 1000, "fan-out comes to an end");
             }
         }
     }
