@@ -221,9 +221,29 @@ impl<G: Gateway> Solo<G> {
         Some(act(session, &mut cx))
     }
 
+    /// The same for what may leave the connection to the next request; false if there is no
+    /// session.
+    pub fn act_and_become(
+        &mut self,
+        act: impl FnOnce(&mut G::Session, &mut Context<'_, G::Shared, G::Order>) -> Flow,
+    ) -> bool {
+        let Some(flow) = self.act(act) else {
+            return false;
+        };
+        if let Flow::Http(resume) = flow {
+            self.go_on(Next::Http(Http::again(&resume), resume.raw));
+        }
+        true
+    }
+
     /// Lets something happen to the session.
     pub fn event(&mut self, event: Event<'_>) {
-        let mut rest = match self.act_or_http(event) {
+        let next = self.act_or_http(event);
+        self.go_on(next);
+    }
+
+    fn go_on(&mut self, next: Next<G>) {
+        let mut rest = match next {
             Next::Stay => return,
             Next::Own(session, rest) => {
                 self.state = State::Own(session);

@@ -27,7 +27,7 @@ impl Session {
             Event::Bytes(input) => self.bytes(input, cx),
             Event::Timeout => return self.timeout(cx),
             Event::Publication(publication) => return self.publication(publication, cx),
-            Event::Answer { .. } => return self.answer(event, cx),
+            Event::Answer { token, answer } => return self.answer(token, &answer, cx),
             Event::Close(_) => self.close(cx),
             // A backend's stream has no words of ours in it, and nobody asks all shards.
             Event::Drained { .. }
@@ -83,9 +83,7 @@ impl Session {
             Self::OverHttp(socket) => socket.bytes(input, cx),
             Self::Tunnel(tunnel) => tunnel.bytes(input, cx),
             Self::Zmtp(zmtp) => zmtp.bytes(input, cx),
-            Self::Publishing(publishing) => {
-                let _ = publishing.event(Event::Bytes(input), cx);
-            }
+            Self::Publishing(publishing) => publishing.bytes(input, cx),
             // A held client has nothing to say, but may send requests that nobody answers.
             Self::Held(held) => held.said(),
             Self::Leaving(exchange) => {
@@ -103,9 +101,8 @@ impl Session {
             Self::Held(held) => held.timeout(cx),
             Self::OverHttp(socket) => socket.timeout(cx),
             Self::Tunnel(tunnel) => tunnel.timeout(cx),
-            Self::Publishing(publishing) => return publishing.event(Event::Timeout, cx),
             Self::Zmtp(_) | Self::Stats(_) => cx.end(End::Now),
-            Self::Leaving(_) => {}
+            Self::Publishing(_) | Self::Leaving(_) => {}
         }
         Flow::Stay
     }
@@ -124,13 +121,10 @@ impl Session {
         Flow::Stay
     }
 
-    fn answer(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+    fn answer(&mut self, token: u32, answer: &Answer, cx: &mut Cx<'_>) -> Flow {
         if let Self::Publishing(publishing) = self {
-            return publishing.event(event, cx);
+            return publishing.published(token, answer, cx);
         }
-        let Event::Answer { answer, .. } = &event else {
-            return Flow::Stay;
-        };
         // A publisher that hears of a subscriber may publish at once, so it hears of one that
         // gets what is published.
         if let Answer::Subscribed { channel, result } = answer
@@ -165,7 +159,7 @@ impl Session {
             Self::OverHttp(socket) => socket.close(cx),
             Self::Tunnel(tunnel) => tunnel.close(cx),
             Self::Zmtp(_) | Self::Stats(_) | Self::Leaving(_) => cx.end(End::Flush),
-            Self::Publishing(_) => {}
+            Self::Publishing(publishing) => publishing.close(),
         }
     }
 

@@ -3,9 +3,9 @@
 use throng_grip::headers::HeaderRef;
 use throng_grip::publish::{Answer, AnswerType, PublishRequest};
 use throng_http1::query;
+use throng_hub::Answer as Published;
 use throng_metrics::Counter;
-use throng_session::{Event, Exchange, Flow, Incoming, Opened, Publications, respond};
-use throng_types::End;
+use throng_session::{Exchange, Flow, Incoming, Opened, Publications, respond};
 
 use crate::context::Cx;
 use crate::order::Order;
@@ -74,23 +74,23 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Bo
 }
 
 impl Publishing {
-    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
-        match event {
-            Event::Bytes(input) => self.exchange.keep_behind_api_call(input, cx),
-            Event::Answer { token, answer } => {
-                let Some(results) = self.publications.answer(token, &answer) else {
-                    return Flow::Stay;
-                };
-                let is_taken = results.iter().all(Result::is_ok);
-                write(&self.answer(is_taken), self.exchange.keep_alive, cx);
-                return self.exchange.done(cx);
-            }
-            Event::Timeout => cx.end(End::Flush),
-            // The answer comes within this turn or the next few; it is not cut off.
-            Event::Close(_) => self.exchange.keep_alive = false,
-            _ => {}
-        }
-        Flow::Stay
+    pub(crate) fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) {
+        self.exchange.keep_behind_api_call(input, cx);
+    }
+
+    /// The answer comes within this turn or the next few; it is not cut off, and is the last one.
+    pub(crate) const fn close(&mut self) {
+        self.exchange.keep_alive = false;
+    }
+
+    /// What became of one of the items.
+    pub(crate) fn published(&mut self, token: u32, answer: &Published, cx: &mut Cx<'_>) -> Flow {
+        let Some(results) = self.publications.answer(token, answer) else {
+            return Flow::Stay;
+        };
+        let is_taken = results.iter().all(Result::is_ok);
+        write(&self.answer(is_taken), self.exchange.keep_alive, cx);
+        self.exchange.done(cx)
     }
 
     /// So many connections took one of the items.

@@ -14,16 +14,24 @@ use throng_grip::routes::parse_routes;
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Flow, Order as Wish, Port, Shared};
-use throng_types::{ChannelName, ConnId, End, Publication, ShardId, Told};
+use throng_types::{ChannelName, ConnId, End, Millis, Publication, ShardId, Told};
 
 use crate::forms::{draft, hub_channel};
 use crate::upload::KEPT_BYTES_MAX;
 use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
 
 mod answers;
+mod backend_asked;
+mod played;
+mod publishers;
+mod requests;
 mod shard;
+mod sides;
 mod sockets;
+mod statistics;
 mod streams;
+mod world;
+mod zmq;
 
 /// A client, and what it wanted of others.
 struct Client {
@@ -33,6 +41,13 @@ struct Client {
     /// The same, as the hub gets it.
     commands: Vec<Command>,
     orders: Vec<Order>,
+    /// When it wants to hear of the time.
+    due: Option<Millis>,
+    ended: Option<End>,
+    /// Whether it is not read.
+    is_paused: bool,
+    /// Deliveries that are held back.
+    held: Option<Vec<u8>>,
 }
 
 impl Client {
@@ -43,14 +58,23 @@ impl Client {
     }
 
     fn of(id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {
+        Self::by(Port::Client, id, own, shared)
+    }
+
+    /// A connection by any port.
+    fn by(port: Port, id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut solo = Solo::new(id, Port::Client, peer, shared, own);
-        solo.now.mono = throng_types::Millis(1_000_000);
+        let mut solo = Solo::new(id, port, peer, shared, own);
+        solo.now.mono = Millis(1_000_000);
         Self {
             solo,
             hub: Vec::new(),
             commands: Vec::new(),
             orders: Vec::new(),
+            due: None,
+            ended: None,
+            is_paused: false,
+            held: None,
         }
     }
 
@@ -77,6 +101,18 @@ impl Client {
     }
 
     fn sort(&mut self) {
+        let actions = self.solo.actions;
+        self.due = actions.deadline.unwrap_or(self.due);
+        self.is_paused = actions.pause.unwrap_or(self.is_paused);
+        self.ended = self.ended.or(actions.end);
+        if actions.forget_held {
+            self.held = None;
+        }
+        match actions.hold {
+            Some(true) => drop(self.held.get_or_insert_default()),
+            Some(false) => self.solo.out.extend(self.held.take().unwrap_or_default()),
+            None => {}
+        }
         for order in self.solo.orders.drain(..) {
             match order {
                 Wish::Hub(command) => {

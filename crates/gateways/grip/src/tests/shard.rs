@@ -1,45 +1,15 @@
 //! The gateway on its shard: who subscribes to what, which item went out last, how many took one,
 //! and what publishers' words do to the sessions here.
 
-use std::collections::BTreeMap;
-
-use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
-use throng_hub::{Batch, Format, Hub, ReplyTo, Sink};
+use throng_hub::{Batch, Format, ReplyTo, Sink};
 use throng_metrics::{Counter, Gauge};
-use throng_session::{Context, Gateway, Sender, Shard, Shared};
-use throng_types::{Frame, Now};
+use throng_session::{Gateway, Sender};
 
+use super::played::Played;
+use super::world::{Floor, SHARDS, name_on};
 use super::*;
-use crate::backends::Ticket;
+use crate::Mail;
 use crate::sequencer::LastItem;
-use crate::{Backends, Mail, Session};
-
-/// Shards; this is the first.
-const SHARDS: u8 = 3;
-
-/// Backends that take requests and do nothing.
-struct Silent;
-
-impl Backends for Silent {
-    fn submit(
-        &self,
-        _: ConnId,
-        _: u32,
-        _: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
-        Ok(Box::new(Self))
-    }
-
-    fn tell(&self, _: OriginRequest) -> Result<(), OriginFailure> {
-        Ok(())
-    }
-}
-
-impl Ticket for Silent {
-    fn grant(&self, _: usize) {}
-    fn send(&mut self, _: Vec<u8>) {}
-    fn finish(&mut self) {}
-}
 
 #[derive(Default)]
 struct Nowhere;
@@ -50,96 +20,6 @@ impl Sink for Nowhere {
     fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
 }
 
-/// The sessions of a shard, its hub, and the mail that it sends.
-struct Floor {
-    clients: BTreeMap<ConnId, Client>,
-    shared: Rc<Shared>,
-    hub: Hub,
-    now: Now,
-    mails: Vec<(ShardId, Mail)>,
-}
-
-impl Shard<Grip> for Floor {
-    fn this(&self) -> ShardId {
-        ShardId(0)
-    }
-
-    fn shards(&self) -> u8 {
-        SHARDS
-    }
-
-    fn now(&self) -> Now {
-        self.now
-    }
-
-    fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    fn hub(&self) -> &Hub {
-        &self.hub
-    }
-
-    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
-        self.hub.publish_here(draft, self.now)
-    }
-
-    fn is_connected(&self, conn: ConnId) -> bool {
-        self.clients.contains_key(&conn)
-    }
-
-    fn conn(&self, index: u32) -> Option<ConnId> {
-        self.clients
-            .keys()
-            .copied()
-            .find(|conn| conn.index() == index)
-    }
-
-    fn sessions(&self) -> Vec<ConnId> {
-        self.clients.keys().copied().collect()
-    }
-
-    fn queued_bytes(&self, _: ConnId) -> usize {
-        0
-    }
-
-    fn with(
-        &mut self,
-        conn: ConnId,
-        act: impl FnOnce(&mut Session, &mut Context<'_, GripShared, Order>) -> Flow,
-    ) -> bool {
-        let Some(client) = self.clients.get_mut(&conn) else {
-            return false;
-        };
-        client.solo.now = self.now;
-        let acted = client.solo.act(act).is_some();
-        client.sort();
-        acted
-    }
-
-    fn with_gone(
-        &mut self,
-        _: ConnId,
-        _: &mut Session,
-        _: impl FnOnce(&mut Session, &mut Context<'_, GripShared, Order>),
-    ) {
-    }
-
-    fn take_orders(&mut self) -> Vec<Order> {
-        Vec::new()
-    }
-
-    fn deliver(&mut self, _: ConnId, _: &[u8], _: &Frame) {}
-
-    fn has_room(&self, _: ShardId) -> bool {
-        true
-    }
-
-    fn mail(&mut self, to: ShardId, mail: Mail) {
-        self.mails.push((to, mail));
-    }
-}
-
 struct Server {
     grip: Grip,
     floor: Floor,
@@ -147,22 +27,8 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let grip = Grip::new(GripShared::new(options()), Box::new(Silent));
-        let shared = Rc::new(solo::shared());
-        let options = ChannelOptions::default();
-        let named = vec![(crate::NAMESPACE.into(), options)];
-        let namespaces = Arc::new(Namespaces::new(options, named));
-        let hub = solo::hub(ShardId(0), SHARDS, &namespaces);
-        let floor = Floor {
-            clients: BTreeMap::new(),
-            shared,
-            hub,
-            now: Now {
-                mono: throng_types::Millis(1_000_000),
-                unix_ms: 0,
-            },
-            mails: Vec::new(),
-        };
+        let grip = Grip::new(GripShared::new(options()), Box::new(Played::default()));
+        let floor = Floor::new(0, grip.shared());
         Self { grip, floor }
     }
 
@@ -219,13 +85,6 @@ impl Server {
         });
         topics.collect()
     }
-}
-
-/// A channel at home on a shard, by the backend's name.
-fn name_on(shard: u8) -> String {
-    let mut names = (0..).map(|n| format!("c{n}"));
-    let is_there = |name: &String| home_of(&channel(name), SHARDS) == ShardId(shard);
-    names.find(is_there).expect("one of them")
 }
 
 /// Others are told of the first subscriber here, and after a while that there is none.

@@ -1,0 +1,162 @@
+//! Statistics by ZeroMQ: a reader on any shard hears of the clients of all of them.
+
+use throng_grip::stats::StatsFormat;
+use throng_grip::zmtp::encode_message;
+use throng_session::Gateway;
+
+use super::world::{SHARDS, World};
+use super::*;
+use crate::{PortKind, StatsOptions};
+
+fn world() -> World {
+    let mut options = Arc::into_inner(options()).expect("nobody else has them");
+    options.ports = vec![PortKind::Stats];
+    options.stats = Some(StatsOptions {
+        format: StatsFormat::Json,
+        report_interval_ms: 10_000,
+        sends_connections: true,
+        connection_ttl_ms: 120_000,
+        subscription_ttl_ms: 60_000,
+        linger_ms: 60_000,
+    });
+    let mut book = RouteBook::clone(&options.book);
+    book.routes = parse_routes("*,id=own localhost:7999\n").routes;
+    options.book = Arc::new(book);
+    World::with(Arc::new(options))
+}
+
+/// A reader on a shard that wants the packets that begin so.
+fn reads(world: &mut World, shard: u8, topics: &[&str]) -> ConnId {
+    let conn = world.connect_own(shard, 0);
+    let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
+    bytes.resize(64, 0);
+    bytes.extend_from_slice(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB");
+    for topic in topics {
+        encode_message(&[format!("\u{1}{topic}")], &mut bytes);
+    }
+    world.say(conn, bytes);
+    assert!(world.told(conn).contains("READY"));
+    conn
+}
+
+fn unread(world: &mut World, conn: ConnId, topic: &str) {
+    let mut bytes = Vec::new();
+    encode_message(&[format!("\0{topic}")], &mut bytes);
+    world.say(conn, bytes);
+}
+
+/// Lets seconds pass, one after the other.
+fn wait(world: &mut World, seconds: u64) {
+    for _ in 0..seconds {
+        world.pass(1000);
+    }
+}
+
+#[test]
+fn a_reader_on_any_shard_hears_of_all_clients() {
+    for shard in 0..SHARDS {
+        let mut world = world();
+        let reader = reads(&mut world, shard, &["conn", "sub"]);
+        let other = reads(&mut world, (shard + 1) % SHARDS, &["message"]);
+        let streams: Vec<ConnId> = (0..SHARDS).map(|at| world.stream(at, "news")).collect();
+        wait(&mut world, 3);
+        let told = world.told(reader);
+        for stream in &streams {
+            let node = &world.shards[0].1.shared.node;
+            let id = node.client_id(*stream);
+            assert!(told.contains(id.as_str()), "{told}");
+        }
+        assert!(told.contains(r#""channel":"news""#), "{told}");
+        assert!(told.contains(r#""subscribers":3"#), "{told}");
+        assert!(!told.contains("report J"), "it did not ask for those");
+        assert_eq!(world.told(other), "");
+        let publisher = world.connect(0, Port::Api);
+        let body = r#"{"items":[{"channel":"news","http-stream":{"content":"x"}}]}"#;
+        let bytes = body.len();
+        let head = format!("POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n");
+        world.say(publisher, format!("{head}\r\n{body}"));
+        wait(&mut world, 3);
+        let told = world.told(other);
+        assert!(told.contains("message J"), "{told}");
+        assert!(told.contains(r#""transport":"http-stream""#), "{told}");
+        assert_eq!(world.told(reader), "", "nobody came or went");
+        // Those that go are told of, too.
+        world.close(streams[2]);
+        wait(&mut world, 3);
+        let told = world.told(reader);
+        let id = world.shards[0].1.shared.node.client_id(streams[2]);
+        assert!(
+            told.contains(id.as_str()) && told.contains("unavailable"),
+            "{told}"
+        );
+    }
+}
+
+/// While nobody reads, or after all readers have gone, nothing is made; whoever reads next hears of
+/// what is then.
+#[test]
+fn packets_are_for_those_that_read() {
+    for shard in 0..SHARDS {
+        let mut world = world();
+        let first = reads(&mut world, shard, &[""]);
+        let second = reads(&mut world, shard, &[""]);
+        world.stream(1, "a");
+        wait(&mut world, 2);
+        assert_ne!(world.told(first), "");
+        assert_ne!(world.told(second), "");
+        world.close(first);
+        world.stream(1, "b");
+        wait(&mut world, 2);
+        assert!(
+            world.told(second).contains(r#""b""#),
+            "the other one still reads"
+        );
+        unread(&mut world, second, "");
+        world.stream(1, "c");
+        wait(&mut world, 2);
+        assert_eq!(world.told(second), "");
+        world.close(second);
+        assert_eq!(world.shards[0].0.statistics.read_on, 0);
+    }
+}
+
+/// A report says how many clients there were, and for how many minutes.
+#[test]
+fn a_report_tells_of_a_route() {
+    let mut world = world();
+    let reader = reads(&mut world, 1, &["report"]);
+    world.stream(2, "a");
+    world.stream(0, "a");
+    wait(&mut world, 10);
+    let told = world.told(reader);
+    assert!(told.contains(r#""route":"own""#), "{told}");
+    assert!(told.contains(r#""connections":2"#), "{told}");
+    // It is due again, and the shard with the sums wakes up for it.
+    let deadline = world.shards[0].0.deadline().expect("the next one");
+    let now = world.shards[0].1.now.mono;
+    assert!(deadline.since(now) <= 10_000);
+    wait(&mut world, 10);
+    assert!(world.told(reader).contains("report J"));
+}
+
+/// A reader that wants more than anybody needs, or breaks the protocol, is let go.
+#[test]
+fn readers_are_bounded() {
+    let mut world = world();
+    let reader = reads(&mut world, 0, &[]);
+    let mut bytes = Vec::new();
+    for topic in 0..256 {
+        encode_message(&[format!("\u{1}{topic}")], &mut bytes);
+    }
+    world.say(reader, &bytes);
+    assert!(world.is_connected(reader));
+    world.say(reader, b"\0\x02\x01x");
+    assert!(!world.is_connected(reader));
+    let reader = reads(&mut world, 0, &[]);
+    world.say(reader, b"\xff\xff");
+    assert!(!world.is_connected(reader));
+    // One that says it is ready once is entered once.
+    let reader = reads(&mut world, 0, &["conn"]);
+    world.say(reader, b"\0\x01\0");
+    assert_eq!(world.shards[0].0.statistics.readers, [reader]);
+}
