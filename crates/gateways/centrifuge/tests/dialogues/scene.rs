@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use throng_auth::{KeyConfig, Verifier};
 use throng_broker::{ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
-use throng_gateway_centrifuge::{Centrifuge, ProxyOptions, Question};
+use throng_gateway_centrifuge::{Centrifuge, ProxyOptions, Question, Session};
 use throng_hub::{Answer, Batch, Command, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::solo::{self, Solo};
 use throng_session::{Event, Gateway, Order, Port, Shared, Survey};
@@ -186,6 +186,11 @@ impl Scene {
     /// What has come, as text.
     pub(crate) fn take_text(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.heard)).into_owned()
+    }
+
+    /// The session, once there is one.
+    pub(crate) const fn session(&mut self) -> Option<&mut Session> {
+        self.solo.session()
     }
 
     /// Whether the server counts the connection as a client's, once it is more than a request.

@@ -1,0 +1,401 @@
+//! The gateway on its shard: clients whose commands come by requests of their own, and backends
+//! that are asked and answer.
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use throng_broker::{Draft, Published, Refusal};
+use throng_centrifuge::proxy::ProxyKind;
+use throng_gateway_centrifuge::{
+    Backends, Centrifuge, Mail, NewBackends, Order, ProxyOptions, Question, Session,
+};
+use throng_hub::Hub;
+use throng_session::solo::{self, Solo};
+use throng_session::{Flow, Gateway as _, Order as AnyOrder, Own, Port, Sender, Shard, Shared};
+use throng_types::{ConnId, Frame, Now, ShardId};
+
+/// Connections of one shard of two, and its gateway.
+struct Floor {
+    this: ShardId,
+    solos: Vec<Solo<Centrifuge>>,
+    mails: Vec<(ShardId, Mail)>,
+}
+
+impl Floor {
+    fn new(shard: u8) -> Self {
+        Self {
+            this: ShardId(shard),
+            solos: Vec::new(),
+            mails: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, gateway: &Centrifuge) -> usize {
+        let id = ConnId::new(self.this, self.solos.len() as u32, 1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let shared = Rc::new(solo::shared());
+        let solo = Solo::new(id, Port::Client, peer, shared, gateway.shared());
+        self.solos.push(solo);
+        self.solos.len() - 1
+    }
+
+    /// Sends bytes by a connection, lets the gateway do what is ordered, and gives what came back.
+    fn say(&mut self, at: usize, bytes: &[u8], gateway: &mut Centrifuge) -> Vec<u8> {
+        self.solos[at].feed(bytes);
+        for order in std::mem::take(&mut self.solos[at].orders) {
+            if let AnyOrder::Gateway(order) = order {
+                gateway.order(order, self);
+            }
+        }
+        std::mem::take(&mut self.solos[at].out)
+    }
+
+    fn told(&mut self, at: usize) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.solos[at].out)).into_owned()
+    }
+}
+
+impl Shard<Centrifuge> for Floor {
+    fn this(&self) -> ShardId {
+        self.this
+    }
+
+    fn shards(&self) -> u8 {
+        2
+    }
+
+    fn now(&self) -> Now {
+        Now::default()
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.solos[0].shared
+    }
+
+    fn hub(&self) -> &Hub {
+        panic!("nothing is asked of it here")
+    }
+
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
+        Err((Refusal::Busy, draft))
+    }
+
+    fn is_connected(&self, conn: ConnId) -> bool {
+        self.solos.iter().any(|solo| solo.id == conn)
+    }
+
+    fn conn(&self, index: u32) -> Option<ConnId> {
+        self.solos.get(index as usize).map(|solo| solo.id)
+    }
+
+    fn sessions(&self) -> Vec<ConnId> {
+        self.solos.iter().map(|solo| solo.id).collect()
+    }
+
+    fn queued_bytes(&self, _: ConnId) -> usize {
+        0
+    }
+
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut Session, &mut Own<'_, Centrifuge>) -> Flow,
+    ) -> bool {
+        let mut solos = self.solos.iter_mut();
+        let solo = solos.find(|solo| solo.id == conn);
+        solo.is_some_and(|solo| solo.act_and_become(act))
+    }
+
+    fn with_gone(
+        &mut self,
+        _: ConnId,
+        _: &mut Session,
+        _: impl FnOnce(&mut Session, &mut Own<'_, Centrifuge>),
+    ) {
+    }
+
+    fn take_orders(&mut self) -> Vec<Order> {
+        Vec::new()
+    }
+
+    fn deliver(&mut self, _: ConnId, _: &[u8], _: &Frame) {}
+
+    fn has_room(&self, _: ShardId) -> bool {
+        true
+    }
+
+    fn mail(&mut self, to: ShardId, mail: Mail) {
+        self.mails.push((to, mail));
+    }
+}
+
+fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
+    let bytes = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {bytes}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+const CONNECT: &str = r#"{"id":1,"connect":{}}"#;
+/// The same in Protobuf, behind its length: `Command { id: 1, connect: {} }`.
+const CONNECT_PROTOBUF: &[u8] = &[4, 8, 1, 34, 0];
+
+/// Each transport has a path, ways to begin, and a type of its own.
+#[test]
+fn streams_of_clients_that_send_commands() {
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+    let escaped: String = CONNECT.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let (json, protobuf) = ("application/json", "application/octet-stream");
+    for (request, expected, start) in [
+        (
+            get(&format!("/connection/sse?cf_connect={escaped}")),
+            "text/event-stream",
+            "data: {\"id\":1,\"connect\":{",
+        ),
+        (
+            post("/connection/sse", json, CONNECT.as_bytes()),
+            "text/event-stream",
+            "data: {\"id\":1,\"connect\":{",
+        ),
+        (
+            post("/connection/http_stream", json, CONNECT.as_bytes()),
+            "application/x-ndjson",
+            "{\"id\":1,\"connect\":{",
+        ),
+        (
+            post("/connection/http_stream", protobuf, CONNECT_PROTOBUF),
+            protobuf,
+            "",
+        ),
+    ] {
+        let mut gateway = Centrifuge::default();
+        let mut floor = Floor::new(0);
+        let at = floor.connect(&gateway);
+        let told = floor.say(at, &request, &mut gateway);
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let (head, body) = told.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(
+            head.contains(&format!("Content-Type: {expected}\r\n")),
+            "{head}"
+        );
+        assert_eq!(
+            head.contains("chunked"),
+            expected != "text/event-stream",
+            "{head}"
+        );
+        assert!(body.contains(start), "{body:?}");
+        // The session is the client's alone, and is how its commands find it.
+        let id = floor.solos[at].id;
+        let session = floor.solos[at].shared.node.session_id(id);
+        assert!(body.contains(session.as_str()), "{body:?}");
+        assert_eq!(body.contains('{'), expected != protobuf);
+    }
+    for request in [get("/connection/sse"), post("/connection/sse", json, b"")] {
+        let mut gateway = Centrifuge::default();
+        let mut floor = Floor::new(0);
+        let at = floor.connect(&gateway);
+        let told = floor.say(at, &request, &mut gateway);
+        assert!(told.starts_with(b"HTTP/1.1 400 "));
+    }
+}
+
+/// A stream on a shard, and a request that brings a command of its client.
+fn stream(home: &mut Floor, gateway: &mut Centrifuge) -> (usize, Vec<u8>) {
+    let at = home.connect(gateway);
+    let begin = post(
+        "/connection/http_stream",
+        "application/json",
+        CONNECT.as_bytes(),
+    );
+    home.say(at, &begin, gateway);
+    let solo = &home.solos[at];
+    let body = json!({
+        "session": solo.shared.node.session_id(solo.id).as_str(),
+        "node": solo.shared.node.name(),
+        "data": PING,
+    });
+    (
+        at,
+        post(
+            "/emulation",
+            "application/json",
+            body.to_string().as_bytes(),
+        ),
+    )
+}
+
+const PING: &str = r#"{"id":7,"ping":{}}"#;
+
+/// Commands reach their session, and are answered by its stream; the request that brought them has
+/// an answer of its own, and its connection takes the next one.
+#[test]
+fn commands_find_their_session() {
+    let mut gateway = Centrifuge::default();
+    let mut home = Floor::new(0);
+    let (stream, request) = stream(&mut home, &mut gateway);
+    let from = home.connect(&gateway);
+    for _ in 0..2 {
+        let told = home.say(from, &request, &mut gateway);
+        assert!(told.starts_with(b"HTTP/1.1 204 "), "{told:?}");
+        assert!(home.told(stream).contains(PING));
+    }
+    // The stream itself carries nothing in this direction.
+    assert!(home.say(stream, PING.as_bytes(), &mut gateway).is_empty());
+}
+
+#[test]
+fn commands_find_their_session_on_another_shard() {
+    let mut gateway = Centrifuge::default();
+    let (mut home, mut away) = (Floor::new(1), Floor::new(0));
+    let (stream, request) = stream(&mut home, &mut gateway);
+    let from = away.connect(&gateway);
+    let told = away.say(from, &request, &mut gateway);
+    assert!(told.starts_with(b"HTTP/1.1 204 "), "{told:?}");
+    let (to, mail) = away.mails.pop().expect("mail");
+    assert_eq!((to, away.mails.len()), (ShardId(1), 0));
+    assert_eq!(
+        Centrifuge::mail_bytes(&mail),
+        PING.len(),
+        "what the client chose"
+    );
+    gateway.mail(Sender::Shard(ShardId(0)), mail, &mut home);
+    assert!(home.told(stream).contains(PING));
+}
+
+/// Who asks for too much behind a request that waits is cut off; up to there it is kept.
+#[test]
+fn what_comes_behind_commands_is_bounded() {
+    let gateway = Centrifuge::default();
+    for more in [0, 1] {
+        let mut floor = Floor::new(0);
+        let at = floor.connect(&gateway);
+        let solo = &mut floor.solos[at];
+        let node = &solo.shared.node;
+        let there = ConnId::new(ShardId(1), 5, 1);
+        let body = json!({
+            "session": node.session_id(there).as_str(), "node": node.name(), "data": "{}",
+        });
+        // The order is not carried out, so it waits.
+        solo.feed(&post(
+            "/emulation",
+            "application/json",
+            body.to_string().as_bytes(),
+        ));
+        let limits = &solo.shared.limits;
+        let bytes_max = 2 * (limits.head_bytes_max + limits.message_bytes_max);
+        solo.feed(&vec![b'x'; bytes_max + more]);
+        assert_eq!(solo.actions.end.is_some(), more == 1);
+        // It is not waited for for ever.
+        solo.event(throng_session::Event::Timeout);
+        assert!(solo.actions.end.is_some());
+    }
+}
+
+#[derive(Clone, Default)]
+struct Asked {
+    questions: Rc<RefCell<Vec<(ConnId, u32)>>>,
+    is_full: bool,
+}
+
+impl Backends for Asked {
+    fn ask(&self, conn: ConnId, number: u32, _: Question) -> bool {
+        self.questions.borrow_mut().push((conn, number));
+        !self.is_full
+    }
+}
+
+/// Takes no question.
+struct Full;
+
+impl Backends for Full {
+    fn ask(&self, _: ConnId, _: u32, _: Question) -> bool {
+        false
+    }
+}
+
+fn proxies() -> ProxyOptions {
+    ProxyOptions {
+        kinds: ProxyKind::ALL.into(),
+        ..ProxyOptions::default()
+    }
+}
+
+/// The object in what a stream of lines said after its head.
+fn reply(told: &[u8]) -> Value {
+    let told = String::from_utf8_lossy(told);
+    let line = told.lines().find(|line| line.starts_with('{'));
+    line.map_or(Value::Null, |line| {
+        serde_json::from_str(line).expect("an object")
+    })
+}
+
+/// A question goes to the backend once, and its answer to who asked. One that cannot be asked is a
+/// backend that did not answer.
+#[test]
+fn backends_are_asked_and_their_answers_arrive() {
+    let begin = post(
+        "/connection/http_stream",
+        "application/json",
+        CONNECT.as_bytes(),
+    );
+    for is_full in [false, true] {
+        let asked = Asked {
+            is_full,
+            ..Asked::default()
+        };
+        let mut gateway = Centrifuge::with_backends(proxies(), Box::new(asked.clone()));
+        let mut floor = Floor::new(0);
+        let at = floor.connect(&gateway);
+        let told = floor.say(at, &begin, &mut gateway);
+        let questions = asked.questions.borrow().clone();
+        let [(conn, number)] = questions[..] else {
+            panic!("{questions:?}");
+        };
+        assert_eq!(conn, floor.solos[at].id);
+        let failed = |reply: &Value| reply["error"]["code"] == 100;
+        assert_eq!(failed(&reply(&told)), is_full, "{told:?}");
+        if is_full {
+            continue;
+        }
+        let answer = Some((200, br#"{"result":{"user":"ann"}}"#.to_vec()));
+        let mail = Mail::Answered {
+            conn,
+            number,
+            answer,
+        };
+        assert_eq!(Centrifuge::mail_bytes(&mail), 0);
+        gateway.mail(Sender::Driver, mail, &mut floor);
+        let told = floor.told(at);
+        assert!(told.contains(r#"{"id":1,"connect":{"#), "{told}");
+    }
+}
+
+/// After a reload others are asked, on whose behalf the new options say.
+#[test]
+fn backends_may_change() {
+    let asked = Asked::default();
+    let mut gateway = Centrifuge::with_backends(ProxyOptions::default(), Box::new(asked.clone()));
+    let mut floor = Floor::new(0);
+    let begin = post(
+        "/connection/http_stream",
+        "application/json",
+        CONNECT.as_bytes(),
+    );
+    let at = floor.connect(&gateway);
+    let told = floor.say(at, &begin, &mut gateway);
+    assert!(reply(&told)["connect"].is_object(), "nobody is asked");
+    let mail = Mail::Renewed(proxies(), Some(NewBackends(Box::new(Full))));
+    gateway.mail(Sender::Driver, mail, &mut floor);
+    let at = floor.connect(&gateway);
+    let told = floor.say(at, &begin, &mut gateway);
+    assert_eq!(reply(&told)["error"]["code"], 100);
+    assert!(
+        asked.questions.borrow().is_empty(),
+        "the old ones are not asked"
+    );
+}
