@@ -58,6 +58,9 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
     ]),
     room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),
+    room("drivers/remote/suite", &[
+        "types", "core/broker", "core/broker/suite", "core/metrics", "drivers/remote",
+    ]),
 
     // What users start. The meter shares no code with what it measures, except wire formats and the
     // reactor.
@@ -94,7 +97,7 @@ pub(crate) const HOUSE: &[Room] = &[
 pub(crate) const AWAITED: &[&str] = &[];
 
 /// Rooms that any room may use in its tests, and only there.
-pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite"];
+pub(crate) const FOR_TESTS: &[&str] = &["dev/*", "core/broker/suite", "drivers/remote/suite"];
 
 /// Rooms where bytes, time and chance come in as arguments.
 pub(crate) const PURE: &[&str] = &["types", "core/*", "protocols/*", "gateways/*", "client"];

@@ -10,6 +10,7 @@
 mod authority;
 mod binary;
 mod browser;
+mod daemon;
 mod install;
 mod nats;
 mod patience;

@@ -1,20 +1,18 @@
 //! A NATS server of a test's own, with JetStream, which can stop, go away and come back.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{Process, until};
+use crate::daemon::{Daemon, new_folder};
 
 /// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
 pub struct NatsServer {
-    port: u16,
-    process: Option<Process>,
-    folder: TempDir,
+    daemon: Daemon,
+    arguments: Vec<String>,
     /// A copy of the folder, with which it begins when it comes back.
     saved: Option<TempDir>,
     is_durable: bool,
@@ -25,25 +23,31 @@ impl NatsServer {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
-        Self::with(false)
+        Self::begin(Daemon::new(), &[], false)
     }
 
     /// Has all its data again when it comes back.
     #[must_use]
     #[track_caller]
     pub fn durable() -> Self {
-        Self::with(true)
+        Self::with(&[])
+    }
+
+    /// The same, with these options.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn with(arguments: &[&str]) -> Self {
+        Self::begin(Daemon::new(), arguments, true)
     }
 
     #[track_caller]
-    fn with(is_durable: bool) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+    fn begin(daemon: Daemon, arguments: &[&str], is_durable: bool) -> Self {
         let mut server = Self {
-            port,
-            process: None,
-            folder: tempfile::tempdir().expect("a temporary folder"),
+            daemon,
+            arguments: arguments.iter().map(|&argument| argument.into()).collect(),
             saved: None,
             is_durable,
         };
@@ -53,8 +57,8 @@ impl NatsServer {
 
     /// Where it listens.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
+    pub const fn address(&self) -> SocketAddr {
+        self.daemon.address()
     }
 
     /// `nats://…`
@@ -65,7 +69,7 @@ impl NatsServer {
 
     /// Ends it without a word to anybody.
     pub fn go_away(&mut self) {
-        self.process = None;
+        self.daemon.go_away();
     }
 
     /// Makes a copy of all its data, with which it begins when it comes back. Nobody may publish
@@ -75,8 +79,8 @@ impl NatsServer {
     /// If that cannot be done.
     #[track_caller]
     pub fn save(&mut self) {
-        let copy = tempfile::tempdir().expect("a temporary folder");
-        copy_folder(self.folder.path(), copy.path()).expect("a copy of its files");
+        let copy = new_folder();
+        copy_folder(self.daemon.folder(), copy.path()).expect("a copy of its files");
         self.saved = Some(copy);
     }
 
@@ -87,21 +91,20 @@ impl NatsServer {
     #[track_caller]
     pub fn come_back(&mut self) {
         if let Some(saved) = self.saved.take() {
-            self.folder = saved;
+            self.daemon.set_folder(saved);
         } else if !self.is_durable {
-            self.folder = tempfile::tempdir().expect("a temporary folder");
+            self.daemon.set_folder(new_folder());
         }
         let mut command = Command::new("nats-server");
-        command.args(["-js", "-a", "127.0.0.1", "-p", &self.port.to_string()]);
-        command.arg("-sd").arg(self.folder.path());
-        let process = Process::start(&mut command, "install nats-server, see .ci/packages");
-        process.err("readiness", |lines| {
-            let mut lines = lines.iter();
-            lines
-                .any(|line| line.contains("Server is ready"))
-                .then_some(())
+        command.args(["-js", "-a", "127.0.0.1", "-p"]);
+        command.arg(self.daemon.port().to_string()).arg("-sd");
+        command.arg(self.daemon.folder()).args(&self.arguments);
+        self.daemon.start(&mut command, |process| {
+            process.err("readiness", |lines| {
+                let is_ready = |line: &String| line.contains("Server is ready");
+                lines.iter().any(is_ready).then_some(())
+            });
         });
-        self.process = Some(process);
     }
 
     /// It does nothing any more, and its connections stay.
@@ -110,14 +113,7 @@ impl NatsServer {
     /// If it does not run.
     #[track_caller]
     pub fn pause(&self) {
-        let process = self.running();
-        process.signal(Signal::STOP);
-        // Its threads stop one after the other.
-        let stat = format!("/proc/{}/stat", process.id());
-        until("a server that is stopped", || {
-            let stat = std::fs::read_to_string(&stat).ok()?;
-            stat.rsplit_once(") ")?.1.starts_with('T').then_some(())
-        });
+        self.daemon.pause();
     }
 
     /// It goes on.
@@ -126,12 +122,7 @@ impl NatsServer {
     /// If it does not run.
     #[track_caller]
     pub fn resume(&self) {
-        self.running().signal(Signal::CONT);
-    }
-
-    #[track_caller]
-    fn running(&self) -> &Process {
-        self.process.as_ref().expect("it runs")
+        self.daemon.resume();
     }
 }
 

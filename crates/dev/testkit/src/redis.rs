@@ -1,20 +1,19 @@
 //! A Redis server of a test's own, which can stop, go away and come back.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-use rustix::process::Signal;
-use tempfile::TempDir;
-
-use crate::Process;
+use crate::daemon::Daemon;
 
 /// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
 pub struct RedisServer {
-    port: u16,
-    process: Option<Process>,
-    folder: TempDir,
+    daemon: Daemon,
     arguments: Vec<String>,
+    /// The lines of a Sentinel's configuration.
+    sentinel: Option<String>,
+    has_tls: bool,
 }
 
 impl RedisServer {
@@ -29,14 +28,8 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn durable() -> Self {
-        Self::with(&[
-            "--save",
-            "",
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-        ])
+        let keeps = ["--appendonly", "yes", "--appendfsync", "always"];
+        Self::with(&[&["--save", ""][..], &keeps].concat())
     }
 
     /// With these options.
@@ -46,14 +39,44 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+        Self::begin(arguments, None, false)
+    }
+
+    /// Speaks TLS alone, with a certificate and its key in these files.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn with_tls([certificate, key]: &[String; 2], arguments: &[&str]) -> Self {
+        let files = ["--tls-cert-file", certificate, "--tls-key-file", key];
+        // Clients need no certificate, so whom it would believe does not matter.
+        let clients = [
+            "--tls-auth-clients",
+            "no",
+            "--tls-ca-cert-file",
+            certificate,
+        ];
+        Self::begin(&[&files[..], &clients, arguments].concat(), None, true)
+    }
+
+    /// A Sentinel with these lines of configuration.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn sentinel(lines: &str) -> Self {
+        Self::begin(&[], Some(lines.to_owned()), false)
+    }
+
+    #[track_caller]
+    fn begin(arguments: &[&str], sentinel: Option<String>, has_tls: bool) -> Self {
         let mut server = Self {
-            port,
-            process: None,
-            folder: tempfile::tempdir().expect("a temporary folder"),
+            daemon: Daemon::new(),
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
+            sentinel,
+            has_tls,
         };
         server.come_back();
         server
@@ -61,8 +84,8 @@ impl RedisServer {
 
     /// Where it listens.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
+    pub const fn address(&self) -> SocketAddr {
+        self.daemon.address()
     }
 
     /// `redis://…`
@@ -73,7 +96,7 @@ impl RedisServer {
 
     /// Ends it without a word to anybody.
     pub fn go_away(&mut self) {
-        self.process = None;
+        self.daemon.go_away();
     }
 
     /// Starts it again, and waits until it serves.
@@ -83,18 +106,29 @@ impl RedisServer {
     #[track_caller]
     pub fn come_back(&mut self) {
         let mut command = Command::new("redis-server");
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
-        command
-            .arg("--dir")
-            .arg(self.folder.path())
-            .args(&self.arguments);
-        let process = Process::start(&mut command, "install redis-server, see .ci/packages");
-        process.out("readiness", |lines| {
-            let mut lines = lines.iter();
-            let ready = |line: &String| line.contains("Ready to accept connections");
-            lines.any(ready).then_some(())
+        if let Some(lines) = &self.sentinel {
+            // It writes there what it finds out.
+            let config = self.daemon.folder().join("sentinel.conf");
+            if !config.exists() {
+                fs::write(&config, lines).expect("a file");
+            }
+            command.arg(config).arg("--sentinel");
+        }
+        let port = self.daemon.port().to_string();
+        if self.has_tls {
+            command.args(["--port", "0", "--tls-port", &port]);
+        } else {
+            command.args(["--port", &port]);
+        }
+        command.args(["--bind", "127.0.0.1", "--dir"]);
+        command.arg(self.daemon.folder()).args(&self.arguments);
+        let ready = ["Ready to accept connections", "Sentinel ID is"];
+        self.daemon.start(&mut command, |process| {
+            process.out("readiness", |lines| {
+                let is_ready = |line: &String| ready.iter().any(|ready| line.contains(ready));
+                lines.iter().any(is_ready).then_some(())
+            });
         });
-        self.process = Some(process);
     }
 
     /// Writes a copy of all its data, which it begins with when it comes back.
@@ -103,11 +137,19 @@ impl RedisServer {
     /// If it does not.
     #[track_caller]
     pub fn save(&self) {
+        assert_eq!(self.ask("SAVE"), "OK");
+    }
+
+    /// Sends a command whose parts have no blanks, and gives the answer: a text, or the lines of a
+    /// list of texts.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn ask(&self, command: &str) -> String {
         let mut redis = TcpStream::connect(self.address()).expect("it listens");
-        redis.write_all(b"SAVE\r\n").expect("it reads");
-        let mut answer = [0; 5];
-        redis.read_exact(&mut answer).expect("it answers");
-        assert_eq!(&answer, b"+OK\r\n");
+        write!(redis, "{command}\r\n").expect("it reads");
+        answer(&mut BufReader::new(redis))
     }
 
     /// It does nothing any more, and its connections stay.
@@ -116,7 +158,7 @@ impl RedisServer {
     /// If it does not run.
     #[track_caller]
     pub fn pause(&self) {
-        self.running().signal(Signal::STOP);
+        self.daemon.pause();
     }
 
     /// It goes on.
@@ -125,11 +167,33 @@ impl RedisServer {
     /// If it does not run.
     #[track_caller]
     pub fn resume(&self) {
-        self.running().signal(Signal::CONT);
+        self.daemon.resume();
     }
+}
 
-    #[track_caller]
-    fn running(&self) -> &Process {
-        self.process.as_ref().expect("it runs")
+/// Reads one answer (RESP 2).
+#[track_caller]
+fn answer(from: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).expect("it answers");
+    let line = line.trim_end();
+    let (kind, rest) = line.split_at(1);
+    match kind {
+        "$" => {
+            let length: usize = rest.parse().unwrap_or_default();
+            let mut text = vec![0; length + 2];
+            if rest != "-1" {
+                from.read_exact(&mut text).expect("the rest");
+            }
+            text.truncate(length);
+            String::from_utf8(text).expect("a text")
+        }
+        "*" => {
+            let count: usize = rest.parse().unwrap_or_default();
+            let texts: Vec<String> = (0..count).map(|_| answer(from)).collect();
+            texts.join("\n")
+        }
+        "-" => panic!("Redis refuses: {rest}"),
+        _ => rest.to_owned(),
     }
 }

@@ -101,6 +101,12 @@ pub trait Cluster {
     /// Some time has passed: does what is due.
     fn tick(&mut self, now: Now);
 
+    /// Whether publications without positions have one order too. If not, every shard has those of
+    /// each publisher in their order, and those of several publishers as they come.
+    fn orders_all(&self) -> bool {
+        true
+    }
+
     /// What all parts keep; `None` if they do not know.
     fn stats(&self) -> Option<BrokerStats>;
 }

@@ -118,6 +118,11 @@ impl Tester {
         self.settle();
     }
 
+    /// See [`Cluster::orders_all`].
+    pub(crate) fn orders_all(&self) -> bool {
+        self.cluster.orders_all()
+    }
+
     pub(crate) fn stats(&self) -> Option<BrokerStats> {
         self.cluster.stats()
     }

@@ -1,0 +1,224 @@
+//! Up to three nodes, as the suite drives them.
+//!
+//! Owns: each shard's part of its node's driver, and the replies that have come. Waits for a reply
+//! with a deadline that only a broken driver reaches.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use throng_broker::{BrokerStats, HistoryQuery, Remote as _, Reply, Request, Ticket};
+use throng_broker_suite::{Cluster, Setup};
+use throng_metrics::Counters;
+use throng_remote::{RemoteBroker, RemoteOptions, Ring};
+use throng_types::{ChannelName, Now, Rng, ShardId};
+
+/// Far beyond what an answer takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Tickets from here on are the test's own.
+const OWN: u32 = 1 << 31;
+
+static CLUSTERS: AtomicU64 = AtomicU64::new(1);
+
+/// Rung whenever a driver has left something.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    news: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock().unwrap() = true;
+        self.news.notify_all();
+    }
+
+    fn wait(&self) {
+        let rung = self.rung.lock().unwrap();
+        let waited = { &self.news }.wait_timeout_while(rung, DEADLINE, |rung| !*rung);
+        let (mut rung, waited) = waited.unwrap();
+        assert!(!waited.timed_out(), "nothing comes");
+        *rung = false;
+    }
+}
+
+struct Nodes {
+    parts: Vec<RemoteBroker>,
+    arrived: Vec<VecDeque<Reply>>,
+    bell: Arc<Bell>,
+    clock_ms: Arc<AtomicU64>,
+    nodes: usize,
+    unanswered: usize,
+    /// Something was asked since all nodes were known to have heard everything.
+    is_dirty: bool,
+    syncs: u32,
+    has_room: bool,
+    orders_all: bool,
+}
+
+/// Starts the driver of each node with `start`, and waits until all are connected. `orders_all` is
+/// [`Cluster::orders_all`].
+///
+/// # Panics
+/// If one of them does not connect.
+#[must_use]
+pub fn nodes(
+    setup: &Setup,
+    orders_all: bool,
+    mut start: impl FnMut(RemoteOptions, Vec<Ring>) -> Vec<RemoteBroker>,
+) -> Box<dyn Cluster> {
+    let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+    let bell = Arc::new(Bell::default());
+    let clock_ms = Arc::new(AtomicU64::new(0));
+    let shards = usize::from(setup.shards);
+    let nodes = shards.min(3);
+    let mut by_node: Vec<VecDeque<RemoteBroker>> = Vec::new();
+    for node in 0..nodes {
+        let options = RemoteOptions {
+            prefix: format!("test{number}"),
+            namespaces: setup.namespaces.clone(),
+            reply: setup.reply,
+            position_ttl_ms: 3_600_000,
+            timeout_ms: 20_000,
+            seed: number << 8 | node as u64,
+            counters: Arc::new(Counters::new()),
+            clock_ms: clock_ms.clone(),
+        };
+        let rings = (node..shards).step_by(nodes).map(|_| {
+            let bell = bell.clone();
+            Box::new(move || bell.ring()) as Ring
+        });
+        by_node.push(start(options, rings.collect()).into());
+    }
+    let parts = (0..shards).map(|shard| by_node[shard % nodes].pop_front().unwrap());
+    let cluster = Nodes {
+        parts: parts.collect(),
+        arrived: (0..shards).map(|_| VecDeque::new()).collect(),
+        bell,
+        clock_ms,
+        nodes,
+        unanswered: 0,
+        is_dirty: false,
+        syncs: 0,
+        has_room: true,
+        orders_all,
+    };
+    Box::new(cluster.connected())
+}
+
+impl Nodes {
+    /// Waits until every node is connected: subscribes wait for that.
+    fn connected(mut self) -> Self {
+        for node in 0..self.nodes {
+            let channel = ChannelName::new("plain").unwrap();
+            let ticket = Ticket(OWN);
+            let subscribe = Request::Subscribe {
+                ticket,
+                channel: channel.clone(),
+                since: None,
+                presence: None,
+            };
+            assert!(self.parts[node].request(subscribe).is_none());
+            while self.parts[node].peek().is_none() {
+                self.bell.wait();
+            }
+            assert!(matches!(
+                self.parts[node].next(),
+                Some(Reply::Subscribed { result: Ok(_), .. })
+            ));
+            self.parts[node].request(Request::Leave { channel });
+        }
+        self
+    }
+
+    /// Asks every node for something that is answered after all that was sent to it before.
+    fn sync(&mut self) {
+        for node in 0..self.nodes {
+            let query = HistoryQuery {
+                limit: Some(0),
+                since: None,
+                reverse: false,
+            };
+            let request = Request::History {
+                ticket: Ticket(OWN + node as u32),
+                channel: ChannelName::new("kept:of the test itself").unwrap(),
+                query,
+            };
+            if self.parts[node].request(request).is_none() {
+                self.unanswered += 1;
+            }
+        }
+        self.syncs += 1;
+    }
+
+    fn arrive(&mut self, shard: usize, reply: Reply) {
+        let is_answer = !matches!(reply, Reply::Delivery(_) | Reply::Broken(_));
+        self.unanswered -= usize::from(is_answer);
+        match reply {
+            Reply::History { ticket, .. } if ticket.0 >= OWN => {}
+            reply => self.arrived[shard].push_back(reply),
+        }
+    }
+}
+
+impl Cluster for Nodes {
+    fn request(&mut self, shard: ShardId, request: Request, now: Now) {
+        self.clock_ms.store(now.unix_ms, Ordering::Relaxed);
+        self.is_dirty = true;
+        let is_answered = !matches!(request, Request::Leave { .. } | Request::Quit { .. });
+        match self.parts[shard.index()].request(request) {
+            Some(refused) => self.arrived[shard.index()].push_back(refused),
+            None => self.unanswered += usize::from(is_answered),
+        }
+    }
+
+    fn step(&mut self, _: Now, rng: &mut Rng) -> bool {
+        if !self.has_room {
+            return false;
+        }
+        loop {
+            let parts = self.parts.iter_mut().enumerate();
+            let ready = parts.filter_map(|(at, part)| part.peek().map(|_| at));
+            let ready: Vec<usize> = ready.collect();
+            if !ready.is_empty() {
+                let at = ready[rng.below(ready.len() as u64) as usize];
+                let reply = self.parts[at].next().unwrap();
+                self.arrive(at, reply);
+                return true;
+            }
+            if self.unanswered > 0 {
+                self.bell.wait();
+            } else if self.is_dirty {
+                self.is_dirty = false;
+                self.syncs = 0;
+                self.sync();
+            } else if self.syncs == 1 {
+                // What the first one flushed out of one node may be on its way to another.
+                self.sync();
+            } else {
+                return false;
+            }
+        }
+    }
+
+    fn take(&mut self, shard: ShardId) -> Option<Reply> {
+        self.arrived[shard.index()].pop_front()
+    }
+
+    fn set_room(&mut self, has_room: bool) {
+        self.has_room = has_room;
+    }
+
+    fn tick(&mut self, now: Now) {
+        self.clock_ms.store(now.unix_ms, Ordering::Relaxed);
+    }
+
+    fn orders_all(&self) -> bool {
+        self.orders_all
+    }
+
+    fn stats(&self) -> Option<BrokerStats> {
+        None
+    }
+}
