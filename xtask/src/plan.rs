@@ -56,7 +56,9 @@ pub(crate) const HOUSE: &[Room] = &[
     // neither sockets nor threads, so what a client believes is said once, in its room.
     room("drivers/*", &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
+        "drivers/redis-address",
     ]),
+    room("drivers/redis-address", &[]),
     room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),
     room("drivers/remote/suite", &[
         "types", "core/broker", "core/broker/suite", "core/metrics", "drivers/remote",

@@ -1,5 +1,6 @@
 //! What the configuration says about the broker: in memory, on Redis or on NATS.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use throng_broker::{Budget, LiveOptions, MemoryOptions, Remote};
@@ -7,7 +8,7 @@ use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
 use throng_nats::NatsOptions;
 use throng_redis::RedisOptions;
-use throng_remote::{Peers, RemoteOptions, Ring, Status};
+use throng_remote::{Health, Peers, RemoteOptions, Ring};
 use throng_types::Rng;
 
 /// A shard's part of a broker elsewhere.
@@ -38,10 +39,20 @@ pub(crate) fn home_options(
     }
 }
 
+/// How many drivers the broker has.
+pub(crate) fn drivers(config: &Config) -> usize {
+    let broker = &config.broker;
+    match (broker.kind, &broker.url) {
+        (BrokerKind::Redis, Some(url)) => throng_redis::servers(url.expose()).len(),
+        _ => 1,
+    }
+}
+
 /// The driver of a broker on the other side of a network, before it starts.
 #[derive(Clone)]
 pub(crate) enum BrokerDriver {
-    Redis(RedisOptions),
+    /// One for each Redis.
+    Redis(Vec<RedisOptions>),
     Nats(NatsOptions),
 }
 
@@ -50,34 +61,43 @@ impl BrokerDriver {
     pub(crate) fn new(
         config: &Config,
         home: &MemoryOptions,
-        counters: Arc<Counters>,
-        seed: u64,
+        counters: &[Arc<Counters>],
+        random: &mut Rng,
     ) -> Option<Self> {
         let broker = &config.broker;
         let url = broker.url.as_ref()?.expose().to_owned();
-        let remote = RemoteOptions {
+        let mut remote = |counters: &Arc<Counters>| RemoteOptions {
             prefix: broker.prefix.clone(),
             namespaces: home.namespaces.clone(),
             reply: home.reply,
             position_ttl_ms: broker.position_ttl_ms,
             timeout_ms: broker.timeout_ms,
-            seed,
-            counters,
+            seed: random.next_u64(),
+            counters: counters.clone(),
+            authorities: broker.authorities.as_ref().map(PathBuf::from),
             clock_ms: Arc::default(),
         };
         match broker.kind {
             BrokerKind::Memory => None,
-            BrokerKind::Redis => Some(Self::Redis(RedisOptions { url, remote })),
+            BrokerKind::Redis => {
+                let servers = throng_redis::servers(&url).into_iter().zip(counters);
+                let servers = servers.map(|(url, counters)| RedisOptions {
+                    url,
+                    remote: remote(counters),
+                });
+                Some(Self::Redis(servers.collect()))
+            }
             BrokerKind::Nats => Some(Self::Nats(NatsOptions {
                 url,
+                credentials: broker.credentials.as_ref().map(PathBuf::from),
                 replicas: broker.replicas as u8,
-                remote,
+                remote: remote(counters.first()?),
             })),
         }
     }
 
     /// Starts it. Each ring wakes a shard; gives each shard's part, in the order of the rings.
-    pub(crate) fn start(self, rings: Vec<Ring>) -> Result<(Vec<Part>, Arc<Status>), String> {
+    pub(crate) fn start(self, rings: Vec<Ring>) -> Result<(Vec<Part>, Health), String> {
         let started = match self {
             Self::Redis(options) => {
                 throng_redis::start(options, rings).map_err(|error| error.to_string())
@@ -86,12 +106,12 @@ impl BrokerDriver {
                 throng_nats::start(options, rings).map_err(|error| error.to_string())
             }
         };
-        let (parts, status) = started?;
+        let (parts, health) = started?;
         let parts = parts.into_iter().map(|part| {
             let nodes = part.peers();
             let broker: Box<dyn Remote> = Box::new(part);
             Some(RemotePart { broker, nodes })
         });
-        Ok((parts.collect(), status))
+        Ok((parts.collect(), health))
     }
 }

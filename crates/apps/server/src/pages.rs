@@ -45,8 +45,11 @@ pub(crate) struct ServerPages(pub(crate) Arc<Observatory>);
 
 impl Pages for ServerPages {
     fn lacks(&self) -> Option<&'static str> {
-        let broker = self.0.broker.get()?;
-        (!broker.is_up()).then_some("degraded: the broker is unavailable")
+        match self.0.broker.get()?.servers_up() {
+            (0, _) => Some("degraded: the broker is unavailable"),
+            (up, all) if up < all => Some("degraded: a server of the broker is unavailable"),
+            _ => None,
+        }
     }
 
     fn page(&self, path: &str) -> Option<Page> {

@@ -11,7 +11,7 @@ use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared}
 use throng_sys::memory;
 use throng_types::{Rng, ShardId};
 
-use crate::broker::{BrokerDriver, Part, home_options};
+use crate::broker::{BrokerDriver, Part, drivers, home_options};
 use crate::gateways::pushpin_metrics;
 use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
@@ -73,8 +73,9 @@ impl Blueprint {
         let mut counters: Vec<_> = (0..shards).map(|_| Arc::new(Counters::new())).collect();
         // Drivers have counters of their own: a set has one writer.
         counters.push(driver_counters);
-        let broker_counters = Arc::new(Counters::new());
-        counters.push(broker_counters.clone());
+        let broker_counters = (0..drivers(config)).map(|_| Arc::new(Counters::new()));
+        let broker_counters: Vec<_> = broker_counters.collect();
+        counters.extend(broker_counters.iter().cloned());
         let handle_counters = Arc::new(Counters::new());
         counters.push(handle_counters.clone());
         let observatory = Observatory {
@@ -104,7 +105,7 @@ impl Blueprint {
         }));
         let home = home_options(config, &live.broker, shards, &mut random);
         Ok(Self {
-            broker: BrokerDriver::new(config, &home, broker_counters, secret.next_u64()),
+            broker: BrokerDriver::new(config, &home, &broker_counters, &mut secret),
             shards,
             work_secret: [secret.next_u64(), secret.next_u64()],
             home,
@@ -133,8 +134,8 @@ impl Blueprint {
         let Some(options) = self.broker.clone() else {
             return Ok(rings.iter().map(|_| None).collect());
         };
-        let (parts, status) = options.start(rings).map_err(StartError::Broker)?;
-        let _ = self.observatory.broker.set(status);
+        let (parts, health) = options.start(rings).map_err(StartError::Broker)?;
+        let _ = self.observatory.broker.set(health);
         Ok(parts)
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Observatory {
     /// GRIP's metrics under Pushpin's names.
     pub(crate) pushpin: Option<PushpinMetrics>,
     /// The state of a broker on the other side of a network, once it is started.
-    pub(crate) broker: std::sync::OnceLock<Arc<throng_remote::Status>>,
+    pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
 }

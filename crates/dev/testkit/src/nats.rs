@@ -1,13 +1,17 @@
 //! A NATS server of a test's own, with JetStream, which can stop, go away and come back.
 
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, new_folder};
+use crate::daemon::{Daemon, free_port, new_folder};
+
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
 pub struct NatsServer {
@@ -41,6 +45,26 @@ impl NatsServer {
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
         Self::begin(Daemon::new(), arguments, true)
+    }
+
+    /// Three servers that are one cluster, named `n0` to `n2`.
+    ///
+    /// # Panics
+    /// If they cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn cluster() -> [Self; 3] {
+        let daemons = [(); 3].map(|()| Daemon::new());
+        let routes = [(); 3].map(|()| format!("nats://127.0.0.1:{}", free_port()));
+        let all = routes.join(",");
+        let mut number = 0;
+        daemons.map(|daemon| {
+            let (name, route) = (format!("n{number}"), &routes[number]);
+            number += 1;
+            let who = ["--server_name", &name, "--cluster_name", "c"];
+            let ways = ["--cluster", route, "--routes", &all];
+            Self::begin(daemon, &[&who[..], &ways].concat(), true)
+        })
     }
 
     #[track_caller]
@@ -105,6 +129,33 @@ impl NatsServer {
                 lines.iter().any(is_ready).then_some(())
             });
         });
+    }
+
+    /// Asks something and gives the answer; none if nobody answers.
+    ///
+    /// # Panics
+    /// If the server cannot be reached.
+    #[must_use]
+    #[track_caller]
+    pub fn ask(&self, subject: &str) -> Option<String> {
+        let nats = TcpStream::connect(self.address()).expect("it listens");
+        nats.set_read_timeout(Some(ANSWER)).expect("a time");
+        write!(
+            &nats,
+            "CONNECT {{\"verbose\":false,\"headers\":true,\"no_responders\":true}}\r\n\
+             SUB answer 1\r\nPUB {subject} answer 0\r\n\r\n"
+        )
+        .expect("it reads");
+        let mut lines = BufReader::new(nats).lines();
+        loop {
+            let line = lines.next()?.ok()?;
+            if line.starts_with("MSG ") {
+                return lines.next()?.ok();
+            }
+            if line.starts_with("HMSG ") {
+                return None;
+            }
+        }
     }
 
     /// It does nothing any more, and its connections stay.

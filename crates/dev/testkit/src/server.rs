@@ -84,6 +84,24 @@ impl Setup {
         self
     }
 
+    /// With a clock that is so many seconds ahead of ours, by Debian's `faketime`. Time goes by as
+    /// fast as it does.
+    ///
+    /// # Panics
+    /// If that is not installed.
+    #[must_use]
+    #[track_caller]
+    pub fn clock(self, ahead_s: i32) -> Self {
+        let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+        let library = { folders }
+            .map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"))
+            .find(|library| library.exists());
+        let library = library.expect("install faketime, see .ci/packages");
+        self.variable("LD_PRELOAD", &library.to_string_lossy())
+            .variable("FAKETIME", &format!("{ahead_s:+}"))
+            .variable("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+    }
+
     /// Starts it, and waits until it serves.
     ///
     /// # Panics

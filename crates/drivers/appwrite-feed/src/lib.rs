@@ -17,12 +17,11 @@ mod known;
 mod meter;
 mod question;
 mod sampled;
-mod source;
 mod subscriber;
 
 pub use account::{AccountApi, ApiError, UrlError};
 pub use directory::{Directory, DirectoryOptions};
 pub use feed::{Feed, Inlet, Offered};
 pub use meter::Meter;
-pub use source::RedisUrlError;
 pub use subscriber::Subscriber;
+pub use throng_redis_address::RedisUrlError;

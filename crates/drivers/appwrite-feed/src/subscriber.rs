@@ -12,10 +12,10 @@ use std::{io, thread};
 use redis::{Connection, PubSub, RedisError, Value};
 use throng_appwrite::{FeedError, FeedMessage, Glimpse, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Gauge};
+use throng_redis_address::{RedisUrlError, Source};
 
 use crate::sampled::Sampled;
-use crate::source::Source;
-use crate::{Feed, Meter, RedisUrlError};
+use crate::{Feed, Meter};
 
 /// How long connecting may take, and any answer of Redis.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -153,7 +153,8 @@ impl Subscriber {
     }
 
     fn try_listen(&self, up: impl FnOnce()) -> Result<std::convert::Infallible, Lost> {
-        let mut connection = self.source.connect(ANSWER)?;
+        let client = self.source.find(ANSWER, None)?;
+        let mut connection = client.get_connection_with_timeout(ANSWER)?;
         connection.set_write_timeout(Some(ANSWER))?;
         connection.set_read_timeout(Some(ANSWER))?;
         subscribe(&mut connection)?;

@@ -30,6 +30,8 @@ impl Machine for Node {
         self.rename_if_dead();
         NatsDial {
             target: self.targets[self.dials % self.targets.len()].clone(),
+            credentials: self.credentials.clone(),
+            authorities: self.desk.options.authorities.clone(),
             timeout: Duration::from_millis(self.desk.options.timeout_ms),
             subjects: [
                 format!("{}.*", self.inbox),

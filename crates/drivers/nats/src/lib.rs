@@ -52,11 +52,12 @@
 //! *A proof, not a belief.* A connection counts as alive while messages that the node publishes to
 //! itself come back to it, and while JetStream answers.
 //!
-//! Never: subscribers, wire formats. Not here: TLS, accounts by key files.
+//! Never: subscribers, wire formats.
 
 mod api;
 mod batch;
 mod connection;
+mod credentials;
 mod deliveries;
 mod early;
 mod flight;
@@ -75,10 +76,8 @@ mod streams;
 mod walk;
 mod writing;
 
-use std::sync::Arc;
-
 pub use options::{NatsOptions, NatsUrlError};
-use throng_remote::{RemoteBroker, Ring, Status};
+use throng_remote::{Desk, Health, RemoteBroker, Ring};
 
 /// Why the driver did not start.
 #[derive(Debug, thiserror::Error)]
@@ -98,11 +97,12 @@ pub enum StartError {
 pub fn start(
     options: NatsOptions,
     rings: Vec<Ring>,
-) -> Result<(Vec<RemoteBroker>, Arc<Status>), StartError> {
+) -> Result<(Vec<RemoteBroker>, Health), StartError> {
     let targets = options::targets(&options.url)?;
-    let replicas = options.replicas;
-    let started = throng_remote::start(options.remote, rings, |desk| {
-        node::Node::new(desk, targets, replicas)
-    });
-    Ok(started?)
+    let (credentials, replicas) = (options.credentials, options.replicas);
+    let machine = |desk: Desk| node::Node::new(desk, targets, credentials, replicas);
+    Ok(throng_remote::start(
+        vec![(options.remote, machine)],
+        rings,
+    )?)
 }

@@ -4,16 +4,17 @@
 //! the driver takes it; while that is full nothing more is read, and NATS keeps the rest or ends
 //! the connection.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, Read, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use throng_nats_protocol::{Limits, Op, decode, write};
-use throng_remote::{Dial, DialInbox, Event, connect};
+use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
 
 use crate::api::{self, OTHER_CONFIG, StreamSpec};
+use crate::credentials::Credentials;
 use crate::options::Target;
 
 /// The most that NATS may say at once.
@@ -35,6 +36,9 @@ pub(crate) const CHANNELS: u64 = 16;
 /// How to connect.
 pub(crate) struct NatsDial {
     pub(crate) target: Target,
+    /// The file with who we are, in place of what the URL says.
+    pub(crate) credentials: Option<PathBuf>,
+    pub(crate) authorities: Option<PathBuf>,
     pub(crate) timeout: Duration,
     /// Subjects for [`ANSWERS`], [`NODE`] and [`EVERYBODY`].
     pub(crate) subjects: [String; 3],
@@ -108,14 +112,15 @@ impl Word {
     }
 }
 
-struct Reader {
-    stream: TcpStream,
+/// What comes from NATS, on a connection or on its end that is read.
+struct Incoming<S> {
+    stream: S,
     /// Bytes that were read, from `taken` on. Bound: one operation and one read.
     bytes: Vec<u8>,
     taken: usize,
 }
 
-impl Reader {
+impl<S: Read> Incoming<S> {
     /// Reads the next thing that NATS says.
     fn next<T>(&mut self, mut take: impl FnMut(&Op<'_>) -> Option<T>) -> Result<T, String> {
         loop {
@@ -142,14 +147,22 @@ impl Reader {
             }
         }
     }
+}
 
-    /// Waits for one thing while connecting; any other one but a ping is not waited for.
+/// A connection that is being made.
+type Making = Incoming<Stream>;
+
+impl Making {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let written = self.stream.write_all(bytes);
+        written.map_err(|error| error.to_string())
+    }
+
+    /// Waits for one thing; any other one but a ping is not waited for.
     fn expect<T>(&mut self, take: impl Fn(&Word) -> Option<T>) -> Result<T, String> {
         loop {
             match self.next(Word::new)? {
-                Word::Ping => (&self.stream)
-                    .write_all(b"PONG\r\n")
-                    .map_err(|error| error.to_string())?,
+                Word::Ping => self.write(b"PONG\r\n")?,
                 Word::Refused(why) => return Err(format!("NATS refuses: {why}")),
                 word => {
                     if let Some(it) = take(&word) {
@@ -164,8 +177,7 @@ impl Reader {
         let mut out = Vec::new();
         let reply = dial.subjects[0].replace('*', "0");
         write::publish(&mut out, subject, Some(&reply), &[], body.as_bytes());
-        let written = (&self.stream).write_all(&out);
-        written.map_err(|error| error.to_string())?;
+        self.write(&out)?;
         let answer = self.expect(|word| match word {
             Word::Message(message) if message.sid == ANSWERS => {
                 Some((message.status, message.payload.clone()))
@@ -185,31 +197,31 @@ impl Dial for NatsDial {
 
     fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String {
         match self.connect() {
-            Ok((established, reader)) => read(link, established, reader, inbox),
+            Ok((established, made)) => read(link, established, made, inbox),
             Err(why) => format!("{}:{}: {why}", self.target.host, self.target.port),
         }
     }
 }
 
-fn read(
-    link: u64,
-    established: Established,
-    mut reader: Reader,
-    inbox: &DialInbox<NatsDial>,
-) -> String {
-    let writer = match reader.stream.try_clone() {
-        Ok(writer) => writer,
+fn read(link: u64, established: Established, made: Making, inbox: &DialInbox<NatsDial>) -> String {
+    let (reader, writer) = match made.stream.split() {
+        Ok(ends) => ends,
         Err(error) => return error.to_string(),
     };
-    if !inbox.put(link, Event::Up((established, Box::new(writer)))) {
+    let mut incoming: Incoming<Reader> = Incoming {
+        stream: reader,
+        bytes: made.bytes,
+        taken: made.taken,
+    };
+    if !inbox.put(link, Event::Up((established, writer))) {
         return String::new();
     }
     loop {
-        match reader.next(Word::new) {
+        match incoming.next(Word::new) {
             Ok(word) => {
                 let bytes = word.bytes();
                 if !inbox.put(link, Event::Word(word, bytes)) {
-                    let _ = reader.stream.shutdown(std::net::Shutdown::Both);
+                    incoming.stream.shut_down();
                     return String::new();
                 }
             }
@@ -219,29 +231,71 @@ fn read(
 }
 
 impl NatsDial {
-    fn connect(&self) -> Result<(Established, Reader), String> {
-        let fail = |error: std::io::Error| error.to_string();
+    fn connect(&self) -> Result<(Established, Making), String> {
+        let fail = |error: io::Error| error.to_string();
         let target = &self.target;
-        let stream = connect(&target.host, target.port, self.timeout).map_err(fail)?;
-        let mut reader = Reader {
+        let stream = Stream::connect(&target.host, target.port, self.timeout).map_err(fail)?;
+        let mut made = Making {
             stream,
             bytes: Vec::new(),
             taken: 0,
         };
-        let info = reader.next(|op| match op {
+        let info = made.next(|op| match op {
             Op::Info(info) => Some(serde_json::from_slice::<Value>(info).unwrap_or_default()),
             _ => None,
         })?;
         if info["headers"] != true {
             return Err("NATS is older than 2.9, or has no headers".to_owned());
         }
-        if info["tls_required"] == true {
-            return Err("NATS wants TLS, which is not supported".to_owned());
+        if target.is_tls || info["tls_required"] == true {
+            // Nobody may have said more before TLS than NATS does.
+            if made.bytes.len() > made.taken {
+                return Err("NATS said something before TLS".to_owned());
+            }
+            let authorities = self.authorities.as_deref();
+            made.stream = made.stream.secure(&target.host, authorities)?;
         }
+        let options = self.introduction(&info)?;
+        let mut out = Vec::new();
+        write::connect(&mut out, &options.to_string());
+        for (subject, sid) in self.subjects.iter().zip([ANSWERS, NODE, EVERYBODY]) {
+            write::subscribe(&mut out, subject, sid);
+        }
+        write::ping(&mut out);
+        made.write(&out)?;
+        made.expect(|word| matches!(word, Word::Pong).then_some(()))?;
+        for stream in &self.streams {
+            self.make(&mut made, stream)?;
+        }
+        let is_clustered = info["cluster"].is_string();
+        let id = info["server_id"].as_str().unwrap_or_default();
+        let established = Established {
+            server: if is_clustered { 1 } else { hash(id) },
+            is_clustered,
+            payload_max: info["max_payload"].as_u64().unwrap_or(1 << 20) as usize,
+        };
+        Ok((established, made))
+    }
+
+    /// What `CONNECT` says of us, who we are among it.
+    fn introduction(&self, info: &Value) -> Result<Value, String> {
         let mut options = json!({
             "verbose": false, "pedantic": false, "headers": true, "no_responders": true,
             "protocol": 1, "lang": "rust", "name": "throng", "version": env!("CARGO_PKG_VERSION"),
         });
+        if let Some(path) = &self.credentials {
+            let at = path.display();
+            let text = std::fs::read_to_string(path).map_err(|error| format!("{at}: {error}"))?;
+            let ours = Credentials::read(&text);
+            let ours = ours.ok_or_else(|| format!("{at} has no seed of a user (SU...)"))?;
+            let nonce = info["nonce"].as_str().unwrap_or_default();
+            options["sig"] = json!(ours.sign(nonce));
+            match ours.jwt {
+                Some(jwt) => options["jwt"] = json!(jwt),
+                None => options["nkey"] = json!(ours.public()),
+            }
+            return Ok(options);
+        }
         match (&self.target.user, &self.target.secret) {
             (Some(user), Some(password)) => {
                 options["user"] = json!(user);
@@ -250,30 +304,11 @@ impl NatsDial {
             (None, Some(token)) => options["auth_token"] = json!(token),
             _ => {}
         }
-        let mut out = Vec::new();
-        write::connect(&mut out, &options.to_string());
-        for (subject, sid) in self.subjects.iter().zip([ANSWERS, NODE, EVERYBODY]) {
-            write::subscribe(&mut out, subject, sid);
-        }
-        write::ping(&mut out);
-        (&reader.stream).write_all(&out).map_err(fail)?;
-        reader.expect(|word| matches!(word, Word::Pong).then_some(()))?;
-        for stream in &self.streams {
-            self.make(&mut reader, stream)?;
-        }
-        reader.stream.set_read_timeout(None).map_err(fail)?;
-        let is_clustered = info["cluster"].is_string();
-        let id = info["server_id"].as_str().unwrap_or_default();
-        let established = Established {
-            server: if is_clustered { 1 } else { hash(id) },
-            is_clustered,
-            payload_max: info["max_payload"].as_u64().unwrap_or(1 << 20) as usize,
-        };
-        Ok((established, reader))
+        Ok(options)
     }
 
     /// Makes a stream, or makes it what it is to be.
-    fn make(&self, reader: &mut Reader, stream: &StreamSpec) -> Result<(), String> {
+    fn make(&self, reader: &mut Making, stream: &StreamSpec) -> Result<(), String> {
         let info = format!("$JS.API.STREAM.INFO.{}", stream.name);
         if stream.is_as_wanted(&reader.ask(self, &info, "")?) {
             return Ok(());

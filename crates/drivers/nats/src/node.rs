@@ -9,6 +9,7 @@
 //! - A [`Stream`] is known while something is asked of it, and for a while after.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 
 use throng_broker::{ChannelMap, Request};
 use throng_nats_protocol::write;
@@ -44,6 +45,7 @@ pub(crate) struct Due {
 pub(crate) struct Node {
     pub(crate) desk: Desk,
     pub(crate) targets: Vec<Target>,
+    pub(crate) credentials: Option<PathBuf>,
     pub(crate) dials: usize,
     pub(crate) replicas: u8,
     /// How long positions are kept: at least twice as long as any history, since a message that
@@ -102,7 +104,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(mut desk: Desk, targets: Vec<Target>, replicas: u8) -> Self {
+    pub(crate) fn new(
+        mut desk: Desk,
+        targets: Vec<Target>,
+        credentials: Option<PathBuf>,
+        replicas: u8,
+    ) -> Self {
         let names = Names::new(&desk.options.prefix);
         let incarnation = format!("{:016x}", desk.rng.next_u64());
         let groups = Names::groups(&desk.options.namespaces);
@@ -114,6 +121,7 @@ impl Node {
             keep_ms: Names::keep_ms(&groups, &desk.options),
             desk,
             targets,
+            credentials,
             replicas,
             names,
             incarnation,

@@ -1,13 +1,17 @@
 //! What the driver is made of.
 
+use std::path::PathBuf;
+
 use throng_remote::RemoteOptions;
 
 /// What the driver is made of.
 #[derive(Clone)]
 pub struct NatsOptions {
     /// `nats://user:password@host:port`, or `nats://token@host`; more servers of the same cluster
-    /// behind commas.
+    /// behind commas. With `tls://` a server that does not speak TLS is not spoken to.
     pub url: String,
+    /// A file with who we are, as `nsc` writes it, or with nothing but the seed of a user.
+    pub credentials: Option<PathBuf>,
     /// How many servers keep each message, from 1 to 5.
     pub replicas: u8,
     /// What all drivers are made of.
@@ -27,6 +31,8 @@ pub enum NatsUrlError {
 pub(crate) struct Target {
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// TLS is spoken, whatever the server wants.
+    pub(crate) is_tls: bool,
     pub(crate) user: Option<String>,
     /// With a user; a token otherwise.
     pub(crate) secret: Option<String>,
@@ -49,7 +55,10 @@ pub(crate) fn targets(url: &str) -> Result<Vec<Target>, NatsUrlError> {
 }
 
 fn target(url: &str) -> Option<Target> {
-    let rest = url.strip_prefix("nats://")?;
+    let (rest, is_tls) = match url.strip_prefix("tls://") {
+        Some(rest) => (rest, true),
+        None => (url.strip_prefix("nats://")?, false),
+    };
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let (who, address) = match rest.rsplit_once('@') {
         Some((who, address)) => (Some(who), address),
@@ -73,6 +82,7 @@ fn target(url: &str) -> Option<Target> {
     is_host.then(|| Target {
         host: host.to_owned(),
         port,
+        is_tls,
         user,
         secret,
     })
@@ -112,6 +122,7 @@ mod tests {
         assert_eq!(token.secret.as_deref(), Some("s3cret"));
         assert_eq!(one("nats://[::1]:1/").host, "::1");
         assert_eq!(one("nats://[::1]").port, 4222);
+        assert!(one("tls://a").is_tls && !token.is_tls);
         let many = targets("nats://t@a:1, nats://b:2").expect("a URL");
         assert_eq!(many[1].secret.as_deref(), Some("t"));
         for wrong in [

@@ -18,6 +18,7 @@ fn on_nats(setup: Setup) -> Box<dyn Cluster> {
         let replicas = 1;
         let options = NatsOptions {
             url,
+            credentials: None,
             replicas,
             remote,
         };

@@ -8,7 +8,7 @@ use throng_metrics::Counter;
 use throng_remote::{Desk, Fault, Machine, NOBODY};
 
 use crate::flight::Flight;
-use crate::link::RedisDial;
+use crate::link::{RedisDial, field};
 use crate::node::{Due, Established, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
 impl Machine for Node {
@@ -23,6 +23,7 @@ impl Machine for Node {
     fn dial(&mut self) -> RedisDial {
         RedisDial {
             target: self.target.clone(),
+            authorities: self.desk.options.authorities.clone(),
             prefix: self.desk.options.prefix.clone(),
             incarnation: format!("{:016x}", self.desk.rng.next_u64()),
             timeout: Duration::from_millis(self.desk.options.timeout_ms),
@@ -175,5 +176,18 @@ impl Node {
         let Some(link) = &self.link else { return };
         let name = self.keys.probe(&link.incarnation);
         self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), b""]);
+        self.send(Flight::Line, &[b"INFO", b"replication"]);
+    }
+
+    /// Redis has said which line of replication its data is of. It is another one if the server was
+    /// promoted, and also where its first replica comes.
+    pub(crate) fn line(&mut self, value: &Value) -> Result<(), Fault> {
+        if field(value, "role").is_some_and(|role| role != "master") {
+            return Err(Fault("Redis has become a replica".to_owned()));
+        }
+        if let (Some(link), Some(line)) = (&mut self.link, field(value, "master_replid")) {
+            link.line = line;
+        }
+        Ok(())
     }
 }

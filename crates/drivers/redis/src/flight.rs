@@ -49,6 +49,8 @@ pub(crate) enum Flight {
     MaySweep(String),
     /// Channels to sweep after an incarnation.
     Places(String),
+    /// Which line of replication the server's data is of.
+    Line,
     /// Nothing follows.
     Nothing,
 }

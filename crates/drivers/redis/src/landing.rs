@@ -74,6 +74,7 @@ impl Node {
             Flight::Lives(incarnation) => self.lives(incarnation, &value),
             Flight::MaySweep(incarnation) => self.may_sweep(incarnation, &value),
             Flight::Places(incarnation) => self.sweep(&incarnation, &value),
+            Flight::Line => return self.line(&value),
             Flight::Nothing => true,
         };
         if fits {

@@ -27,10 +27,13 @@
 //! again from the position that they have; only then is one of them told that something is lost.
 //!
 //! *No offset twice.* A server that starts anew, or was promoted, may lack the newest writes of the
-//! one before. Each stream has the name of the server process that wrote last. Where it is another
-//! one, the stream gets another epoch, and keeps the old one with its newest offset *b*: up to *b*
-//! both have the same publications. A position of the old epoch up to *b* is good; one above *b*
-//! has seen what no longer exists, and recovers nothing.
+//! one before. Each stream has the name of its last writer: the server process (`run_id`) and its
+//! line of replication (`master_replid`, another one after each promotion, also of a process that
+//! was the primary before). Where it is another one, the stream gets another epoch, and keeps the
+//! old one with its newest offset *b*: up to *b* both have the same publications. A position of the
+//! old epoch up to *b* is good; one above *b* has seen what no longer exists, and recovers nothing.
+//! Nodes learn of a new line at different times; whoever differs from the stream makes the script
+//! ask Redis itself, so that two nodes do not take turns with epochs.
 //!
 //! *No doubt unsaid.* When the connection breaks, a publication without an answer may have
 //! happened. It is answered with [`throng_broker::Refusal::Unknown`] and never sent again by the
@@ -40,7 +43,7 @@
 //! itself come back to it. And every channel is compared with its stream now and then, which finds
 //! a loss that no later publication would show.
 //!
-//! Never: subscribers, wire formats. Not here: TLS, Sentinel, Redis Cluster.
+//! Never: subscribers, wire formats. Not here: Redis Cluster.
 
 mod answer;
 mod command;
@@ -56,10 +59,8 @@ mod presence;
 mod questions;
 mod requests;
 
-use std::sync::Arc;
-
-pub use options::{RedisOptions, RedisUrlError};
-use throng_remote::{RemoteBroker, Ring, Status};
+pub use options::{RedisOptions, RedisUrlError, servers};
+use throng_remote::{Desk, Health, RemoteBroker, Ring};
 
 /// Why the driver did not start.
 #[derive(Debug, thiserror::Error)]
@@ -72,15 +73,20 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Starts the driver for so many shards as there are rings. It ends when all parts are dropped.
+/// Starts a driver for each Redis, for so many shards as there are rings. A channel belongs to one of
+/// them by its name, so all nodes have them in the same order. They end when all parts are dropped.
 ///
 /// # Errors
 /// See [`StartError`].
 pub fn start(
-    options: RedisOptions,
+    servers: Vec<RedisOptions>,
     rings: Vec<Ring>,
-) -> Result<(Vec<RemoteBroker>, Arc<Status>), StartError> {
-    let target = options::Target::new(&options.url)?;
-    let started = throng_remote::start(options.remote, rings, |desk| node::Node::new(desk, target));
-    Ok(started?)
+) -> Result<(Vec<RemoteBroker>, Health), StartError> {
+    let machines = servers.into_iter().map(|options| {
+        let target = options::Target::new(&options.url)?;
+        let machine = move |desk: Desk| node::Node::new(desk, target);
+        Ok((options.remote, machine))
+    });
+    let machines: Result<Vec<_>, StartError> = machines.collect();
+    Ok(throng_remote::start(machines?, rings)?)
 }

@@ -30,8 +30,10 @@ pub(crate) const FLIGHT_BYTES_MAX: usize = 8 << 20;
 /// A connection that stands.
 #[derive(Debug)]
 pub(crate) struct Established {
-    /// The server process, by its own word.
-    pub(crate) server: String,
+    /// The server process, by its own word: another one after each start.
+    pub(crate) process: String,
+    /// Its line of replication: another one after each promotion.
+    pub(crate) line: String,
     /// The digest of each script, in the order of [`Script::ALL`].
     pub(crate) digests: Vec<String>,
     /// Names this node for the length of this connection: 16 characters.
@@ -131,7 +133,8 @@ impl Node {
     /// What each script that looks at a stream is told first: the server, a fresh epoch, the time
     /// if it is not Redis's, and how long positions are kept.
     pub(crate) fn stream_args(&mut self) -> [String; 4] {
-        let server = self.link.as_ref().map(|link| link.server.clone());
+        let link = self.link.as_ref();
+        let server = link.map(|link| format!("{}:{}", link.process, link.line));
         [
             server.unwrap_or_default(),
             format!("{:x}", self.desk.fresh_epoch()),

@@ -1,32 +1,61 @@
 //! What the driver is made of.
 
+use std::time::Duration;
+
+use redis::ConnectionAddr;
+use throng_redis_address::Source;
 use throng_remote::RemoteOptions;
 
 /// What the driver is made of.
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// `redis://user:password@host:port/db`.
+    /// `redis://user:password@host:port/db`, `rediss://` where TLS is spoken, or
+    /// `redis+sentinel://user:password@sentinel:port,sentinel:port/master/db`.
     pub url: String,
     /// What all drivers are made of.
     pub remote: RemoteOptions,
+}
+
+/// The URLs of several servers, with commas between. A comma within an address of Sentinels has no
+/// URL behind it.
+#[must_use]
+pub fn servers(urls: &str) -> Vec<String> {
+    let mut servers: Vec<String> = Vec::new();
+    for part in urls.split(',') {
+        match servers.last_mut() {
+            Some(last) if !part.contains("://") => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => servers.push(part.trim().to_owned()),
+        }
+    }
+    servers
 }
 
 /// Why a URL is not one of Redis that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisUrlError {
     /// It cannot be read.
-    #[error("it is not a URL of the form redis://user:password@host:port/db")]
-    Malformed,
-    /// What it asks for is not there yet.
-    #[error("only redis://host:port is supported, without TLS, sockets and Sentinel")]
+    #[error(transparent)]
+    Malformed(#[from] throng_redis_address::RedisUrlError),
+    /// What it asks for is not there.
+    #[error("the broker is reached by redis://, rediss:// or redis+sentinel://, not by a socket")]
     NotSupported,
 }
 
-/// Where Redis is, and who we are there.
+/// How to find Redis.
 #[derive(Clone)]
 pub(crate) struct Target {
+    source: Source,
+}
+
+/// Where Redis is, and who we are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
     pub(crate) host: String,
     pub(crate) port: u16,
+    pub(crate) is_tls: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) db: i64,
@@ -34,20 +63,53 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn new(url: &str) -> Result<Self, RedisUrlError> {
-        let client = redis::Client::open(url).map_err(|_| RedisUrlError::Malformed)?;
-        let info = client.get_connection_info();
-        let redis::ConnectionAddr::Tcp(host, port) = info.addr() else {
-            return Err(RedisUrlError::NotSupported);
-        };
-        let settings = info.redis_settings();
-        Ok(Self {
-            host: host.clone(),
-            port: *port,
-            user: settings.username().map(str::to_owned),
-            password: settings.password().map(str::to_owned),
-            db: settings.db(),
-        })
+        let source = Source::new(url)?;
+        if !source.is_named_by_sentinels() {
+            let client = source.find(Duration::ZERO, None);
+            let place = client.ok().and_then(|client| place(&client));
+            place.ok_or(RedisUrlError::NotSupported)?;
+        }
+        Ok(Self { source })
     }
+
+    /// Whether it may be somewhere else later.
+    pub(crate) const fn may_move(&self) -> bool {
+        self.source.is_named_by_sentinels()
+    }
+
+    /// Where it is now.
+    pub(crate) fn find(
+        &self,
+        timeout: Duration,
+        authorities: Option<&[u8]>,
+    ) -> Result<Place, String> {
+        let client = self.source.find(timeout, authorities);
+        let client = client.map_err(|error| format!("no Sentinel names a master: {error}"))?;
+        place(&client).ok_or_else(|| RedisUrlError::NotSupported.to_string())
+    }
+}
+
+fn place(client: &redis::Client) -> Option<Place> {
+    let info = client.get_connection_info();
+    let (host, port, is_tls) = match info.addr() {
+        ConnectionAddr::Tcp(host, port) => (host, port, false),
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            ..
+        } => (host, port, true),
+        _ => return None,
+    };
+    let settings = info.redis_settings();
+    Some(Place {
+        host: host.clone(),
+        port: *port,
+        is_tls,
+        user: settings.username().map(str::to_owned),
+        password: settings.password().map(str::to_owned),
+        db: settings.db(),
+    })
 }
 
 #[cfg(test)]
@@ -55,13 +117,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn several_servers_have_commas_between() {
+        let urls = "redis://a,redis+sentinel://b:1,c:2/main, rediss://d";
+        let all = ["redis://a", "redis+sentinel://b:1,c:2/main", "rediss://d"];
+        assert_eq!(servers(urls), all);
+    }
+
+    #[test]
     fn a_url_names_a_server_a_user_and_a_database() {
         let target = Target::new("redis://ann:p%40ss@redis.example:7000/3").expect("a URL");
-        assert_eq!((&*target.host, target.port), ("redis.example", 7000));
-        assert_eq!(target.user.as_deref(), Some("ann"));
-        assert_eq!(target.password.as_deref(), Some("p@ss"));
-        assert_eq!(target.db, 3);
-        for wrong in ["", "x", "http://a", "rediss://a:1", "unix:///a"] {
+        let place = target.find(Duration::ZERO, None).expect("a place");
+        let wanted = Place {
+            host: "redis.example".to_owned(),
+            port: 7000,
+            is_tls: false,
+            user: Some("ann".to_owned()),
+            password: Some("p@ss".to_owned()),
+            db: 3,
+        };
+        assert_eq!(place, wanted);
+        let secure = Target::new("rediss://a:1").expect("a URL");
+        let place = secure.find(Duration::ZERO, None).expect("a place");
+        assert!(place.is_tls && !secure.may_move());
+        assert!(Target::new("redis+sentinel://a:1,b/main").is_ok_and(|it| it.may_move()));
+        for wrong in ["", "x", "http://a", "unix:///a", "rediss://a:1/#insecure"] {
             assert!(Target::new(wrong).is_err(), "{wrong}");
         }
     }

@@ -4,9 +4,8 @@
 //! shard or the connection's own thread wakes it. Writing may wait for as long as the broker may
 //! take to answer; then the connection is over.
 
-use std::io::{self, Write};
+use std::io;
 use std::mem;
-use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -18,8 +17,9 @@ use crate::desk::Desk;
 use crate::inbox::{Event, Inbox};
 use crate::lane::Lane;
 use crate::options::RemoteOptions;
-use crate::part::RemoteBroker;
-use crate::status::Status;
+use crate::part::{End, RemoteBroker};
+use crate::status::{Health, Status};
+use crate::stream::Wire;
 
 /// Requests taken from one shard, and events of the connection, before others have their turn.
 const AT_ONCE: usize = 256;
@@ -34,38 +34,6 @@ pub type Ring = Box<dyn Fn() + Send + Sync>;
 /// Why a connection cannot be used any more.
 #[derive(Debug)]
 pub struct Fault(pub String);
-
-/// Connects to the first address of a name that answers. Every step may take `timeout` at most,
-/// and so may each read and write afterwards.
-///
-/// # Errors
-/// The last address's reason.
-pub fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut stream = Err(io::Error::other("the name has no address"));
-    for address in (host, port).to_socket_addrs()? {
-        stream = TcpStream::connect_timeout(&address, timeout);
-        if stream.is_ok() {
-            break;
-        }
-    }
-    let stream = stream?;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(timeout))?;
-    stream.set_read_timeout(Some(timeout))?;
-    Ok(stream)
-}
-
-/// The end of a connection that is written to, and that ends it.
-pub trait Wire: Write + Send {
-    /// Ends the connection: who reads it hears of that.
-    fn shut_down(&self);
-}
-
-impl Wire for TcpStream {
-    fn shut_down(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Both);
-    }
-}
 
 /// A connection on its way: connects, and reads until it ends. Runs on a thread of its own.
 pub trait Dial: Send + 'static {
@@ -124,20 +92,35 @@ pub trait Machine: Send + 'static {
     fn stalled(&mut self);
 }
 
-/// Starts a driver for so many shards as there are rings. It ends when all parts are dropped.
+/// Starts a driver for each server, for so many shards as there are rings. They end when all parts
+/// are dropped. There is one server at least.
 ///
 /// # Errors
 /// If the kernel gives no thread.
-pub fn start<M: Machine>(
-    options: RemoteOptions,
+pub fn start<M: Machine, F: FnOnce(Desk) -> M>(
+    servers: Vec<(RemoteOptions, F)>,
     rings: Vec<Ring>,
-    machine: impl FnOnce(Desk) -> M,
-) -> io::Result<(Vec<RemoteBroker>, Arc<Status>)> {
-    let status = Arc::new(Status::default());
-    let lanes: Vec<Arc<Lane>> = { rings.into_iter() }
-        .map(|ring| Arc::new(Lane::new(ring)))
-        .collect();
-    let machine = machine(Desk::new(options, lanes.clone(), status.clone()));
+) -> io::Result<(Vec<RemoteBroker>, Health)> {
+    let rings: Vec<Arc<dyn Fn() + Send + Sync>> = rings.into_iter().map(Arc::from).collect();
+    let mut ends: Vec<Vec<End>> = rings.iter().map(|_| Vec::new()).collect();
+    let mut health = Vec::new();
+    for (options, machine) in servers {
+        let status = Arc::new(Status::default());
+        let lanes: Vec<Arc<Lane>> = { rings.iter() }
+            .map(|ring| Arc::new(Lane::new(ring.clone())))
+            .collect();
+        let machine = machine(Desk::new(options, lanes.clone(), status.clone()));
+        let driver = spawn(machine)?;
+        for (ends, lane) in ends.iter_mut().zip(lanes) {
+            ends.push(End::new(lane, driver.clone(), status.clone()));
+        }
+        health.push(status);
+    }
+    let parts = ends.into_iter().map(RemoteBroker::new).collect();
+    Ok((parts, Health(health)))
+}
+
+fn spawn<M: Machine>(machine: M) -> io::Result<thread::Thread> {
     let (sender, inbox) = sync_channel(1);
     let thread = thread::Builder::new().name("broker".to_owned());
     let thread = thread.spawn(move || {
@@ -146,9 +129,7 @@ pub fn start<M: Machine>(
     })?;
     let driver = thread.thread().clone();
     let _ = sender.send(Arc::new(Inbox::new(driver.clone())));
-    let part = |lane| RemoteBroker::new(lane, driver.clone(), status.clone());
-    let parts = lanes.into_iter().map(part).collect();
-    Ok((parts, status))
+    Ok(driver)
 }
 
 struct Driver<M: Machine> {

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throng_broker::{Reply, Request};
 
@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     /// Bound: [`crate::peer::QUESTIONS_MAX`] questions of others, and an answer to each of ours.
     from_peers: Mutex<VecDeque<PeerEvent>>,
     is_open: AtomicBool,
-    ring: Box<dyn Fn() + Send + Sync>,
+    ring: Arc<dyn Fn() + Send + Sync>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,7 +58,7 @@ fn cost(reply: &Reply) -> usize {
 }
 
 impl Lane {
-    pub(crate) fn new(ring: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(ring: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self {
             requests: Mutex::default(),
             replies: Mutex::default(),

@@ -19,13 +19,15 @@ mod part;
 mod peer;
 mod questions;
 mod status;
+mod stream;
 
 pub use desk::{Desk, NOBODY};
-pub use driver::{Dial, DialInbox, Fault, Machine, Ring, Wire, connect, start};
+pub use driver::{Dial, DialInbox, Fault, Machine, Ring, start};
 pub use inbox::{Event, Inbox};
 pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX};
 pub use options::RemoteOptions;
-pub use part::{Peers, RemoteBroker};
+pub use part::{Peers, RemoteBroker, server_of};
 pub use peer::{Asker, PeerEvent, QUESTIONS_MAX, ToPeers};
 pub use questions::Questions;
-pub use status::Status;
+pub use status::{Health, Status};
+pub use stream::{Reader, Stream, Wire};

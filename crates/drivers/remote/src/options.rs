@@ -1,5 +1,6 @@
 //! What a driver is made of, whatever it speaks to.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,6 +27,9 @@ pub struct RemoteOptions {
     pub seed: u64,
     /// Where the driver counts; nobody else may.
     pub counters: Arc<Counters>,
+    /// The PEM file of the authorities whose certificates are believed, where TLS is spoken; those
+    /// of this machine without one.
+    pub authorities: Option<PathBuf>,
     /// The time in Unix milliseconds, in the place of the broker's clock; zero but in tests, in
     /// which time passes faster.
     pub clock_ms: Arc<AtomicU64>,

@@ -1,45 +1,80 @@
-//! The shard's ends of what lies between it and the driver: its part of the broker, and its way to
+//! The shard's ends of what lies between it and the drivers: its part of the broker, and its way to
 //! other nodes.
+//!
+//! A broker of several servers has a driver for each. A channel belongs to one of them by its name
+//! alone, so all that concerns it takes one road, and the others do not matter to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::Thread;
 
 use throng_broker::{Draft, LiveOptions, Refusal, Remote, Reply, Request, Ticket};
+use throng_types::ChannelName;
 
 use crate::desk::NOBODY;
 use crate::lane::{Lane, REQUEST_BYTES_MAX, REQUESTS_MAX};
 use crate::peer::{Asker, PeerEvent, ToPeers};
 use crate::status::Status;
 
-/// One shard's way to the other nodes.
+/// One shard's way to the other nodes: by any server that they all have.
 pub struct Peers {
+    pub(crate) ways: Vec<Way>,
+}
+
+/// The way by one driver.
+pub(crate) struct Way {
     pub(crate) lane: Arc<Lane>,
     pub(crate) driver: Thread,
+    pub(crate) status: Arc<Status>,
+}
+
+impl Way {
+    fn tell(&self, wanted: ToPeers) {
+        self.lane.tell_peers(wanted);
+        self.driver.unpark();
+    }
 }
 
 impl Peers {
     /// Asks every other node; [`PeerEvent::Answered`] follows for certain.
     pub fn ask(&self, ticket: u32, question: Vec<u8>) {
-        self.lane.tell_peers(ToPeers::Ask(ticket, question));
-        self.driver.unpark();
+        let up = self.ways.iter().find(|way| way.status.is_up());
+        if let Some(way) = up.or_else(|| self.ways.first()) {
+            way.tell(ToPeers::Ask(ticket, question));
+        }
     }
 
     /// Answers a question.
     pub fn answer(&self, asker: Asker, answer: Vec<u8>) {
-        self.lane.tell_peers(ToPeers::Answer(asker, answer));
-        self.driver.unpark();
+        if let Some(way) = self.ways.get(asker.way) {
+            way.tell(ToPeers::Answer(asker, answer));
+        }
     }
 
     /// The next of what other nodes want or say.
     #[must_use]
     pub fn next(&self) -> Option<PeerEvent> {
-        self.lane.next_from_peers()
+        let mut ways = self.ways.iter().enumerate();
+        ways.find_map(|(number, way)| {
+            let mut event = way.lane.next_from_peers()?;
+            if let PeerEvent::Asked(asker, _) = &mut event {
+                asker.way = number;
+            }
+            Some(event)
+        })
     }
 }
 
 /// One shard's part of a broker on the other side of a network.
 pub struct RemoteBroker {
+    /// One for each server. Never empty.
+    ends: Vec<End>,
+    /// Whose reply is the next.
+    turn: usize,
+}
+
+/// One shard's end of what lies between it and one driver.
+pub(crate) struct End {
     lane: Arc<Lane>,
     driver: Thread,
     status: Arc<Status>,
@@ -51,6 +86,50 @@ pub struct RemoteBroker {
 }
 
 impl RemoteBroker {
+    pub(crate) const fn new(ends: Vec<End>) -> Self {
+        Self { ends, turn: 0 }
+    }
+
+    /// The shard's way to the other nodes.
+    #[must_use]
+    pub fn peers(&self) -> Peers {
+        let way = |end: &End| Way {
+            lane: end.lane.clone(),
+            driver: end.driver.clone(),
+            status: end.status.clone(),
+        };
+        Peers {
+            ways: self.ends.iter().map(way).collect(),
+        }
+    }
+
+    /// The end to the server of a channel.
+    fn end_of(&mut self, channel: &ChannelName) -> &mut End {
+        let server = server_of(channel, self.ends.len());
+        &mut self.ends[server]
+    }
+}
+
+/// Which of so many servers has a channel: the one that, with its number, gives the highest hash
+/// of the channel's name ("rendezvous hashing", Thaler and Ravishankar, 1998). One server more takes
+/// its part of the channels from each of the others, and all the rest stay.
+#[must_use]
+pub fn server_of(channel: &ChannelName, servers: usize) -> usize {
+    if servers < 2 {
+        return 0;
+    }
+    let hash = channel.stable_hash();
+    let rank = |server: &usize| {
+        // SplitMix64's last steps spread the number over all bits.
+        let mixed = hash ^ (*server as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    (0..servers).max_by_key(rank).unwrap_or_default()
+}
+
+impl End {
     pub(crate) fn new(lane: Arc<Lane>, driver: Thread, status: Arc<Status>) -> Self {
         Self {
             lane,
@@ -59,15 +138,6 @@ impl RemoteBroker {
             taken: VecDeque::new(),
             unanswered: HashMap::new(),
             unanswered_bytes: 0,
-        }
-    }
-
-    /// The shard's way to the other nodes.
-    #[must_use]
-    pub fn peers(&self) -> Peers {
-        Peers {
-            lane: self.lane.clone(),
-            driver: self.driver.clone(),
         }
     }
 
@@ -88,6 +158,40 @@ impl RemoteBroker {
             self.unanswered_bytes -= bytes;
         }
     }
+
+    fn request(&mut self, request: Request) -> Option<Reply> {
+        if let Some((ticket, bytes)) = ticket_of(&request) {
+            let is_full = self.unanswered.len() >= REQUESTS_MAX
+                || self.unanswered_bytes + bytes > REQUEST_BYTES_MAX && self.unanswered_bytes > 0;
+            if is_full {
+                return request.refused(Refusal::Busy);
+            }
+            self.unanswered.insert(ticket, bytes);
+            self.unanswered_bytes += bytes;
+        }
+        self.push(request);
+        None
+    }
+
+    fn publish(&self, draft: Draft) -> Result<(), (Refusal, Draft)> {
+        if !self.status.is_up() {
+            return Err((Refusal::Unavailable, draft));
+        }
+        if self.lane.waiting() >= REQUESTS_MAX {
+            return Err((Refusal::Busy, draft));
+        }
+        let ticket = NOBODY;
+        self.push(Request::Publish { ticket, draft });
+        Ok(())
+    }
+
+    /// Whether there is a reply.
+    fn has_reply(&mut self) -> bool {
+        if self.taken.is_empty() && self.lane.take(&mut self.taken) {
+            self.driver.unpark();
+        }
+        !self.taken.is_empty()
+    }
 }
 
 /// The ticket of a request that is answered, and its bytes.
@@ -104,54 +208,73 @@ fn ticket_of(request: &Request) -> Option<(Ticket, usize)> {
 
 impl Remote for RemoteBroker {
     fn request(&mut self, request: Request) -> Option<Reply> {
-        if let Some((ticket, bytes)) = ticket_of(&request) {
-            let is_full = self.unanswered.len() >= REQUESTS_MAX
-                || self.unanswered_bytes + bytes > REQUEST_BYTES_MAX && self.unanswered_bytes > 0;
-            if is_full {
-                return request.refused(Refusal::Busy);
-            }
-            self.unanswered.insert(ticket, bytes);
-            self.unanswered_bytes += bytes;
-        }
-        self.push(request);
-        None
+        self.end_of(request.channel()).request(request)
     }
 
     fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)> {
-        if !self.status.is_up() {
-            return Err((Refusal::Unavailable, draft));
-        }
-        if self.lane.waiting() >= REQUESTS_MAX {
-            return Err((Refusal::Busy, draft));
-        }
-        let ticket = NOBODY;
-        self.push(Request::Publish { ticket, draft });
-        Ok(())
+        self.end_of(&draft.channel).publish(draft)
     }
 
     fn peek(&mut self) -> Option<&Reply> {
-        if self.taken.is_empty() && self.lane.take(&mut self.taken) {
-            self.driver.unpark();
+        for _ in 0..self.ends.len() {
+            if self.ends.get_mut(self.turn).is_some_and(End::has_reply) {
+                break;
+            }
+            self.turn = (self.turn + 1) % self.ends.len();
         }
-        self.taken.front()
+        self.ends.get(self.turn)?.taken.front()
     }
 
     fn next(&mut self) -> Option<Reply> {
         self.peek()?;
-        let reply = self.taken.pop_front()?;
-        self.answered(&reply);
+        let end = self.ends.get_mut(self.turn)?;
+        let reply = end.taken.pop_front()?;
+        end.answered(&reply);
+        // The others have their turn too.
+        self.turn = (self.turn + 1) % self.ends.len();
         Some(reply)
     }
 
     fn renew(&mut self, options: &LiveOptions) {
-        self.status.renew(options);
+        for end in &self.ends {
+            end.status.renew(options);
+            end.driver.unpark();
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.lane.close();
         self.driver.unpark();
     }
 }
 
-impl Drop for RemoteBroker {
-    fn drop(&mut self) {
-        self.lane.close();
-        self.driver.unpark();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_more_takes_its_part_and_moves_nothing_else() {
+        let names = (0..3000).map(|n| ChannelName::new(&format!("chat:{n}")).expect("a name"));
+        let names: Vec<ChannelName> = names.collect();
+        for servers in 1..8_usize {
+            let mut moved = 0;
+            let mut counts = vec![0; servers];
+            for name in &names {
+                let (before, after) = (server_of(name, servers), server_of(name, servers + 1));
+                counts[before] += 1;
+                assert!(
+                    after == before || after == servers,
+                    "{name} moved among the old ones"
+                );
+                moved += usize::from(after != before);
+            }
+            let fair = names.len() / servers;
+            let is_fair = |count: &usize| (fair * 8 / 10..=fair * 12 / 10).contains(count);
+            assert!(counts.iter().all(is_fair), "{counts:?}");
+            let part = names.len() / (servers + 1);
+            assert!((part * 8 / 10..=part * 12 / 10).contains(&moved), "{moved}");
+        }
     }
 }

@@ -5,7 +5,12 @@ pub const QUESTIONS_MAX: usize = 1024;
 
 /// Who asked, on another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker(pub(crate) Box<str>);
+pub struct Asker {
+    /// Its node, shard and ticket.
+    pub(crate) who: Box<str>,
+    /// By which driver the question came.
+    pub(crate) way: usize,
+}
 
 /// What other nodes want or say.
 #[derive(Debug, PartialEq, Eq)]

@@ -75,7 +75,10 @@ impl Questions {
         if own == node {
             return;
         }
-        let asker = Asker(format!("{node} {lane} {ticket}").into());
+        let asker = Asker {
+            who: format!("{node} {lane} {ticket}").into(),
+            way: 0,
+        };
         let question = parts.next().unwrap_or_default().to_vec();
         // Any shard will do.
         desk.tell_shard(0, PeerEvent::Asked(asker, question));
@@ -84,7 +87,7 @@ impl Questions {
     /// The node that asked, and the message to send to it with an answer.
     #[must_use]
     pub fn answer<'a>(to: &'a Asker, answer: &[u8]) -> Option<(&'a str, Vec<u8>)> {
-        let (node, ticket) = to.0.split_once(' ')?;
+        let (node, ticket) = to.who.split_once(' ')?;
         let mut message = format!("{ticket} ").into_bytes();
         message.extend_from_slice(answer);
         Some((node, message))

@@ -2,11 +2,24 @@
 //! driver is told by them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_broker::LiveOptions;
 
-/// The state of the broker.
+/// The state of all servers of a broker.
+#[derive(Clone, Debug)]
+pub struct Health(pub(crate) Vec<Arc<Status>>);
+
+impl Health {
+    /// How many servers answer, and how many there are.
+    #[must_use]
+    pub fn servers_up(&self) -> (usize, usize) {
+        let up = self.0.iter().filter(|status| status.is_up());
+        (up.count(), self.0.len())
+    }
+}
+
+/// The state of one server of the broker.
 #[derive(Debug, Default)]
 pub struct Status {
     is_up: AtomicBool,

@@ -58,6 +58,13 @@ impl ClientTls {
         })
     }
 
+    /// The same for a server that speaks no HTTP.
+    #[must_use]
+    pub fn without_http(mut self) -> Self {
+        Arc::make_mut(&mut self.config).alpn_protocols.clear();
+        self
+    }
+
     /// The same client with another configuration.
     #[cfg(test)]
     pub(crate) fn with_config(&self, config: ClientConfig) -> Self {

@@ -13,15 +13,26 @@ pub(crate) const TIMEOUT: &str = "1s";
 /// A node on the broker at this address.
 #[track_caller]
 pub(crate) fn node(kind: Kind, broker: SocketAddr) -> Server {
-    let (kind, url) = match kind {
-        Kind::Redis => ("redis", format!("redis://{broker}/0")),
-        Kind::Nats => ("nats", format!("nats://{broker}")),
-    };
+    let node = node_of(&match kind {
+        Kind::Redis => format!("kind = \"redis\"\nurl = \"redis://{broker}/0\""),
+        Kind::Nats => format!("kind = \"nats\"\nurl = \"nats://{broker}\""),
+    });
+    up(&node, true);
+    node
+}
+
+/// A node that may not have its broker yet, with these options of it.
+#[track_caller]
+pub(crate) fn node_of(broker: &str) -> Server {
+    setup(broker).start()
+}
+
+/// What such a node is started with.
+pub(crate) fn setup(broker: &str) -> Setup {
     let config = format!(
         r#"
 [broker]
-kind = "{kind}"
-url = "{url}"
+{broker}
 timeout = "{TIMEOUT}"
 
 [[namespace]]
@@ -31,15 +42,17 @@ history_ttl = "5m"
 recovery = true
 
 [[namespace]]
+name = "crowd"
+presence = true
+
+[[namespace]]
 name = "room"
 presence = true
 join_leave = true
 force_push_join_leave = true
 "#
     );
-    let node = Setup::new(&config).shards(2).start();
-    up(&node, true);
-    node
+    Setup::new(&config).shards(2)
 }
 
 /// Waits until a node knows that its broker is there, or is not.
@@ -122,6 +135,13 @@ impl Publisher {
         }
         self.published += 1;
         Ok(())
+    }
+
+    /// Publishes once more what was published last.
+    #[track_caller]
+    pub(crate) fn repeat_last(&self, node: &Server) {
+        let answer = self.call(node, self.published);
+        assert!(answer["error"].is_null(), "{answer}");
     }
 
     /// Publishes the next numbers by these nodes in turn, each until it is taken.

@@ -3,6 +3,18 @@
 use super::Checks;
 use crate::options::BrokerKind;
 
+const REDIS: &[&str] = &[
+    "redis://",
+    "rediss://",
+    "redis+sentinel://",
+    "rediss+sentinel://",
+];
+const NATS: &[&str] = &["nats://", "tls://"];
+
+fn is(url: &str, schemes: &[&str]) -> bool {
+    schemes.iter().any(|scheme| url.starts_with(scheme))
+}
+
 impl Checks<'_> {
     pub(super) fn broker(&mut self) {
         let broker = &self.config.broker;
@@ -11,24 +23,28 @@ impl Checks<'_> {
                 "broker.kind",
                 "broker.kind is \"redis\" without a server: add url = \"redis://host:port\"",
             ),
-            (BrokerKind::Redis, Some(url)) if !url.expose().starts_with("redis://") => self.problem(
+            (BrokerKind::Redis, Some(url)) if !is(url.expose(), REDIS) => self.problem(
                 "broker.url",
-                "broker.url: only redis://user:password@host:port/db is supported, without TLS, \
-                 sockets and Sentinel",
+                "broker.url: with broker.kind = \"redis\" it is redis://user:password@host:port/db, \
+                 rediss:// or redis+sentinel://",
             ),
             (BrokerKind::Nats, None) if !self.failed_under("broker.url") => self.problem(
                 "broker.kind",
                 "broker.kind is \"nats\" without a server: add url = \"nats://host:port\"",
             ),
-            (BrokerKind::Nats, Some(url)) if !url.expose().starts_with("nats://") => self.problem(
+            (BrokerKind::Nats, Some(url)) if !is(url.expose(), NATS) => self.problem(
                 "broker.url",
-                "broker.url: with broker.kind = \"nats\" it is nats://user:password@host:port, \
-                 without TLS",
+                "broker.url: with broker.kind = \"nats\" it is nats://user:password@host:port or \
+                 tls://",
             ),
             (BrokerKind::Memory, Some(_)) => self.warnings.push(
                 "broker.url is not used: broker.kind is \"memory\"".to_owned(),
             ),
             _ => {}
+        }
+        if broker.credentials.is_some() && broker.kind != BrokerKind::Nats {
+            let unused = "broker.credentials is not used: broker.kind is not \"nats\"";
+            self.warnings.push(unused.to_owned());
         }
         let is_short = broker.prefix.is_empty() || broker.prefix.contains(['{', '}']);
         if is_short && !self.failed_under("broker.prefix") {

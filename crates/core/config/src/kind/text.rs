@@ -1,6 +1,7 @@
 //! The kinds whose values are TOML strings: texts, keys, addresses, URLs, words.
 
 use throng_grip::proxy::XffRule;
+use toml::de::DeValue;
 
 use super::{Fault, Given, Kind, Rule, is_private_key, quoted};
 use crate::secret::{Secret, is_placeholder};
@@ -223,12 +224,16 @@ impl TextKind for RedisUrl {
 
     fn of(text: &str) -> Option<Secret> {
         let text = text.trim();
-        let is_elsewhere = ["unix:///", "redis+unix:///", "redis+sentinel://"]
-            .iter()
-            .any(|scheme| {
-                text.strip_prefix(scheme)
-                    .is_some_and(|rest| !rest.is_empty())
-            });
+        let schemes = [
+            "unix:///",
+            "redis+unix:///",
+            "redis+sentinel://",
+            "rediss+sentinel://",
+        ];
+        let is_elsewhere = schemes.iter().any(|scheme| {
+            text.strip_prefix(scheme)
+                .is_some_and(|rest| !rest.is_empty())
+        });
         if !is_elsewhere {
             host_of(text, &["redis://", "rediss://"])?;
         }
@@ -240,31 +245,63 @@ impl TextKind for RedisUrl {
     }
 }
 
-/// The address of a Redis server, or the addresses of NATS servers. They may hold a password, so
-/// they are a secret.
+/// The addresses of Redis or NATS servers, with commas between. They may hold a password, so they
+/// are a secret.
 pub(crate) struct BrokerUrl;
 
-impl TextKind for BrokerUrl {
-    type Field = Secret;
-    const NAME: &'static str = "URL";
+impl BrokerUrl {
+    fn of(text: &str) -> Option<Secret> {
+        let text = text.trim();
+        let is_nats = |server: &str| host_of(server.trim(), &["nats://", "tls://"]).is_some();
+        if is_nats(text) {
+            return text.split(',').all(is_nats).then(|| Secret::from(text));
+        }
+        // A comma within an address of Sentinels has no address behind it.
+        let mut at = 0;
+        while let Some(comma) = text.get(at..)?.find(',') {
+            let (head, tail) = text.split_at_checked(at + comma)?;
+            if tail.get(1..)?.trim_start().starts_with("redis") {
+                Self::of(tail.get(1..)?)?;
+                return RedisUrl::of(head).map(|_| Secret::from(text));
+            }
+            at += comma + 1;
+        }
+        RedisUrl::of(text).map(|_| Secret::from(text))
+    }
+}
 
-    fn wanted() -> String {
-        "a URL such as \"redis://user:password@127.0.0.1:6379/0\" or \"nats://127.0.0.1:4222\""
+impl Kind for BrokerUrl {
+    type Field = Secret;
+    const LIST: bool = true;
+
+    fn name() -> String {
+        "list of URLs".to_owned()
+    }
+
+    fn expected(_: &Rule) -> String {
+        "a URL such as \"redis://user:password@127.0.0.1:6379/0\" or \"nats://127.0.0.1:4222\", or \
+         several of one kind"
             .to_owned()
     }
 
-    fn of(text: &str) -> Option<Secret> {
-        let text = text.trim();
-        if !text.starts_with("nats://") {
-            return RedisUrl::of(text);
-        }
-        let mut servers = text.split(',');
-        let all = servers.all(|server| host_of(server.trim(), &["nats://"]).is_some());
-        all.then(|| Secret::from(text))
+    fn read(given: &Given<'_>, rule: &Rule) -> Result<Secret, Fault> {
+        let text = match given {
+            Given::Toml(value) => match value.get_ref() {
+                DeValue::Array(items) => {
+                    let items = items.iter().map(|item| item.get_ref().as_str());
+                    items.collect::<Option<Vec<_>>>().map(|urls| urls.join(","))
+                }
+                other => other.as_str().map(str::to_owned),
+            },
+            Given::Text(text) => Some((*text).to_owned()),
+        };
+        { text.as_deref() }
+            .and_then(Self::of)
+            .map_or_else(|| Self::refuse(given, rule), Ok)
     }
 
-    fn text(value: &Secret) -> String {
-        value.expose().to_owned()
+    fn write(value: &Secret) -> Option<String> {
+        Some(quoted(value.expose()))
     }
 }
 

@@ -32,12 +32,24 @@ section! {
         /// `memory` for one node, `redis` or `nats` for several. All nodes of a cluster need the
         /// same options of channels.
         "kind" kind: BrokerKind, Choice<BrokerKind>, BrokerKind::Memory, Rule::ANY.restart();
-        /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`. Or the
+        /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`, with
+        /// `rediss://` by TLS. `redis+sentinel://user:password@sentinel:port,sentinel:port/master`
+        /// is the server that Sentinels name (`rediss+sentinel://` where all speak TLS). Several of
+        /// these, in the same order on all nodes, share the channels by their names. Or the
         /// NATS servers, version 2.9 or later with JetStream: `nats://user:password@host:port` or
-        /// `nats://token@host:port`, several behind commas.
+        /// `nats://token@host:port`, several behind commas; `tls://` insists on TLS.
         "url" url: Option<Secret>, Opt<BrokerUrl>, None,
             Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379/0\"")
                 .unset("needed for `redis` and `nats`");
+        /// The PEM file with the authorities whose certificates are believed where TLS is spoken to
+        /// the broker. It is read for each connection.
+        "authorities" authorities: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"/etc/throng/broker-ca.pem\"")
+                .unset("those of this machine");
+        /// Who we are in NATS: a credentials file as `nsc` writes it, or a file with the seed of a
+        /// user. It is read for each connection.
+        "credentials" credentials: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"/etc/throng/nats.creds\"");
         /// On how many servers of a NATS cluster each message is kept. Three survive the loss of
         /// one of them.
         "replicas" replicas: u32, Count, 1, Rule::ANY.restart().range(1, 5);

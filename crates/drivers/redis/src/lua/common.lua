@@ -12,10 +12,17 @@ local function int(n)
   return string.format('%.0f', n)
 end
 
+-- Who writes: this server process, and its line of replication, which is another one after each
+-- promotion. Nodes say it with each call; if one of them does not know yet, Redis itself does.
+local function writer()
+  local process = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local line = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+  return process .. ':' .. line
+end
+
 -- Where a stream stands: its epoch and its newest offset, and the epoch before with the offset up
 -- to which both have the same publications.
--- The server process that wrote last is in g. Another one may have started from an older copy of
--- the data, so what comes now gets another epoch: no offset is used twice in one.
+-- The writer is in g. Another one may have started from an older copy of the data, so what comes now gets another epoch: no offset is used twice in one.
 local function open(meta, stream, server, fresh, now, keep)
   local m = redis.call('HMGET', meta, 'e', 's', 'g', 'pe', 'pb', 't')
   if not m[1] or now - m[6] >= keep then
@@ -25,6 +32,9 @@ local function open(meta, stream, server, fresh, now, keep)
     return fresh, 0, '', 0
   end
   local e, s, pe, pb = m[1], tonumber(m[2]), m[4] or '', tonumber(m[5] or 0)
+  if m[3] ~= server then
+    server = writer()
+  end
   if m[3] ~= server then
     redis.call('HSET', meta, 'e', fresh, 'g', server, 'pe', e, 'pb', int(s))
     e, pe, pb = fresh, e, s

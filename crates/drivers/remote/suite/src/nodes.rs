@@ -83,6 +83,7 @@ pub fn nodes(
             timeout_ms: 20_000,
             seed: number << 8 | node as u64,
             counters: Arc::new(Counters::new()),
+            authorities: None,
             clock_ms: clock_ms.clone(),
         };
         let rings = (node..shards).step_by(nodes).map(|_| {

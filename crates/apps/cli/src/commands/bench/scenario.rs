@@ -17,9 +17,10 @@ use crate::failure::{Failure, Result};
 pub(crate) struct Args {
     /// The scenario; a file whose name ends in .xml is read as Tsung's
     file: PathBuf,
-    /// Go here instead of where the file says
-    #[arg(long, value_name = "URL", value_parser = Target::parse)]
-    target: Option<Target>,
+    /// Go here instead of where the file says; several nodes with commas between, whose clients are
+    /// dealt out evenly
+    #[arg(long = "target", value_name = "URL", value_delimiter = ',', value_parser = Target::parse)]
+    targets: Vec<Target>,
     /// Multiply numbers of clients and rates: 0.001
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     scale: Option<f64>,
@@ -43,12 +44,14 @@ pub(super) fn run(args: Args) -> Result {
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", args.file.display())))?;
     let Imported { scenario, notes } = if is_xml(&args.file, &text) {
         let options = TsungOptions {
-            target: args.target.clone(),
+            target: args.targets.first().cloned(),
             scale: args.scale.unwrap_or(1.0),
             duration_us: args.duration,
         };
-        read_tsung(&text, &options)
-            .map_err(|problem| bad_scenario(&args.file.display().to_string(), vec![problem]))?
+        let mut imported = read_tsung(&text, &options)
+            .map_err(|problem| bad_scenario(&args.file.display().to_string(), vec![problem]))?;
+        go_to(&mut imported.scenario.targets, &args.targets);
+        imported
     } else {
         let scenario = read_toml(&text)
             .map_err(|problems| bad_scenario(&args.file.display().to_string(), problems))?;
@@ -70,14 +73,7 @@ fn is_xml(path: &Path, text: &str) -> bool {
 }
 
 fn bent(mut scenario: Scenario, args: &Args) -> Scenario {
-    if let Some(target) = &args.target {
-        // A path of `/` is what a URL without one has, and keeps the file's.
-        let path = scenario.targets.first().map(|first| first.path.clone());
-        scenario.targets = vec![match path {
-            Some(path) if target.path == "/" => target.with_path(&path),
-            _ => target.clone(),
-        }];
-    }
+    go_to(&mut scenario.targets, &args.targets);
     if let Some(factor) = args.scale {
         scenario.scale(factor);
     }
@@ -85,4 +81,33 @@ fn bent(mut scenario: Scenario, args: &Args) -> Scenario {
         scenario.bound_duration(bound_us);
     }
     scenario
+}
+
+/// Leads all clients to the given targets, if there are any.
+fn go_to(targets: &mut Vec<Target>, given: &[Target]) {
+    if given.is_empty() {
+        return;
+    }
+    // A path of `/` is what a URL without one has, and keeps the file's.
+    let path = targets.first().map(|first| first.path.clone());
+    let there = given.iter().map(|target| match &path {
+        Some(path) if target.path == "/" => target.with_path(path),
+        _ => target.clone(),
+    });
+    *targets = there.collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_targets_keep_the_path_of_the_file() {
+        let parse = |url: &str| Target::parse(url).unwrap();
+        let mut targets = vec![parse("ws://a:1/ws")];
+        go_to(&mut targets, &[]);
+        assert_eq!(targets, [parse("ws://a:1/ws")]);
+        go_to(&mut targets, &[parse("ws://b:1"), parse("ws://c:2/other")]);
+        assert_eq!(targets, [parse("ws://b:1/ws"), parse("ws://c:2/other")]);
+    }
 }

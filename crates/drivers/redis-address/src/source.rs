@@ -1,16 +1,19 @@
-//! Where Appwrite's Redis is: an address, a socket on this machine, or whatever a Sentinel names.
+//! Where a Redis is: an address, a socket on this machine, or whatever a Sentinel names.
 //!
-//! `redis://` and `rediss://` (TLS; the system's certificates, or those that `SSL_CERT_FILE`
-//! names), `unix:///path`, and `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`,
-//! where the credentials are the master's. Sentinels are asked without any, one after the other,
-//! before each connection.
+//! `redis://` and `rediss://` (TLS), `unix:///path`, and
+//! `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`, where the credentials are the
+//! master's (`rediss+sentinel://` where all of them speak TLS). Sentinels are asked without any,
+//! one after the other, before each connection.
 
 use std::time::Duration;
 
-use redis::{Client, Connection, RedisError};
+use redis::{Client, RedisError, TlsCertificates};
 
-/// How an address of Sentinels begins.
-const SENTINEL: &str = "redis+sentinel://";
+/// How an address of Sentinels begins, and that of what it leads to.
+const SENTINELS: [(&str, &str); 2] = [
+    ("redis+sentinel://", "redis://"),
+    ("rediss+sentinel://", "rediss://"),
+];
 /// The port of a Sentinel that names none.
 const SENTINEL_PORT: u16 = 26379;
 
@@ -25,12 +28,20 @@ pub enum RedisUrlError {
     NoMaster,
 }
 
-/// One way to Appwrite's Redis.
-pub(crate) enum Source {
+/// One way to a Redis.
+#[derive(Clone)]
+pub struct Source {
+    way: Way,
+}
+
+#[derive(Clone)]
+enum Way {
     Direct(Client),
     Sentinels {
-        sentinels: Vec<Client>,
+        /// Their addresses.
+        sentinels: Vec<String>,
         master: String,
+        scheme: &'static str,
         /// What stands before the `@` of the master's address, with it.
         credentials: String,
         db: String,
@@ -38,9 +49,16 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn new(url: &str) -> Result<Self, RedisUrlError> {
-        let Some(rest) = url.strip_prefix(SENTINEL) else {
-            return Ok(Self::Direct(open(url)?));
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// [`RedisUrlError`].
+    pub fn new(url: &str) -> Result<Self, RedisUrlError> {
+        let sentinels = { SENTINELS.iter() }
+            .find_map(|(begins, scheme)| Some((url.strip_prefix(begins)?, *scheme)));
+        let Some((rest, scheme)) = sentinels else {
+            let way = Way::Direct(open(url)?);
+            return Ok(Self { way });
         };
         let (authority, path) = rest.split_once('/').ok_or(RedisUrlError::NoMaster)?;
         let (credentials, hosts) = match authority.rfind('@') {
@@ -52,49 +70,81 @@ impl Source {
             return Err(RedisUrlError::NoMaster);
         }
         let sentinels = hosts.split(',').map(|host| match host.rsplit_once(':') {
-            Some((_, port)) if !port.ends_with(']') => open(&format!("redis://{host}")),
-            _ => open(&format!("redis://{host}:{SENTINEL_PORT}")),
+            Some((_, port)) if !port.ends_with(']') => format!("{scheme}{host}"),
+            _ => format!("{scheme}{host}:{SENTINEL_PORT}"),
         });
-        let sentinels: Result<_, _> = sentinels.collect();
+        let sentinels: Vec<String> = sentinels.collect();
         // What comes of it later must be readable now.
-        open(&format!("redis://{credentials}host:1/{db}"))?;
-        Ok(Self::Sentinels {
-            sentinels: sentinels?,
+        sentinels.iter().try_for_each(|url| open(url).map(drop))?;
+        open(&format!("{scheme}{credentials}host:1/{db}"))?;
+        let way = Way::Sentinels {
+            sentinels,
             master: master.to_owned(),
+            scheme,
             credentials: credentials.to_owned(),
             db: db.to_owned(),
-        })
+        };
+        Ok(Self { way })
     }
 
-    /// Connects; each step may take so long.
-    pub(crate) fn connect(&self, timeout: Duration) -> Result<Connection, RedisError> {
-        match self {
-            Self::Direct(client) => client.get_connection_with_timeout(timeout),
-            Self::Sentinels {
+    /// Whether it may be somewhere else tomorrow.
+    #[must_use]
+    pub const fn is_named_by_sentinels(&self) -> bool {
+        matches!(self.way, Way::Sentinels { .. })
+    }
+
+    /// Where it is now. Sentinels are asked, each within `timeout`; those that speak TLS must have
+    /// a certificate of `authorities` (PEM), or of those that this machine believes.
+    ///
+    /// # Errors
+    /// The last Sentinel's reason.
+    pub fn find(
+        &self,
+        timeout: Duration,
+        authorities: Option<&[u8]>,
+    ) -> Result<Client, RedisError> {
+        match &self.way {
+            Way::Direct(client) => Ok(client.clone()),
+            Way::Sentinels {
                 sentinels,
                 master,
+                scheme,
                 credentials,
                 db,
             } => {
-                let (host, port) = ask(sentinels, master, timeout)?;
+                let (host, port) = ask(sentinels, master, timeout, authorities)?;
                 let host = if host.contains(':') {
                     format!("[{host}]")
                 } else {
                     host
                 };
-                let url = format!("redis://{credentials}{host}:{port}/{db}");
-                Client::open(url)?.get_connection_with_timeout(timeout)
+                Client::open(format!("{scheme}{credentials}{host}:{port}/{db}"))
             }
         }
     }
 }
 
 /// Where the master is, from the first Sentinel that says so.
-fn ask(sentinels: &[Client], master: &str, timeout: Duration) -> Result<(String, u16), RedisError> {
+fn ask(
+    sentinels: &[String],
+    master: &str,
+    timeout: Duration,
+    authorities: Option<&[u8]>,
+) -> Result<(String, u16), RedisError> {
     let mut last = RedisError::from((redis::ErrorKind::InvalidClientConfig, "no Sentinel"));
+    let client = |sentinel: &str| {
+        if !sentinel.starts_with("rediss://") {
+            return Client::open(sentinel);
+        }
+        let tls = TlsCertificates {
+            client_tls: None,
+            root_cert: authorities.map(<[u8]>::to_vec),
+        };
+        Client::build_with_tls(sentinel, tls)
+    };
     for sentinel in sentinels {
-        let asked = sentinel
-            .get_connection_with_timeout(timeout)
+        let asked = client(sentinel)
+            .and_then(|client| client.get_connection_with_timeout(timeout))
             .and_then(|mut connection| {
                 connection.set_read_timeout(Some(timeout))?;
                 redis::cmd("SENTINEL")
@@ -131,6 +181,7 @@ mod tests {
             "unix:///run/redis/redis.sock?db=1",
             "redis+sentinel://a:1,b,[::1]:3/mymaster",
             "redis+sentinel://user:p%40ss@a:1/mymaster/2",
+            "rediss+sentinel://a:1,b:2/mymaster",
         ] {
             assert!(Source::new(good).is_ok(), "{good}");
         }

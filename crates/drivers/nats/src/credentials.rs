@@ -1,0 +1,157 @@
+//! Who we are by a key of NATS: a credentials file, as `nsc` writes it, or a file with nothing but
+//! a seed.
+//!
+//! A seed is 32 bytes of Ed25519 behind two bytes that say what it is for, with a checksum, in
+//! base32 (github.com/nats-io/nkeys). The server says a nonce, and we sign it.
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
+/// Begins the seed of a user: `S` in five bits, `U` in five.
+const SEED_OF_USER: [u8; 2] = [18 << 3 | USER >> 5, (USER & 31) << 3];
+/// Begins the public key of a user: `U`.
+const USER: u8 = 20 << 3;
+const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// Who we are.
+pub(crate) struct Credentials {
+    /// What the account says of us, if the file has it.
+    pub(crate) jwt: Option<String>,
+    key: Ed25519KeyPair,
+}
+
+impl Credentials {
+    /// Reads the text of a file.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines().map(str::trim);
+        let jwt = { &mut lines }
+            .find(|line| line.starts_with("eyJ"))
+            .map(str::to_owned);
+        let mut words = text.split_whitespace();
+        let seed = words.find_map(seed)?;
+        let key = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
+        Some(Self { jwt, key })
+    }
+
+    /// The public key, as NATS writes it.
+    pub(crate) fn public(&self) -> String {
+        let mut bytes = vec![USER];
+        bytes.extend_from_slice(self.key.public_key().as_ref());
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        base32(&bytes)
+    }
+
+    /// What proves to a server that we have the key.
+    pub(crate) fn sign(&self, nonce: &str) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.key.sign(nonce.as_bytes()))
+    }
+}
+
+/// The seed of a user that a word is, if it is one.
+fn seed(word: &str) -> Option<[u8; 32]> {
+    let bytes = from_base32(word)?;
+    let (body, sum) = bytes.split_last_chunk::<2>()?;
+    let (kind, seed) = body.split_first_chunk::<2>()?;
+    let is_good = *kind == SEED_OF_USER && checksum(body) == u16::from_le_bytes(*sum);
+    seed.try_into().ok().filter(|_| is_good)
+}
+
+/// Without padding (RFC 4648 section 6).
+fn base32(bytes: &[u8]) -> String {
+    let bit = |at: usize| {
+        bytes
+            .get(at / 8)
+            .is_some_and(|byte| byte & 0x80 >> (at % 8) != 0)
+    };
+    let letter = |at: usize| (0..5).fold(0, |sum, n| sum << 1 | usize::from(bit(at * 5 + n)));
+    let count = (bytes.len() * 8).div_ceil(5);
+    let letters = (0..count).filter_map(|at| ALPHABET.get(letter(at)));
+    letters.map(|letter| char::from(*letter)).collect()
+}
+
+fn from_base32(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+    for byte in text.bytes() {
+        let value = ALPHABET.iter().position(|letter| *letter == byte)?;
+        held = held << 5 | value as u32;
+        bits += 5;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+            held &= (1 << bits) - 1;
+        }
+    }
+    Some(bytes)
+}
+
+/// CRC-16/XMODEM.
+fn checksum(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |sum, byte| {
+        (0..8).fold(sum ^ u16::from(*byte) << 8, |sum: u16, _| {
+            let shifted = sum << 1;
+            if sum & 0x8000 == 0 {
+                shifted
+            } else {
+                shifted ^ 0x1021
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `nk -gen user -pubout` of nats-server's own tool would write them.
+    fn written(seed: [u8; 32]) -> String {
+        let mut bytes = SEED_OF_USER.to_vec();
+        bytes.extend_from_slice(&seed);
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        base32(&bytes)
+    }
+
+    #[test]
+    fn a_checksum_is_that_of_xmodem() {
+        assert_eq!(checksum(b"123456789"), 0x31c3);
+    }
+
+    #[test]
+    fn letters_are_those_of_rfc_4648() {
+        for (plain, coded) in [("f", "MY"), ("fo", "MZXQ"), ("foobar", "MZXW6YTBOI")] {
+            assert_eq!(base32(plain.as_bytes()), coded);
+            assert_eq!(from_base32(coded).as_deref(), Some(plain.as_bytes()));
+        }
+        assert_eq!(from_base32("a1"), None);
+    }
+
+    /// The pair that the documentation of NATS shows, page "NKeys".
+    #[test]
+    fn a_public_key_is_that_of_its_seed() {
+        let text = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+        let ours = Credentials::read(text).expect("a seed");
+        let public = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
+        assert_eq!(ours.public(), public);
+    }
+
+    #[test]
+    fn a_file_has_a_seed_and_maybe_a_token() {
+        let seed = written([7; 32]);
+        assert!(seed.starts_with("SU"), "{seed}");
+        let alone = Credentials::read(&format!("\n{seed}\n")).expect("a seed");
+        assert!(alone.jwt.is_none() && alone.public().starts_with('U'));
+        let file = format!(
+            "-----BEGIN NATS USER JWT-----\neyJhbGciOi.x.y\n------END NATS USER JWT------\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+        );
+        let both = Credentials::read(&file).expect("a seed");
+        assert_eq!(both.jwt.as_deref(), Some("eyJhbGciOi.x.y"));
+        assert_eq!(both.public(), alone.public());
+        // 64 bytes.
+        assert_eq!(both.sign("nonce").len(), 86);
+        let broken = seed.replace(&seed[10..12], "AA");
+        for wrong in ["", "eyJhbGciOi.x.y", &broken, &seed[1..]] {
+            assert!(Credentials::read(wrong).is_none(), "{wrong}");
+        }
+    }
+}
