@@ -4,6 +4,7 @@
 //! Reading takes a TOML value or a plain text (from a variable or a flag) alike.
 
 mod address;
+mod broker;
 mod number;
 mod status;
 mod text;
@@ -15,12 +16,13 @@ use toml::de::DeValue;
 
 pub use address::ListenAddress;
 pub(crate) use address::{Address, AddressBlock, Endpoint, Listener};
+pub(crate) use broker::BrokerUrl;
 pub(crate) use number::{Count, Duration, Size};
 pub use status::ProxyStatus;
 pub(crate) use status::StatusText;
 pub(crate) use text::{
-    BrokerUrl, Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem,
-    RedisUrl, SecretText, SigningSecret, Text, TextKind, WebOrigin,
+    Choice, ForwardedFor, HostName, HttpUrl, MetricPrefix, Named, PathPrefix, Pem, RedisUrl,
+    SecretText, SigningSecret, Text, TextKind, WebOrigin,
 };
 
 /// A value as somebody gave it.

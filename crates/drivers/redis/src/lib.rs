@@ -73,8 +73,9 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Starts a driver for each Redis, for so many shards as there are rings. A channel belongs to one of
-/// them by its name, so all nodes have them in the same order. They end when all parts are dropped.
+/// Starts a driver for each Redis, for so many shards as there are rings. A channel belongs to one
+/// of them by its name, so all nodes have them in the same order. They end when all parts are
+/// dropped.
 ///
 /// # Errors
 /// See [`StartError`].

@@ -111,8 +111,8 @@ impl RemoteBroker {
 }
 
 /// Which of so many servers has a channel: the one that, with its number, gives the highest hash
-/// of the channel's name ("rendezvous hashing", Thaler and Ravishankar, 1998). One server more takes
-/// its part of the channels from each of the others, and all the rest stay.
+/// of the channel's name ("rendezvous hashing", Thaler and Ravishankar, 1998). One server more
+/// takes its part of the channels from each of the others, and all the rest stay.
 #[must_use]
 pub fn server_of(channel: &ChannelName, servers: usize) -> usize {
     if servers < 2 {

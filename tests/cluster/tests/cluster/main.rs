@@ -4,9 +4,7 @@
 mod api;
 mod broker;
 mod clocks;
-mod crowd;
 mod faults;
-mod members;
 mod nodes;
 mod presence;
 mod secure;
@@ -34,13 +32,11 @@ macro_rules! stories {
                 $name, $kind =>
                 api::calls_concern_all_nodes_whichever_is_asked,
                 clocks::clocks_apart_by_ten_seconds_change_nothing,
-                crowd::thousands_of_clients_of_a_killed_node_are_whole_on_the_others,
                 faults::the_broker_restarts_with_its_data,
                 faults::the_broker_restarts_with_an_older_copy_of_its_data,
                 faults::the_broker_restarts_without_its_data,
                 faults::the_broker_is_paused_for_ten_seconds,
                 faults::the_network_between_a_node_and_the_broker_is_cut,
-                members::ten_thousand_members_come_and_go_and_a_node_is_killed,
                 presence::members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not,
                 story::what_is_published_on_any_node_is_heard_on_all_in_one_order,
                 story::what_was_missed_is_recovered_on_another_node,

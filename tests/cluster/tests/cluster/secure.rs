@@ -71,9 +71,8 @@ fn redis_with_tls_and_a_user() {
     let redis = RedisServer::with_tls(&certificates.server, &arguments);
     let broker = |who: &str, authorities: &str| {
         let address = redis.address();
-        format!(
-            "kind = \"redis\"\nurl = \"rediss://{who}@{address}/0\"\nauthorities = \"{authorities}\""
-        )
+        let url = format!("url = \"rediss://{who}@{address}/0\"");
+        format!("kind = \"redis\"\n{url}\nauthorities = \"{authorities}\"")
     };
     serves(&broker("throng:s3cret", &certificates.believed));
     refused(

@@ -25,8 +25,8 @@ impl Checks<'_> {
             ),
             (BrokerKind::Redis, Some(url)) if !is(url.expose(), REDIS) => self.problem(
                 "broker.url",
-                "broker.url: with broker.kind = \"redis\" it is redis://user:password@host:port/db, \
-                 rediss:// or redis+sentinel://",
+                "broker.url: with broker.kind = \"redis\" it is \
+                 redis://user:password@host:port/db, rediss:// or redis+sentinel://",
             ),
             (BrokerKind::Nats, None) if !self.failed_under("broker.url") => self.problem(
                 "broker.kind",
@@ -37,9 +37,9 @@ impl Checks<'_> {
                 "broker.url: with broker.kind = \"nats\" it is nats://user:password@host:port or \
                  tls://",
             ),
-            (BrokerKind::Memory, Some(_)) => self.warnings.push(
-                "broker.url is not used: broker.kind is \"memory\"".to_owned(),
-            ),
+            (BrokerKind::Memory, Some(_)) => self
+                .warnings
+                .push("broker.url is not used: broker.kind is \"memory\"".to_owned()),
             _ => {}
         }
         if broker.credentials.is_some() && broker.kind != BrokerKind::Nats {

@@ -7,5 +7,5 @@
 mod nodes;
 
 pub use nodes::nodes;
-/// What [`tests`] calls with the nodes.
+/// What a test of a driver needs besides.
 pub use throng_broker_suite::{Cluster, Setup, tests};

@@ -45,6 +45,7 @@ impl Bell {
 
 struct Nodes {
     parts: Vec<RemoteBroker>,
+    /// By shard, until the suite takes it. Bound: what one property asks.
     arrived: Vec<VecDeque<Reply>>,
     bell: Arc<Bell>,
     clock_ms: Arc<AtomicU64>,
