@@ -66,7 +66,7 @@ function connect(order) {
   client = new Centrifuge(endpoint(order.url), {
     websocket: WebSocket,
     eventsource: EventSource,
-    emulationEndpoint: at(order.url, '/emulation'),
+    emulationEndpoint: at(order.emulation ?? order.url, '/emulation'),
     token: order.token ?? '',
     getToken: supplier('token wanted', order.tokens),
     minReconnectDelay: 20,

@@ -4,8 +4,8 @@ use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
 use throng_remote::{PeerEvent, Peers};
 use throng_session::{
-    CloseReason, Event, NodeCount, Survey, SurveyReply, Transport, decode_replies, decode_survey,
-    encode_replies, encode_survey,
+    CloseReason, Event, NodeCount, Survey, SurveyReply, Transport, Wish, decode_replies,
+    decode_survey, encode_replies, encode_survey,
 };
 use throng_types::{ConnId, Now, ShardId, Unsubscribe};
 
@@ -131,6 +131,22 @@ impl<L: GatewayList> ShardApp<L> {
                     }
                 }
                 SurveyReply::Done(count)
+            }
+            Survey::Carry {
+                node,
+                session,
+                data,
+            } => {
+                let own = &self.parts.shared.node;
+                if own.name() != *node {
+                    return SurveyReply::Done(0);
+                }
+                // As in Centrifugo, whether the session is still there is not told.
+                let to = own.conn_of_session(&session);
+                if let Some(to) = to.filter(|to| to.shard() == self.parts.shard) {
+                    self.event(to, Event::Wished(&Wish::Hear(data)), conns);
+                }
+                SurveyReply::Done(1)
             }
             Survey::Wish { user, client, wish } => {
                 let theirs = self.find(&user, &client, conns);

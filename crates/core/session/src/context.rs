@@ -143,10 +143,11 @@ impl<S, O> Context<'_, S, O> {
                 let (what, channel) = match wish {
                     Wish::Subscribe { channel, .. } => ("subscribe", channel.as_str()),
                     Wish::Refresh { .. } => ("refresh", ""),
+                    Wish::Hear(_) => ("hear", ""),
                 };
                 self.shared.notices.changed(what, channel, who);
             }
-            Survey::Channels | Survey::Count => {}
+            Survey::Channels | Survey::Count | Survey::Carry { .. } => {}
         }
         let reply_to = self.reply_to(0);
         self.orders.push(Order::Survey { reply_to, survey });

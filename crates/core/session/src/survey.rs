@@ -3,7 +3,7 @@
 use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Position};
 
-/// What a backend wants of a user's connections.
+/// What a backend wants of a user's connections, or another node of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Subscribe them to a channel.
@@ -24,6 +24,8 @@ pub enum Wish {
         /// When they will, in Unix seconds; `None` for never.
         until_unix_s: Option<u64>,
     },
+    /// Carry out what its client has sent by another way.
+    Hear(Box<[u8]>),
 }
 
 /// A question to all shards.
@@ -54,6 +56,16 @@ pub enum Survey {
         client: Box<str>,
         /// What is wanted.
         wish: Wish,
+    },
+    /// Bring what a client has sent to the session that it names by its secret id, which is on the
+    /// node of this name. Replied to with [`SurveyReply::Done`]: whether the node is this one.
+    Carry {
+        /// The node.
+        node: Box<str>,
+        /// The session.
+        session: Box<str>,
+        /// What was sent.
+        data: Box<[u8]>,
     },
     /// End a user's subscription.
     Unsubscribe {

@@ -50,6 +50,16 @@ pub fn encode_survey(survey: &Survey) -> Vec<u8> {
             out.text(client);
             out.optional_text(channel.as_ref().map(ChannelName::as_str));
         }
+        Survey::Carry {
+            node,
+            session,
+            data,
+        } => {
+            out.byte(5);
+            out.text(node);
+            out.text(session);
+            out.bytes(data);
+        }
     }
     out.0
 }
@@ -83,6 +93,11 @@ pub fn decode_survey(bytes: &[u8]) -> Option<Survey> {
                 Some(name) => Some(channel(&name)?),
                 None => None,
             },
+        },
+        5 => Survey::Carry {
+            node: from.text()?,
+            session: from.text()?,
+            data: from.bytes()?.into(),
         },
         _ => return None,
     })
@@ -163,9 +178,14 @@ impl Writer {
         number.into_iter().for_each(|number| self.number(number));
     }
 
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0
+            .extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+        self.0.extend_from_slice(bytes);
+    }
+
     fn text(&mut self, text: &str) {
-        self.0.extend_from_slice(&(text.len() as u32).to_be_bytes());
-        self.0.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
     }
 
     fn optional_text(&mut self, text: Option<&str>) {
@@ -206,13 +226,17 @@ impl Writer {
                 self.byte(u8::from(*expired));
                 self.optional_number(*until_unix_s);
             }
+            Wish::Hear(data) => {
+                self.byte(2);
+                self.bytes(data);
+            }
         }
     }
 }
 
 struct Reader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn byte(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -256,11 +280,15 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self) -> Option<Box<str>> {
+    fn bytes(&mut self) -> Option<&'a [u8]> {
         let (length, rest) = self.0.split_first_chunk::<4>()?;
-        let (text, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
         self.0 = rest;
-        Some(std::str::from_utf8(text).ok()?.into())
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<Box<str>> {
+        Some(std::str::from_utf8(self.bytes()?).ok()?.into())
     }
 
     fn optional_text(&mut self) -> Option<Option<Box<str>>> {
@@ -294,6 +322,7 @@ impl Reader<'_> {
                 expired: self.byte()? == 1,
                 until_unix_s: self.optional(Self::number)?,
             },
+            2 => Wish::Hear(self.bytes()?.into()),
             _ => return None,
         })
     }

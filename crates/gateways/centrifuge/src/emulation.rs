@@ -4,13 +4,14 @@
 //!
 //! Owns what becomes of such a request. Its commands are carried out by the session that it names,
 //! on that session's shard; it is answered as soon as they are on their way there. Two requests
-//! that are under way at once may overtake each other.
+//! that are under way at once may overtake each other. If the session is on another node of a
+//! cluster, all nodes are asked to bring it what was sent, and its own answers that it has.
 //!
 //! Who knows a session's id may speak as its client: the id is told to that client alone.
 
 use throng_centrifuge::Codec;
 use throng_session::http::{Params, check_draining, write_stream_head_of};
-use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard};
+use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard, Survey};
 
 use crate::backend::ProxyOptions;
 use crate::commands;
@@ -82,10 +83,20 @@ pub(crate) fn post(
     let emulation = codec_of(incoming)
         .emulation(incoming.body)
         .map_err(|_| Reject::new(400, "the body is not what the protocol says"))?;
-    if emulation.node != cx.shared.node.name() {
-        return Err(Reject::new(404, "there is no such node"));
-    }
     let request = Upstream::new(incoming);
+    if emulation.node != cx.shared.node.name() {
+        if !is_node_name(&emulation.node) {
+            return Err(Reject::new(404, "there is no such node"));
+        }
+        cx.survey(Survey::Carry {
+            node: (*emulation.node).into(),
+            session: (*emulation.session).into(),
+            data: (*emulation.data).into(),
+        });
+        cx.set_deadline(None);
+        let request = Box::new(request.elsewhere());
+        return Ok(Opened::Session(Session::Upstream(request)));
+    }
     match cx.shared.node.conn_of_session(&emulation.session) {
         Some(to) => cx.order(Order::Upward(Upward {
             request: Some(cx.id),
@@ -101,6 +112,12 @@ pub(crate) fn post(
     }
     cx.set_deadline(None);
     Ok(Opened::Session(Session::Upstream(Box::new(request))))
+}
+
+/// Whether a node could be called so; what no node can be called is asked of none.
+fn is_node_name(name: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    name.len() == 16 && name.bytes().all(is_digit)
 }
 
 /// The gateway, as far as it concerns this module.

@@ -71,7 +71,7 @@ impl Gateway for Centrifuge {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
             Session::Call(call) => return call.event(event, cx),
-            Session::Upstream(request) => request.event(event, cx),
+            Session::Upstream(request) => return request.event(event, cx),
         }
         Flow::Stay
     }

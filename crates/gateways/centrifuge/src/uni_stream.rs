@@ -190,6 +190,8 @@ impl UniStream {
     /// Does what a backend wants of the client; see [`crate::wish`].
     fn grant(&mut self, wish: &Wish, cx: &mut Cx<'_>) {
         match wish {
+            // It has nothing to say.
+            Wish::Hear(_) => {}
             Wish::Refresh { expired: true, .. } => self.disconnect(Disconnect::Expired, cx),
             Wish::Refresh { until_unix_s, .. } => {
                 self.stream.set_end(*until_unix_s, cx);

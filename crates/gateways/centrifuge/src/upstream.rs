@@ -1,7 +1,7 @@
 //! The request that brings commands of an emulated transport, until it is answered.
 
 use throng_session::http::{allow_origin, respond};
-use throng_session::{Event, Exchange, Flow, Incoming};
+use throng_session::{Event, Exchange, Flow, Incoming, SurveyReply};
 use throng_types::End;
 
 use crate::context::Cx;
@@ -11,6 +11,8 @@ pub struct Upstream {
     exchange: Exchange,
     /// The page that may read the answer.
     origin: Option<Box<str>>,
+    /// Whether other nodes are asked for the session.
+    is_elsewhere: bool,
 }
 
 impl Upstream {
@@ -19,6 +21,15 @@ impl Upstream {
         Self {
             exchange: Exchange::new(incoming),
             origin: incoming.request.header("origin").map(Into::into),
+            is_elsewhere: false,
+        }
+    }
+
+    /// The same, whose commands other nodes are asked to carry out.
+    pub(crate) fn elsewhere(self) -> Self {
+        Self {
+            is_elsewhere: true,
+            ..self
         }
     }
 
@@ -33,9 +44,12 @@ impl Upstream {
         self.exchange.done(cx)
     }
 
-    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match event {
-            // The answer comes within this turn.
+            Event::Surveyed(replies) if self.is_elsewhere => {
+                return self.done(status_of(&replies), cx);
+            }
+            // The answer comes within this turn, or when the other nodes have answered.
             Event::Bytes(input) => {
                 let limits = &cx.shared.limits;
                 let bytes_max = 2 * (limits.head_bytes_max + limits.message_bytes_max);
@@ -44,6 +58,7 @@ impl Upstream {
             Event::Timeout => cx.end(End::Flush),
             _ => {}
         }
+        Flow::Stay
     }
 
     /// Writes the answer.
@@ -52,4 +67,23 @@ impl Upstream {
         allow_origin(self.origin.as_deref(), &mut headers);
         respond(status, &headers, b"", self.exchange.keep_alive, cx);
     }
+}
+
+/// What became of commands for another node: that node has taken them, there is none of its name,
+/// or that is not known, since not all nodes have answered.
+fn status_of(replies: &[SurveyReply]) -> u16 {
+    let is_taken = |reply: &SurveyReply| matches!(reply, SurveyReply::Done(1..));
+    let mut status = 404;
+    for reply in replies {
+        match reply {
+            SurveyReply::Elsewhere(nodes)
+                if { nodes.iter() }.any(|node| node.replies.iter().any(is_taken)) =>
+            {
+                return 204;
+            }
+            SurveyReply::Unanswered => status = 503,
+            _ => {}
+        }
+    }
+    status
 }

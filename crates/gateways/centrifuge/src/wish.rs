@@ -1,4 +1,5 @@
-//! What backends want of a client by the server API: a subscription, another end of its connection.
+//! What backends want of a client by the server API: a subscription, another end of its
+//! connection; and what another node wants of it, to which the client's commands came.
 
 use std::sync::Arc;
 
@@ -16,10 +17,12 @@ use crate::socket::Socket;
 /// Does what is wanted. A client that has not connected, or waits for its first subscriptions, is
 /// none that a backend knows.
 pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
-    if !ws.is_connected() || ws.opening_mut().is_some() {
+    let is_heard = matches!(wish, Wish::Hear(_));
+    if !is_heard && (!ws.is_connected() || ws.opening_mut().is_some()) {
         return;
     }
     match wish {
+        Wish::Hear(data) => ws.upstream(data, cx),
         Wish::Refresh { expired: true, .. } => ws.disconnect(Disconnect::Expired, cx),
         Wish::Refresh { until_unix_s, .. } => {
             if ws.identity().is_some() || until_unix_s.is_some() {

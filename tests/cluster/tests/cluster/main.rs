@@ -32,6 +32,7 @@ macro_rules! stories {
                 $name, $kind =>
                 api::calls_concern_all_nodes_whichever_is_asked,
                 clocks::clocks_apart_by_ten_seconds_change_nothing,
+                story::commands_that_come_to_another_node_are_carried_out,
                 faults::the_broker_restarts_with_its_data,
                 faults::the_broker_restarts_with_an_older_copy_of_its_data,
                 faults::the_broker_restarts_without_its_data,

@@ -1,10 +1,10 @@
 //! Several nodes are one server: published on any, heard on any, recovered on another.
 
 use serde_json::json;
-use throng_testkit::{Proxy, Signal};
+use throng_testkit::{Proxy, Sdk, Signal, request};
 
 use crate::broker::{Broker, Kind};
-use crate::nodes::{Publisher, event_source, node, stream, subscriber};
+use crate::nodes::{Publisher, event_source, node, stream, subscriber, url};
 
 pub(crate) fn what_is_published_on_any_node_is_heard_on_all_in_one_order(kind: Kind) {
     let broker = Broker::start(kind);
@@ -93,4 +93,33 @@ pub(crate) fn clients_of_a_node_that_is_killed_are_whole_on_another(kind: Kind) 
         publisher.heard_by(client, 0);
     }
     publisher.heard_by(&witness, 0);
+}
+
+/// Clients of emulated transports whose requests a balancer leads to another node than their stream.
+pub(crate) fn commands_that_come_to_another_node_are_carried_out(kind: Kind) {
+    let broker = Broker::start(kind);
+    let nodes = [(); 3].map(|()| node(kind, broker.address()));
+    let starts = [
+        Sdk::javascript_stream,
+        Sdk::javascript_protobuf_stream,
+        Sdk::javascript_events,
+    ];
+    for (n, start) in starts.into_iter().enumerate() {
+        let mut client = start();
+        let mut order = url(nodes[n].clients());
+        order["emulation"] = url(nodes[(n + 1) % 3].clients())["url"].clone();
+        client.connect(&order);
+        let channel = format!("kept:{n}");
+        client.subscribe(&channel);
+        for number in 0..5 {
+            client.result("publish", &json!({ "channel": channel, "data": number }));
+        }
+        let heard = client.publications(&channel, 5);
+        assert_eq!(heard, [0, 1, 2, 3, 4].map(|number| json!(number)));
+    }
+    // A node that is not there, by any node's word.
+    let body = json!({ "session": "s", "node": "0123456789abcdef", "data": "{}" });
+    let to = nodes[0].clients();
+    let answer = request(to, "POST", "/emulation", &[], &body.to_string());
+    assert_eq!(answer.status, 404);
 }

@@ -50,6 +50,12 @@ fn surveys() -> Vec<Survey> {
         wished(refresh),
         unsubscribe(None),
         unsubscribe(Some(name("a:b"))),
+        wished(Wish::Hear((*b"{}\xFF").into())),
+        Survey::Carry {
+            node: text("0123456789abcdef"),
+            session: text("s"),
+            data: (*b"\x00\xFF").into(),
+        },
     ]
 }
 

@@ -9,7 +9,10 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
 use throng_session::solo::{self, Solo};
-use throng_session::{Flow, Gateway as _, Order as AnyOrder, Own, Port, Shard, Shared};
+use throng_session::{
+    Event, Flow, Gateway as _, NodeReply, Order as AnyOrder, Own, Port, Shard, Shared, Survey,
+    SurveyReply,
+};
 use throng_types::{ConnId, Frame, Now, ShardId};
 
 /// One request's connection on the first of three shards.
@@ -18,6 +21,8 @@ struct Floor {
     has_room: bool,
     /// To which shards commands went.
     mailed: Vec<ShardId>,
+    /// What all nodes were asked.
+    surveys: Vec<Survey>,
 }
 
 impl Floor {
@@ -29,6 +34,7 @@ impl Floor {
             solo: Solo::new(id, Port::Client, peer, shared, Rc::default()),
             has_room,
             mailed: Vec::new(),
+            surveys: Vec::new(),
         }
     }
 
@@ -38,8 +44,10 @@ impl Floor {
         let head = format!("POST /emulation HTTP/1.1\r\nHost: a\r\nContent-Length: {length}");
         self.solo.feed(format!("{head}\r\n\r\n{body}").as_bytes());
         for order in std::mem::take(&mut self.solo.orders) {
-            if let AnyOrder::Gateway(order) = order {
-                Centrifuge::default().order(order, self);
+            match order {
+                AnyOrder::Gateway(order) => Centrifuge::default().order(order, self),
+                AnyOrder::Survey { survey, .. } => self.surveys.push(survey),
+                AnyOrder::Hub(_) | AnyOrder::Reload(_) => {}
             }
         }
         let told = String::from_utf8(std::mem::take(&mut self.solo.out)).expect("text");
@@ -145,10 +153,44 @@ fn commands_are_on_their_way_or_refused() {
         // What everybody may know opens nothing.
         (body(public.as_str(), &name), true, "204", &[]),
         (body(elsewhere.as_str(), "other"), true, "404", &[]),
+        // Other nodes are asked first.
+        (body(elsewhere.as_str(), "0123456789abcdef"), true, "", &[]),
         ("{\"session\":1}".to_owned(), true, "400", &[]),
     ] {
         let mut floor = Floor::new(has_room);
         assert_eq!(floor.post(&body), status, "{body}");
         assert_eq!(floor.mailed, mailed, "{body}");
+    }
+}
+
+/// The other nodes have answered, or one of them has not.
+#[test]
+fn commands_for_another_node_are_brought_there() {
+    let other = "0123456789abcdef";
+    let body = json!({ "session": "s", "node": other, "data": "{}" }).to_string();
+    let node = |done| NodeReply {
+        replies: vec![SurveyReply::Done(0), SurveyReply::Done(done)],
+        ..NodeReply::default()
+    };
+    let own = SurveyReply::Done(0);
+    for (reply, status) in [
+        (SurveyReply::Elsewhere(vec![node(0), node(1)]), "204"),
+        (SurveyReply::Elsewhere(vec![node(0)]), "404"),
+        (SurveyReply::Unanswered, "503"),
+        // There are no other nodes.
+        (own.clone(), "404"),
+    ] {
+        let mut floor = Floor::new(true);
+        assert_eq!(floor.post(&body), "");
+        let carried = Survey::Carry {
+            node: other.into(),
+            session: "s".into(),
+            data: (*b"{}").into(),
+        };
+        let asked = floor.surveys.pop();
+        assert_eq!(asked, Some(carried));
+        floor.solo.event(Event::Surveyed(vec![own.clone(), reply]));
+        let told = String::from_utf8(std::mem::take(&mut floor.solo.out)).expect("text");
+        assert_eq!(told.get(9..12), Some(status));
     }
 }
