@@ -67,6 +67,7 @@ function connect(order) {
     websocket: WebSocket,
     eventsource: EventSource,
     emulationEndpoint: at(order.emulation ?? order.url, '/emulation'),
+    headers: order.headers ?? {},
     token: order.token ?? '',
     getToken: supplier('token wanted', order.tokens),
     minReconnectDelay: 20,

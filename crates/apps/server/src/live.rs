@@ -9,9 +9,10 @@ use std::sync::mpsc::Sender;
 
 use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
 use throng_broker::{
-    ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit, Retention,
+    BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit,
+    Retention,
 };
-use throng_config::{Config, RecoveryMode, SlowConsumer};
+use throng_config::{Config, DEFAULT_BACKEND, Proxy, RecoveryMode, SlowConsumer};
 use throng_engine::ConnLimits;
 use throng_proxy::Block;
 use throng_session::{Guards, SessionLimits, WorkLimits};
@@ -130,13 +131,14 @@ fn work_limits(config: &Config) -> WorkLimits {
 }
 
 fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
+    let proxy = config.proxy.as_ref();
     let mut named: Vec<(Box<str>, ChannelOptions)> = config
         .namespaces
         .iter()
         .map(|namespace| {
             (
                 namespace.name.as_str().into(),
-                channel_options(&namespace.options),
+                channel_options(&namespace.options, proxy),
             )
         })
         .collect();
@@ -147,10 +149,25 @@ fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
         named.retain(|(known, _)| &**known != name);
         named.push((name.into(), ChannelOptions::default()));
     }
-    Namespaces::new(channel_options(&config.channel), named)
+    Namespaces::new(channel_options(&config.channel, proxy), named)
 }
 
-const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOptions {
+fn channel_options(
+    options: &throng_config::ChannelOptions,
+    proxy: Option<&Proxy>,
+) -> ChannelOptions {
+    let asked = |is_on: bool, name: &str| {
+        let named = proxy.into_iter().flat_map(|proxy| &proxy.backends);
+        let place = match name {
+            DEFAULT_BACKEND => Some(0),
+            name => named
+                .map(|it| &it.name)
+                .position(|it| it == name)
+                .map(|at| at + 1),
+        };
+        let id = place.and_then(|at| u16::try_from(at).ok()).map(BackendId);
+        id.filter(|_| is_on)
+    };
     ChannelOptions {
         retention: Retention {
             publications_max: options.history_size,
@@ -183,9 +200,19 @@ const fn channel_options(options: &throng_config::ChannelOptions) -> ChannelOpti
             for_anonymous: options.allow_presence_for_anonymous,
         },
         proxies: ProxySwitches {
-            subscribe: options.subscribe_proxy_enabled,
-            publish: options.publish_proxy_enabled,
-            sub_refresh: options.sub_refresh_proxy_enabled,
+            subscribe: asked(
+                options.subscribe_proxy_enabled,
+                &options.subscribe_proxy_name,
+            ),
+            publish: asked(options.publish_proxy_enabled, &options.publish_proxy_name),
+            sub_refresh: asked(
+                options.sub_refresh_proxy_enabled,
+                &options.sub_refresh_proxy_name,
+            ),
+            cache_empty: asked(
+                options.cache_empty_proxy_enabled,
+                &options.cache_empty_proxy_name,
+            ),
         },
     }
 }

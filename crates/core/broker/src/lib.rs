@@ -27,6 +27,6 @@ pub use memory::{
     ReplyLimit, home_of,
 };
 pub use options::{
-    ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
+    BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
 };
 pub use throng_types::Overflow;

@@ -66,11 +66,22 @@ pub struct ChannelOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxySwitches {
     /// Who may subscribe, unless the channel's name or a token says it.
-    pub subscribe: bool,
+    pub subscribe: Option<BackendId>,
     /// Who may publish, and what.
-    pub publish: bool,
+    pub publish: Option<BackendId>,
     /// Whether a subscription that a backend allowed goes on when it expires.
-    pub sub_refresh: bool,
+    pub sub_refresh: Option<BackendId>,
+    /// That somebody recovers the newest publication and there is none.
+    pub cache_empty: Option<BackendId>,
+}
+
+/// A backend, by its place in the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackendId(pub u16);
+
+impl BackendId {
+    /// The one without a name.
+    pub const DEFAULT: Self = Self(0);
 }
 
 /// What is told of a channel's subscribers, and to whom.

@@ -1,5 +1,6 @@
 //! Checks across options: combinations that would be unsafe or could not work.
 
+mod backends;
 mod broker;
 mod channel;
 mod keys;
@@ -40,6 +41,7 @@ pub(crate) fn check(
     checks.keys();
     checks.limits();
     checks.channels();
+    checks.backends();
     checks.broker();
     checks.appwrite();
     checks.grip();

@@ -3,7 +3,7 @@
 use crate::config::{Config, Namespace};
 use crate::options::{
     Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Grip, GripRoute,
-    Limits, Listen, Log, Proxy, Stream, Tls, TlsSite, Websocket,
+    Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section};
 
@@ -45,6 +45,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Repeated, Box::new(Namespace::default())),
         (Shape::Once, Box::new(Log::default())),
         (Shape::Optional, Box::new(Proxy::default())),
+        (Shape::Repeated, Box::new(ProxyBackend::default())),
         (Shape::Optional, Box::new(Appwrite::default())),
         (Shape::Repeated, Box::new(AppwriteProject::default())),
         (Shape::Optional, Box::new(Grip::default())),
@@ -115,6 +116,7 @@ impl Config {
         all.push(("log".to_owned(), Shape::Once, &self.log));
         if let Some(proxy) = &self.proxy {
             all.push(("proxy".to_owned(), Shape::Optional, proxy));
+            repeated(&mut all, &proxy.backends);
         }
         if let Some(appwrite) = &self.appwrite {
             all.push(("appwrite".to_owned(), Shape::Optional, appwrite));

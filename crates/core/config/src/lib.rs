@@ -36,9 +36,10 @@ mod tests;
 pub use config::{AuthFile, Config, Namespace, Namespaces};
 pub use kind::{ListenAddress, ProxyStatus};
 pub use options::{
-    Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions, DeltaType, Drain, Engine,
-    Grip, GripRoute, Limits, Listen, Log, LogFormat, LogLevel, Proxy, RecoveryMode, SlowConsumer,
-    Stream, Tls, TlsRecords, TlsSite, TlsVersion, Websocket,
+    Appwrite, AppwriteProject, Auth, Broker, BrokerKind, ChannelOptions, DEFAULT_BACKEND,
+    DeltaType, Drain, Engine, Grip, GripRoute, Limits, Listen, Log, LogFormat, LogLevel, Proxy,
+    ProxyBackend, RecoveryMode, SlowConsumer, Stream, Tls, TlsRecords, TlsSite, TlsVersion,
+    Websocket,
 };
 pub use origin::{Origin, Origins};
 pub use problem::Problem;

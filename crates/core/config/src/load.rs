@@ -126,8 +126,11 @@ impl<'a> Loader<'a> {
         config.tls.sites = sites.unwrap_or_default();
         config.namespaces.0 = self.repeated::<Namespace>(root, "namespace", "namespace");
         if self.mentions(root, "proxy") {
+            let proxy = config.proxy.insert(Proxy::default());
             let table = self.table(root, "proxy");
-            self.section(table, config.proxy.insert(Proxy::default()), &[]);
+            self.section(table, proxy, &["backend"]);
+            let backends = table.map(|table| self.repeated(table, "backend", "proxy.backend"));
+            proxy.backends = backends.unwrap_or_default();
         }
         if self.mentions(root, "appwrite") {
             let appwrite = config.appwrite.insert(Appwrite::default());

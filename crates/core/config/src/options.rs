@@ -20,7 +20,7 @@ use crate::kind::{
 use crate::secret::Secret;
 use crate::section::section;
 
-pub use backends::Proxy;
+pub use backends::{DEFAULT_BACKEND, Proxy, ProxyBackend};
 pub use broker::{Broker, BrokerKind};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};

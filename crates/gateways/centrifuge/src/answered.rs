@@ -6,6 +6,7 @@
 //! Source: Centrifugo, page "Proxy events to the backend".
 
 use throng_auth::Claims;
+use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyAnswer, ProxyRefusal};
 use throng_centrifuge::{ErrorCode, Reply};
 use throng_hub::Command;
@@ -14,12 +15,12 @@ use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
 use crate::backend::Answered;
 use crate::context::Cx;
-use crate::pending::Pending;
+use crate::pending::{Open, Pending};
 use crate::socket::Socket;
 use crate::{commands, connect, subscribing};
 
 /// How long a connection goes on whose backend cannot be asked, in seconds.
-const EXTENSION_S: u64 = 60;
+pub(crate) const EXTENSION_S: u64 = 60;
 
 impl Socket {
     /// A backend has answered, or failed to.
@@ -27,14 +28,12 @@ impl Socket {
         if self.is_closing() {
             return;
         }
-        let open = &mut self.proxied().open;
-        let Some(at) = open.iter().position(|(known, _)| *known == number) else {
+        let Some(Open { to, pending, .. }) = self.proxied().take(number) else {
             return;
         };
-        let (_, pending) = open.remove(at);
         // What the answer makes the server do is the client's wish.
         self.ws.lend_allowance(cx);
-        match (read(answer, cx), pending) {
+        match (read(answer, to, cx), pending) {
             (Some(Err(refusal)), pending) => self.refused(refusal, pending, cx),
             (Some(Ok(answer)), pending) => self.allowed(answer, pending, cx),
             (None, pending) => self.failed(pending, cx),
@@ -55,7 +54,8 @@ impl Socket {
         };
         let command = match pending {
             Pending::Connect { command, .. } if self.is_bidirectional() => command,
-            Pending::Connect { .. } => return self.disconnect(Disconnect::PermissionDenied, cx),
+            // An error has no words there.
+            Pending::Connect { .. } => return self.disconnect(Disconnect::ServerError, cx),
             Pending::Subscribe(wants) => wants.command,
             Pending::Publish { command, .. } | Pending::Rpc { command } => command,
             // An error says no more than that there is no answer.
@@ -106,7 +106,8 @@ impl Socket {
                 };
                 let until = claims.ends_at_unix_s();
                 let options = cx.shared.namespaces.find(&wants.channel);
-                let is_refreshed = options.is_some_and(|options| options.proxies.sub_refresh);
+                let is_refreshed =
+                    options.is_some_and(|options| options.proxies.sub_refresh.is_some());
                 if until.is_some() && is_refreshed {
                     self.proxied().refreshed.push(wants.channel.clone());
                 }
@@ -189,18 +190,22 @@ impl Socket {
 }
 
 /// What a backend says of a client, in the words of a token.
-fn claims_of(answer: &ProxyAnswer) -> Option<Claims> {
+pub(crate) fn claims_of(answer: &ProxyAnswer) -> Option<Claims> {
     let json = answer.result.as_deref().unwrap_or("{}");
     Claims::of_backend(&answer.user, json).ok()
 }
 
 /// What an answer says; nothing if the question failed.
-fn read(answer: Answered, cx: &Cx<'_>) -> Option<Result<ProxyAnswer, ProxyRefusal>> {
+pub(crate) fn read(
+    answer: Answered,
+    from: BackendId,
+    cx: &Cx<'_>,
+) -> Option<Result<ProxyAnswer, ProxyRefusal>> {
     let (status, body) = answer?;
     if status == 200 {
         return ProxyAnswer::parse(&body);
     }
-    let mut meanings = cx.own.statuses.iter();
+    let mut meanings = cx.own.backend(from)?.statuses.iter();
     let meaning = meanings.find(|meaning| meaning.status == status)?;
     Some(Err(meaning.refusal.clone()))
 }

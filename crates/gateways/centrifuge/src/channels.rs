@@ -3,7 +3,7 @@
 
 use throng_auth::TokenFault;
 use throng_broker::Draft;
-use throng_centrifuge::proxy::{ProxyCall, ProxyKind};
+use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{
     ClientInfo, Data, ErrorCode, History, HistoryResult, Reply, SubRefreshResult,
 };
@@ -66,9 +66,9 @@ pub(crate) fn publish(
     let options = cx.shared.namespaces.find(&channel).copied();
     let options = options.unwrap_or_default();
     let is_open = || may_subscribe(None, &channel, true, cx.shared) == Verdict::Yes;
-    let is_asked_about = options.proxies.publish && is_open();
+    let asked = options.proxies.publish.filter(|_| is_open());
     let may = || may_publish(ws.identity(), &channel, cx.shared);
-    match if is_asked_about { Verdict::Yes } else { may() } {
+    match if asked.is_some() { Verdict::Yes } else { may() } {
         Verdict::Yes => {}
         Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
         Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
@@ -96,7 +96,7 @@ pub(crate) fn publish(
         idempotency_key: None,
         version: None,
     };
-    if is_asked_about {
+    if let Some(to) = asked {
         let name = draft.channel.clone();
         let call = ProxyCall::Publish {
             channel: name.as_str(),
@@ -104,7 +104,7 @@ pub(crate) fn publish(
         };
         let draft = Box::new(draft);
         if ws
-            .ask(call, Pending::Publish { command, draft }, cx)
+            .ask((to, call), Pending::Publish { command, draft }, cx)
             .is_err()
         {
             ws.error(command, ErrorCode::TooManyRequests, cx);
@@ -117,12 +117,13 @@ pub(crate) fn publish(
 
 /// A call of the application's procedure, which a backend carries out.
 pub(crate) fn rpc(ws: &mut Socket, command: u32, method: &str, data: Data<'_>, cx: &mut Cx<'_>) {
-    if !cx.own.has(ProxyKind::Rpc) {
-        return ws.error(command, ErrorCode::NotAvailable, cx);
-    }
+    let to = match cx.own.of_method(method) {
+        Ok(to) => to,
+        Err(code) => return ws.error(command, code, cx),
+    };
     let data = data.bytes();
     let call = ProxyCall::Rpc { method, data };
-    if ws.ask(call, Pending::Rpc { command }, cx).is_err() {
+    if ws.ask((to, call), Pending::Rpc { command }, cx).is_err() {
         ws.error(command, ErrorCode::TooManyRequests, cx);
     }
 }

@@ -1,7 +1,6 @@
 //! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
 
 use throng_auth::{Claims, TokenFault};
-use throng_centrifuge::proxy::ProxyKind;
 use throng_centrifuge::{
     Connect, ConnectResult, ErrorCode, RefreshResult, Reply, Request, SubscribeResult,
     encode_connect_push,
@@ -12,6 +11,7 @@ use throng_types::{ChannelName, Disconnect};
 use throng_session::encode::ws_text;
 use throng_session::{AuthError, Identity, Opening, authenticate};
 
+use crate::asking::is_backends;
 use crate::context::Cx;
 use crate::manner::Wanted;
 use crate::pending::Hello;
@@ -19,14 +19,10 @@ use crate::reply::ttl;
 use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket};
 
-/// Whether a backend says who a client is: it brings no token.
-fn is_backends(connect: &Connect<'_>, cx: &Cx<'_>) -> bool {
-    connect.token.is_empty() && cx.own.has(ProxyKind::Connect)
-}
-
 /// The command `connect`.
 pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     let (command, connect) = (hello.command, hello.connect);
+    ws.remember_said(connect, cx);
     if is_backends(connect, cx) {
         return ws.ask_identity(hello, cx);
     }
@@ -106,6 +102,7 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
     let Ok(connect) = Connect::parse(data) else {
         return ws.disconnect(Disconnect::BadRequest, cx);
     };
+    ws.remember_said(&connect, cx);
     if is_backends(&connect, cx) {
         let hello = Hello {
             command: 0,

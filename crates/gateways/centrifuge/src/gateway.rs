@@ -1,5 +1,6 @@
 //! Centrifugo's clients as a gateway.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -7,9 +8,9 @@ use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Patch, Reject, Sender,
     Shard, Shared, Transport,
 };
-use throng_types::{ConnId, Publication, Saved};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
 
-use crate::backend::{Answered, Backends, NewBackends, ProxyOptions};
+use crate::backend::{Answered, Backends, NewBackends, ProxyOptions, Question};
 use crate::context::Cx;
 use crate::order::{Mail, Order};
 use crate::session::Session;
@@ -20,7 +21,15 @@ use crate::{emulation, moving, open, own_forms};
 pub struct Centrifuge {
     own: Rc<ProxyOptions>,
     backends: Option<Box<dyn Backends>>,
+    /// Channels without a newest publication of which a backend was told lately, and when. Bound:
+    /// [`EMPTY_MAX`].
+    empty: VecDeque<(Millis, ChannelName)>,
 }
+
+/// How long nobody is told the same of a channel again, in milliseconds, and of how many channels
+/// that is remembered; a backend may be told too often, and never too seldom.
+const EMPTY_MS: u64 = 1000;
+const EMPTY_MAX: usize = 1024;
 
 impl Centrifuge {
     /// With backends that are asked on behalf of clients.
@@ -29,6 +38,28 @@ impl Centrifuge {
         Self {
             own: Rc::new(own),
             backends: Some(backends),
+            empty: VecDeque::new(),
+        }
+    }
+
+    /// Tells a backend that a channel has no newest publication. What it answers says nothing: who
+    /// wants to know hears what it publishes.
+    fn tell_empty(&mut self, conn: ConnId, channel: ChannelName, question: Question, now: Now) {
+        let is_new = |(at, _): &(Millis, ChannelName)| now.mono < *at + EMPTY_MS;
+        while self.empty.front().is_some_and(|told| !is_new(told)) || self.empty.len() >= EMPTY_MAX
+        {
+            self.empty.pop_front();
+        }
+        if self.empty.iter().any(|(_, known)| *known == channel) {
+            return;
+        }
+        // No session has a question with this number.
+        let is_told = self
+            .backends
+            .as_ref()
+            .is_some_and(|all| all.ask(conn, 0, question));
+        if is_told {
+            self.empty.push_back((now.mono, channel));
         }
     }
 
@@ -120,6 +151,11 @@ impl Gateway for Centrifuge {
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
         match order {
             Order::Upward(upward) => emulation::carry(upward, shard),
+            Order::CacheEmpty {
+                conn,
+                channel,
+                question,
+            } => self.tell_empty(conn, channel, question, shard.now()),
             Order::Ask {
                 conn,
                 number,

@@ -40,9 +40,12 @@ mod surveyed;
 mod uni_stream;
 mod upstream;
 mod upward;
+mod welcoming;
 mod wish;
 
-pub use backend::{Answered, Backends, NewBackends, ProxyOptions, Question, StatusMeaning};
+pub use backend::{
+    Answered, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
+};
 pub use gateway::Centrifuge;
 pub use order::{Mail, Order};
 pub use session::Session;

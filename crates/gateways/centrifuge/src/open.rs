@@ -7,9 +7,11 @@ use throng_session::{
 };
 use throng_types::Disconnect;
 
+use crate::asking::is_backends;
 use crate::context::Cx;
 use crate::emulation;
 use crate::mode::Mode;
+use crate::pending::Hello;
 use crate::results::uni_channels;
 use crate::server_api::{self, Form};
 use crate::session::Session;
@@ -118,6 +120,7 @@ fn uni_stream(
 ) -> Result<UniStream, Reject> {
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
+    let is_chunked = framing == Framing::Lines;
     let request = match framing {
         Framing::Sse => params.connect.as_deref().unwrap_or_default().as_bytes(),
         Framing::Lines => incoming.body,
@@ -128,6 +131,15 @@ fn uni_stream(
         "" => params.token.as_deref(),
         token => Some(token),
     };
+    if token.is_none() && is_backends(&connect, cx) {
+        write_stream_head(incoming, is_chunked, cx)?;
+        let hello = Hello {
+            command: 0,
+            request,
+            connect: &connect,
+        };
+        return Ok(UniStream::ask(framing, incoming, &hello, cx));
+    }
     let claims = authenticate(token, cx.shared, cx.now)
         .map_err(|error| Reject::new(401, error.message()))?;
     let identity = claims.as_ref().map(Identity::from_claims);
@@ -139,7 +151,7 @@ fn uni_stream(
         };
         Reject::new(status, reason.reason())
     })?;
-    write_stream_head(incoming, framing == Framing::Lines, cx)?;
+    write_stream_head(incoming, is_chunked, cx)?;
     Ok(UniStream::open(
         framing,
         identity.map(Box::new),

@@ -1,6 +1,6 @@
 //! What sessions ask of the gateway, and what it is told by itself and by backends.
 
-use throng_types::ConnId;
+use throng_types::{ChannelName, ConnId};
 
 use crate::backend::{Answered, NewBackends, ProxyOptions, Question};
 use crate::upward::Upward;
@@ -17,6 +17,15 @@ pub enum Order {
         /// A number of its choice.
         number: u32,
         /// The question, and where it goes.
+        question: Question,
+    },
+    /// Tell a backend that a channel has no newest publication, unless it was told so just now.
+    CacheEmpty {
+        /// Whose subscribe it was.
+        conn: ConnId,
+        /// The channel.
+        channel: ChannelName,
+        /// What the backend is told, and which.
         question: Question,
     },
 }

@@ -1,8 +1,8 @@
 //! What a connection has asked of backends and not heard of, and what it keeps meanwhile.
 //!
-//! Owns values alone; the modules `asking` and `answered` do what there is to do.
+//! Owns values alone; the modules `asking`, `answered` and `welcoming` do what there is to do.
 
-use throng_broker::Draft;
+use throng_broker::{BackendId, Draft};
 use throng_centrifuge::{Connect, Filter};
 use throng_types::{ChannelName, Position};
 
@@ -38,11 +38,28 @@ pub(crate) enum Pending {
     Rpc { command: u32 },
 }
 
+/// A question without an answer.
+pub(crate) struct Open {
+    pub(crate) number: u32,
+    pub(crate) to: BackendId,
+    pub(crate) pending: Pending,
+}
+
+/// A field of the client's request.
+pub(crate) struct Passed {
+    /// In lower case.
+    pub(crate) name: Box<str>,
+    pub(crate) value: Box<str>,
+    /// It stood in `headers` of the client's `connect`.
+    pub(crate) is_emulated: bool,
+}
+
 /// What a connection has besides, where there are backends.
 #[derive(Default)]
 pub(crate) struct Proxied {
-    /// Fields of its request that go with each question.
-    pub(crate) headers: Vec<(Box<str>, Box<str>)>,
+    /// Fields of its request that some backend wants to know. Bound: one of each kind for each
+    /// name in the options.
+    pub(crate) headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub(crate) meta: Option<Box<str>>,
     /// A backend said who it is.
@@ -51,7 +68,7 @@ pub(crate) struct Proxied {
     pub(crate) refreshed: Vec<ChannelName>,
     pub(crate) next: u32,
     /// Bound: [`QUESTIONS_MAX`].
-    pub(crate) open: Vec<(u32, Pending)>,
+    pub(crate) open: Vec<Open>,
     /// Commands behind `connect`. Queue: `behind connect`.
     pub(crate) later: Vec<u8>,
 }

@@ -7,6 +7,7 @@ use throng_metrics::Counter;
 use throng_session::{Identity, Opening, Shared, Verdict, may_subscribe};
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
+use crate::asking::tell_if_empty;
 use crate::context::Cx;
 use crate::manner::Wanted;
 use crate::reply::ttl;
@@ -147,8 +148,13 @@ pub(crate) fn subscribe_result<'a>(
 pub(crate) fn subscriptions<'a>(
     opening: &'a Opening,
     data: &'a [(ChannelName, Box<str>)],
-    cx: &Cx<'_>,
+    cx: &mut Cx<'_>,
 ) -> Vec<(&'a str, SubscribeResult<'a>)> {
+    for opened in &opening.opened {
+        if let Ok(subscribed) = &opened.result {
+            tell_if_empty(&opened.channel, subscribed, cx);
+        }
+    }
     let opened = opening.opened.iter().filter_map(|opened| {
         let subscribed = opened.result.as_ref().ok()?;
         let data = data.iter().find(|(channel, _)| *channel == opened.channel);

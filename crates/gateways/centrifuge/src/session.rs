@@ -22,8 +22,10 @@ pub enum Session {
 impl Session {
     /// A backend has answered the question with this number, or failed to.
     pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
-        if let Self::Socket(socket) = self {
-            socket.answered(number, answer, cx);
+        match self {
+            Self::Socket(socket) => socket.answered(number, answer, cx),
+            Self::Stream(stream) => stream.answered(number, answer, cx),
+            Self::Call(_) | Self::Upstream(_) => {}
         }
     }
 }

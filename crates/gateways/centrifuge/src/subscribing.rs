@@ -1,7 +1,7 @@
 //! A client subscribes: who says whether it may, and what it is answered.
 
 use throng_auth::{SubscriptionOptions, TokenFault};
-use throng_broker::{Recovery, Refusal, Subscribed};
+use throng_broker::{BackendId, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ErrorCode, Filter, Reply, Subscribe};
 use throng_metrics::Counter;
@@ -9,6 +9,7 @@ use throng_session::{Verdict, may_subscribe, names_subscribers};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::asked::Subscribing;
+use crate::asking::tell_if_empty;
 use crate::context::Cx;
 use crate::grant::check_token;
 use crate::manner::Manner;
@@ -55,8 +56,10 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         is_backends: false,
         channel,
     };
-    if grant.is_none() && options.proxies.subscribe && is_asked_about(ws, &wants.channel, cx) {
-        return ask(ws, wants, subscribe, cx);
+    if let Some(to) = options.proxies.subscribe.filter(|_| grant.is_none())
+        && is_asked_about(ws, &wants.channel, cx)
+    {
+        return ask(ws, to, wants, subscribe, cx);
     }
     match may_subscribe(ws.identity(), &wants.channel, grant.is_some(), cx.shared) {
         Verdict::Yes => {}
@@ -75,7 +78,13 @@ fn is_asked_about(ws: &Socket, channel: &ChannelName, cx: &Cx<'_>) -> bool {
 }
 
 /// Asks a backend whether the client may subscribe.
-fn ask(ws: &mut Socket, mut wants: Wants, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
+fn ask(
+    ws: &mut Socket,
+    to: BackendId,
+    mut wants: Wants,
+    subscribe: &Subscribe<'_>,
+    cx: &mut Cx<'_>,
+) {
     let (command, channel) = (wants.command, wants.channel.clone());
     if ws.awaits_subscribe(&channel) {
         return ws.error(command, ErrorCode::AlreadySubscribed, cx);
@@ -87,7 +96,7 @@ fn ask(ws: &mut Socket, mut wants: Wants, subscribe: &Subscribe<'_>, cx: &mut Cx
     };
     wants.is_backends = true;
     let pending = Pending::Subscribe(Box::new(wants));
-    if ws.ask(call, pending, cx).is_err() {
+    if ws.ask((to, call), pending, cx).is_err() {
         ws.error(command, ErrorCode::TooManyRequests, cx);
     }
 }
@@ -156,6 +165,7 @@ pub(crate) fn subscribed(
         cx.unsubscribe(channel.clone());
         return ws.error(command, ErrorCode::UnrecoverablePosition, cx);
     }
+    tell_if_empty(channel, subscribed, cx);
     let mut passed = Vec::new();
     let mut result = subscribe_result(channel, subscribed, cx);
     if let Some(filter) = asked.as_mut().and_then(|asked| asked.filter.take()) {

@@ -3,8 +3,8 @@
 
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{
-    Push, encode_connect_push, encode_disconnect_push, encode_message_push, encode_ping,
-    encode_push, payload_of,
+    ConnectResult, Push, encode_connect_push, encode_disconnect_push, encode_message_push,
+    encode_ping, encode_push, payload_of,
 };
 use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
@@ -17,6 +17,7 @@ use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
 use crate::context::Cx;
 use crate::forms::{UNI_HTTP, UNI_SSE};
 use crate::manner::Wanted;
+use crate::pending::Proxied;
 use crate::reply::ttl;
 use crate::results::{connect_result, subscriptions};
 use crate::wish::Told;
@@ -53,10 +54,25 @@ type ChannelData = Vec<(ChannelName, Box<str>)>;
 
 /// One listener: its stream, and how objects are framed in it.
 pub struct UniStream {
-    stream: Stream,
-    framing: Framing,
+    pub(crate) stream: Stream,
+    pub(crate) framing: Framing,
+    extra: Option<Box<Extra>>,
+}
+
+/// What few listeners have, or for a while.
+#[derive(Default)]
+struct Extra {
     /// JSON for the subscriber of some of its channels, until it is told. Bound: its channels.
-    data: Option<Box<ChannelData>>,
+    data: ChannelData,
+    welcome: Option<Welcome>,
+}
+
+/// What a listener has whom a backend let in, or is about to.
+#[derive(Default)]
+pub(crate) struct Welcome {
+    pub(crate) proxied: Proxied,
+    /// JSON for the client, told with its first words.
+    pub(crate) data: Option<Box<str>>,
 }
 
 impl UniStream {
@@ -67,35 +83,76 @@ impl UniStream {
         channels: &[Wanted],
         cx: &mut Cx<'_>,
     ) -> Self {
-        let is_empty = channels.is_empty();
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         let mut this = Self {
             stream: Stream::awaiting(identity, channels.len(), resuming, cx),
             framing,
-            data: None,
+            extra: None,
         };
-        for wanted in channels {
-            wanted.subscribe(this.stream.identity.as_deref(), framing.form(), cx);
-            this.keep_data(&wanted.channel, wanted.options.data.as_deref());
-        }
-        if is_empty {
-            this.begin(cx);
-        }
+        this.want(channels, cx);
         this
     }
 
-    /// Appends it; false if it cannot move.
+    /// A stream whose head was written, and whose client nobody knows yet.
+    pub(crate) fn unknown(framing: Framing, proxied: Proxied, cx: &mut Cx<'_>) -> Self {
+        let welcome = Welcome {
+            proxied,
+            data: None,
+        };
+        Self {
+            stream: Stream::awaiting(None, 0, false, cx),
+            framing,
+            extra: Some(Box::new(Extra {
+                data: Vec::new(),
+                welcome: Some(welcome),
+            })),
+        }
+    }
+
+    /// Asks for the channels that it begins with.
+    pub(crate) fn want(&mut self, channels: &[Wanted], cx: &mut Cx<'_>) {
+        for wanted in channels {
+            wanted.subscribe(self.stream.identity.as_deref(), self.framing.form(), cx);
+            self.keep_data(&wanted.channel, wanted.options.data.as_deref());
+        }
+        if channels.is_empty() {
+            self.begin(cx);
+        }
+    }
+
+    /// Appends it; false if it cannot move, as one that a backend has let in.
     pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
         self.framing.save(out);
-        self.data.save(out);
-        self.stream.save(out)
+        let data = self
+            .extra
+            .as_ref()
+            .map(|extra| Box::new(extra.data.clone()));
+        data.save(out);
+        self.stream.save(out) && !self.is_backends()
+    }
+
+    fn is_backends(&self) -> bool {
+        { self.extra.as_ref() }.is_some_and(|extra| extra.welcome.is_some())
+    }
+
+    /// What it has if a backend says who it is.
+    pub(crate) fn welcome(&mut self) -> Option<&mut Welcome> {
+        self.extra.as_mut()?.welcome.as_mut()
     }
 
     pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let framing = Save::load(from)?;
+        let data: Option<Box<ChannelData>> = Save::load(from)?;
+        let extra = |data: Box<ChannelData>| {
+            Box::new(Extra {
+                data: *data,
+                welcome: None,
+            })
+        };
         Some(Self {
-            framing: Save::load(from)?,
-            data: Save::load(from)?,
+            framing,
             stream: Stream::load(from)?,
+            extra: data.map(extra),
         })
     }
 
@@ -176,14 +233,15 @@ impl UniStream {
         match self.stream.timeout(cx) {
             StreamBeat::Early => {}
             StreamBeat::SignOfLife => self.framing.push(cx.out, encode_ping),
+            StreamBeat::Expired if self.ask_to_go_on(cx) => {}
             StreamBeat::Expired => self.disconnect(Disconnect::Expired, cx),
         }
     }
 
     fn keep_data(&mut self, channel: &ChannelName, data: Option<&str>) {
         if let Some(data) = data {
-            let all = self.data.get_or_insert_default();
-            all.push((channel.clone(), data.into()));
+            let extra = self.extra.get_or_insert_default();
+            extra.data.push((channel.clone(), data.into()));
         }
     }
 
@@ -228,9 +286,9 @@ impl UniStream {
         result: &Result<Subscribed, Refusal>,
         cx: &mut Cx<'_>,
     ) {
-        let data = self.data.as_mut().and_then(|all| {
-            let at = all.iter().position(|(known, _)| known == channel)?;
-            Some(all.swap_remove(at).1)
+        let data = self.extra.as_mut().and_then(|extra| {
+            let at = extra.data.iter().position(|(known, _)| known == channel)?;
+            Some(extra.data.swap_remove(at).1)
         });
         if let Ok(subscribed) = result {
             let told = Told::new(channel, subscribed, data.as_deref(), cx);
@@ -244,21 +302,33 @@ impl UniStream {
             Err(reason) => self.disconnect(reason, cx),
             Ok(None) => {}
             Ok(Some(opening)) => {
-                let data = self.data.take().unwrap_or_default();
+                let data = { self.extra.as_mut() }.map(|extra| std::mem::take(&mut extra.data));
+                let data = data.unwrap_or_default();
+                let welcome = self.welcome().and_then(|welcome| welcome.data.take());
+                if !self.is_backends() {
+                    self.extra = None;
+                }
                 let subs = subscriptions(&opening, &data, cx);
                 let client = cx.shared.node.client_id(cx.id);
-                let result = connect_result(self.identity(), client.as_str(), &subs, cx, false);
+                let mut result = ConnectResult {
+                    data: welcome.as_deref(),
+                    ..connect_result(self.identity(), client.as_str(), &subs, cx, false)
+                };
+                if self.is_backends() {
+                    // The backend is asked when it expires.
+                    (result.expires, result.ttl_s) = (false, 0);
+                }
                 self.framing
                     .push(cx.out, |out| encode_connect_push(&result, out));
             }
         }
     }
 
-    fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
+    pub(crate) fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
         self.close(&CloseReason::Because(reason), cx);
     }
 
-    fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
+    pub(crate) fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
         if self.stream.close(why, cx) {
             let (code, reason) = (why.code(), why.reason());
             // The end of the connection itself: nothing is said of it.

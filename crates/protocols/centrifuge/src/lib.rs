@@ -48,5 +48,5 @@ pub use reply::{
     encode_publish_result, encode_refresh_result, encode_rpc_result, encode_sub_refresh_result,
     encode_subscribe_result, encode_unsubscribe_result,
 };
-pub use request::{Connect, History, Since, Subscribe};
+pub use request::{Connect, Headers, History, Since, Subscribe};
 pub use words::{Push, Reply, SubscribePush};

@@ -15,6 +15,9 @@ use crate::json::{Text, or_default, text};
 use crate::malformed::{Malformed, not_a_command, utf8};
 use crate::strict;
 
+/// Names and values.
+pub type Headers<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
 /// Who the client is and what it brings along.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -34,6 +37,9 @@ pub struct Connect<'a> {
     /// Its version.
     #[serde(borrow, deserialize_with = "text")]
     pub version: Cow<'a, str>,
+    /// Header fields that the client could not send as such.
+    #[serde(borrow, deserialize_with = "headers")]
+    pub headers: Headers<'a>,
     /// Connection features that the client supports, as bits; the server answers with those it
     /// enabled.
     #[serde(deserialize_with = "or_default")]
@@ -138,6 +144,40 @@ pub struct Since<'a> {
     /// The epoch; empty if the client never learned it.
     #[serde(borrow, deserialize_with = "text")]
     pub epoch: Cow<'a, str>,
+}
+
+/// The most header fields that a client may state; more are passed over.
+pub(crate) const HEADERS_MAX: usize = 64;
+
+/// For `connect.headers`: an object from name to text.
+fn headers<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Headers<'a>, D::Error> {
+    struct HeadersVisitor;
+
+    impl<'de> Visitor<'de> for HeadersVisitor {
+        type Value = Headers<'de>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of texts")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut headers = Vec::new();
+            while let Some((Text(name), value)) =
+                map.next_entry::<Text<'de>, Option<Text<'de>>>()?
+            {
+                if headers.len() < HEADERS_MAX {
+                    headers.push((name, value.map_or(Cow::Borrowed(""), |Text(value)| value)));
+                }
+            }
+            Ok(headers)
+        }
+    }
+
+    deserializer.deserialize_any(HeadersVisitor)
 }
 
 /// For `connect.subs`: an object from channel to request, read into requests that know their

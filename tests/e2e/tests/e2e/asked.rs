@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
-use throng_testkit::Setup;
+use throng_testkit::{Sdk, Setup, Wire};
 
 use crate::support::{emulated, sdks, url};
 
-/// What a backend was asked: the path, the field `Cookie`, the body.
+/// What a backend was asked: the path, and the body with the field `X-Said` of the request in it.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A backend that answers by these rules, and what it was asked.
@@ -35,7 +35,7 @@ fn serve(stream: TcpStream, answer: fn(&str, &Value) -> (u16, Value), heard: &As
     };
     let mut reader = BufReader::new(stream);
     loop {
-        let (mut line, mut length) = (String::new(), 0);
+        let (mut line, mut length, mut said) = (String::new(), 0, String::new());
         if reader.read_line(&mut line).unwrap_or(0) == 0 {
             return;
         }
@@ -46,6 +46,9 @@ fn serve(stream: TcpStream, answer: fn(&str, &Value) -> (u16, Value), heard: &As
                 return;
             }
             let field = field.trim_end().to_ascii_lowercase();
+            if let Some(value) = field.strip_prefix("x-said:") {
+                value.trim().clone_into(&mut said);
+            }
             if let Some(value) = field.strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap_or(0);
             }
@@ -57,7 +60,8 @@ fn serve(stream: TcpStream, answer: fn(&str, &Value) -> (u16, Value), heard: &As
         if reader.read_exact(&mut body).is_err() {
             return;
         }
-        let body: Value = serde_json::from_slice(&body).expect("questions are JSON");
+        let mut body: Value = serde_json::from_slice(&body).expect("questions are JSON");
+        body["x-said"] = said.into();
         let (status, answer) = answer(&path, &body);
         heard.lock().expect("no test panicked").push((path, body));
         let answer = answer.to_string();
@@ -134,5 +138,94 @@ fn a_backend_decides_for_sdks() {
     let asked = asked.lock().expect("no test panicked");
     let connects = asked.iter().filter(|(path, _)| path == "/connect");
     assert_eq!(connects.count(), 7);
+    server.stop();
+}
+
+fn known(path: &str, asked: &Value) -> (u16, Value) {
+    match path {
+        "/connect" if asked["data"] == "stranger" => {
+            (200, json!({ "error": { "code": 1000, "message": "no" } }))
+        }
+        "/connect" => (
+            200,
+            json!({ "result": {
+                "user": "ann", "data": asked["transport"], "channels": ["news:a"],
+            } }),
+        ),
+        _ => (200, json!({ "result": { "data": asked["x-said"] } })),
+    }
+}
+
+#[test]
+fn a_backend_lets_listeners_in_and_others_have_names() {
+    let (address, asked) = backend(known);
+    let (second, asked_second) = backend(known);
+    let config = format!(
+        "[auth]\nanonymous = false\napi_keys = [\"a key that is long enough for everybody\"]\n\
+         [proxy]\nconnect = \"http://{address}/connect\"\nemulated_headers = [\"X-Said\"]\n\
+         [[proxy.backend]]\nname = \"second\"\nendpoint = \"http://{second}/second\"\n\
+         emulated_headers = [\"X-Said\"]\nrpc_namespaces = [\"far\"]\n\
+         [[namespace]]\nname = \"news\"\nsubscribe_proxy_enabled = true\n\
+         subscribe_proxy_name = \"second\"\n"
+    );
+    let server = Setup::new(&config)
+        .api_key("a key that is long enough for everybody")
+        .shards(3)
+        .start();
+    let listen = |path: &str, connect: &Value| {
+        let mut wire = Wire::connect(server.clients());
+        let connect = connect.to_string();
+        let escaped: String = connect.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        wire.send(&match path {
+            "uni_sse" => format!(
+                "GET /connection/uni_sse?cf_connect={escaped} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            ),
+            _ => format!(
+                "POST /connection/{path} HTTP/1.1\r\nHost: localhost\r\n\
+                 Content-Length: {}\r\n\r\n{connect}",
+                connect.len()
+            ),
+        });
+        assert_eq!(wire.head().status, 200, "{path}");
+        wire
+    };
+    let said = json!({ "x-said": "so" });
+    for path in ["uni_sse", "uni_http_stream"] {
+        let mut wire = listen(path, &json!({ "headers": said }));
+        let hello = wire.through("news:a");
+        assert!(hello.contains(&format!("\"data\":\"{path}\"")), "{hello}");
+        server.publish("news:a", &json!({ "to": path }).to_string());
+        wire.through(&format!("{{\"to\":\"{path}\"}}"));
+        let mut wire = listen(path, &json!({ "data": "stranger" }));
+        let told = wire.through("3004");
+        assert!(told.contains("disconnect"), "{told}");
+    }
+    let heard = asked.lock().expect("no test panicked").clone();
+    let by_path = |transport: &str| {
+        let all = heard
+            .iter()
+            .filter(|(_, asked)| asked["transport"] == transport);
+        all.map(|(_, asked)| asked["x-said"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(by_path("uni_sse"), [json!("so"), json!("")]);
+    assert_eq!(by_path("uni_http_stream"), [json!("so"), json!("")]);
+    // An SDK that says fields in its `connect`.
+    for start in [Sdk::javascript, Sdk::javascript_protobuf] {
+        let mut client = start();
+        let mut order = url(server.clients());
+        order["headers"] = json!({ "x-said": "sdk" });
+        client.connect(&order);
+        client.subscribe("news:b");
+        let call = json!({ "method": "far:away", "data": 1 });
+        assert_eq!(client.result("rpc", &call)["data"], "sdk");
+    }
+    let asked = asked_second.lock().expect("no test panicked");
+    assert!(
+        asked
+            .iter()
+            .all(|(path, it)| path == "/second" && it["x-said"] == "sdk")
+    );
+    assert_eq!(asked.len(), 4);
     server.stop();
 }

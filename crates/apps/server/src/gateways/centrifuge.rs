@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
-use throng_config::{Config, Proxy as Section};
+use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
 use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{
-    Backends, Centrifuge, Mail, NewBackends, ProxyOptions, Question, StatusMeaning,
+    BackendOptions, Backends, Centrifuge, Mail, NewBackends, ProxyOptions, Question, StatusMeaning,
 };
 use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::Header;
@@ -20,12 +21,15 @@ use crate::options::StartError;
 /// Bytes of one answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Where one kind of questions goes.
+/// Where one kind of questions goes, or all that a backend with a name is asked.
 struct Backend {
-    kind: ProxyKind,
+    id: BackendId,
+    kind: Option<ProxyKind>,
     route: Arc<Route>,
     host: String,
     path: String,
+    authorization: Option<Box<str>>,
+    timeout_ms: u64,
 }
 
 /// What all shards have in common.
@@ -33,8 +37,6 @@ struct Backend {
 pub(crate) struct CentrifugePlan {
     options: ProxyOptions,
     backends: Arc<[Backend]>,
-    authorization: Option<Arc<str>>,
-    timeout_ms: u64,
     requests_max: usize,
 }
 
@@ -84,35 +86,71 @@ impl CentrifugePlan {
         let Some(section) = &config.proxy else {
             return Ok(None);
         };
-        let urls = urls(section).into_iter();
-        let backends = urls.filter_map(|(kind, url)| Some(backend(kind, url?, section.timeout_ms)));
-        let backends: Result<Vec<Backend>, StartError> = backends.collect();
-        let backends = backends?;
-        let statuses = section.status_codes.iter().map(|status| {
-            let (code, text) = (status.code, status.text.as_str());
-            let refusal = match status.is_disconnect {
-                true => ProxyRefusal::disconnect(code, text),
-                false => ProxyRefusal::error(code, text, status.is_temporary),
+        let authorization = |secret: &Option<Secret>| {
+            let secret = secret.as_ref()?;
+            Some(Box::<str>::from(secret.expose()))
+        };
+        let mut backends = Vec::new();
+        let mut kinds = Vec::new();
+        for (kind, url) in urls(section) {
+            let Some(url) = url else {
+                continue;
             };
-            let wrong = || StartError::Proxy(format!("proxy.status_codes: no such code: {code}"));
-            Ok(StatusMeaning {
-                status: status.status,
-                refusal: refusal.ok_or_else(wrong)?,
-            })
-        });
+            let option = format!("proxy.{}", kind.name());
+            let (route, host, path) = place(&option, url, section.timeout_ms)?;
+            kinds.push(kind);
+            backends.push(Backend {
+                id: BackendId::DEFAULT,
+                kind: Some(kind),
+                route,
+                host,
+                path,
+                authorization: authorization(&section.authorization),
+                timeout_ms: section.timeout_ms,
+            });
+        }
+        let mut options = vec![BackendOptions {
+            http_headers: names(&section.http_headers),
+            emulated_headers: names(&section.emulated_headers),
+            is_binary: section.binary_encoding,
+            sends_meta: section.include_connection_meta,
+            statuses: statuses("proxy", &section.status_codes)?,
+        }];
+        let of = |names: &[String], id: BackendId| {
+            let names: Vec<Box<str>> = names.iter().map(|name| name.as_str().into()).collect();
+            names.into_iter().map(move |name| (name, id))
+        };
+        let mut rpc_namespaces: Vec<_> = of(&section.rpc_namespaces, BackendId::DEFAULT).collect();
+        for (at, named) in section.backends.iter().enumerate() {
+            let id = BackendId(u16::try_from(at + 1).unwrap_or(u16::MAX));
+            let option = format!("proxy.backend[{at}]");
+            let url = named.endpoint.as_deref().unwrap_or_default();
+            let (route, host, path) = place(&format!("{option}.endpoint"), url, named.timeout_ms)?;
+            backends.push(Backend {
+                id,
+                kind: None,
+                route,
+                host,
+                path,
+                authorization: authorization(&named.authorization),
+                timeout_ms: named.timeout_ms,
+            });
+            options.push(BackendOptions {
+                http_headers: names(&named.http_headers),
+                emulated_headers: names(&named.emulated_headers),
+                is_binary: named.binary_encoding,
+                sends_meta: named.include_connection_meta,
+                statuses: statuses(&option, &named.status_codes)?,
+            });
+            rpc_namespaces.extend(of(&named.rpc_namespaces, id));
+        }
         Ok(Some(Self {
             options: ProxyOptions {
-                kinds: backends.iter().map(|backend| backend.kind).collect(),
-                http_headers: { section.http_headers.iter() }
-                    .map(|name| name.as_str().into())
-                    .collect(),
-                is_binary: section.binary_encoding,
-                sends_meta: section.include_connection_meta,
-                statuses: statuses.collect::<Result<_, StartError>>()?,
+                kinds,
+                backends: options,
+                rpc_namespaces,
             },
             backends: backends.into(),
-            authorization: { section.authorization.as_ref() }.map(|text| text.expose().into()),
-            timeout_ms: section.timeout_ms,
             requests_max: section.requests_max as usize,
         }))
     }
@@ -141,7 +179,7 @@ impl CentrifugePlan {
     }
 }
 
-fn urls(section: &Section) -> [(ProxyKind, Option<&String>); 6] {
+fn urls(section: &Section) -> [(ProxyKind, Option<&String>); 7] {
     [
         (ProxyKind::Connect, section.connect.as_ref()),
         (ProxyKind::Refresh, section.refresh.as_ref()),
@@ -149,29 +187,54 @@ fn urls(section: &Section) -> [(ProxyKind, Option<&String>); 6] {
         (ProxyKind::Publish, section.publish.as_ref()),
         (ProxyKind::SubRefresh, section.sub_refresh.as_ref()),
         (ProxyKind::Rpc, section.rpc.as_ref()),
+        (ProxyKind::CacheEmpty, section.cache_empty.as_ref()),
     ]
 }
 
-fn backend(kind: ProxyKind, url: &str, timeout_ms: u64) -> Result<Backend, StartError> {
-    let wrong = |fault: &str| StartError::Proxy(format!("proxy.{}: {fault}", kind.name()));
+/// Names of header fields, as they are compared.
+fn names(names: &[String]) -> Vec<Box<str>> {
+    let names = names.iter();
+    names.map(|name| name.to_ascii_lowercase().into()).collect()
+}
+
+fn statuses(option: &str, given: &[ProxyStatus]) -> Result<Vec<StatusMeaning>, StartError> {
+    let meaning = |status: &ProxyStatus| {
+        let (code, text) = (status.code, status.text.as_str());
+        let refusal = match status.is_disconnect {
+            true => ProxyRefusal::disconnect(code, text),
+            false => ProxyRefusal::error(code, text, status.is_temporary),
+        };
+        let wrong = || StartError::Proxy(format!("{option}.status_codes: no such code: {code}"));
+        Ok(StatusMeaning {
+            status: status.status,
+            refusal: refusal.ok_or_else(wrong)?,
+        })
+    };
+    given.iter().map(meaning).collect()
+}
+
+/// The route, the field `Host` and the path of an address.
+fn place(
+    option: &str,
+    url: &str,
+    timeout_ms: u64,
+) -> Result<(Arc<Route>, String, String), StartError> {
+    let wrong = |fault: &str| StartError::Proxy(format!("{option}: {fault}"));
     let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it is no URL"))?;
     let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let target = Target::from_url(&format!("{scheme}://{host}"))
         .map_err(|fault| wrong(&fault.to_string()))?;
-    Ok(Backend {
-        kind,
-        host: host.to_owned(),
-        path: match path.starts_with('/') {
-            true => path.to_owned(),
-            false => format!("/{path}"),
-        },
-        route: Arc::new(Route {
-            connect_timeout_ms: timeout_ms,
-            response_timeout_ms: timeout_ms,
-            targets: vec![target],
-            ..Route::default()
-        }),
-    })
+    let path = match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("/{path}"),
+    };
+    let route = Arc::new(Route {
+        connect_timeout_ms: timeout_ms,
+        response_timeout_ms: timeout_ms,
+        targets: vec![target],
+        ..Route::default()
+    });
+    Ok((route, host.to_owned(), path))
 }
 
 /// The driver as the gateway sees it.
@@ -187,14 +250,18 @@ struct Driver<M, W> {
 impl<M: Send + 'static, W: Fn(Mail) -> M + Copy + Send + 'static> Backends for Driver<M, W> {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool {
         let mut backends = self.plan.backends.iter();
-        let Some(backend) = backends.find(|backend| backend.kind == question.kind) else {
+        let is_it = |backend: &&Backend| {
+            let is_asked = backend.kind.is_none_or(|kind| kind == question.kind);
+            backend.id == question.to && is_asked
+        };
+        let Some(backend) = backends.find(is_it) else {
             return false;
         };
         let mut headers = vec![
             Header::new("Host", backend.host.as_str()),
             Header::new("Content-Type", "application/json"),
         ];
-        if let Some(authorization) = self.plan.authorization.as_deref() {
+        if let Some(authorization) = backend.authorization.as_deref() {
             headers.push(Header::new("Authorization", authorization));
         }
         let passed = question.headers.into_iter();
@@ -209,7 +276,7 @@ impl<M: Send + 'static, W: Fn(Mail) -> M + Copy + Send + 'static> Backends for D
         };
         let limits = AskLimits {
             bytes_max: ANSWER_BYTES_MAX,
-            timeout_ms: self.plan.timeout_ms,
+            timeout_ms: backend.timeout_ms,
         };
         let wrap = self.wrap;
         let read = move |answer: WholeAnswer| {

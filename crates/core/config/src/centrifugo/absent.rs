@@ -93,7 +93,7 @@ const ABSENT: &[(&str, Effect, &str)] = &[
     (
         "proxies",
         Effect::Missing,
-        "backends have no names here; what is taken over stands in [proxy]",
+        "this is not taken over; what is stands in [proxy]",
     ),
     (
         "client.token.jwks_public_endpoint",

@@ -7,7 +7,7 @@
 use super::given::Given;
 use super::note::{Effect, Notes};
 use super::output::Output;
-use super::proxies::Asked;
+use super::proxies::{Asked, put_asked};
 use super::server::duration;
 
 /// What a channel's name means, if it was changed: the option, its default, what is then lost.
@@ -26,7 +26,7 @@ const NAMES: [(&str, &str, &str); 3] = [
 ];
 
 /// Writes the channels.
-pub(super) fn translate(given: &mut Given, asked: Asked, out: &mut Output, notes: &mut Notes) {
+pub(super) fn translate(given: &mut Given, asked: &Asked, out: &mut Output, notes: &mut Notes) {
     let mut is_closed = false;
     for (path, default, here) in NAMES {
         let other = given
@@ -64,7 +64,7 @@ fn options(
     head: &str,
     name: &str,
     given: &mut Given,
-    (is_closed, backends): (bool, Asked),
+    (is_closed, backends): (bool, &Asked),
     out: &mut Output,
     notes: &mut Notes,
 ) {
@@ -90,10 +90,10 @@ fn options(
         put("recovery", recovers.iter().any(Option::is_some).into());
     }
     let mode = given.text("force_recovery_mode");
-    if mode.is_some_and(|(_, mode)| mode == "cache")
+    let is_cache = mode.is_some_and(|(_, mode)| mode == "cache")
         && has_history
-        && recovers.iter().any(Option::is_some)
-    {
+        && recovers.iter().any(Option::is_some);
+    if is_cache {
         put("force_recovery_mode", "cache".into());
     }
     if given.is_on("allow_tags_filter").is_some() {
@@ -113,22 +113,19 @@ fn options(
         }
     }
     // A backend that is asked decides alone, so what stands beside it opens nothing.
-    let mut is_default = |path: &str| given.text(path).is_none_or(|(_, name)| name == "default");
-    let [subscribe_is_known, publish_is_known, refresh_is_known] = [
-        backends.subscribe && is_default("subscribe_proxy_name"),
-        backends.publish && is_default("publish_proxy_name"),
-        backends.sub_refresh && is_default("sub_refresh_proxy_name"),
-    ];
-    let asked = given.is_on("subscribe_proxy_enabled");
+    let asked = backends.of("subscribe", given);
     let streams = given.is_on("subscribe_stream_proxy_enabled");
-    if asked.is_some() && subscribe_is_known && !is_closed {
-        put("subscribe_proxy_enabled", true.into());
+    if let Some((_, Some(name))) = asked.as_ref().filter(|_| !is_closed) {
+        put_asked("subscribe", name, &mut put);
     }
-    if given.is_on("sub_refresh_proxy_enabled").is_some() && refresh_is_known {
-        put("sub_refresh_proxy_enabled", true.into());
+    if let Some((_, Some(name))) = backends.of("sub_refresh", given) {
+        put_asked("sub_refresh", &name, &mut put);
     }
-    let unknown = asked.clone().filter(|_| !subscribe_is_known);
-    for option in unknown.iter().chain(&streams) {
+    if let Some((_, Some(name))) = backends.of("cache_empty", given).filter(|_| is_cache) {
+        put_asked("cache_empty", &name, &mut put);
+    }
+    let unknown = { asked.as_ref() }.and_then(|(option, name)| name.is_none().then_some(option));
+    for option in unknown.into_iter().chain(&streams) {
         let text = "no backend is asked: clients need a token that names the channel";
         notes.add(Effect::Narrower, option, text);
     }
@@ -140,10 +137,10 @@ fn options(
     let limited = given.is_on("allow_user_limited_channels").is_some() && !is_closed;
     put("user_channels", limited.into());
     // Publishing.
-    let backend = given.is_on("publish_proxy_enabled");
-    if backend.is_some() && publish_is_known && !is_closed {
-        put("publish_proxy_enabled", true.into());
-    } else if let Some(option) = &backend {
+    let backend = backends.of("publish", given);
+    if let Some((_, Some(name))) = backend.as_ref().filter(|_| !is_closed) {
+        put_asked("publish", name, &mut put);
+    } else if let Some((option, _)) = &backend {
         let text = "no backend is asked: clients may not publish";
         notes.add(Effect::Narrower, option, text);
     }

@@ -46,6 +46,8 @@ const SECTIONS: &[&str] = &[
     "channel.proxy.publish.http",
     "channel.proxy.sub_refresh",
     "channel.proxy.sub_refresh.http",
+    "channel.proxy.cache_empty",
+    "channel.proxy.cache_empty.http",
     "rpc",
     "rpc.proxy",
     "rpc.without_namespace",

@@ -42,7 +42,7 @@ pub fn import(name: &str, tree: &toml::Table) -> Imported {
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
     let asked = proxies::translate(&mut given, &mut out, &mut notes);
-    channels::translate(&mut given, asked, &mut out, &mut notes);
+    channels::translate(&mut given, &asked, &mut out, &mut notes);
     absent::tell(given, &mut notes);
     Imported {
         text: out.text(),

@@ -82,7 +82,6 @@ const RENAMED: &[(&str, &str)] = &[
         "user_personal_single_connection",
         "client.subscribe_to_user_personal_channel.single_connection",
     ),
-    ("granular_proxy_mode", "proxies"),
     ("connect_proxy_name", "client.proxy.connect.name"),
     ("refresh_proxy_name", "client.proxy.refresh.name"),
     ("rpc_proxy_name", "rpc.proxy.name"),

@@ -555,6 +555,94 @@ subscribe_proxy_name = "mine"
     }
 }
 
+/// Backends with names, and who is called by which methods.
+#[test]
+fn backends_with_names_are_taken_over() {
+    let imported = imported(
+        r#"
+proxies = [
+  { name = "chat", endpoint = "http://chat/ask", timeout = "3s", http_headers = ["Cookie"], emulated_headers = ["X-Id"], binary_encoding = true, http = { static_headers = { a = "b" } } },
+  { name = "remote", endpoint = "grpc://chat:1" },
+]
+[client.proxy.connect]
+enabled = true
+endpoint = "http://backend/connect"
+emulated_headers = ["Authorization"]
+[rpc.proxy]
+endpoint = "http://backend/rpc"
+[rpc.without_namespace]
+proxy_enabled = true
+[[rpc.namespaces]]
+name = "a"
+proxy_enabled = true
+[[rpc.namespaces]]
+name = "b"
+proxy_enabled = true
+proxy_name = "chat"
+[[rpc.namespaces]]
+name = "c"
+[[channel.namespaces]]
+name = "asked"
+subscribe_proxy_enabled = true
+subscribe_proxy_name = "chat"
+sub_refresh_proxy_enabled = true
+sub_refresh_proxy_name = "chat"
+publish_proxy_enabled = true
+publish_proxy_name = "remote"
+allow_publish_for_client = true
+"#,
+    );
+    let text = &imported.text;
+    for part in [
+        "[proxy]\nconnect = \"http://backend/connect\"\nrpc = \"http://backend/rpc\"\n\
+         emulated_headers = [\"Authorization\"]\nrpc_namespaces = [\"a\"]\n",
+        "[[proxy.backend]]\nname = \"chat\"\nendpoint = \"http://chat/ask\"\n\
+         rpc_namespaces = [\"b\"]\n",
+        "timeout = \"3s\"\n",
+        "http_headers = [\"Cookie\"]\n",
+        "emulated_headers = [\"X-Id\"]\n",
+        "binary_encoding = true\n",
+        "subscribe_proxy_enabled = true\nsubscribe_proxy_name = \"chat\"\n",
+        "sub_refresh_proxy_enabled = true\nsub_refresh_proxy_name = \"chat\"\n",
+        "\npublish = false\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("publish_proxy_enabled"), "{text}");
+    let told = told(&imported);
+    for note in [
+        (Effect::Narrower, "proxies.remote.endpoint"),
+        (Effect::Missing, "proxies.chat.http"),
+        (Effect::Narrower, "asked.publish_proxy_enabled"),
+    ] {
+        assert!(told.contains(&note), "{note:?}: {told:#?}");
+    }
+}
+
+/// In version 5 a name alone says that a backend is asked.
+#[test]
+fn names_of_version_5_are_taken_over() {
+    let imported = imported(
+        r#"
+granular_proxy_mode = true
+connect_proxy_name = "a"
+subscribe_proxy_name = "a"
+allow_subscribe_for_client = true
+[[proxies]]
+name = "a"
+endpoint = "http://backend/a"
+"#,
+    );
+    let text = &imported.text;
+    for part in [
+        "[proxy]\nconnect = \"http://backend/a\"\n",
+        "[[proxy.backend]]\nname = \"a\"\nendpoint = \"http://backend/a\"\n",
+        "subscribe_proxy_enabled = true\nsubscribe_proxy_name = \"a\"\nsubscribe = false\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[test]
 fn durations_of_gos_are_ours() {
     for (there, here) in [

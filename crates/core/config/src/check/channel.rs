@@ -1,7 +1,7 @@
 //! What the options of one channel, or of one namespace, need of each other.
 
 use super::Checks;
-use crate::options::{ChannelOptions, Proxy, RecoveryMode, SlowConsumer};
+use crate::options::{ChannelOptions, RecoveryMode, SlowConsumer};
 
 impl Checks<'_> {
     pub(super) fn channel(&mut self, path: &str, options: &ChannelOptions) {
@@ -9,34 +9,7 @@ impl Checks<'_> {
             let path = format!("{path}.force_push_join_leave");
             self.problem(&path, format!("{path}: it needs join_leave = true"));
         }
-        let asked = |url: fn(&Proxy) -> &Option<String>| {
-            self.config
-                .proxy
-                .as_ref()
-                .is_some_and(|proxy| url(proxy).is_some())
-        };
-        for (key, is_on, has_backend) in [
-            (
-                "subscribe",
-                options.subscribe_proxy_enabled,
-                asked(|it| &it.subscribe),
-            ),
-            (
-                "publish",
-                options.publish_proxy_enabled,
-                asked(|it| &it.publish),
-            ),
-            (
-                "sub_refresh",
-                options.sub_refresh_proxy_enabled,
-                asked(|it| &it.sub_refresh),
-            ),
-        ] {
-            if is_on && !has_backend {
-                let path = format!("{path}.{key}_proxy_enabled");
-                self.problem(&path, format!("{path}: it needs proxy.{key}"));
-            }
-        }
+        self.asked(path, options);
         if options.force_recovery_mode == RecoveryMode::Cache && !options.recovery {
             let path = format!("{path}.force_recovery_mode");
             self.problem(&path, format!("{path}: it needs recovery = true"));

@@ -1,7 +1,7 @@
 //! The options of channels.
 
-use super::{HOUR, OPEN, SECOND};
-use crate::kind::{Bool, Choice, Count, Duration, List, Named, Permission, Rule};
+use super::{DEFAULT_BACKEND, HOUR, OPEN, SECOND};
+use crate::kind::{Bool, Choice, Count, Duration, List, Named, Permission, Rule, Text};
 use crate::section::section;
 
 /// What happens to a subscriber that does not keep up, when its queue is full.
@@ -110,6 +110,21 @@ section! {
         /// Whether `proxy.sub_refresh` is asked when a subscription expires that `proxy.subscribe`
         /// has allowed.
         "sub_refresh_proxy_enabled" sub_refresh_proxy_enabled: bool, Bool, false, Rule::ANY;
+        /// Whether `proxy.cache_empty` is told that a client asks for the newest publication and
+        /// there is none. It needs `force_recovery_mode = "cache"`.
+        "cache_empty_proxy_enabled" cache_empty_proxy_enabled: bool, Bool, false, Rule::ANY;
+        /// Who is asked in place of `proxy.subscribe`: the name of a `[[proxy.backend]]`.
+        "subscribe_proxy_name" subscribe_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
+            Rule::ANY;
+        /// Who is asked in place of `proxy.publish`.
+        "publish_proxy_name" publish_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
+            Rule::ANY;
+        /// Who is asked in place of `proxy.sub_refresh`.
+        "sub_refresh_proxy_name" sub_refresh_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
+            Rule::ANY;
+        /// Who is told in place of `proxy.cache_empty`.
+        "cache_empty_proxy_name" cache_empty_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
+            Rule::ANY;
         /// Whether clients may read the history of channels that they do not subscribe to: those
         /// with a token, and those without if `anonymous_subscribe` is true. Subscribers always
         /// may.

@@ -265,7 +265,9 @@ fn another(option: &OptionSpec) -> &'static str {
         "channel.max_delay" => return "7ms",
         "channel.force_recovery_mode" => return "cache",
         "channel.allowed_delta_types" => return "fossil",
-        "proxy.http_headers" => return "Cookie",
+        "proxy.http_headers" | "proxy.emulated_headers" => return "Cookie",
+        "proxy.rpc_namespaces" => return "math",
+        path if path.ends_with("_proxy_name") => return "chat",
         "proxy.status_codes" => return "404 error 1404 none",
         "limits.history_bytes_max" => return "7MiB",
         "listen.proxy_protocol" => return "127.0.0.1:8000",
@@ -297,7 +299,7 @@ fn every_option_can_be_set_from_every_layer() {
     let once = options().into_iter().filter(|option| {
         !matches!(
             option.section,
-            "namespace" | "grip.route" | "appwrite.project" | "tls.site"
+            "namespace" | "proxy.backend" | "grip.route" | "appwrite.project" | "tls.site"
         )
     });
     for option in once {
@@ -318,6 +320,13 @@ fn every_option_can_be_set_from_every_layer() {
             "channel.publish_proxy_enabled" => "[proxy]\npublish = \"http://a\"\n[channel]\n",
             "channel.sub_refresh_proxy_enabled" => {
                 "[proxy]\nsub_refresh = \"http://a\"\n[channel]\n"
+            }
+            "channel.cache_empty_proxy_enabled" => {
+                "[proxy]\ncache_empty = \"http://a\"\n[channel]\nhistory_size = 1\n\
+                 history_ttl = \"1s\"\nrecovery = true\nforce_recovery_mode = \"cache\"\n"
+            }
+            path if path.ends_with("_proxy_name") => {
+                "[[proxy.backend]]\nname = \"chat\"\nendpoint = \"http://a\"\n[channel]\n"
             }
             "channel.force_push_join_leave" => "[channel]\njoin_leave = true\n",
             "tls.certificate" => "[tls]\nkey = \"k\"\n",
@@ -400,6 +409,7 @@ fn the_commented_file_holds_the_defaults() {
                         | "grip"
                         | "grip.route"
                         | "proxy"
+                        | "proxy.backend"
                         | "tls.site"
                 )
         })

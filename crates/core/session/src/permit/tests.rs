@@ -57,9 +57,10 @@ const CLOSED: ChannelOptions = ChannelOptions {
         for_anonymous: false,
     },
     proxies: throng_broker::ProxySwitches {
-        subscribe: false,
-        publish: false,
-        sub_refresh: false,
+        subscribe: None,
+        publish: None,
+        sub_refresh: None,
+        cache_empty: None,
     },
 };
 const SUBSCRIBE: ChannelOptions = ChannelOptions {

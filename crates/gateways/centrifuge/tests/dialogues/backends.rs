@@ -1,22 +1,35 @@
 //! What backends are asked on behalf of clients, and what follows from their answers.
 
 use serde_json::json;
+use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
-use throng_gateway_centrifuge::{ProxyOptions, StatusMeaning};
-use throng_session::Port;
+use throng_gateway_centrifuge::{BackendOptions, ProxyOptions, StatusMeaning};
+use throng_session::{Event, Port};
 
 use crate::scene::{BEGIN_S, Scene, sign};
+use crate::streams::{BOTH, listen, objects, status};
 
 fn proxies() -> ProxyOptions {
     ProxyOptions {
         kinds: ProxyKind::ALL.into(),
-        http_headers: vec!["Cookie".into(), "X-Request".into()],
-        is_binary: false,
-        sends_meta: true,
-        statuses: vec![StatusMeaning {
-            status: 403,
-            refusal: ProxyRefusal::disconnect(4403, "forbidden").unwrap(),
-        }],
+        backends: vec![
+            BackendOptions {
+                http_headers: vec!["cookie".into(), "x-request".into()],
+                emulated_headers: vec!["cookie".into(), "x-said".into()],
+                is_binary: false,
+                sends_meta: true,
+                statuses: vec![StatusMeaning {
+                    status: 403,
+                    refusal: ProxyRefusal::disconnect(4403, "forbidden").unwrap(),
+                }],
+            },
+            BackendOptions {
+                emulated_headers: vec!["x-said".into()],
+                is_binary: true,
+                ..BackendOptions::default()
+            },
+        ],
+        rpc_namespaces: vec![("second".into(), BackendId(1))],
     }
 }
 
@@ -67,7 +80,7 @@ fn a_backend_says_who_a_client_is() {
     ];
     let expected = [
         json!("connect"),
-        json!(["Cookie: id=7"]),
+        json!(["cookie: id=7"]),
         json!("websocket"),
         json!("json"),
     ];
@@ -281,4 +294,170 @@ fn a_backend_answers_a_call() {
     }
     let told = scene.say(r#"{"id":30,"rpc":{}}"#);
     assert!(told[0].contains(r#""code":111"#), "{told:?}");
+}
+
+#[test]
+fn what_a_client_says_in_place_of_header_fields_is_passed_on_where_that_is_wanted() {
+    let mut scene = client();
+    let said = json!({ "X-Said": "yes", "cookie": "id=8", "x-request": "no", "x-other": "no" });
+    scene.say(&json!({ "id": 1, "connect": { "headers": said } }).to_string());
+    let (number, asked) = scene.question();
+    // The field of the request itself goes before what the client says.
+    assert_eq!(asked["headers"], json!(["cookie: id=7", "x-said: yes"]));
+    scene.answer(number, Some((200, r#"{"result":{"user":"ann"}}"#)));
+    // Later questions have them too, and each backend has its own list.
+    scene.say(r#"{"id":2,"subscribe":{"channel":"other:a"}}"#);
+    let (_, asked) = scene.question();
+    assert_eq!(asked["headers"], json!(["x-said: yes"]));
+    // The form is the same in Protobuf; what could end a line of the head is left out.
+    let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
+    scene.upgrade("/connection/websocket?cf_protocol=protobuf", "");
+    let entry = |name: &str, value: &str| {
+        let (n, v) = (name.len() as u8, value.len() as u8);
+        let head = [0x32, n + v + 4, 0x0A, n].into_iter().chain(name.bytes());
+        let entry: Vec<u8> = head.chain([0x12, v]).chain(value.bytes()).collect();
+        entry
+    };
+    let connect = [entry("X-Said", "pb"), entry("cookie", "a\r\nb: c")].concat();
+    let mut command = vec![connect.len() as u8 + 4, 8, 1, 0x22, connect.len() as u8];
+    command.extend(connect);
+    assert!(
+        scene
+            .exchange(throng_ws::Opcode::Binary, &command)
+            .is_empty()
+    );
+    let (_, asked) = scene.question();
+    assert_eq!(asked["headers"], json!(["x-said: pb"]));
+    assert_eq!(asked["protocol"], "protobuf");
+}
+
+#[test]
+fn channels_and_methods_have_backends_of_their_own() {
+    let mut scene = known(&json!({ "user": "ann", "meta": { "secret": 1 } }));
+    scene.say(r#"{"id":2,"subscribe":{"channel":"other:a","data":[1]}}"#);
+    let (number, asked) = scene.question();
+    let told = [&asked["backend"], &asked["to"], &asked["b64data"]];
+    assert_eq!(told, [&json!(1), &json!("subscribe"), &json!("WzFd")]);
+    assert_eq!(asked["meta"], json!(null), "it is not to have it");
+    // What a status means is each backend's own.
+    let told = scene.answer(number, Some((403, "")));
+    assert!(told[0].contains(r#""code":100"#), "{told:?}");
+    scene.say(r#"{"id":3,"publish":{"channel":"other:a","data":{}}}"#);
+    let (_, asked) = scene.question();
+    assert_eq!(
+        (&asked["backend"], &asked["to"]),
+        (&json!(1), &json!("publish"))
+    );
+    for (method, backend) in [("sum", 0), ("second:sum", 1)] {
+        scene.say(&json!({ "id": 4, "rpc": { "method": method, "data": 1 } }).to_string());
+        let (_, asked) = scene.question();
+        assert_eq!(asked["backend"], backend, "{method}");
+    }
+    let told = scene.say(r#"{"id":5,"rpc":{"method":"third:sum","data":1}}"#);
+    assert!(told[0].contains(r#""code":104"#), "{told:?}");
+}
+
+#[test]
+fn a_backend_is_told_that_there_is_no_newest_publication() {
+    let mut scene = known(&json!({ "user": "ann" }));
+    let subscribe = r#"{"id":2,"subscribe":{"channel":"latest:a","recover":true}}"#;
+    let told = scene.say(subscribe);
+    assert!(told[0].starts_with(r#"{"id":2,"subscribe":{"#), "{told:?}");
+    let (_, asked) = scene.question();
+    let told = [&asked["to"], &asked["backend"], &asked["channel"]];
+    assert_eq!(told, [&json!("cache_empty"), &json!(1), &json!("latest:a")]);
+    // What it publishes then comes as any publication does.
+    let heard = scene.publish("latest:a", "1");
+    assert_eq!(heard.len(), 1);
+    scene.say(r#"{"id":3,"unsubscribe":{"channel":"latest:a"}}"#);
+    let told = scene.say(r#"{"id":4,"subscribe":{"channel":"latest:a","recover":true}}"#);
+    assert!(told[0].contains(r#""recovered":true"#), "{told:?}");
+    assert!(scene.asked.is_empty());
+}
+
+/// A stream whose client a backend is asked about, and the number of the question.
+fn stream(path: &str) -> (Scene, u32) {
+    let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
+    let connect = json!({
+        "name": "page", "data": { "k": 1 }, "headers": { "x-said": "yes" },
+        "subs": { "anyone:a": {} },
+    });
+    let told = listen(&mut scene, path, &connect);
+    assert_eq!(status(&told), "200", "{told}");
+    assert!(objects(&told).is_empty(), "nobody knows it yet: {told}");
+    let (number, asked) = scene.question();
+    let told = [
+        &asked["to"],
+        &asked["transport"],
+        &asked["protocol"],
+        &asked["name"],
+    ];
+    let expected = [json!("connect"), json!(path), json!("json"), json!("page")];
+    assert_eq!(told, expected.each_ref());
+    assert_eq!(asked["headers"], json!(["x-said: yes"]));
+    assert_eq!(
+        (&asked["data"], &asked["channels"]),
+        (&json!({ "k": 1 }), &json!(["anyone:a"]))
+    );
+    (scene, number)
+}
+
+#[test]
+fn a_backend_says_who_a_listener_is() {
+    for path in BOTH {
+        let (mut scene, number) = stream(path);
+        let result = json!({
+            "user": "ann", "data": { "hello": 1 }, "channels": ["open:b"], "meta": [1],
+            "expire_at": BEGIN_S + 60,
+        });
+        let answer = json!({ "result": result }).to_string();
+        let told = objects(&scene.answer_text(number, Some((200, &answer))));
+        let hello = &told[0]["connect"];
+        assert_eq!(hello["data"], json!({ "hello": 1 }), "{told:?}");
+        assert_eq!(hello["subs"], json!({ "anyone:a": {}, "open:b": {} }));
+        // The backend is asked when it expires, so the client is not told.
+        assert_eq!(hello["expires"], json!(null));
+        scene.publish_text("open:b", "1");
+        let heard = objects(&scene.take_text());
+        assert_eq!(heard, [json!({"channel": "open:b", "pub": {"data": 1}})]);
+        scene.pass_s(61);
+        scene.happens(Event::Timeout);
+        let (number, asked) = scene.question();
+        let told = [&asked["to"], &asked["user"], &asked["meta"]];
+        assert_eq!(told, [&json!("refresh"), &json!("ann"), &json!([1])]);
+        // It cannot be asked, and the client stays for a while.
+        assert_eq!(objects(&scene.answer_text(number, None)), [json!(null); 0]);
+        scene.pass_s(61);
+        scene.happens(Event::Timeout);
+        let (number, _) = scene.question();
+        let over = Some((200, r#"{"result":{"expired":true}}"#));
+        let told = objects(&scene.answer_text(number, over));
+        assert_eq!(told[0]["disconnect"]["code"], 3005, "{told:?}");
+        assert!(scene.has_ended());
+    }
+}
+
+#[test]
+fn a_listener_who_is_not_let_in_is_told_so() {
+    for path in BOTH {
+        for (answer, code) in [
+            (
+                Some((200, r#"{"error":{"code":1000,"message":"no"}}"#)),
+                3004,
+            ),
+            (
+                Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
+                4501,
+            ),
+            (Some((200, "{}")), 3501),
+            (Some((403, "")), 4403),
+            (Some((500, "")), 3004),
+            (None, 3004),
+        ] {
+            let (mut scene, number) = stream(path);
+            let told = objects(&scene.answer_text(number, answer));
+            assert_eq!(told[0]["disconnect"]["code"], code, "{answer:?}");
+            assert!(scene.has_ended());
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{KeyConfig, Verifier};
-use throng_broker::{ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
+use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
 use throng_gateway_centrifuge::{Centrifuge, ProxyOptions, Question, Session};
 use throng_hub::{Answer, Batch, Command, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::solo::{self, Solo};
@@ -74,8 +74,9 @@ impl Sink for Outlet {
 }
 
 /// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
-/// for all, `asked:` for whom a backend lets in, `changed:` as differences or filtered, others for
-/// nobody without a token of their own.
+/// for all, `asked:` for whom a backend lets in, `other:` for whom the second one lets in, `latest:`
+/// with the newest publication, `changed:` as differences or filtered, others for nobody without a
+/// token of their own.
 fn options() -> Namespaces {
     let closed = ChannelOptions::default();
     let open = ChannelOptions {
@@ -97,12 +98,29 @@ fn options() -> Namespaces {
     };
     let asked = ChannelOptions {
         proxies: ProxySwitches {
-            subscribe: true,
-            publish: true,
-            sub_refresh: true,
+            subscribe: Some(BackendId::DEFAULT),
+            publish: Some(BackendId::DEFAULT),
+            sub_refresh: Some(BackendId::DEFAULT),
+            cache_empty: None,
         },
         user_channels: true,
         ..closed
+    };
+    let other = ChannelOptions {
+        proxies: ProxySwitches {
+            subscribe: Some(BackendId(1)),
+            publish: Some(BackendId(1)),
+            ..ProxySwitches::default()
+        },
+        ..closed
+    };
+    let latest = ChannelOptions {
+        cache: true,
+        proxies: ProxySwitches {
+            cache_empty: Some(BackendId(1)),
+            ..ProxySwitches::default()
+        },
+        ..kept
     };
     let changed = ChannelOptions {
         delta: true,
@@ -114,6 +132,8 @@ fn options() -> Namespaces {
         ("kept", kept),
         ("anyone", anyone),
         ("asked", asked),
+        ("other", other),
+        ("latest", latest),
         ("changed", changed),
         ("throng", anyone),
     ];
@@ -332,6 +352,7 @@ impl Scene {
         let (number, question) = self.asked.remove(0);
         let mut json: serde_json::Value = serde_json::from_slice(&question.body).expect("JSON");
         json["to"] = question.kind.name().into();
+        json["backend"] = question.to.0.into();
         let headers = question.headers.iter();
         let headers: Vec<String> = headers
             .map(|(name, value)| format!("{name}: {value}"))
@@ -342,11 +363,21 @@ impl Scene {
 
     /// A backend answers with a status and a body, or not at all; gives what comes of it.
     pub(crate) fn answer(&mut self, number: u32, answer: Option<(u16, &str)>) -> Vec<String> {
+        self.take_answer(number, answer);
+        self.told()
+    }
+
+    /// The same, and gives the bytes that come of it, as text.
+    pub(crate) fn answer_text(&mut self, number: u32, answer: Option<(u16, &str)>) -> String {
+        self.take_answer(number, answer);
+        self.take_text()
+    }
+
+    fn take_answer(&mut self, number: u32, answer: Option<(u16, &str)>) {
         let answer = answer.map(|(status, body)| (status, body.as_bytes().to_vec()));
         self.solo
             .act(|session, cx| session.answered(number, answer, cx));
         self.settle();
-        self.told()
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -381,6 +412,10 @@ impl Scene {
                         question,
                         ..
                     }) => self.asked.push((number, question)),
+                    Order::Gateway(throng_gateway_centrifuge::Order::CacheEmpty {
+                        question,
+                        ..
+                    }) => self.asked.push((0, question)),
                     Order::Gateway(_) | Order::Reload(_) => {}
                 }
             }

@@ -8,10 +8,10 @@ use throng_types::{ChannelName, Disconnect, Unsubscribe};
 use crate::scene::{BEGIN_S, Scene, channel_on, sign};
 
 /// How objects come: events, or lines in chunks.
-const BOTH: [&str; 2] = ["uni_sse", "uni_http_stream"];
+pub(crate) const BOTH: [&str; 2] = ["uni_sse", "uni_http_stream"];
 
 /// Asks for a stream, by a URL or by a body.
-fn listen(scene: &mut Scene, path: &str, connect: &Value) -> String {
+pub(crate) fn listen(scene: &mut Scene, path: &str, connect: &Value) -> String {
     let connect = connect.to_string();
     scene.raw(&match path {
         "uni_sse" => {
@@ -26,14 +26,14 @@ fn listen(scene: &mut Scene, path: &str, connect: &Value) -> String {
 }
 
 /// The objects in a stream's bytes.
-fn objects(told: &str) -> Vec<Value> {
+pub(crate) fn objects(told: &str) -> Vec<Value> {
     let lines = told.lines().map(|line| line.trim_start_matches("data: "));
     let objects = lines.filter(|line| line.starts_with('{'));
     let parse = |line| serde_json::from_str(line).expect("an object in a line");
     objects.map(parse).collect()
 }
 
-fn status(told: &str) -> &str {
+pub(crate) fn status(told: &str) -> &str {
     told.get(9..12).expect("a status")
 }
 

@@ -9,6 +9,7 @@ use crate::command::{
 use crate::data::Data;
 use crate::filter::{DEPTH_MAX, FilterNode};
 use crate::malformed::Malformed;
+use crate::request::HEADERS_MAX;
 use crate::{Connect, Emulation, History, Since, Subscribe};
 
 /// Reads the commands of one frame in Protobuf. The first [`Malformed`] is the last item.
@@ -146,7 +147,29 @@ impl<'a> Message<'a> for Connect<'a> {
             }
             4 => self.name = value.text()?,
             5 => self.version = value.text()?,
+            6 if self.headers.len() < HEADERS_MAX => {
+                let Header { name, value } = read(value.bytes()?)?;
+                self.headers.push((name, value));
+            }
             7 => self.flag = value.number()? as i64,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// An entry of the map from a header's name to its value.
+#[derive(Default)]
+struct Header<'a> {
+    name: Cow<'a, str>,
+    value: Cow<'a, str>,
+}
+
+impl<'a> Message<'a> for Header<'a> {
+    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.name = value.text()?,
+            2 => self.value = value.text()?,
             _ => {}
         }
         Ok(())

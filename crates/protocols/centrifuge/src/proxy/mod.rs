@@ -11,7 +11,7 @@ mod answer;
 mod request;
 
 pub use answer::{ProxyAnswer, ProxyRefusal};
-pub use request::{ProxyCall, ProxyKind, ProxyRequest};
+pub use request::{ProxyCall, ProxyKind, ProxyRequest, encode_cache_empty};
 
 #[cfg(test)]
 mod tests;

@@ -21,17 +21,20 @@ pub enum ProxyKind {
     SubRefresh,
     /// The client's own question.
     Rpc,
+    /// Word that a client wants a channel's newest publication, and there is none.
+    CacheEmpty,
 }
 
 impl ProxyKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Connect,
         Self::Refresh,
         Self::Subscribe,
         Self::Publish,
         Self::SubRefresh,
         Self::Rpc,
+        Self::CacheEmpty,
     ];
 
     /// Its name in options.
@@ -44,6 +47,7 @@ impl ProxyKind {
             Self::Publish => "publish",
             Self::SubRefresh => "sub_refresh",
             Self::Rpc => "rpc",
+            Self::CacheEmpty => "cache_empty",
         }
     }
 }
@@ -107,6 +111,13 @@ impl ProxyCall<'_> {
             Self::Rpc { .. } => ProxyKind::Rpc,
         }
     }
+}
+
+/// Appends the body of [`ProxyKind::CacheEmpty`], which is asked on nobody's behalf.
+pub fn encode_cache_empty(channel: &str, out: &mut Vec<u8>) {
+    let mut body = Object::open(out);
+    body.text("channel", channel);
+    body.close();
 }
 
 /// A question, and on whose behalf it is asked.

@@ -1,0 +1,110 @@
+//! What backends need, and what channels need of them.
+
+use std::collections::BTreeSet;
+
+use super::{Checks, is_namespace_name};
+use crate::layout::element;
+use crate::options::{ChannelOptions, DEFAULT_BACKEND, RecoveryMode};
+
+impl Checks<'_> {
+    /// What a channel's options say of backends.
+    pub(super) fn asked(&mut self, path: &str, options: &ChannelOptions) {
+        let proxy = self.config.proxy.as_ref();
+        let is_known = |name: &str| {
+            let mut backends = proxy.into_iter().flat_map(|proxy| &proxy.backends);
+            backends.any(|backend| backend.name == name)
+        };
+        let url = |of: fn(&crate::Proxy) -> &Option<String>| {
+            proxy.is_some_and(|proxy| of(proxy).is_some())
+        };
+        for (key, is_on, name, has_url) in [
+            (
+                "subscribe",
+                options.subscribe_proxy_enabled,
+                &options.subscribe_proxy_name,
+                url(|it| &it.subscribe),
+            ),
+            (
+                "publish",
+                options.publish_proxy_enabled,
+                &options.publish_proxy_name,
+                url(|it| &it.publish),
+            ),
+            (
+                "sub_refresh",
+                options.sub_refresh_proxy_enabled,
+                &options.sub_refresh_proxy_name,
+                url(|it| &it.sub_refresh),
+            ),
+            (
+                "cache_empty",
+                options.cache_empty_proxy_enabled,
+                &options.cache_empty_proxy_name,
+                url(|it| &it.cache_empty),
+            ),
+        ] {
+            let is_default = name == DEFAULT_BACKEND;
+            if is_on && is_default && !has_url {
+                let path = format!("{path}.{key}_proxy_enabled");
+                self.problem(&path, format!("{path}: it needs proxy.{key}"));
+            }
+            if !is_default && !is_known(name) {
+                let path = format!("{path}.{key}_proxy_name");
+                let message = format!("{path}: no [[proxy.backend]] has the name {name:?}");
+                self.problem(&path, message);
+            }
+        }
+        if options.cache_empty_proxy_enabled && options.force_recovery_mode != RecoveryMode::Cache {
+            let path = format!("{path}.cache_empty_proxy_enabled");
+            let message = format!("{path}: it needs force_recovery_mode = \"cache\"");
+            self.problem(&path, message);
+        }
+    }
+
+    /// Backends with names.
+    pub(super) fn backends(&mut self) {
+        let Some(proxy) = &self.config.proxy else {
+            return;
+        };
+        let mut methods = BTreeSet::new();
+        for name in &proxy.rpc_namespaces {
+            self.methods("proxy", name, &mut methods);
+        }
+        let mut seen = BTreeSet::from([DEFAULT_BACKEND]);
+        for (index, backend) in proxy.backends.iter().enumerate() {
+            let path = element("proxy.backend", index);
+            let at = format!("{path}.name");
+            let name = backend.name.as_str();
+            if !self.is_set(&at) {
+                self.problem(&path, format!("{path} has no name: add name = \"…\""));
+            } else if !name.is_empty() && !is_namespace_name(name) {
+                let message =
+                    format!("{at}: expected ASCII letters, digits, \"-\", \"_\" or \".\"");
+                self.problem(&at, message);
+            } else if !name.is_empty() && !seen.insert(name) {
+                let message = match name {
+                    DEFAULT_BACKEND => format!("{at}: {name:?} is the backend of [proxy]"),
+                    _ => format!("{at}: the backend {name:?} is there twice"),
+                };
+                self.problem(&at, message);
+            }
+            let at = format!("{path}.endpoint");
+            if backend.endpoint.is_none() && !self.failed.contains(&at) {
+                let message = format!("{path} has no address: add endpoint = \"http://…\"");
+                self.problem(&path, message);
+            }
+            for name in &backend.rpc_namespaces {
+                self.methods(&path, name, &mut methods);
+            }
+        }
+    }
+
+    fn methods<'a>(&mut self, path: &str, name: &'a str, seen: &mut BTreeSet<&'a str>) {
+        let at = format!("{path}.rpc_namespaces");
+        if name.contains(':') {
+            self.problem(&at, format!("{at}: {name:?} has a colon; it ends there"));
+        } else if !seen.insert(name) {
+            self.problem(&at, format!("{at}: {name:?} is there twice"));
+        }
+    }
+}

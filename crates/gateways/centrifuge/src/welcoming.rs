@@ -1,0 +1,138 @@
+//! Unidirectional streams whose clients a backend knows.
+//!
+//! The head of the answer leaves at once, and the first words wait for the backend. A client that
+//! is not let in is told so as any other that has to leave, by a `disconnect` push: an error of the
+//! backend's has no words of its own there and is 3004 (Centrifugo, `client.go`).
+
+use throng_auth::Claims;
+use throng_broker::BackendId;
+use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
+use throng_centrifuge::{Codec, Connect};
+use throng_session::{CloseReason, Identity, Incoming, Opening};
+use throng_types::Disconnect;
+
+use crate::answered::{EXTENSION_S, claims_of, read};
+use crate::asking::Asker;
+use crate::backend::Answered;
+use crate::context::Cx;
+use crate::pending::{Hello, Open, Pending, Proxied};
+use crate::results::uni_channels;
+use crate::uni_stream::{Framing, UniStream};
+
+const fn asker(framing: Framing, user: &str) -> Asker<'_> {
+    Asker {
+        transport: match framing {
+            Framing::Sse => "uni_sse",
+            Framing::Lines => "uni_http_stream",
+        },
+        protocol: Codec::Json,
+        user,
+    }
+}
+
+impl UniStream {
+    /// A stream whose head was written, and about whose client a backend is asked.
+    pub(crate) fn ask(
+        framing: Framing,
+        incoming: &Incoming<'_, '_>,
+        hello: &Hello<'_>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let mut proxied = Proxied::new(incoming, cx.own);
+        proxied.emulate(&hello.connect.headers, cx.own);
+        let asked = proxied.ask_identity(&asker(framing, ""), hello, cx);
+        let mut this = Self::unknown(framing, proxied, cx);
+        if asked.is_err() {
+            this.disconnect(Disconnect::ServerError, cx);
+        }
+        this
+    }
+
+    /// The connection's time is over: true if a backend is asked whether it goes on.
+    pub(crate) fn ask_to_go_on(&mut self, cx: &mut Cx<'_>) -> bool {
+        let user = self.identity().map(|identity| identity.user.clone());
+        let asker = asker(self.framing, user.as_deref().unwrap_or_default());
+        let Some(welcome) = self.welcome() else {
+            return false;
+        };
+        if !cx.own.has(ProxyKind::Refresh) {
+            return false;
+        }
+        let to = (BackendId::DEFAULT, ProxyCall::Refresh);
+        let asked = welcome.proxied.ask(&asker, to, Pending::Refresh, cx);
+        if asked.is_ok() {
+            // The answer sets the next end.
+            self.stream.set_end(None, cx);
+        }
+        asked.is_ok()
+    }
+
+    /// A backend has answered, or failed to.
+    pub(crate) fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
+        if self.stream.is_closing() {
+            return;
+        }
+        let open = self
+            .welcome()
+            .and_then(|welcome| welcome.proxied.take(number));
+        let Some(Open { to, pending, .. }) = open else {
+            return;
+        };
+        match (read(answer, to, cx), pending) {
+            (Some(Err(ProxyRefusal::Disconnect { code, reason })), _) => {
+                self.close(&CloseReason::Custom { code, reason }, cx);
+            }
+            (Some(Ok(answer)), Pending::Connect { request, .. }) => {
+                self.welcomed(&answer, &request, cx);
+            }
+            (_, Pending::Connect { .. }) => self.disconnect(Disconnect::ServerError, cx),
+            (Some(Ok(answer)), _) => self.goes_on(&answer, cx),
+            // It cannot be asked, or says no more than that.
+            _ => self.stream.set_end(Some(cx.now.unix_s() + EXTENSION_S), cx),
+        }
+    }
+
+    /// A backend has said who the client is. `request` is what the client said.
+    fn welcomed(&mut self, answer: &ProxyAnswer, request: &[u8], cx: &mut Cx<'_>) {
+        // Without a result it does not know the client.
+        if answer.result.is_none() {
+            return self.disconnect(Disconnect::BadRequest, cx);
+        }
+        match (claims_of(answer), Connect::parse(request)) {
+            (Some(claims), Ok(connect)) => self.enter(claims, &connect, cx),
+            _ => self.disconnect(Disconnect::ServerError, cx),
+        }
+    }
+
+    fn enter(&mut self, mut claims: Claims, connect: &Connect<'_>, cx: &mut Cx<'_>) {
+        let identity = Identity::from_claims(&claims);
+        let channels = match uni_channels(connect, Some(&claims), Some(&identity), cx.shared) {
+            Ok(channels) => channels,
+            Err(reason) => return self.disconnect(reason, cx),
+        };
+        if let Some(welcome) = self.welcome() {
+            welcome.proxied.meta = claims.meta.take();
+            welcome.data = claims.options.data.take();
+        }
+        let resuming = channels.iter().any(|wanted| wanted.since.is_some());
+        self.stream.opening = Some(Opening::new(channels.len(), 0, resuming));
+        let until = identity.expires_at_unix_s;
+        self.stream.identity = Some(Box::new(identity));
+        self.stream.set_end(until, cx);
+        self.want(&channels, cx);
+    }
+
+    /// A backend says until when the connection goes on.
+    fn goes_on(&mut self, answer: &ProxyAnswer, cx: &mut Cx<'_>) {
+        let claims = claims_of(answer).filter(|_| answer.result.is_some() && !answer.expired);
+        let Some(claims) = claims else {
+            return self.disconnect(Disconnect::Expired, cx);
+        };
+        if let Some(welcome) = self.welcome()
+            && claims.meta.is_some()
+        {
+            welcome.proxied.meta.clone_from(&claims.meta);
+        }
+        self.stream.set_end(claims.ends_at_unix_s(), cx);
+    }
+}
