@@ -95,7 +95,8 @@ pub(crate) fn clients_of_a_node_that_is_killed_are_whole_on_another(kind: Kind) 
     publisher.heard_by(&witness, 0);
 }
 
-/// Clients of emulated transports whose requests a balancer leads to another node than their stream.
+/// Clients of emulated transports whose requests a balancer leads to another node than their
+/// stream.
 pub(crate) fn commands_that_come_to_another_node_are_carried_out(kind: Kind) {
     let broker = Broker::start(kind);
     let nodes = [(); 3].map(|()| node(kind, broker.address()));

@@ -560,10 +560,17 @@ subscribe_proxy_name = "mine"
 fn backends_with_names_are_taken_over() {
     let imported = imported(
         r#"
-proxies = [
-  { name = "chat", endpoint = "http://chat/ask", timeout = "3s", http_headers = ["Cookie"], emulated_headers = ["X-Id"], binary_encoding = true, http = { static_headers = { a = "b" } } },
-  { name = "remote", endpoint = "grpc://chat:1" },
-]
+[[proxies]]
+name = "chat"
+endpoint = "http://chat/ask"
+timeout = "3s"
+http_headers = ["Cookie"]
+emulated_headers = ["X-Id"]
+binary_encoding = true
+http = { static_headers = { a = "b" } }
+[[proxies]]
+name = "remote"
+endpoint = "grpc://chat:1"
 [client.proxy.connect]
 enabled = true
 endpoint = "http://backend/connect"

@@ -9,7 +9,8 @@ use crate::section::section;
 
 section! {
     /// Backends that are asked on behalf of Centrifugo's clients, by `POST` of JSON. Each address
-    /// is used for one kind of questions; without one nobody is asked. `[[proxy.backend]]` has others.
+    /// is used for one kind of questions; without one nobody is asked. `[[proxy.backend]]` has
+    /// others.
     "proxy" Proxy {
         /// Who a client is that brings no token.
         "connect" connect: Option<String>, Opt<HttpUrl>, None,

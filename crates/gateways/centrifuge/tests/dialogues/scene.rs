@@ -74,7 +74,7 @@ impl Sink for Outlet {
 }
 
 /// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
-/// for all, `asked:` for whom a backend lets in, `other:` for whom the second one lets in, `latest:`
+/// for all, `asked:` for whom a backend lets in, `other:` for whom the second one does, `latest:`
 /// with the newest publication, `changed:` as differences or filtered, others for nobody without a
 /// token of their own.
 fn options() -> Namespaces {

@@ -45,7 +45,8 @@ fn commands_in_both_forms() -> Vec<(&'static str, pb::Command)> {
         (
             concat!(
                 r#"{"id":1,"connect":{"token":"h.p.s","data":{"a":1},"name":"js","version":"1","#,
-                r#""headers":{"x":"y"},"flag":1,"subs":{"$42":{"recover":true,"offset":7,"epoch":"ab"}}}}"#,
+                r#""headers":{"x":"y"},"flag":1,"#,
+                r#""subs":{"$42":{"recover":true,"offset":7,"epoch":"ab"}}}}"#,
             ),
             pb::Command {
                 connect: Some(pb::ConnectRequest {
