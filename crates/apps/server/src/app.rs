@@ -155,6 +155,10 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
                 let sender = sender.map_or(Sender::Driver, Sender::Shard);
                 self.with_list(conns, now, |list, host| list.mail(sender, mail, host));
             }
+            Letter::Feed(round) => {
+                let command = self.rounds.begin(*round);
+                self.command(command, conns, now);
+            }
             Letter::Renew(renewed) => {
                 let Renewed { live, mail, done } = *renewed;
                 self.renew(&live, conns, now);

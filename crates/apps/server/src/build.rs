@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
+use throng_feeds::Feeds;
 use throng_remote::Ring;
 use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
@@ -12,6 +13,7 @@ use throng_types::ShardId;
 
 use crate::broker::Part;
 use crate::drain::DrainOptions;
+use crate::feeds::inlet;
 use crate::gateways::GatewaysPlan;
 use crate::handle::{Control, Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
@@ -87,6 +89,7 @@ fn start_from<P: Plan>(
     for shard in shards {
         shard.begin();
     }
+    handle.feeds.go_on();
     tracing::info!(connections, "taken over from {}", predecessor.name());
     Ok(handle)
 }
@@ -162,6 +165,7 @@ fn build<P: Plan>(
     };
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
     let mut threads = Vec::new();
+    let is_successor = predecessor.is_some();
     let links = predecessor.map(Predecessor::take_links).unwrap_or_default();
     let (taking, taken): (Vec<Taking>, Vec<Taken>) = links.into_iter().map(Taking::new).unzip();
     let mut taking = taking.into_iter();
@@ -174,6 +178,11 @@ fn build<P: Plan>(
             .name(name)
             .spawn(move || run::<P>(builder, &blueprint, (part, remote), taking));
         threads.push(thread.map_err(StartError::Shard)?);
+    }
+    let feeds = Feeds::start(blueprint.feeds.to_vec(), &inlet(&mailboxes));
+    let feeds = feeds.map_err(StartError::Shard)?;
+    if !is_successor {
+        feeds.go_on();
     }
     let drain = DrainOptions::of(config);
     let tls = tls.map(|tls| Arc::new(tls.watched()));
@@ -200,6 +209,7 @@ fn build<P: Plan>(
         own: { own_ports.iter().map(|port| port.option).zip(own) }.collect(),
         shards: mailboxes.into_iter().map(Control::new).collect(),
         threads,
+        feeds,
         drain: Mutex::new(drain),
         renewal: Mutex::new(renewal.boxed()),
         tls,

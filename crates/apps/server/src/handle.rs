@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
+use throng_feeds::Feeds;
 use throng_session::Reloaded;
 use throng_types::ConnId;
 
@@ -103,6 +104,8 @@ pub struct Handle {
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
     pub(crate) shards: Vec<Control>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
+    /// What publishes by itself.
+    pub(crate) feeds: Feeds,
     pub(crate) drain: Mutex<DrainOptions>,
     pub(crate) renewal: Mutex<Renew>,
     /// Certificates, if any are shown.
@@ -138,6 +141,7 @@ impl Handle {
     /// server ends when they have left or the drain's time is up.
     pub fn drain(&self) {
         self.take_origin();
+        self.feeds.end();
         let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
         self.tell(&Command::Drain(drain));
     }
@@ -180,6 +184,7 @@ impl Handle {
     /// Ends at once; connections are cut.
     pub fn stop(&self) {
         self.take_origin();
+        self.feeds.end();
         self.tell(&Command::Stop);
     }
 
@@ -194,6 +199,15 @@ impl Handle {
     /// # Errors
     /// Why not; this server serves as before.
     pub fn hand_over(&self, program: &Program) -> Result<u32, HandOverError> {
+        let result = self.try_hand_over(program);
+        match result {
+            Ok(_) => self.feeds.end(),
+            Err(_) => self.feeds.go_on(),
+        }
+        result
+    }
+
+    fn try_hand_over(&self, program: &Program) -> Result<u32, HandOverError> {
         let gone = || HandOverError::Here("this server is ending".to_owned());
         let mut place = self.origin.lock().map_err(|_| gone())?;
         let origin = place.as_ref().ok_or_else(gone)?;
@@ -206,6 +220,8 @@ impl Handle {
             software: origin.software.to_owned(),
         };
         let mut successor = Successor::start(program, &hello, &origin.listeners)?;
+        // The successor's feeds begin where these end.
+        self.feeds.pause();
         let mut shards = Vec::new();
         let began = Instant::now();
         let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);

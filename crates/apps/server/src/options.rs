@@ -62,6 +62,9 @@ pub enum StartError {
     /// The broker cannot be used.
     #[error("broker: {0}")]
     Broker(String),
+    /// A feed cannot be used.
+    #[error("{0}")]
+    Feed(String),
     /// A certificate or key is not good.
     #[error("{0}")]
     Tls(String),

@@ -45,11 +45,12 @@ pub(crate) struct ServerPages(pub(crate) Arc<Observatory>);
 
 impl Pages for ServerPages {
     fn lacks(&self) -> Option<&'static str> {
-        match self.0.broker.get()?.servers_up() {
-            (0, _) => Some("degraded: the broker is unavailable"),
-            (up, all) if up < all => Some("degraded: a server of the broker is unavailable"),
+        let broker = match self.0.broker.get().map(|broker| broker.servers_up()) {
+            Some((0, _)) => Some("degraded: the broker is unavailable"),
+            Some((up, all)) if up < all => Some("degraded: a server of the broker is unavailable"),
             _ => None,
-        }
+        };
+        broker.or_else(|| self.0.feeds.iter().find_map(|feed| feed.lacks()))
     }
 
     fn page(&self, path: &str) -> Option<Page> {

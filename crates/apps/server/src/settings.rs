@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions};
+use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
 use throng_remote::Ring;
@@ -12,6 +13,7 @@ use throng_sys::memory;
 use throng_types::{Rng, ShardId};
 
 use crate::broker::{BrokerDriver, Part, drivers, home_options};
+use crate::feeds::feeds_of;
 use crate::gateways::pushpin_metrics;
 use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
@@ -40,6 +42,8 @@ pub struct Blueprint {
     seed: u64,
     home: MemoryOptions,
     broker: Option<BrokerDriver>,
+    /// They start when the shards have.
+    pub(crate) feeds: Arc<[Feed]>,
     ports: Arc<[Port]>,
     /// Which of the listeners begin with a PROXY header.
     proxied: Arc<[bool]>,
@@ -76,6 +80,8 @@ impl Blueprint {
         let broker_counters = (0..drivers(config)).map(|_| Arc::new(Counters::new()));
         let broker_counters: Vec<_> = broker_counters.collect();
         counters.extend(broker_counters.iter().cloned());
+        let feeds = feeds_of(config)?;
+        counters.extend(feeds.iter().map(|feed| feed.counters.clone()));
         let handle_counters = Arc::new(Counters::new());
         counters.push(handle_counters.clone());
         let observatory = Observatory {
@@ -86,6 +92,7 @@ impl Blueprint {
             capacity: options.capacity.clone(),
             pushpin: config.grip.as_ref().map(pushpin_metrics),
             broker: std::sync::OnceLock::new(),
+            feeds: feeds.iter().map(|feed| feed.status.clone()).collect(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
         };
         let closed: Vec<&'static str> = L::NAMESPACES.concat();
@@ -106,6 +113,7 @@ impl Blueprint {
         let home = home_options(config, &live.broker, shards, &mut random);
         Ok(Self {
             broker: BrokerDriver::new(config, &home, &broker_counters, &mut secret),
+            feeds: feeds.into(),
             shards,
             work_secret: [secret.next_u64(), secret.next_u64()],
             home,

@@ -22,6 +22,7 @@ use crate::live::Renewed;
 use crate::options::{AskReload, ReloadRequest};
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
+use crate::rounds::Rounds;
 use crate::sessions::Sessions;
 use crate::sink::Outlet;
 use crate::stats::Ticker;
@@ -53,6 +54,8 @@ pub(crate) enum Letter<M> {
     Note(Note<M>),
     /// From a gateway's driver.
     Driver(M),
+    /// Publications of a feed.
+    Feed(Box<throng_feeds::Round>),
     /// Other options hold from now on.
     Renew(Box<Renewed<M>>),
     /// What came of a reload that a connection of this shard has asked for.
@@ -109,6 +112,7 @@ pub struct ShardApp<L: GatewayList> {
     pub(crate) orders: Vec<Order<L::Order>>,
     pub(crate) outboxes: Outboxes<L::Mail>,
     pub(crate) surveys: Surveys,
+    pub(crate) rounds: Rounds,
     pub(crate) resumed: Vec<(ConnId, Vec<u8>)>,
     /// Connections that ended in this turn, until their gateways are told.
     pub(crate) ended: Vec<(ConnId, L::Session)>,
@@ -135,6 +139,7 @@ impl<L: GatewayList> ShardApp<L> {
             list,
             orders: Vec::new(),
             surveys: Surveys::default(),
+            rounds: Rounds::default(),
             resumed: Vec::new(),
             ended: Vec::new(),
             addresses: Slots::default(),
@@ -192,6 +197,7 @@ impl<L: GatewayList> ShardApp<L> {
     ) -> R {
         let mut outlet = Outlet {
             conns,
+            rounds: &mut self.rounds,
             list: &mut self.list,
             shared: &self.parts.shared,
             orders: &mut self.orders,

@@ -9,18 +9,23 @@ use throng_session::{Event, Order, Shared};
 use throng_types::{ChannelName, ConnId, Frame, Frames, Publication, Told, Unsubscribe};
 
 use crate::list::GatewayList;
+use crate::rounds::Rounds;
 use crate::sessions::Sessions;
 
 /// The hub's view of the connections, for the length of one call.
 pub(crate) struct Outlet<'a, L: GatewayList, K: Kernel> {
     pub(crate) conns: &'a mut Conns<L::Session, K>,
     pub(crate) list: &'a mut L,
+    pub(crate) rounds: &'a mut Rounds,
     pub(crate) shared: &'a Shared,
     pub(crate) orders: &'a mut Vec<Order<L::Order>>,
 }
 
 impl<L: GatewayList, K: Kernel> Sink for Outlet<'_, L, K> {
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        if self.rounds.answer(reply_to, &answer) {
+            return;
+        }
         let token = reply_to.token;
         self.event(reply_to.conn, Event::Answer { token, answer });
     }

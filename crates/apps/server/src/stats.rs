@@ -43,6 +43,8 @@ pub(crate) struct Observatory {
     pub(crate) pushpin: Option<PushpinMetrics>,
     /// The state of a broker on the other side of a network, once it is started.
     pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
+    /// The states of feeds.
+    pub(crate) feeds: Vec<Arc<throng_feeds::Status>>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
 }

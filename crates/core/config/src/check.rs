@@ -3,6 +3,7 @@
 mod backends;
 mod broker;
 mod channel;
+mod feed;
 mod keys;
 mod tls;
 
@@ -43,6 +44,7 @@ pub(crate) fn check(
     checks.channels();
     checks.backends();
     checks.broker();
+    checks.feeds();
     checks.appwrite();
     checks.grip();
 }

@@ -7,7 +7,7 @@ use throng_types::ChannelName;
 
 use crate::kind::{Fault, Given, Kind, ListenAddress, Rule, Text};
 use crate::options::{
-    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Grip, Limits, Listen, Log, Proxy,
+    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, Limits, Listen, Log, Proxy,
     Stream, Tls, Websocket,
 };
 use crate::origin::{Origin, Origins};
@@ -39,6 +39,8 @@ pub struct Config {
     pub channel: ChannelOptions,
     /// `[[namespace]]`
     pub namespaces: Namespaces,
+    /// `[[feed]]`
+    pub feeds: Vec<Feed>,
     /// `[log]`
     pub log: Log,
     /// `[proxy]`, when it is there.

@@ -5,6 +5,7 @@
 
 mod address;
 mod broker;
+mod feed_url;
 mod number;
 mod status;
 mod text;
@@ -17,6 +18,7 @@ use toml::de::DeValue;
 pub use address::ListenAddress;
 pub(crate) use address::{Address, AddressBlock, Endpoint, Listener};
 pub(crate) use broker::BrokerUrl;
+pub(crate) use feed_url::FeedUrl;
 pub(crate) use number::{Count, Duration, Size};
 pub use status::ProxyStatus;
 pub(crate) use status::StatusText;

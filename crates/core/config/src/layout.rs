@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Namespace};
 use crate::options::{
-    Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Grip, GripRoute,
+    Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, GripRoute,
     Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section};
@@ -43,6 +43,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Once, Box::new(Broker::default())),
         (Shape::Once, Box::new(ChannelOptions::default())),
         (Shape::Repeated, Box::new(Namespace::default())),
+        (Shape::Repeated, Box::new(Feed::default())),
         (Shape::Once, Box::new(Log::default())),
         (Shape::Optional, Box::new(Proxy::default())),
         (Shape::Repeated, Box::new(ProxyBackend::default())),
@@ -113,6 +114,7 @@ impl Config {
         ];
         all.extend(once.map(|section| (section.name().to_owned(), Shape::Once, section)));
         repeated(&mut all, &self.namespaces.0);
+        repeated(&mut all, &self.feeds);
         all.push(("log".to_owned(), Shape::Once, &self.log));
         if let Some(proxy) = &self.proxy {
             all.push(("proxy".to_owned(), Shape::Optional, proxy));

@@ -125,6 +125,7 @@ impl<'a> Loader<'a> {
         let sites = table.map(|table| self.repeated(table, "site", "tls.site"));
         config.tls.sites = sites.unwrap_or_default();
         config.namespaces.0 = self.repeated::<Namespace>(root, "namespace", "namespace");
+        config.feeds = self.repeated(root, "feed", "feed");
         if self.mentions(root, "proxy") {
             let proxy = config.proxy.insert(Proxy::default());
             let table = self.table(root, "proxy");

@@ -7,6 +7,7 @@ mod backends;
 mod broker;
 mod channel;
 mod dropins;
+mod feed;
 mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,6 +25,7 @@ pub use backends::{DEFAULT_BACKEND, Proxy, ProxyBackend};
 pub use broker::{Broker, BrokerKind};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
+pub use feed::{Feed, FeedKind};
 pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 
 const SECOND: u64 = 1000;

@@ -111,6 +111,8 @@ impl Config {
         if let (Some(new), Some(running)) = (&mut self.proxy, &running.proxy) {
             new.keep_fixed(running);
         }
+        // Whether there are any, and which, is the business of a start.
+        self.feeds.clone_from(&running.feeds);
         // Whether these are there at all, and their projects, are the business of a start.
         self.appwrite.clone_from(&running.appwrite);
         match (&mut self.grip, &running.grip) {

@@ -121,6 +121,14 @@ metrics! {
             PublicationsApi(source = "api"),
             PublicationsGrip(source = "grip"),
             PublicationsAppwrite(source = "appwrite"),
+            PublicationsFeed(source = "feed"),
+        }
+        "feed_refused_total" "Events of feeds that can never be published and were left \
+                              out." { FeedRefused }
+        "feed_waits_total" "Times that a feed began to wait: for its source, or for the broker to \
+                            take what it read." {
+            FeedWaitsSource(reason = "source"),
+            FeedWaitsBroker(reason = "broker"),
         }
         "deliveries_total" "Publications put on the queues of subscribers." { Deliveries }
         "delivery_bytes_total" "Bytes of those deliveries, as they go over the \
@@ -296,6 +304,12 @@ metrics! {
         "appwrite_feed_up" "Whether Appwrite's Redis lets Throng listen." { AppwriteFeedUp }
         "grip_connections" "Clients that wait for a GRIP backend or are held by \
                             one." { GripConnections }
+        "feeds_waiting" "Feeds that cannot go on: their source cannot be read, or the broker takes \
+                         nothing." { FeedsWaiting }
+        "feed_lag" "Events that wait in the sources of feeds; of a table at most 100,000 are \
+                    counted." {
+            FeedLagPostgres(source = "postgres"),
+        }
         "broker_up" "Whether the broker of several nodes answers; 0 too where there is \
                      none." { BrokerUp }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }

@@ -14,6 +14,7 @@ mod daemon;
 mod install;
 mod nats;
 mod patience;
+mod postgres;
 mod process;
 mod proxy;
 mod redis;
@@ -25,6 +26,7 @@ mod wire;
 pub mod exposition;
 
 pub use self::nats::NatsServer;
+pub use self::postgres::PostgresServer;
 pub use self::redis::RedisServer;
 pub use authority::{Authority, Issued, PemFiles};
 pub use binary::throng;

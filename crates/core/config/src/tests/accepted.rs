@@ -299,7 +299,7 @@ fn every_option_can_be_set_from_every_layer() {
     let once = options().into_iter().filter(|option| {
         !matches!(
             option.section,
-            "namespace" | "proxy.backend" | "grip.route" | "appwrite.project" | "tls.site"
+            "namespace" | "feed" | "proxy.backend" | "grip.route" | "appwrite.project" | "tls.site"
         )
     });
     for option in once {
@@ -404,6 +404,7 @@ fn the_commented_file_holds_the_defaults() {
                 && !matches!(
                     option.section,
                     "namespace"
+                        | "feed"
                         | "appwrite"
                         | "appwrite.project"
                         | "grip"

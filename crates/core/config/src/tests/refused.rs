@@ -38,7 +38,8 @@ fn strange_keys_are_named_with_what_was_meant() {
         &[
             "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], \
              [tls], [engine], [limits], \
-           [websocket], [stream], [auth], [drain], [broker], [channel], [[namespace]], [log], \
+           [websocket], [stream], [auth], [drain], [broker], [channel], [[namespace]], [[feed]], \
+             [log], \
            [proxy], \
            [appwrite], \
            [grip]",
@@ -53,6 +54,40 @@ fn strange_keys_are_named_with_what_was_meant() {
             "throng.toml:7:1: unknown option \"timeout\" in [[grip.route]]: it belongs in [drain]",
             "throng.toml:9:1: unknown option \"routes\" in [grip]: did you mean \"route\"?",
         ],
+    );
+}
+
+#[test]
+fn a_feed_needs_a_name_of_its_own_and_a_source() {
+    let url = "url = \"postgres://me:secret@db/app\"\n";
+    check(
+        "[[feed]]\n",
+        &[
+            "throng.toml:1:1: feed[0] has no name: add name = \"orders\", or another",
+            "throng.toml:1:1: feed[0] has no url: add url = \"postgres://...\"",
+        ],
+    );
+    check(
+        &format!("[[feed]]\nname = \"a\"\n{url}[[feed]]\nname = \"a\"\n{url}"),
+        &["throng.toml:5:8: feed[1].name: another feed is named \"a\" too"],
+    );
+    check(
+        &format!("[[feed]]\nname = \"a b\"\n{url}"),
+        &[
+            "throng.toml:2:8: feed[0].name: a name has 1 to 64 ASCII letters, digits, \"-\", \
+             \"_\" and \".\"",
+        ],
+    );
+    check(
+        "[[feed]]\nname = \"a\"\nurl = \"mysql://me:secret@db/app\"\n",
+        &[
+            "throng.toml:3:7: feed[0].url: with kind = \"postgres\" it is postgres:// or \
+             postgresql://...",
+        ],
+    );
+    check(
+        &format!("[[feed]]\nname = \"a\"\nkind = \"postgre\"\n{url}"),
+        &["throng.toml:3:8: feed[0].kind: expected one of \"postgres\", found \"postgre\""],
     );
 }
 

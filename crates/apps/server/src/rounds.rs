@@ -1,0 +1,60 @@
+//! What a shard has of feeds under way.
+//!
+//! Invariants
+//! - A feed has one round under way on a shard at most, and a round is answered once, when all of
+//!   its publications are.
+//! - Publications of feeds are answered to ids of [`FEEDS`], which no connection ever has.
+
+use throng_feeds::Round;
+use throng_hub::{Answer, Command, ReplyTo};
+use throng_session::Publications;
+use throng_types::{ConnId, ShardId, Slots};
+
+/// The shard of ids that stand for rounds.
+const FEEDS: ShardId = ShardId(u8::MAX - 1);
+
+/// A round whose publications are not all answered.
+struct Waiting {
+    publications: Publications,
+    round: Round,
+}
+
+/// What this shard has of feeds under way.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    /// Bound: one round a feed.
+    waiting: Slots<Waiting>,
+}
+
+impl Rounds {
+    /// Takes a round; gives what the hub is to do.
+    pub(crate) fn begin(&mut self, mut round: Round) -> Command {
+        let drafts = std::mem::take(&mut round.drafts);
+        let publications = Publications::new(drafts.len());
+        let index = self.waiting.insert(Waiting {
+            publications,
+            round,
+        });
+        let conn = ConnId::new(FEEDS, index, 0);
+        let reply_to = ReplyTo { conn, token: 0 };
+        Command::PublishAll { reply_to, drafts }
+    }
+
+    /// Takes an answer; false if it is not for a feed.
+    pub(crate) fn answer(&mut self, reply_to: ReplyTo, answer: &Answer) -> bool {
+        if reply_to.conn.shard() != FEEDS {
+            return false;
+        }
+        let index = reply_to.conn.index();
+        if let Some(waiting) = self.waiting.get_mut(index)
+            && let Some(results) = waiting.publications.answer(reply_to.token, answer)
+            && let Some(waiting) = self.waiting.remove(index)
+        {
+            let Round { number, answer, .. } = waiting.round;
+            let results = results.into_iter().map(|result| result.map(drop)).collect();
+            // A feed that has ended meanwhile does not hear.
+            let _ = answer.send((number, results));
+        }
+        true
+    }
+}

@@ -1,0 +1,58 @@
+//! Checks of feeds.
+
+use super::Checks;
+use crate::kind::Named as _;
+use crate::layout::element;
+use crate::options::FeedKind;
+
+const NAME_BYTES_MAX: usize = 64;
+
+impl Checks<'_> {
+    pub(super) fn feeds(&mut self) {
+        let feeds = &self.config.feeds;
+        for (index, feed) in feeds.iter().enumerate() {
+            let path = element("feed", index);
+            let at = |key: &str| format!("{path}.{key}");
+            let name = feed.name.as_str();
+            let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good);
+            if self.failed_under(&at("name")) {
+                // It was said what is wrong with it.
+            } else if name.is_empty() {
+                let message = format!("{path} has no name: add name = \"orders\", or another");
+                self.problem(&path, message);
+            } else if !is_name {
+                let message = format!(
+                    "{}: a name has 1 to 64 ASCII letters, digits, \"-\", \"_\" and \".\"",
+                    at("name")
+                );
+                self.problem(&at("name"), message);
+            } else if feeds.iter().take(index).any(|other| other.name == name) {
+                let message = format!("{}: another feed is named {name:?} too", at("name"));
+                self.problem(&at("name"), message);
+            }
+            let kind = name_of(feed.kind);
+            let schemes = feed.kind.schemes();
+            match &feed.url {
+                None if !self.failed_under(&at("url")) => {
+                    let example = schemes[0];
+                    let message = format!("{path} has no url: add url = \"{example}...\"");
+                    self.problem(&path, message);
+                }
+                Some(url) if !schemes.iter().any(|it| url.expose().starts_with(it)) => {
+                    let begin = schemes.join(" or ");
+                    let message = format!("{}: with kind = \"{kind}\" it is {begin}...", at("url"));
+                    self.problem(&at("url"), message);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn name_of(kind: FeedKind) -> &'static str {
+    let mut names = FeedKind::NAMES.iter();
+    names
+        .find(|(_, known)| *known == kind)
+        .map_or("", |(name, _)| name)
+}

@@ -1,0 +1,61 @@
+//! The options of feeds: publications from where events already are.
+
+use super::SECOND;
+use crate::kind::{Choice, Count, Duration, FeedUrl, Named, Opt, Rule, Text};
+use crate::secret::Secret;
+use crate::section::section;
+
+/// What the events of a feed are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FeedKind {
+    /// A table of PostgreSQL.
+    #[default]
+    Postgres,
+}
+
+impl FeedKind {
+    /// What the URL begins with.
+    #[must_use]
+    pub const fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Postgres => &["postgres://", "postgresql://"],
+        }
+    }
+}
+
+impl Named for FeedKind {
+    const NAMES: &'static [(&'static str, Self)] = &[("postgres", Self::Postgres)];
+}
+
+section! {
+    /// A source of events that become publications. Repeat the section for each source; see
+    /// docs/guides/feeds.md.
+    "feed" Feed {
+        /// Tells feeds apart, in the log and in the idempotency keys of their publications: 1 to 64
+        /// ASCII letters, digits, `-`, `_` and `.`. Nodes that read the same source give it the
+        /// same name.
+        "name" name: String, Text, String::new(), Rule::ANY.restart().example("\"orders\"");
+        /// What the events are in: `postgres`, a table from which rows are taken.
+        "kind" kind: FeedKind, Choice<FeedKind>, FeedKind::Postgres, Rule::ANY.restart();
+        /// Where the source is: `postgres://user:password@host:port/database`, with
+        /// `?sslmode=disable`, `prefer` (as without), `require` or `verify-full` behind it.
+        "url" url: Option<Secret>, Opt<FeedUrl>, None,
+            Rule::ANY.restart().secret().example("\"postgres://throng:password@127.0.0.1/shop\"")
+                .unset("needed");
+        /// The table of a PostgreSQL feed, with its schema before a dot if need be. It has the
+        /// columns `id`, `channel` and `data`, and may have `tags`. Rows that are published are
+        /// deleted.
+        "table" table: String, Text, "outbox".to_owned(), Rule::ANY.restart();
+        /// The channel on which PostgreSQL notifies of new rows, so that they are read at once.
+        "notify" notify: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"outbox\"").unset("rows are looked for every `poll`");
+        /// How often new rows are looked for.
+        "poll" poll_ms: u64, Duration, SECOND, Rule::ANY.restart().range(50, 60 * SECOND);
+        /// The channel of all events.
+        "channel" channel: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"orders\"").unset("each event names its own");
+        /// The most events that are taken at once, and the most that are published again after a
+        /// failure.
+        "batch" batch: u32, Count, 100, Rule::ANY.restart().range(1, 1000);
+    }
+}

@@ -1,0 +1,167 @@
+//! A PostgreSQL server of a test's own, which can be killed and come back.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::Process;
+use crate::until;
+
+const INSTALL: &str = "install postgresql, see .ci/packages";
+const PASSWORD: &str = "a-password";
+
+/// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
+/// Clients prove themselves by SCRAM.
+pub struct PostgresServer {
+    programs: PathBuf,
+    port: u16,
+    process: Option<Process>,
+    folder: TempDir,
+    /// Whom it runs as, if the test runs as root: PostgreSQL refuses that.
+    user: Option<(u32, u32)>,
+}
+
+impl PostgresServer {
+    /// With an empty database.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("its address").port();
+        drop(free);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let user = rustix::process::getuid().is_root().then(postgres_user);
+        if let Some((uid, gid)) = user {
+            chown(folder.path(), Some(uid), Some(gid)).expect("root may give folders away");
+        }
+        let mut server = Self {
+            programs: programs(),
+            port,
+            process: None,
+            folder,
+            user,
+        };
+        server.initialize();
+        server.come_back();
+        server
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.current_dir(self.folder.path());
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+
+    #[track_caller]
+    fn initialize(&self) {
+        let file = self.folder.path().join("password");
+        fs::write(&file, PASSWORD).expect("a file in it");
+        let mut command = self.command("initdb");
+        command.args(["--username", "throng", "--auth", "scram-sha-256"]);
+        command.args(["--encoding", "UTF8", "--no-sync", "--pwfile"]);
+        command.arg(&file).arg(self.data());
+        let done = command.output();
+        let done = done.unwrap_or_else(|error| panic!("cannot start initdb: {error}; {INSTALL}"));
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "initdb: {said}");
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// `postgres://…`
+    #[must_use]
+    pub fn url(&self) -> String {
+        let address = self.address();
+        format!("postgres://throng:{PASSWORD}@{address}/postgres")
+    }
+
+    /// Kills it, in the midst of whatever it does.
+    pub fn go_away(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again, and waits until it serves.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn come_back(&mut self) {
+        let process = until("a PostgreSQL that starts", || {
+            let mut command = self.command("postgres");
+            command.arg("-D").arg(self.data());
+            command.args(["-p", &self.port.to_string()]);
+            command.args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
+            command.args(["-c", "unix_socket_directories="]);
+            let mut process = Process::start(&mut command, INSTALL);
+            // What was killed may hold its memory for another moment, and then this one ends.
+            until("a PostgreSQL that serves, or ends", || {
+                let lines = process.err_lines();
+                let is_ready = |line: &String| line.contains("ready to accept connections");
+                match lines.iter().any(is_ready) {
+                    true => Some(true),
+                    false => (!process.runs()).then_some(false),
+                }
+            })
+            .then_some(process)
+        });
+        self.process = Some(process);
+    }
+
+    /// Carries out a statement by itself; gives what it selects, one line a row.
+    ///
+    /// # Panics
+    /// If it fails.
+    #[track_caller]
+    pub fn sql(&self, sql: &str) -> String {
+        let mut command = Command::new(self.programs.join("psql"));
+        command.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
+        command.args(["--set", "ON_ERROR_STOP=1", "--command", sql]);
+        let done = command.arg(self.url()).output();
+        let done = done.unwrap_or_else(|error| panic!("cannot start psql: {error}; {INSTALL}"));
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{sql}: {said}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+}
+
+/// The folder of the newest installed version's programs: Debian has one for each.
+#[track_caller]
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let versions = versions.flatten().map(|entry| entry.path().join("bin"));
+    let mut versions: Vec<PathBuf> = versions.filter(|it| it.join("initdb").exists()).collect();
+    versions.sort();
+    let newest = versions.pop();
+    newest.unwrap_or_else(|| panic!("no PostgreSQL below /usr/lib/postgresql: {INSTALL}"))
+}
+
+/// The user and group that Debian's package makes.
+#[track_caller]
+fn postgres_user() -> (u32, u32) {
+    let users = fs::read_to_string(Path::new("/etc/passwd")).expect("a list of users");
+    let found = users.lines().find_map(|line| {
+        let rest = line.strip_prefix("postgres:")?;
+        let mut fields = rest.split(':').skip(1);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    });
+    found.unwrap_or_else(|| panic!("no user postgres: {INSTALL}"))
+}

@@ -1,0 +1,189 @@
+//! An event of a source, and the publication that it becomes.
+
+use serde_json::Deserializer;
+use serde_json::de::SliceRead;
+use serde_json::value::RawValue;
+use throng_broker::Draft;
+use throng_types::{ChannelName, Payload, PayloadKind};
+
+/// What a source hands over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// Its place in the source, which no other event ever has: the idempotency key.
+    pub(crate) place: String,
+    /// The channel, if the event names one.
+    pub(crate) channel: Option<String>,
+    /// What its source knows it by, if that is something: a record's key, a subject.
+    pub(crate) key: Option<String>,
+    /// The data.
+    pub(crate) data: Option<Vec<u8>>,
+    /// Tags: a JSON object of texts.
+    pub(crate) tags: Option<String>,
+}
+
+/// Why an event cannot be published, now or ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// Neither the event nor the options name a channel, or the name is none.
+    #[error("it has no channel, or one with a name that is not allowed")]
+    Channel,
+    /// There is no data.
+    #[error("it has no data")]
+    Data,
+    /// There are too many bytes.
+    #[error("its data is longer than limits.message_bytes_max")]
+    TooLong,
+    /// The tags are not what they should be.
+    #[error("its tags are not a JSON object of texts")]
+    Tags,
+}
+
+/// How events become publications.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping {
+    /// The channel of all events; `{key}` in it stands for the event's key.
+    pub channel: Option<String>,
+    /// The longest data, in bytes.
+    pub data_bytes_max: usize,
+}
+
+impl Mapping {
+    /// The publication of an event.
+    pub(crate) fn draft(&self, event: Event) -> Result<Draft, Unfit> {
+        let name = match &self.channel {
+            Some(channel) if channel.contains("{key}") => {
+                let key = event.key.as_deref().ok_or(Unfit::Channel)?;
+                Some(channel.replace("{key}", key))
+            }
+            Some(channel) => Some(channel.clone()),
+            None => event.channel.or(event.key),
+        };
+        let name = name.ok_or(Unfit::Channel)?;
+        let channel = ChannelName::new(&name).map_err(|_| Unfit::Channel)?;
+        let data = event.data.ok_or(Unfit::Data)?;
+        if data.len() > self.data_bytes_max {
+            return Err(Unfit::TooLong);
+        }
+        Ok(Draft {
+            channel,
+            payload: payload(&data),
+            publisher: None,
+            tags: event.tags.map(|tags| checked(&tags)).transpose()?.flatten(),
+            skip_history: false,
+            idempotency_key: Some(event.place.into()),
+            version: None,
+        })
+    }
+}
+
+fn payload(data: &[u8]) -> Payload {
+    let kind = if is_json(data) {
+        PayloadKind::Json
+    } else if str::from_utf8(data).is_ok() {
+        PayloadKind::Text
+    } else {
+        PayloadKind::Binary
+    };
+    let bytes = match kind {
+        PayloadKind::Json => data.trim_ascii(),
+        _ => data,
+    };
+    Payload {
+        bytes: bytes.into(),
+        kind,
+    }
+}
+
+/// Whether it is one value of JSON, and nothing else.
+fn is_json(data: &[u8]) -> bool {
+    let mut values = Deserializer::new(SliceRead::new(data));
+    let value: Result<&RawValue, _> = serde::Deserialize::deserialize(&mut values);
+    value.is_ok() && values.end().is_ok()
+}
+
+/// The tags as they travel; no tags are none.
+fn checked(tags: &str) -> Result<Option<Box<str>>, Unfit> {
+    let object: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(tags).map_err(|_| Unfit::Tags)?;
+    if !object.values().all(serde_json::Value::is_string) {
+        return Err(Unfit::Tags);
+    }
+    Ok((!object.is_empty()).then(|| tags.trim().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event() -> Event {
+        Event {
+            place: "pg 1".to_owned(),
+            channel: Some("a".to_owned()),
+            data: Some(b"{}".to_vec()),
+            ..Event::default()
+        }
+    }
+
+    fn mapping(channel: Option<&str>) -> Mapping {
+        Mapping {
+            channel: channel.map(str::to_owned),
+            data_bytes_max: 8,
+        }
+    }
+
+    #[test]
+    fn channels_come_from_the_options_the_event_or_its_key() {
+        let with_key = Event {
+            key: Some("7".to_owned()),
+            ..event()
+        };
+        let only_key = Event {
+            channel: None,
+            ..with_key.clone()
+        };
+        for (option, event, expected) in [
+            (None, event(), Some("a")),
+            (Some("all"), event(), Some("all")),
+            (Some("user:{key}"), with_key, Some("user:7")),
+            (Some("user:{key}"), event(), None),
+            (None, only_key, Some("7")),
+        ] {
+            let draft = mapping(option).draft(event);
+            let found = draft.as_ref().map(|draft| draft.channel.as_str());
+            assert_eq!(found.ok(), expected, "{option:?}");
+        }
+    }
+
+    #[test]
+    fn data_is_json_text_or_bytes() {
+        for (data, kind, kept) in [
+            (&b" {\"a\":1}\n"[..], PayloadKind::Json, &b"{\"a\":1}"[..]),
+            (b"1 2", PayloadKind::Text, b"1 2"),
+            (b"", PayloadKind::Text, b""),
+            (b"\xff", PayloadKind::Binary, b"\xff"),
+        ] {
+            let found = payload(data);
+            assert_eq!((found.kind, &*found.bytes), (kind, kept), "{data:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said() {
+        let with = |change: &dyn Fn(&mut Event)| {
+            let mut event = event();
+            change(&mut event);
+            mapping(None).draft(event)
+        };
+        let tags = |tags: &str| with(&|event| event.tags = Some(tags.to_owned()));
+        assert_eq!(with(&|it| it.data = None).unwrap_err(), Unfit::Data);
+        let long = with(&|it| it.data = Some(vec![b'1'; 9]));
+        assert_eq!(long.unwrap_err(), Unfit::TooLong);
+        let name = with(&|it| it.channel = Some(String::new()));
+        assert_eq!(name.unwrap_err(), Unfit::Channel);
+        for wrong in ["[]", "{\"a\":1}", "x"] {
+            assert_eq!(tags(wrong).unwrap_err(), Unfit::Tags, "{wrong}");
+        }
+        assert_eq!(tags("{}").unwrap().tags, None);
+        assert!(tags("{\"a\":\"1\"}").unwrap().tags.is_some());
+    }
+}

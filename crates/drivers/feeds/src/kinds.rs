@@ -1,0 +1,37 @@
+//! The kinds of sources that there are.
+
+use throng_metrics::Gauge;
+
+use crate::postgres::{self, PostgresOptions};
+use crate::source::{Fault, Source};
+
+/// Where a feed's events are.
+#[derive(Clone, Debug)]
+pub enum SourceOptions {
+    /// A table of PostgreSQL.
+    Postgres(PostgresOptions),
+}
+
+impl SourceOptions {
+    /// Its name in the configuration, and in metrics.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => "postgres",
+        }
+    }
+
+    /// The gauge of the events that wait.
+    pub(crate) const fn lag(&self) -> Gauge {
+        match self {
+            Self::Postgres(_) => Gauge::FeedLagPostgres,
+        }
+    }
+
+    /// Connects, for batches of so many events at most.
+    pub(crate) fn connect(&self, batch_max: usize) -> Result<Box<dyn Source>, Fault> {
+        match self {
+            Self::Postgres(options) => postgres::connect(options, batch_max),
+        }
+    }
+}

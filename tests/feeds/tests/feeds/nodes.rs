@@ -1,0 +1,68 @@
+//! Nodes with a feed, and the counter that knows what each client must have heard.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+use throng_testkit::{RedisServer, Sdk, Server, Setup, until};
+
+/// A node with one feed; with a broker that outlives it, if there is one.
+#[track_caller]
+pub(crate) fn node(feed: &str, broker: Option<&RedisServer>) -> Server {
+    let broker = broker.map_or_else(String::new, |broker| {
+        let url = broker.url();
+        format!("[broker]\nkind = \"redis\"\nurl = \"{url}\"\ntimeout = \"1s\"\n")
+    });
+    let config = format!(
+        r#"
+{broker}
+
+[[namespace]]
+name = "kept"
+history_size = 10000
+history_ttl = "5m"
+recovery = true
+
+[[feed]]
+name = "orders"
+{feed}
+"#
+    );
+    Setup::new(&config).shards(2).start()
+}
+
+/// Waits until a node says so of its health.
+#[track_caller]
+pub(crate) fn healthy(node: &Server, expected: &str) {
+    until(expected, || {
+        let health = node.ask("GET", "/healthz", "");
+        (health.status == 200 && health.body.trim() == expected).then_some(())
+    });
+}
+
+/// An SDK that subscribes to a channel there.
+#[track_caller]
+pub(crate) fn subscriber(address: SocketAddr, channel: &str) -> Sdk {
+    let mut client = Sdk::javascript();
+    client.connect(&json!({ "url": format!("ws://{address}/connection/websocket") }));
+    client.subscribe(channel);
+    client
+}
+
+/// Checks that a client hears these numbers next, in order, each once.
+#[track_caller]
+pub(crate) fn hears(client: &Sdk, numbers: std::ops::RangeInclusive<u64>) {
+    for number in numbers {
+        let heard = client.event("publication", &json!({}));
+        assert_eq!(heard["data"], json!(number), "{heard}");
+    }
+}
+
+/// How often a log line with this in it was written.
+pub(crate) fn said(node: &Server, words: &str) -> usize {
+    let has = |line: &serde_json::Value| {
+        line["message"]
+            .as_str()
+            .is_some_and(|message| message.contains(words))
+    };
+    node.log().iter().filter(|line| has(line)).count()
+}
