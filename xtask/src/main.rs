@@ -1,6 +1,7 @@
 //! Project automation, in Rust so that it runs wherever the project builds: `cargo xtask help`.
 
 mod ci;
+mod dist;
 mod docs;
 mod finding;
 mod markdown;
@@ -27,6 +28,7 @@ Usage: cargo xtask COMMAND
   tidy --update    Writes today's numbers into the ratchet, and the clippy files of pure crates
   docs             Writes the pages that are made from the code, and builds the site from all pages
   docs --pages     Writes the pages alone
+  dist             Makes what a release consists of, below target/packages; `dist --help` has more
   score            Prints the shape of the code, crate by crate
   help             Prints this
 ";
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["tidy", "--update"] => done(tidy::update()),
         ["docs"] => done(docs::write().and_then(|()| site::build())),
         ["docs", "--pages"] => done(docs::write()),
+        ["dist", options @ ..] => dist::run(options),
         ["score"] => done(score::print()),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

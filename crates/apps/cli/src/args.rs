@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, doctor, man, publish, pushpin_publish, reference, reload, serve,
-    subscribe, token, upgrade,
+    bench, completions, config, doctor, health, man, publish, pushpin_publish, reference, reload,
+    serve, subscribe, token, upgrade,
 };
-use crate::version::VERSION;
+use crate::version::{VERSION, long};
 
 /// A realtime push server: publish once, and everybody who is connected and allowed sees it.
 #[derive(Debug, Parser)]
@@ -27,11 +27,12 @@ pub(crate) enum Command {
     Subscribe(subscribe::Args),
     PushpinPublish(pushpin_publish::Args),
     Reload(reload::Args),
+    Health(health::Args),
     Config(config::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
     Token(token::Args),
-    /// Print the version.
+    /// Print the version, its commit and what it speaks.
     Version,
     Completions(completions::Args),
     Reference(reference::Args),
@@ -48,7 +49,7 @@ Exit codes: throng reference exit-codes";
 
 /// The whole command line, for parsing and for completions.
 pub(crate) fn command() -> clap::Command {
-    Cli::command().after_help(AFTER_HELP)
+    Cli::command().long_version(long()).after_help(AFTER_HELP)
 }
 
 /// Reads the arguments of this process.

@@ -23,6 +23,12 @@ use clap::error::ErrorKind;
 
 use exit::Exit;
 
+/// Static builds: shards allocate at the same time, and musl's allocator would make them wait for
+/// each other.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match args::parse() {
         Ok(cli) => cli,

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 mod config_import;
 pub(crate) mod doctor;
+pub(crate) mod health;
 pub(crate) mod man;
 mod new_file;
 pub(crate) mod publish;
@@ -20,7 +21,7 @@ use crate::args::{self, Command};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::version::VERSION;
+use crate::version::long;
 
 /// Does what was asked.
 ///
@@ -38,11 +39,12 @@ pub(crate) fn run(command: Command) -> Result {
         Command::Bench(args) => bench::run(args),
         Command::Token(args) => token::run(args),
         Command::Version => {
-            console::print(format!("throng {VERSION}\n"))?;
+            console::print(format!("throng {}\n", long()))?;
             Ok(Exit::Good)
         }
         Command::Completions(shell) => completions::run(&shell, &mut args::command()),
         Command::Reload(args) => reload::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Man(args) => man::run(&args, args::command()),
     }

@@ -278,3 +278,23 @@ fn a_reader_that_goes_away_is_no_failure() {
         );
     }
 }
+
+#[test]
+fn health_is_an_exit_code_for_containers() {
+    for (status, body, code, out) in [
+        (200, "ok\n", 0, "ok\n"),
+        (503, "draining", 6, ""),
+        (404, "", 6, ""),
+    ] {
+        let fake = Fake::new(&[&answer(status, body)]);
+        let done = run(&["health", "--api", &fake.url]).expect(code);
+        assert_eq!(done.out, out);
+        assert_eq!(fake.asked().line, "GET /healthz HTTP/1.1");
+        if code != 0 {
+            done.says(&["does not serve", &status.to_string()]);
+        }
+    }
+    run(&["health", "--api", &nobody()])
+        .expect(5)
+        .says(&["connection refused", "--api"]);
+}

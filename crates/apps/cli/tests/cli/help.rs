@@ -23,6 +23,7 @@ fn help_names_every_command() {
             "subscribe",
             "pushpin-publish",
             "reload",
+            "health",
             "config",
             "doctor",
             "bench",
@@ -57,8 +58,13 @@ fn usage_errors_end_with_two() {
 #[test]
 fn the_version_is_the_same_everywhere() {
     let version = format!("throng {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(run(&["version"]).expect(0).out, version);
-    assert_eq!(run(&["--version"]).expect(0).out, version);
+    assert_eq!(run(&["-V"]).expect(0).out, version);
+    let long = run(&["--version"]).expect(0).out;
+    assert!(long.starts_with(&version), "{long}");
+    assert_eq!(run(&["version"]).expect(0).out, long);
+    for part in ["commit:", "built for: Linux", "Centrifugo", "Redis", "TLS:"] {
+        assert!(long.contains(part), "{part} is not in {long}");
+    }
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! Packages for Debian and Red Hat. What is in them is said in `deploy/packages/nfpm.yaml`.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::release::{Arch, Release};
+use super::tools;
+
+/// Writes both.
+pub(crate) fn make(release: &Release, arch: Arch, staged: &Path) -> Result<()> {
+    let nfpm = tools::nfpm(&release.root)?;
+    for kind in ["deb", "rpm"] {
+        let status = Command::new(&nfpm)
+            .args(["package", "--config", "deploy/packages/nfpm.yaml"])
+            .args(["--packager", kind, "--target"])
+            .arg(&release.out)
+            .current_dir(&release.root)
+            .env("STAGED", staged)
+            .env("ARCH", arch.short)
+            .env("VERSION", &release.version)
+            .env("SOURCE_DATE_EPOCH", release.epoch_s.to_string())
+            .status()
+            .with_context(|| format!("cannot start {}", nfpm.display()))?;
+        if !status.success() {
+            bail!("nfpm failed to write a .{kind}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! What is being released: the version, the commit, the machines; and how programs are asked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A machine that Throng is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arch {
+    /// What Rust, the kernel and RPM call it.
+    pub(crate) name: &'static str,
+    /// What Debian and container engines call it.
+    pub(crate) short: &'static str,
+}
+
+/// All of them.
+pub(crate) const ARCHITECTURES: [Arch; 2] = [
+    Arch {
+        name: "x86_64",
+        short: "amd64",
+    },
+    Arch {
+        name: "aarch64",
+        short: "arm64",
+    },
+];
+
+/// What this release is.
+pub(crate) struct Release {
+    /// The root of the checkout.
+    pub(crate) root: PathBuf,
+    /// Where everything goes.
+    pub(crate) out: PathBuf,
+    /// `0.1.0`.
+    pub(crate) version: String,
+    /// The first digits of the commit, with `+changes` if files differ from it.
+    pub(crate) commit: String,
+    /// When the commit was made: seconds since 1970.
+    pub(crate) epoch_s: u64,
+    /// The same, as `2026-11-22T21:54:47Z`.
+    pub(crate) date: String,
+}
+
+impl Release {
+    /// Asks git about the checkout.
+    pub(crate) fn of(root: PathBuf) -> Result<Self> {
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(arguments).current_dir(&root).env("TZ", "UTC");
+            output(&mut git)
+        };
+        let changes = match git(&["status", "--porcelain"])?.is_empty() {
+            true => "",
+            false => "+changes",
+        };
+        let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
+        let epoch_s = git(&["show", "--no-patch", "--format=%ct"])?.parse()?;
+        let form = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
+        let date = git(&["show", "--no-patch", "--format=%cd", form])?;
+        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+        let manifest: toml::Table = manifest.parse()?;
+        let version = manifest["workspace"]["package"]["version"].as_str();
+        Ok(Self {
+            out: root.join("target/packages"),
+            version: version.context("Cargo.toml has no version")?.to_owned(),
+            commit: format!("{commit}{changes}"),
+            epoch_s,
+            date,
+            root,
+        })
+    }
+}
+
+/// The files of a folder, sorted.
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What a program printed, without white space around it.
+///
+/// # Errors
+/// If it does not start or ends badly; with what it said.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !done.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&done.stderr).trim());
+    }
+    Ok(String::from_utf8(done.stdout)?.trim().to_owned())
+}

@@ -1,0 +1,71 @@
+//! Tools that make a release and that most machines lack, installed below `target/tools`.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::release::output;
+
+/// Compiles and links C for any Linux, with musl.
+const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
+/// Writes packages for Debian and Red Hat.
+const NFPM: &str = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2";
+
+/// The search path with the cross compiler in front.
+pub(crate) fn path_with_zig(root: &Path) -> Result<OsString> {
+    let folder = root.join("target/tools").join(ZIG.join("-"));
+    let programs = folder.join("bin");
+    if !programs.join("cargo-zigbuild").exists() {
+        println!("installing {}", ZIG.join(" and "));
+        let done =
+            output(Command::new("python3").args(["-m", "venv"]).arg(&folder)).and_then(|_| {
+                let mut pip = Command::new(programs.join("pip"));
+                output(pip.args(["install", "--quiet"]).args(ZIG))
+            });
+        if let Err(error) = done {
+            // Half of it would be taken for the whole.
+            let _ = fs::remove_dir_all(&folder);
+            return Err(error.context("cannot install the cross compiler with python3 -m venv"));
+        }
+    }
+    let rest = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths(
+        [programs].into_iter().chain(env::split_paths(&rest)),
+    )?)
+}
+
+/// The program that writes packages.
+pub(crate) fn nfpm(root: &Path) -> Result<PathBuf> {
+    let version = NFPM.rsplit('@').next().unwrap_or_default();
+    let folder = root.join("target/tools").join(format!("nfpm-{version}"));
+    let program = folder.join("nfpm");
+    if !program.exists() {
+        println!("installing {NFPM}");
+        let mut go = Command::new("go");
+        let status = go.args(["install", NFPM]).env("GOBIN", &folder).status();
+        let status = status.context("cannot start go, which installs nfpm for .deb and .rpm")?;
+        if !status.success() {
+            bail!("go install {NFPM} failed");
+        }
+    }
+    Ok(program)
+}
+
+/// Sees to it that Rust can build for a target.
+pub(crate) fn rust_std(root: &Path, target: &str) -> Result<()> {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", target]);
+    let folder = output(rustc.current_dir(root))?;
+    if Path::new(&folder).exists() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    let added = output(rustup.args(["target", "add", target]).current_dir(root));
+    added
+        .map(|_| ())
+        .with_context(|| format!("Rust's library for {target} is missing, and cannot be had here"))
+}
