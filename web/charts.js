@@ -1,4 +1,4 @@
-// Charts of the last five minutes, and the one cursor for all of them.
+// Charts of the last minutes or the last hour, and the one cursor for all of them.
 // `floor` is the smallest top of the scale, so that noise around nothing does not fill the chart.
 const CHARTS = [
   {
@@ -38,7 +38,8 @@ const CHARTS = [
   // With nobody connected there is nothing to divide by.
   {
     id: "per",
-    title: "Memory/connection",
+    title: "Growth/connection",
+    told: "What the process has grown by since its start, divided by its connections",
     of: (s) => [s.total ? known(s.raw.memory_per_connection_bytes) : null],
     format: bytes,
     floor: 100,
@@ -87,10 +88,16 @@ function roundTop(value) {
 function sampleAt(t) {
   let best = null;
   for (const s of samples)
-    if (Math.abs(s.t - t) <= HOLE_MS / 2 && (!best || Math.abs(s.t - t) < Math.abs(best.t - t)))
+    if (
+      Math.abs(s.t - t) <= holeAfter(s) / 2 &&
+      (!best || Math.abs(s.t - t) < Math.abs(best.t - t))
+    )
       best = s;
   return best;
 }
+
+/** How long a silence is a hole: samples that the server kept are further apart. */
+const holeAfter = (s) => Math.max(HOLE_MS, 2 * (s.every ?? 0));
 
 /** Runs of samples without a hole, a restart or an unknown value between them. */
 function runsOf(chart) {
@@ -100,7 +107,7 @@ function runsOf(chart) {
     const values = chart.of(s),
       is = totalOf(values) !== null;
     if (is) {
-      if (!before || s.restart || s.t - before.t > HOLE_MS) runs.push([]);
+      if (!before || s.restart || s.t - before.t > holeAfter(before)) runs.push([]);
       runs.at(-1).push({ t: s.t, values });
     }
     before = is ? s : null;
@@ -123,9 +130,10 @@ function draw(chart) {
   const bottom = height - 16,
     top = wide ? 16 : 8,
     right = width - GUTTER;
-  const peak = runs.flat().reduce((most, p) => Math.max(most, totalOf(p.values)), 0);
+  const shown = runs.flat().filter((p) => p.t >= now - windowMs);
+  const peak = shown.reduce((most, p) => Math.max(most, totalOf(p.values)), 0);
   const scale = roundTop(Math.max(chart.floor, peak * 1.04));
-  const x = (t) => right - ((now - t) / WINDOW_MS) * right;
+  const x = (t) => right - ((now - t) / windowMs) * right;
   const y = (v) => bottom - (v / scale) * (bottom - top);
   c.setTransform(density, 0, 0, density, 0, 0);
   c.clearRect(0, 0, width, height);
@@ -154,8 +162,10 @@ function drawHoles(c, now, x, top, bottom, wide) {
       c.fillText("no data", left + size / 2, (top + bottom) / 2);
     }
   };
-  for (let i = 1; i < samples.length; i += 1)
-    if (samples[i].t - samples[i - 1].t > HOLE_MS) hole(samples[i - 1].t, samples[i].t);
+  for (let i = 1; i < samples.length; i += 1) {
+    const [before, after] = [samples[i - 1], samples[i]];
+    if (after.t - before.t > holeAfter(before)) hole(before.t, after.t);
+  }
   if (samples.length && now - latest().t > HOLE_MS) hole(latest().t, now);
 }
 
@@ -171,14 +181,15 @@ function drawGrid(c, chart, scale, y, right, height) {
     c.fillText(text(value).replace(/\.0(?=\u2009)/, ""), right + 7, at + 3.5);
   }
   c.strokeStyle = ink["--edge"];
-  for (let minute = 0; minute <= 5; minute += 1) {
-    const at = Math.round(right - (right * minute) / 5) + 0.5;
+  for (let part = 0; part <= 5; part += 1) {
+    const at = Math.round(right - (right * part) / 5) + 0.5,
+      minutes = (part * windowMs) / 300_000;
     line(c, at, y(0) + 1, at, y(0) + 4);
-    c.textAlign = minute === 5 ? "left" : "center";
-    if (chart.wide || minute % 5 === 0)
+    c.textAlign = part === 5 ? "left" : "center";
+    if (chart.wide || part % 5 === 0)
       c.fillText(
-        minute === 5 ? "−5\u2009min" : minute ? `−${minute}` : "now",
-        minute === 5 ? 0 : at,
+        part === 5 ? `−${minutes}\u2009min` : part ? `−${minutes}` : "now",
+        part === 5 ? 0 : at,
         height - 1,
       );
   }
@@ -302,7 +313,7 @@ function speakChart(chart) {
 }
 
 function moveCursor(ms) {
-  cursor = ms === null ? null : Math.min(WINDOW_MS, Math.max(0, ms));
+  cursor = ms === null ? null : Math.min(windowMs, Math.max(0, ms));
   drawAll();
 }
 
@@ -313,14 +324,15 @@ function buildCharts() {
     chart.canvas = make("canvas", { tabIndex: 0 });
     const labels = {
       role: "slider",
-      "aria-label": `${chart.title}, last five minutes. Arrow keys look back.`,
-      "aria-valuemin": "-300",
+      "aria-label": `${chart.title}, over time. Arrow keys look back.`,
+      "aria-valuemin": String(-KEPT_MS / 1000),
       "aria-valuemax": "0",
       "aria-valuenow": "0",
       "aria-valuetext": "no data yet",
     };
     for (const [name, value] of Object.entries(labels)) chart.canvas.setAttribute(name, value);
     const title = make("h2", { textContent: chart.title, className: "line" });
+    title.title = chart.told ?? "";
     $("charts").append(
       make(
         "section",
@@ -332,7 +344,7 @@ function buildCharts() {
     );
     const point = (event) => {
       const box = chart.canvas.getBoundingClientRect(),
-        ms = (1 - (event.clientX - box.left) / (box.width - GUTTER)) * WINDOW_MS;
+        ms = (1 - (event.clientX - box.left) / (box.width - GUTTER)) * windowMs;
       moveCursor(ms > 0 ? ms : null);
     };
     chart.canvas.addEventListener("pointermove", point);
@@ -349,7 +361,7 @@ function buildCharts() {
         ArrowUp: from - 1000,
         PageDown: from + 30_000,
         PageUp: from - 30_000,
-        Home: WINDOW_MS,
+        Home: windowMs,
         End: 0,
         Escape: -1,
       }[event.key];
@@ -360,6 +372,14 @@ function buildCharts() {
     });
     new ResizeObserver(() => draw(chart)).observe(chart.canvas);
   }
+}
+
+/** Five minutes or the whole hour. */
+function showWindow(ms) {
+  windowMs = ms;
+  for (const at of document.querySelectorAll("[data-window]"))
+    at.setAttribute("aria-pressed", String(Number(at.dataset.window) === ms));
+  moveCursor(null);
 }
 
 const drawAll = () => CHARTS.forEach(draw);

@@ -1,7 +1,10 @@
-// Samples from the server: how numbers are written, what is kept of the last five minutes, and the
+// Samples from the server: how numbers are written, what is kept of the last hour, and the
 // link that brings one a second.
 "use strict";
-const WINDOW_MS = 300_000;
+const KEPT_MS = 3_600_000,
+  RECENT_MS = 300_000;
+// What the charts show of it.
+let windowMs = RECENT_MS;
 // Samples come once a second; a longer silence is a hole in the charts, and this long a one is a
 // lost link.
 const HOLE_MS = 2_500,
@@ -129,13 +132,33 @@ function remember(sample) {
     : 0;
   samples.push(sample);
   // One more than the window, for the line that enters it from the left.
-  while (samples.length > 1 && samples[1].t < sample.t - WINDOW_MS) samples.shift();
+  while (samples.length > 1 && samples[1].t < sample.t - KEPT_MS) samples.shift();
 }
 
 const sumSince = (field, ms) => {
   const from = latest().t - ms;
   return samples.reduce((sum, s) => (s.t > from ? sum + s[field] : sum), 0);
 };
+
+/** What the server has kept from before this page, as samples with only what is drawn. */
+async function remembered() {
+  try {
+    const response = await fetch("/stats/hour", { headers: keyHeader(), cache: "no-store" });
+    if (!response.ok) return;
+    const { every_ms: every, fields, moments } = await response.json();
+    const past = moments.map((moment) => {
+      const raw = Object.fromEntries(fields.map((name, i) => [name, moment[i]]));
+      raw.connections = Object.fromEntries(TRANSPORTS.map(([name]) => [name, raw[name]]));
+      raw.cpu_percent = raw.cpu_per_mille / 10;
+      return { ...sampleOf(raw), every, open: null, limit: null };
+    });
+    const first = samples[0]?.t ?? Infinity;
+    samples.unshift(...past.filter(({ t }) => t < first));
+    soon();
+  } catch {
+    /* The charts begin with this page, then. */
+  }
+}
 
 // ---- Link ----
 
@@ -236,6 +259,7 @@ function take(text) {
     /* Not ours: the silence will be noticed. */
   }
   if (!sample) return;
+  if (!samples.length) void remembered();
   if (link.phase !== "live") say(link.phase === "lost" ? "Connected again." : "Live.");
   Object.assign(link, { phase: "live", sampleAt: clockMs(), attempt: 0 });
   const before = latest();

@@ -100,6 +100,9 @@ function start() {
   readColors();
   buildCharts();
   buildLists();
+  buildLook();
+  for (const at of document.querySelectorAll("[data-window]"))
+    at.addEventListener("click", () => showWindow(Number(at.dataset.window)));
   $("listener").value = `${location.hostname || "127.0.0.1"}:8000`;
   for (const id of ["channel", "data", "listener"]) $(id).addEventListener("input", renderCurl);
   $("publish").addEventListener("submit", publish);

@@ -83,7 +83,7 @@ function renderLamps(s) {
     split || (raw.dropped ? "nothing shed since the start" : ""),
   );
   const slow = known(raw.slow_consumers),
-    slowed = sumSince("slowed", WINDOW_MS);
+    slowed = sumSince("slowed", RECENT_MS);
   lamp(
     "slow",
     sumSince("slowed", 10_000) ? "bad" : slow ? "warn" : "",

@@ -195,7 +195,7 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
 
     fn turn(&mut self, conns: &mut Conns<L::Session, K>, now: Now) -> bool {
         self.now = now;
-        self.write_notices(conns);
+        self.write_notices(conns, now);
         self.tell_ended(conns, now);
         if self.drain.is_some() {
             self.step_drain(conns, now);

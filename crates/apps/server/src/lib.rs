@@ -46,6 +46,7 @@ mod stats;
 mod surveys;
 mod tls;
 mod view;
+mod watch;
 
 pub use assembly::{Assembly, Mailbox};
 pub use build::{start, start_with, take_over};

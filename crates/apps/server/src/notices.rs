@@ -5,10 +5,12 @@
 
 use throng_engine::{Conns, Kernel};
 use throng_session::NoticeKind;
+use throng_types::Now;
 use tracing::Level;
 
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
+use crate::watch::Refusal;
 
 /// Whether publications are logged.
 pub(crate) fn wants_published() -> bool {
@@ -17,7 +19,7 @@ pub(crate) fn wants_published() -> bool {
 
 impl<L: GatewayList> ShardApp<L> {
     /// Writes what was noted in this turn.
-    pub(crate) fn write_notices<K: Kernel>(&self, conns: &Conns<L::Session, K>) {
+    pub(crate) fn write_notices<K: Kernel>(&self, conns: &Conns<L::Session, K>, now: Now) {
         let shared = &self.parts.shared;
         if shared.notices.is_empty() {
             return;
@@ -36,6 +38,14 @@ impl<L: GatewayList> ShardApp<L> {
                         address, user, what, object, why,
                         "refused"
                     );
+                    self.parts.observatory.watch.refused(Refusal {
+                        unix_ms: now.unix_ms,
+                        address,
+                        user: notice.user,
+                        what,
+                        object: notice.object,
+                        why: notice.why,
+                    });
                 }
                 NoticeKind::Changed => {
                     tracing::info!(

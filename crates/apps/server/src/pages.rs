@@ -17,6 +17,7 @@ const SCRIPT: &str = concat!(
     include_str!("../../../../web/link.js"),
     include_str!("../../../../web/words.js"),
     include_str!("../../../../web/charts.js"),
+    include_str!("../../../../web/look.js"),
     include_str!("../../../../web/start.js"),
 );
 
@@ -76,6 +77,18 @@ impl Pages for ServerPages {
                 let prefix = prefix.map_or("", |pushpin| &pushpin.prefix);
                 write_pushpin(&observatory.totals(), prefix, &mut text);
                 CONTENT_TYPE
+            }
+            "/stats/hour" => {
+                text = observatory.watch.hour();
+                "application/json"
+            }
+            "/refusals" => {
+                text = observatory.watch.refusals();
+                "application/json"
+            }
+            "/config" => {
+                text = observatory.watch.config();
+                "application/json"
             }
             "/stats" => {
                 write_json(&observatory.totals(), observatory.version, &mut text);

@@ -70,6 +70,7 @@ impl<M: Send + 'static> Renewal<M> {
         self.observatory
             .open_mode
             .store(config.open_mode(), Relaxed);
+        self.observatory.watch.renew(config);
         let live = Arc::new(live);
         let (done, taken) = channel();
         for (shard, mailbox) in self.mailboxes.iter().enumerate() {

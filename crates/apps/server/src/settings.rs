@@ -25,6 +25,7 @@ use crate::peers::Peers;
 use crate::shard::{ShardApp, ShardParts};
 use crate::start::Start;
 use crate::stats::{Observatory, Ticker};
+use crate::watch::Watch;
 
 /// What all shards have in common, ready to be given to each.
 #[derive(Clone)]
@@ -94,6 +95,7 @@ impl Blueprint {
             broker: std::sync::OnceLock::new(),
             feeds: feeds.iter().map(|feed| feed.status.clone()).collect(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
+            watch: Watch::new(config, shards),
         };
         let closed: Vec<&'static str> = L::NAMESPACES.concat();
         let closed_namespaces: Arc<[&'static str]> = closed.into();
@@ -204,6 +206,7 @@ impl Blueprint {
             proxied: self.proxied.clone(),
             secure: self.secure.clone(),
             ticker: Ticker::new(self.observatory.clone()),
+            observatory: self.observatory.clone(),
             seed: self.seed ^ u64::from(shard.0),
         };
         ShardApp::new(parts, list)

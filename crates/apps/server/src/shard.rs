@@ -25,7 +25,7 @@ use crate::peers::Peers;
 use crate::rounds::Rounds;
 use crate::sessions::Sessions;
 use crate::sink::Outlet;
-use crate::stats::Ticker;
+use crate::stats::{Observatory, Ticker};
 use crate::surveys::Surveys;
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
@@ -101,6 +101,7 @@ pub(crate) struct ShardParts {
     /// On which of them TLS is spoken.
     pub(crate) secure: Arc<[bool]>,
     pub(crate) ticker: Ticker,
+    pub(crate) observatory: Arc<Observatory>,
     /// For the choices of a drain; any number.
     pub(crate) seed: u64,
 }
@@ -286,7 +287,18 @@ impl<L: GatewayList> ShardApp<L> {
         self.give_memory_back(conns.len());
         self.write_suppressed();
         self.with_list(conns, now, |list, host| list.tick(host));
-        let interest = self.parts.hub.interest(self.parts.ticker.channel());
+        let watched = self.parts.ticker.channel();
+        let interest = self.parts.hub.interest(watched);
+        let observatory = &self.parts.observatory;
+        let shard = self.parts.shard.index();
+        let watchers = self.parts.hub.member_count(watched);
+        observatory.watch.set_watchers(shard, watchers.into());
+        // One is enough: the numbers are everybody's.
+        if shard == 0 {
+            let base_bytes = observatory.base_bytes;
+            let totals = || observatory.totals();
+            observatory.watch.record(now.unix_ms, base_bytes, totals);
+        }
         let draining = self.parts.shared.draining;
         if let Some(command) = self.parts.ticker.tick(interest > 0, draining, now) {
             self.command(command, conns, now);

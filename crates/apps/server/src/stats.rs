@@ -12,6 +12,8 @@ use throng_metrics::{Counter, Counters, Delta, Gauge, Histogram, Totals};
 use throng_sys::{cpu, limits, memory};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, ShardId};
 
+use crate::watch::Watch;
+
 /// The channel of the dashboard.
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
 
@@ -47,6 +49,8 @@ pub(crate) struct Observatory {
     pub(crate) feeds: Vec<Arc<throng_feeds::Status>>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
+    /// What the dashboard shows besides the present.
+    pub(crate) watch: Watch,
 }
 
 impl Observatory {
@@ -159,7 +163,11 @@ impl Ticker {
         let delta = Delta::between(last.totals.clone(), now.totals.clone(), elapsed_ms);
         let totals = &now.totals;
         let capacity = observatory.capacity.as_ref();
-        let connections = totals.gauge_all(Gauge::ConnectionsHttp);
+        // Those who watch come by event stream, and are no clients.
+        let watchers = observatory.watch.watchers();
+        let sse = totals.gauge(Gauge::ConnectionsSse);
+        let watchers = watchers.min(sse);
+        let connections = totals.gauge_all(Gauge::ConnectionsHttp) - watchers;
         let memory_bytes = totals.gauge(Gauge::ProcessResidentBytes);
         let grown = memory_bytes.saturating_sub(observatory.base_bytes);
         let per_connection = grown.checked_div(connections);
@@ -192,7 +200,7 @@ impl Ticker {
             draining,
             observatory.open_mode.load(Relaxed),
             totals.gauge(Gauge::ConnectionsWebsocket),
-            totals.gauge(Gauge::ConnectionsSse),
+            sse - watchers,
             totals.gauge(Gauge::ConnectionsStream),
             totals.gauge(Gauge::ConnectionsHttp),
             delta.per_second(Counter::ConnectionsAccepted),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::config::Config;
 use crate::layout::{Shape, sections};
 use crate::origin::Origin;
 use crate::secret::MASK;
@@ -17,6 +18,36 @@ pub struct Shown {
     pub value: Option<String>,
     /// Where it came from.
     pub origin: Origin,
+}
+
+impl Config {
+    /// Every value of every section that is there, by its path; secrets are masked, and there is
+    /// none where a value is unset.
+    #[must_use]
+    pub fn in_force(&self) -> Vec<(String, Option<String>)> {
+        let present = self.present().into_iter();
+        let values = present.flat_map(|(path, _, section)| {
+            let specs = section.specs().into_iter();
+            specs.map(move |spec| {
+                let value = section.text(spec.key);
+                let value = match spec.secret {
+                    true => value.map(|value| masked(&spec, value)),
+                    false => value,
+                };
+                (format!("{path}.{}", spec.key), value)
+            })
+        });
+        values.collect()
+    }
+}
+
+/// What is shown for a secret.
+fn masked(spec: &OptionSpec, value: String) -> String {
+    match (value.as_str(), spec.list) {
+        ("[]", _) => value,
+        (_, true) => format!("[\"{MASK}\"]"),
+        (_, false) => format!("\"{MASK}\""),
+    }
 }
 
 impl Loaded {
@@ -61,11 +92,7 @@ impl Loaded {
             let path = format!("{path}.{}", spec.key);
             let value = section.text(spec.key);
             let value = match value {
-                Some(value) if spec.secret && !reveal && value != "[]" => Some(if spec.list {
-                    format!("[\"{MASK}\"]")
-                } else {
-                    format!("\"{MASK}\"")
-                }),
+                Some(value) if spec.secret && !reveal => Some(masked(&spec, value)),
                 value => value,
             };
             let origin = self.origins.get(&path).clone();

@@ -58,6 +58,13 @@ impl<B: Broker> Hub<B> {
         self.local.channels.key(channel).is_some()
     }
 
+    /// How many connections of this shard subscribe to a channel, answered or not.
+    #[must_use]
+    pub fn member_count(&self, channel: &ChannelName) -> u32 {
+        let channel = self.local.channels.get(channel);
+        channel.map_or(0, |channel| channel.members.len())
+    }
+
     /// How many channels a connection subscribes to, answered or not.
     #[must_use]
     pub fn subscription_count(&self, conn: ConnId) -> usize {

@@ -8,6 +8,7 @@ mod browser;
 mod commands;
 mod compression;
 mod curl;
+mod dashboard;
 mod delta;
 mod descriptors;
 mod drain;

@@ -1,0 +1,277 @@
+//! What the dashboard shows besides the present: the last hour, recent refusals, the configuration.
+//!
+//! Owns these three, in memory alone. Shards write seldom: one of them every five seconds, each at
+//! most as many refusals a second as the log gets. Pages read. Never: knows a secret.
+//!
+//! Rule for "full": the oldest goes first.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use throng_config::Config;
+use throng_metrics::{Counter, Delta, Gauge, Totals};
+use throng_sys::cpu;
+
+/// An hour of moments.
+const EVERY_MS: u64 = 5_000;
+const MOMENTS_MAX: usize = 720;
+const REFUSALS_MAX: usize = 200;
+
+/// Behind the observatory.
+pub(crate) struct Watch {
+    hour: Mutex<Hour>,
+    /// Bound: [`REFUSALS_MAX`].
+    refusals: Mutex<VecDeque<Refusal>>,
+    config: Mutex<Value>,
+    /// Connections of each shard that watch, which are no clients. Bound: the shards.
+    watchers: Vec<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Hour {
+    /// Bound: [`MOMENTS_MAX`].
+    moments: VecDeque<Moment>,
+    last: Option<(Totals, u64, u64)>,
+}
+
+/// The numbers that are drawn.
+struct Moment {
+    unix_ms: u64,
+    connections: [u64; 4],
+    deliveries_per_s: u64,
+    publications_per_s: u64,
+    bytes_out_per_s: u64,
+    memory_per_connection: Option<u64>,
+    cpu_per_mille: u64,
+}
+
+/// A client that did not get what it asked for.
+pub(crate) struct Refusal {
+    pub(crate) unix_ms: u64,
+    pub(crate) address: String,
+    pub(crate) user: Box<str>,
+    pub(crate) what: &'static str,
+    pub(crate) object: Box<str>,
+    pub(crate) why: Box<str>,
+}
+
+impl Watch {
+    pub(crate) fn new(config: &Config, shards: u8) -> Self {
+        Self {
+            hour: Mutex::default(),
+            refusals: Mutex::default(),
+            config: Mutex::new(shown(config)),
+            watchers: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Another configuration is in force.
+    pub(crate) fn renew(&self, config: &Config) {
+        *open(&self.config) = shown(config);
+    }
+
+    /// A shard says how many of its connections watch.
+    pub(crate) fn set_watchers(&self, shard: usize, count: u64) {
+        if let Some(watchers) = self.watchers.get(shard) {
+            watchers.store(count, Relaxed);
+        }
+    }
+
+    /// How many connections watch.
+    pub(crate) fn watchers(&self) -> u64 {
+        self.watchers.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// Keeps the numbers of now, if it is time for it.
+    pub(crate) fn record(&self, unix_ms: u64, base_bytes: u64, totals: impl FnOnce() -> Totals) {
+        let mut hour = open(&self.hour);
+        let due = { hour.last.as_ref() }.is_none_or(|(_, last_ms, _)| {
+            // A clock that was set back must not stop it.
+            unix_ms.abs_diff(*last_ms) >= EVERY_MS
+        });
+        if !due {
+            return;
+        }
+        let totals = totals();
+        let cpu_us = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
+        let before = hour.last.replace((totals.clone(), unix_ms, cpu_us));
+        let Some((before, before_ms, before_us)) = before else {
+            return;
+        };
+        let elapsed_ms = unix_ms.saturating_sub(before_ms).max(1);
+        let delta = Delta::between(before, totals.clone(), elapsed_ms);
+        let connections = [
+            Gauge::ConnectionsWebsocket,
+            Gauge::ConnectionsSse,
+            Gauge::ConnectionsStream,
+            Gauge::ConnectionsHttp,
+        ];
+        let mut connections = connections.map(|gauge| totals.gauge(gauge));
+        connections[1] = connections[1].saturating_sub(self.watchers());
+        let grown = totals.gauge(Gauge::ProcessResidentBytes);
+        let grown = grown.saturating_sub(base_bytes);
+        if hour.moments.len() >= MOMENTS_MAX {
+            hour.moments.pop_front();
+        }
+        hour.moments.push_back(Moment {
+            unix_ms,
+            connections,
+            deliveries_per_s: delta.per_second(Counter::Deliveries),
+            publications_per_s: delta.per_second_all(Counter::PublicationsApi),
+            bytes_out_per_s: delta.per_second(Counter::BytesOut),
+            memory_per_connection: grown.checked_div(connections.iter().sum()),
+            cpu_per_mille: cpu_us.saturating_sub(before_us) / elapsed_ms,
+        });
+    }
+
+    /// Keeps a refusal.
+    pub(crate) fn refused(&self, refusal: Refusal) {
+        let mut refusals = open(&self.refusals);
+        if refusals.len() >= REFUSALS_MAX {
+            refusals.pop_front();
+        }
+        refusals.push_back(refusal);
+    }
+
+    /// The last hour: each moment in the order of `fields`.
+    pub(crate) fn hour(&self) -> String {
+        let hour = open(&self.hour);
+        let moments = hour.moments.iter().map(|moment| {
+            let [websocket, sse, stream, http] = moment.connections;
+            json!([
+                moment.unix_ms,
+                websocket,
+                sse,
+                stream,
+                http,
+                moment.deliveries_per_s,
+                moment.publications_per_s,
+                moment.bytes_out_per_s,
+                moment.memory_per_connection,
+                moment.cpu_per_mille,
+            ])
+        });
+        json!({
+            "every_ms": EVERY_MS,
+            "fields": [
+                "time_unix_ms", "websocket", "sse", "stream", "http", "deliveries_per_s",
+                "publications_per_s", "bytes_out_per_s", "memory_per_connection_bytes",
+                "cpu_per_mille",
+            ],
+            "moments": moments.collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
+
+    /// Recent refusals, the newest first.
+    pub(crate) fn refusals(&self) -> String {
+        let refusals = open(&self.refusals);
+        let refusals = refusals.iter().rev().map(|refusal| {
+            json!({
+                "time_unix_ms": refusal.unix_ms,
+                "address": refusal.address,
+                "user": refusal.user,
+                "what": refusal.what,
+                "object": refusal.object,
+                "why": refusal.why,
+            })
+        });
+        json!({"refusals": refusals.collect::<Vec<_>>()}).to_string()
+    }
+
+    /// The configuration that is in force, without secrets.
+    pub(crate) fn config(&self) -> String {
+        open(&self.config).to_string()
+    }
+}
+
+fn shown(config: &Config) -> Value {
+    let options = config.in_force().into_iter();
+    let options = options.map(|(path, value)| json!({"option": path, "value": value}));
+    json!({"options": options.collect::<Vec<_>>()})
+}
+
+/// A thread that panicked ends the server; until then its numbers are as good as others.
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use throng_metrics::Counters;
+
+    use super::*;
+
+    fn watch() -> Watch {
+        Watch::new(&Config::default(), 2)
+    }
+
+    #[test]
+    fn an_hour_is_kept_and_no_more() {
+        let watch = watch();
+        let counters = [Arc::new(Counters::new())];
+        let totals = || Totals::sum(&counters);
+        for second in 0..5_000 {
+            counters[0].add(Counter::Deliveries, 7);
+            watch.record(second * 1000, 0, totals);
+        }
+        let told: Value = serde_json::from_str(&watch.hour()).unwrap();
+        let moments = told["moments"].as_array().unwrap();
+        assert_eq!(moments.len(), MOMENTS_MAX);
+        assert_eq!(moments[MOMENTS_MAX - 1][0], 4_995_000);
+        assert_eq!(moments[0][0], 4_995_000 - 3_595_000);
+        assert!(moments.iter().all(|moment| moment[5] == 7), "{moments:?}");
+        assert_eq!(told["fields"].as_array().unwrap().len(), 10);
+        // A clock that is set back goes on.
+        watch.record(1_000, 0, totals);
+        watch.record(6_000, 0, totals);
+        let told: Value = serde_json::from_str(&watch.hour()).unwrap();
+        assert_eq!(told["moments"][MOMENTS_MAX - 1][0], 6_000);
+    }
+
+    #[test]
+    fn refusals_are_bounded_and_the_newest_comes_first() {
+        let watch = watch();
+        for n in 0..REFUSALS_MAX as u64 + 5 {
+            watch.refused(Refusal {
+                unix_ms: n,
+                address: "192.0.2.1".to_owned(),
+                user: "ann".into(),
+                what: "subscribe",
+                object: "a \"quoted\" channel".into(),
+                why: "permission denied".into(),
+            });
+        }
+        let told: Value = serde_json::from_str(&watch.refusals()).unwrap();
+        let refusals = told["refusals"].as_array().unwrap();
+        assert_eq!(refusals.len(), REFUSALS_MAX);
+        assert_eq!(refusals[0]["time_unix_ms"], REFUSALS_MAX + 4);
+        assert_eq!(refusals[0]["object"], "a \"quoted\" channel");
+    }
+
+    #[test]
+    fn those_who_watch_are_counted_over_all_shards() {
+        let watch = watch();
+        watch.set_watchers(0, 2);
+        watch.set_watchers(1, 1);
+        watch.set_watchers(9, 5);
+        assert_eq!(watch.watchers(), 3);
+    }
+
+    #[test]
+    fn the_configuration_is_shown_as_it_is_in_force() {
+        let watch = watch();
+        let told: Value = serde_json::from_str(&watch.config()).unwrap();
+        let options = told["options"].as_array().unwrap();
+        let find = |path: &str| {
+            let found = options.iter().find(|option| option["option"] == path);
+            found.unwrap_or_else(|| panic!("{path}"))["value"].clone()
+        };
+        assert_eq!(find("listen.api"), "\"127.0.0.1:8001\"");
+        assert_eq!(find("auth.hmac_secret"), Value::Null);
+    }
+}

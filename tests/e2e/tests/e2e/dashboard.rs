@@ -1,0 +1,138 @@
+//! The dashboard as an operator uses it, in a real browser: it asks for the key, looks up and acts.
+
+use serde_json::json;
+use throng_testkit::{Browser, Sdk, Setup, request, until};
+
+use crate::support::{SECRET, token, url};
+
+const KEY: &str = "the-key-of-the-server-api-0123456789";
+
+const CHANNELS: &str = r#"
+[[namespace]]
+name = "room"
+subscribe = true
+presence = true
+history_size = 10
+history_ttl = "5m"
+"#;
+
+/// Keeps a picture for people.
+fn keep(browser: &Browser, name: &str) {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(path, browser.screenshot()).unwrap();
+}
+
+/// A tab of the lower panel, once its rows say something.
+fn tab(browser: &Browser, name: &str, rows: &str, text: &str) {
+    browser.run(&format!("document.getElementById('{name}-tab').click()"));
+    let text = json!(text);
+    let seen = format!("return document.getElementById('{rows}').textContent.includes({text})");
+    browser.until(name, &seen);
+}
+
+#[test]
+fn an_operator_enters_a_key_looks_up_and_acts() {
+    let config = format!("[auth]\nhmac_secret = \"{SECRET}\"\n{CHANNELS}");
+    let server = Setup::new(&config).shards(2).api_key(KEY).start();
+    let mut ann = Sdk::javascript();
+    let mut order = url(server.clients());
+    order["token"] = json!(token("ann", 600));
+    ann.connect(&order);
+    ann.subscribe("room:blue");
+    server.publish("room:blue", r#"{"text":"kept for later"}"#);
+    let get = |target: &str| request(server.clients(), "GET", target, &[], "").status;
+    assert_eq!(get("/sse?channel=room:blue"), 401);
+
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/", server.api_address()));
+    browser.until(
+        "the question",
+        "return document.getElementById('key-dialog').open",
+    );
+    browser.run(&format!(
+        "document.getElementById('key').value = '{KEY}';
+         document.querySelector('#key-form .go').click()"
+    ));
+    // One WebSocket; the page's own event stream is no client.
+    let split = "[...document.querySelectorAll('#split dd')].map((at) => at.textContent)";
+    browser.until(
+        "the client",
+        &format!("return {split}.slice(0, 3).join() == '1,0,0'"),
+    );
+    assert_eq!(
+        browser.run("return location.search + location.hash + document.cookie"),
+        ""
+    );
+
+    tab(&browser, "channels", "channels", "room:blue");
+    browser.run("document.querySelector('#channels button').click()");
+    browser.until(
+        "the history",
+        "return document.getElementById('history').textContent.includes('kept for later')",
+    );
+    browser.until(
+        "who is there",
+        "return document.getElementById('members').textContent.includes('ann')",
+    );
+    keep(&browser, "dashboard-channels.png");
+    // Names that are not there.
+    browser.run(
+        "document.getElementById('pattern').value = 'green';
+         document.getElementById('find').requestSubmit()",
+    );
+    browser.until(
+        "no channel",
+        "return document.getElementById('channels-note').textContent.startsWith('0 ')",
+    );
+
+    tab(&browser, "refusals", "refusals", "no token");
+    tab(&browser, "config", "config", "auth.api_keys");
+    let shown = browser.run("return document.getElementById('config').textContent");
+    let shown = shown.as_str().unwrap();
+    assert!(!shown.contains(KEY) && !shown.contains(SECRET), "{shown}");
+    keep(&browser, "dashboard-config.png");
+
+    // A page that opens later has what was before it.
+    until("two moments of the hour", || {
+        let key = [("X-API-Key", KEY)];
+        let hour = request(server.api_address(), "GET", "/stats/hour", &key, "");
+        let hour: serde_json::Value = serde_json::from_str(&hour.body).ok()?;
+        (hour["moments"].as_array()?.len() >= 2).then_some(())
+    });
+    browser.open(&format!("http://{}/", server.api_address()));
+    browser.until(
+        "the past",
+        "return samples.filter((sample) => sample.every).length >= 2",
+    );
+    browser.run("document.querySelector('[data-window=\"3600000\"]').click()");
+    keep(&browser, "dashboard-hour.png");
+
+    tab(&browser, "channels", "channels", "room:blue");
+    browser.run(
+        "document.getElementById('who').value = 'ann';
+         document.getElementById('kick').requestSubmit()",
+    );
+    ann.event("disconnected", &json!({}));
+    // The one answer that made the page ask for the key.
+    let errors = browser.console_errors();
+    assert!(
+        errors.iter().all(|error| error.contains("401")),
+        "{errors:?}"
+    );
+    server.stop();
+}
+
+#[test]
+fn what_operators_look_up_wants_a_key() {
+    let server = Setup::default().shards(1).api_key(KEY).start();
+    for path in ["/stats/hour", "/refusals", "/config"] {
+        let get = |headers: &[(&str, &str)]| {
+            request(server.api_address(), "GET", path, headers, "").status
+        };
+        assert_eq!(get(&[]), 401, "{path}");
+        assert_eq!(get(&[("X-API-Key", KEY)]), 200, "{path}");
+        let elsewhere = request(server.clients(), "GET", path, &[("X-API-Key", KEY)], "");
+        assert_eq!(elsewhere.status, 404, "{path}");
+    }
+    server.stop();
+}
