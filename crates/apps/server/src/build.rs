@@ -189,7 +189,7 @@ fn build<P: Plan>(
     let renewal = Renewal {
         mould: blueprint.mould.clone(),
         peers: blueprint.peers.clone(),
-        observatory: blueprint.observatory,
+        observatory: blueprint.observatory.clone(),
         gateways: renewer,
         tls: tls.clone(),
         mailboxes: mailboxes.clone(),
@@ -213,6 +213,7 @@ fn build<P: Plan>(
         drain: Mutex::new(drain),
         renewal: Mutex::new(renewal.boxed()),
         tls,
+        observatory: blueprint.observatory,
     };
     Ok((handle, taken))
 }

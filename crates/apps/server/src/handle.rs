@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -20,6 +20,7 @@ use crate::options::ReloadRequest;
 use crate::renewal::Renew;
 use crate::shard::{Letter, Mail};
 use crate::start::Start;
+use crate::stats::Observatory;
 use crate::tls::Watched;
 
 /// Why a running server ended.
@@ -110,6 +111,7 @@ pub struct Handle {
     pub(crate) renewal: Mutex<Renew>,
     /// Certificates, if any are shown.
     pub(crate) tls: Option<Arc<Watched>>,
+    pub(crate) observatory: Arc<Observatory>,
 }
 
 impl Handle {
@@ -179,6 +181,16 @@ impl Handle {
         if let Some(tls) = &self.tls {
             tls.look();
         }
+    }
+
+    /// Keeps the numbers of now for the dashboard's last hour; to be called every five seconds.
+    pub fn remember_numbers(&self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix_ms = since.unwrap_or_default().as_millis() as u64;
+        let observatory = &self.observatory;
+        let totals = || observatory.totals();
+        let base_bytes = observatory.base_bytes;
+        observatory.watch.record(unix_ms, base_bytes, totals);
     }
 
     /// Ends at once; connections are cut.

@@ -289,15 +289,12 @@ impl<L: GatewayList> ShardApp<L> {
         self.with_list(conns, now, |list, host| list.tick(host));
         let watched = self.parts.ticker.channel();
         let interest = self.parts.hub.interest(watched);
-        let observatory = &self.parts.observatory;
+        let watch = &self.parts.observatory.watch;
         let shard = self.parts.shard.index();
-        let watchers = self.parts.hub.member_count(watched);
-        observatory.watch.set_watchers(shard, watchers.into());
-        // One is enough: the numbers are everybody's.
-        if shard == 0 {
-            let base_bytes = observatory.base_bytes;
-            let totals = || observatory.totals();
-            observatory.watch.record(now.unix_ms, base_bytes, totals);
+        watch.set_watched(shard, interest > 0);
+        if watch.is_watched() {
+            let watchers = self.parts.hub.member_count(watched);
+            watch.set_watchers(shard, watchers.into());
         }
         let draining = self.parts.shared.draining;
         if let Some(command) = self.parts.ticker.tick(interest > 0, draining, now) {

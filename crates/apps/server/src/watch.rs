@@ -1,12 +1,13 @@
 //! What the dashboard shows besides the present: the last hour, recent refusals, the configuration.
 //!
-//! Owns these three, in memory alone. Shards write seldom: one of them every five seconds, each at
-//! most as many refusals a second as the log gets. Pages read. Never: knows a secret.
+//! Owns these three, in memory alone. The numbers come from the handle's thread, every five
+//! seconds; refusals from shards, at most as many a second as the log gets. Pages read. Never:
+//! knows a secret.
 //!
 //! Rule for "full": the oldest goes first.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ pub(crate) struct Watch {
     config: Mutex<Value>,
     /// Connections of each shard that watch, which are no clients. Bound: the shards.
     watchers: Vec<AtomicU64>,
+    /// Whether somebody watches, as far as each shard knows. Bound: the shards.
+    watched: Vec<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -64,12 +67,25 @@ impl Watch {
             refusals: Mutex::default(),
             config: Mutex::new(shown(config)),
             watchers: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            watched: (0..shards).map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
     /// Another configuration is in force.
     pub(crate) fn renew(&self, config: &Config) {
         *open(&self.config) = shown(config);
+    }
+
+    /// A shard says whether it knows of somebody who watches; the channel's home does.
+    pub(crate) fn set_watched(&self, shard: usize, is: bool) {
+        if let Some(watched) = self.watched.get(shard) {
+            watched.store(is, Relaxed);
+        }
+    }
+
+    /// Whether anybody watches, so that it is worth while to count them.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.iter().any(|watched| watched.load(Relaxed))
     }
 
     /// A shard says how many of its connections watch.
@@ -81,6 +97,9 @@ impl Watch {
 
     /// How many connections watch.
     pub(crate) fn watchers(&self) -> u64 {
+        if !self.is_watched() {
+            return 0;
+        }
         self.watchers.iter().map(|count| count.load(Relaxed)).sum()
     }
 
@@ -259,6 +278,8 @@ mod tests {
         watch.set_watchers(0, 2);
         watch.set_watchers(1, 1);
         watch.set_watchers(9, 5);
+        assert_eq!(watch.watchers(), 0);
+        watch.set_watched(1, true);
         assert_eq!(watch.watchers(), 3);
     }
 

@@ -98,7 +98,7 @@ impl Calls {
 
 /// How often a server that nobody calls is looked at: should a shard fail, the process ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Looks from one at the files of certificates to the next: five seconds.
+/// Looks from one at the files of certificates, and at the numbers, to the next: five seconds.
 const LOOKS_PER_FILES: u32 = 25;
 
 /// Serves until a signal, then until the clients have left. Ends in the same way when another
@@ -127,6 +127,7 @@ pub(super) fn run(
                 looks = (looks + 1) % LOOKS_PER_FILES;
                 if looks == 0 {
                     handle.look_after_certificates();
+                    handle.remember_numbers();
                 }
             }
         }
