@@ -58,6 +58,7 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
         "drivers/redis-address",
     ]),
+    room("drivers/history", &["types", "core/broker", "core/metrics"]),
     room("drivers/redis-address", &[]),
     room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),
     room("drivers/remote/suite", &[

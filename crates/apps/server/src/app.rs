@@ -206,6 +206,9 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
             self.hear_nodes(conns, now);
         }
         self.carry_out(conns, now);
+        if self.parts.is_stored {
+            more |= self.parts.hub.write_down(now);
+        }
         if now.mono >= self.housekeeping_at {
             more |= self.housekeeping(conns, now);
         }

@@ -17,6 +17,7 @@ use crate::feeds::inlet;
 use crate::gateways::GatewaysPlan;
 use crate::handle::{Control, Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
+use crate::history::{self, Kept};
 use crate::list::GatewayList;
 use crate::listeners::Listeners;
 use crate::live::conn_limits;
@@ -81,6 +82,10 @@ fn start_from<P: Plan>(
     let (handle, shards) = built?;
     said.map_err(StartError::HandOver)?;
     let taken = Taken::all(&shards);
+    if let (Ok(_), Some(journal)) = (&taken, &handle.journal) {
+        // The old process has let go, or is about to.
+        journal.begin();
+    }
     let result = taken.as_ref().map(drop).map_err(Clone::clone);
     let said = predecessor.say(&result);
     let connections = taken.map_err(StartError::HandOver)?;
@@ -131,6 +136,8 @@ fn build<P: Plan>(
     let inherited = predecessor
         .as_mut()
         .map(|old| std::mem::take(&mut old.groups));
+    // Before the ports are there, so that nobody waits at them.
+    let history = blueprint.prepare_history(config, predecessor.is_some())?;
     let Listeners {
         per_shard,
         kept,
@@ -164,19 +171,25 @@ fn build<P: Plan>(
         Box::new(move || mailbox.ring()) as Ring
     };
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
+    let rings = mailboxes.iter().map(ring).collect();
+    let (stores, journal) = history::begin(history, rings, started)?;
+    if let Some(journal) = &journal {
+        let _ = blueprint.observatory.history.set(journal.health());
+    }
     let mut threads = Vec::new();
     let is_successor = predecessor.is_some();
     let links = predecessor.map(Predecessor::take_links).unwrap_or_default();
     let (taking, taken): (Vec<Taking>, Vec<Taken>) = links.into_iter().map(Taking::new).unzip();
     let mut taking = taking.into_iter();
-    for ((builder, part), remote) in builders.into_iter().zip(parts).zip(remotes) {
+    let brokers = remotes.into_iter().zip(stores);
+    for ((builder, part), broker) in builders.into_iter().zip(parts).zip(brokers) {
         let builder = builder.secure(tls.as_ref().map_or_else(Vec::new, |tls| tls.ports(config)));
         let blueprint = blueprint.clone();
         let name = format!("shard-{}", builder.shard().0);
         let taking = taking.next();
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || run::<P>(builder, &blueprint, (part, remote), taking));
+            .spawn(move || run::<P>(builder, &blueprint, (part, broker), taking));
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let feeds = Feeds::start(blueprint.feeds.to_vec(), &inlet(&mailboxes));
@@ -214,6 +227,7 @@ fn build<P: Plan>(
         renewal: Mutex::new(renewal.boxed()),
         tls,
         observatory: blueprint.observatory,
+        journal,
     };
     Ok((handle, taken))
 }
@@ -230,11 +244,11 @@ type MailOf<P> = Mail<<<P as Plan>::List as GatewayList>::Mail>;
 fn run<P: Plan>(
     builder: ShardBuilder<MailOf<P>>,
     blueprint: &Blueprint,
-    (part, remote): (P::Part, Part),
+    (part, broker): (P::Part, (Part, Option<Kept>)),
     taking: Option<Taking>,
 ) -> io::Result<()> {
     let shard = builder.shard();
-    let app = blueprint.app_with(shard, P::build(part, shard), remote);
+    let app = blueprint.app_with(shard, P::build(part, shard), broker);
     let mut observer = blueprint.observer();
     let mut running = builder.with(app).start();
     if taking.is_some_and(|taking| !taking.take(&mut running)) {

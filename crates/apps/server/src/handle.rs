@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use throng_config::Config;
 use throng_engine::MailboxSender;
 use throng_feeds::Feeds;
+use throng_history::Journal;
 use throng_session::Reloaded;
 use throng_types::ConnId;
 
@@ -112,6 +113,8 @@ pub struct Handle {
     /// Certificates, if any are shown.
     pub(crate) tls: Option<Arc<Watched>>,
     pub(crate) observatory: Arc<Observatory>,
+    /// Writes history to disk, if that is configured.
+    pub(crate) journal: Option<Journal>,
 }
 
 impl Handle {
@@ -252,6 +255,10 @@ impl Handle {
         // If anything fails from here on, dropping the reports lets the shards go on, and dropping
         // the successor ends it before that.
         let moved = Report::all(&shards).and_then(|moved| {
+            // Nobody publishes now. The new process takes the folder before it says its word.
+            if let Some(journal) = &self.journal {
+                journal.let_go();
+            }
             successor.hear("taking everything")?;
             successor.begin().map(|()| moved)
         });
@@ -259,11 +266,17 @@ impl Handle {
             Ok(moved) => moved,
             Err(error) => {
                 drop(successor);
+                if let Some(journal) = &self.journal {
+                    journal.begin();
+                }
                 return Err(error);
             }
         };
         *place = None;
         drop(place);
+        if let Some(journal) = &self.journal {
+            journal.give_up();
+        }
         for shard in shards {
             shard.let_go();
         }
@@ -297,6 +310,10 @@ impl Handle {
                 Err(_) => Err(ServeError::Panic { shard }),
             };
             result = result.and(ended);
+        }
+        if let Some(journal) = self.journal {
+            // What a shard that failed was about to leave is missing.
+            journal.close(result.is_ok());
         }
         result
     }

@@ -18,6 +18,7 @@ pub mod gateways;
 mod guards;
 mod handle;
 pub mod handover;
+mod history;
 mod list;
 mod listeners;
 mod live;

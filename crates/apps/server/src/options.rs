@@ -65,6 +65,9 @@ pub enum StartError {
     /// A feed cannot be used.
     #[error("{0}")]
     Feed(String),
+    /// The history on disk cannot be used.
+    #[error("history: {0}")]
+    History(String),
     /// A certificate or key is not good.
     #[error("{0}")]
     Tls(String),

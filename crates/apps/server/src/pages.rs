@@ -51,7 +51,12 @@ impl Pages for ServerPages {
             Some((up, all)) if up < all => Some("degraded: a server of the broker is unavailable"),
             _ => None,
         };
-        broker.or_else(|| self.0.feeds.iter().find_map(|feed| feed.lacks()))
+        let is_written = || self.0.history.get().is_none_or(|is_written| is_written());
+        let unwritten = || (!is_written()).then_some("degraded: history is not written to disk");
+        let mut feeds = self.0.feeds.iter();
+        broker
+            .or_else(|| feeds.find_map(|feed| feed.lacks()))
+            .or_else(unwritten)
     }
 
     fn page(&self, path: &str) -> Option<Page> {

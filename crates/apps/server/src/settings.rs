@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions};
+use throng_config::Config;
 use throng_feeds::Feed;
+use throng_history::Opened;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
 use throng_remote::Ring;
@@ -15,6 +17,7 @@ use throng_types::{Rng, ShardId};
 use crate::broker::{BrokerDriver, Part, drivers, home_options};
 use crate::feeds::feeds_of;
 use crate::gateways::pushpin_metrics;
+use crate::history::{self, Kept};
 use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
 use crate::observe::Observer;
@@ -54,6 +57,8 @@ pub struct Blueprint {
     ask_reload: Option<AskReload>,
     /// For the handle, which has a thread of its own.
     pub(crate) handle_counters: Arc<Counters>,
+    /// For the thread that writes history.
+    history_counters: Arc<Counters>,
 }
 
 impl Blueprint {
@@ -85,6 +90,8 @@ impl Blueprint {
         counters.extend(feeds.iter().map(|feed| feed.counters.clone()));
         let handle_counters = Arc::new(Counters::new());
         counters.push(handle_counters.clone());
+        let history_counters = Arc::new(Counters::new());
+        counters.push(history_counters.clone());
         let observatory = Observatory {
             counters,
             version: options.version,
@@ -94,6 +101,7 @@ impl Blueprint {
             pushpin: config.grip.as_ref().map(pushpin_metrics),
             broker: std::sync::OnceLock::new(),
             feeds: feeds.iter().map(|feed| feed.status.clone()).collect(),
+            history: std::sync::OnceLock::new(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
             watch: Watch::new(config, shards),
         };
@@ -135,6 +143,7 @@ impl Blueprint {
                 .map(|listener| listener.is_tls)
                 .collect(),
             handle_counters,
+            history_counters,
         })
     }
 
@@ -152,22 +161,37 @@ impl Blueprint {
     /// A shard's app with the broker in memory; on its thread.
     #[must_use]
     pub fn app<L: GatewayList>(&self, shard: ShardId, list: L) -> ShardApp<L> {
-        self.app_with(shard, list, None)
+        self.app_with(shard, list, (None, None))
     }
 
-    /// A shard's app with its part of a broker elsewhere, if there is one; on its thread.
+    /// The history on disk, if it is configured; see [`history::prepare`].
+    pub(crate) fn prepare_history(
+        &self,
+        config: &Config,
+        has_predecessor: bool,
+    ) -> Result<Option<Opened>, StartError> {
+        let counters = self.history_counters.clone();
+        history::prepare(config, (&self.home, self.shards), counters, has_predecessor)
+    }
+
+    /// A shard's app with its part of a broker elsewhere, and of the history on disk, if there is
+    /// one; on its thread.
     pub(crate) fn app_with<L: GatewayList>(
         &self,
         shard: ShardId,
         list: L,
-        remote: Part,
+        (remote, kept): (Part, Option<Kept>),
     ) -> ShardApp<L> {
         let options = HubOptions {
             subscriptions_max: self.live.subscriptions_max,
             hash_seed: self.home.hash_seed,
             namespaces: self.live.broker.namespaces.clone(),
         };
-        let memory = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let mut memory = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let is_stored = kept.is_some();
+        if let Some(kept) = kept {
+            memory = kept.restore(memory);
+        }
         let (remote, nodes) = remote.map(|part| (part.broker, part.nodes)).unzip();
         let broker = AnyBroker::new(memory, remote);
         let live = &*self.live;
@@ -198,6 +222,7 @@ impl Blueprint {
             shards: self.shards,
             hub: Hub::new(options, broker),
             nodes,
+            is_stored,
             shared,
             peers: self.peers.clone(),
             connections_max: live.connections_max,

@@ -90,6 +90,8 @@ pub(crate) struct ShardParts {
     pub(crate) hub: Hub,
     /// The way to other nodes, where there are any.
     pub(crate) nodes: Option<throng_remote::Peers>,
+    /// Whether what the hub's broker keeps is written down.
+    pub(crate) is_stored: bool,
     pub(crate) shared: Shared,
     pub(crate) peers: Arc<Peers>,
     pub(crate) connections_max: usize,

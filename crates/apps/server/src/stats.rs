@@ -47,6 +47,8 @@ pub(crate) struct Observatory {
     pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
     /// The states of feeds.
     pub(crate) feeds: Vec<Arc<throng_feeds::Status>>,
+    /// Whether history is written to disk, once that is so.
+    pub(crate) history: std::sync::OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// Resident before the first connection.
     pub(crate) base_bytes: u64,
     /// What the dashboard shows besides the present.

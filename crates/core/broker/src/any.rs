@@ -157,6 +157,10 @@ impl Broker for AnyBroker {
         self.memory.load(kind, from)
     }
 
+    fn write_down(&mut self, now: Now) -> bool {
+        self.memory.write_down(now)
+    }
+
     fn stats(&self) -> BrokerStats {
         self.memory.stats()
     }

@@ -123,6 +123,13 @@ pub trait Broker {
     /// Does what is due with time, at most `budget` streams of it. True if more is due now.
     fn tick(&mut self, now: Now, budget: usize, hub: &mut impl Receiver) -> bool;
 
+    /// Goes on writing down what this part keeps, if that is wanted; true if there is more to do
+    /// now. Called once a turn where there is a store.
+    fn write_down(&mut self, now: Now) -> bool {
+        let _ = now;
+        false
+    }
+
     /// Hands everything that this part keeps to a process that takes over, as items of kinds below
     /// 128. False, and nothing is handed over, if its state is elsewhere or cannot move.
     fn save(&self, parts: &mut Parts<'_>) -> bool {

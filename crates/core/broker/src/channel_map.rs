@@ -126,6 +126,12 @@ impl<T> ChannelMap<T> {
         self.values.remove(key)
     }
 
+    /// All keys are below this.
+    #[must_use]
+    pub fn bound(&self) -> u32 {
+        self.values.bound()
+    }
+
     /// All channels, with their keys.
     pub fn entries(&self) -> impl Iterator<Item = (u32, &ChannelName, &T)> {
         self.values

@@ -3,8 +3,8 @@
 //! A broker gives publications their positions, keeps history and carries publications to
 //! every shard that has a subscriber. [`Broker`] says what any broker must do, and holds the
 //! rules that recovery rests on. [`MemoryBroker`] needs nothing installed: every channel has a
-//! home, the shard that its name hashes to. [`AnyBroker`] is that, or one on the other side of a
-//! network.
+//! home, the shard that its name hashes to; what it keeps can be written to a [`Store`] and read
+//! again. [`AnyBroker`] is that, or one on the other side of a network.
 //!
 //! Never: subscribers (the hub has them), wire formats, sockets, threads, the clock.
 
@@ -14,6 +14,7 @@ mod channel_map;
 mod contract;
 mod memory;
 mod options;
+mod store;
 
 pub use any::{AnyBroker, Remote};
 pub use broker::{Broker, Receiver};
@@ -28,5 +29,9 @@ pub use memory::{
 };
 pub use options::{
     BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
+};
+pub use store::{
+    ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Replay, Restored, Store,
+    VERSION, copy_is_due, write_frame,
 };
 pub use throng_types::Overflow;

@@ -11,8 +11,10 @@
 //!   returns, without a way through any queue.
 //! - A publication is accepted only if each interested shard has room for it.
 
+mod ancestry;
 mod budget;
 mod home;
+mod journal;
 mod keys;
 mod members;
 mod outbox;
@@ -30,7 +32,10 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 pub use reply_limit::ReplyLimit;
 
-use crate::{Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request, Ticket};
+use crate::{
+    Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request, Restored, Store,
+    Ticket,
+};
 use home::Home;
 use outbox::Outbox;
 
@@ -56,6 +61,22 @@ impl MemoryBroker {
         }
     }
 
+    /// Goes on where a store says that this part was, and writes to it from now on. To be called
+    /// before anything else.
+    #[must_use]
+    pub fn with_store(
+        mut self,
+        store: Box<dyn Store>,
+        restored: Option<Restored>,
+        now: Now,
+    ) -> Self {
+        if let Some(restored) = restored {
+            self.home.restore_all(restored, now);
+        }
+        self.home.write_to(store);
+        self
+    }
+
     /// Publishes in a channel that is at home here.
     ///
     /// # Errors
@@ -69,6 +90,9 @@ impl MemoryBroker {
         let Some(retention) = self.home.retention_of(&draft.channel) else {
             return Err((Refusal::UnknownChannel, draft));
         };
+        if retention.keeps() && !draft.skip_history && self.home.refuses() {
+            return Err((Refusal::Unavailable, draft));
+        }
         let bytes = draft.cost_bytes();
         let interest = self.home.interest(&draft.channel);
         let have_room = bits(interest).all(|shard| {
@@ -321,6 +345,10 @@ impl Broker for MemoryBroker {
 
     fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         self.home.load(kind, from)
+    }
+
+    fn write_down(&mut self, now: Now) -> bool {
+        self.home.copy(now)
     }
 
     fn stats(&self) -> BrokerStats {

@@ -1,20 +1,66 @@
 //! The broker in memory keeps the contract, also with late replies.
 
-use throng_broker::{Budget, MemoryBroker, MemoryOptions};
+use throng_broker::{Budget, Item, Lineage, MemoryBroker, MemoryOptions, Store};
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
-use throng_types::ShardId;
+use throng_types::{Now, ShardId};
 
-fn memory(setup: Setup) -> Box<dyn Cluster> {
+fn parts(setup: &Setup) -> Vec<MemoryBroker> {
     let home = MemoryOptions {
         nonce: 0xabcd,
         hash_seed: 1,
         history: Budget::new(setup.history_bytes_max, setup.shards),
         streams_max: 1000,
         reply: setup.reply,
-        namespaces: setup.namespaces,
+        namespaces: setup.namespaces.clone(),
     };
     let part = |shard| MemoryBroker::new(ShardId(shard), setup.shards, home.clone());
-    Box::new(Parts::new((0..setup.shards).map(part).collect()))
+    (0..setup.shards).map(part).collect()
+}
+
+fn memory(setup: Setup) -> Box<dyn Cluster> {
+    Box::new(Parts::new(parts(&setup)))
+}
+
+/// A store that always wants another copy, and has no room at every third look.
+struct Busy(u64);
+
+impl Store for Busy {
+    fn append(&mut self, record: &[u8]) {
+        assert!(Item::of_record(record).is_some());
+    }
+
+    fn refuses(&self) -> bool {
+        false
+    }
+
+    fn round(&self) -> u64 {
+        self.0 / 7
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.0 += 1;
+        !self.0.is_multiple_of(3)
+    }
+
+    fn copied(&mut self, _: u64) {}
+
+    fn live(&mut self, _: usize) {
+        self.0 += 1;
+    }
+
+    fn lineage(&mut self, _: &Lineage) {}
+}
+
+mod durable {
+    use super::*;
+
+    fn durable(setup: Setup) -> Box<dyn Cluster> {
+        let now = Now::default();
+        let part = |part: MemoryBroker| part.with_store(Box::new(Busy(7)), None, now);
+        Box::new(Parts::new(parts(&setup).into_iter().map(part).collect()))
+    }
+
+    throng_broker_suite::tests!(durable);
 }
 
 mod at_once {

@@ -7,8 +7,8 @@ use throng_types::ChannelName;
 
 use crate::kind::{Fault, Given, Kind, ListenAddress, Rule, Text};
 use crate::options::{
-    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, Limits, Listen, Log, Proxy,
-    Stream, Tls, Websocket,
+    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits, Listen,
+    Log, Proxy, Stream, Tls, Websocket,
 };
 use crate::origin::{Origin, Origins};
 use crate::secret::{Secret, is_placeholder, signing_secret_fault};
@@ -35,6 +35,8 @@ pub struct Config {
     pub drain: Drain,
     /// `[broker]`
     pub broker: Broker,
+    /// `[history]`
+    pub history: History,
     /// `[channel]`: the options of channels without a namespace.
     pub channel: ChannelOptions,
     /// `[[namespace]]`
@@ -120,6 +122,7 @@ impl Config {
                 "tls.api_client_authorities",
                 tls.api_client_authorities.as_mut(),
             ),
+            ("history.path", self.history.path.as_mut()),
             ("auth.hmac_secret_file", auth.hmac_secret_file.as_mut()),
             (
                 "auth.hmac_previous_secret_file",

@@ -3,7 +3,7 @@
 use crate::config::{Config, Namespace};
 use crate::options::{
     Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, GripRoute,
-    Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
+    History, Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section};
 
@@ -41,6 +41,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Once, Box::new(Auth::default())),
         (Shape::Once, Box::new(Drain::default())),
         (Shape::Once, Box::new(Broker::default())),
+        (Shape::Once, Box::new(History::default())),
         (Shape::Once, Box::new(ChannelOptions::default())),
         (Shape::Repeated, Box::new(Namespace::default())),
         (Shape::Repeated, Box::new(Feed::default())),
@@ -81,7 +82,7 @@ pub(crate) fn settable() -> Vec<OptionSpec> {
 
 impl Config {
     /// The sections that are always there.
-    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 10] {
+    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 11] {
         [
             &mut self.listen,
             &mut self.engine,
@@ -91,6 +92,7 @@ impl Config {
             &mut self.auth,
             &mut self.drain,
             &mut self.broker,
+            &mut self.history,
             &mut self.channel,
             &mut self.log,
         ]
@@ -102,7 +104,7 @@ impl Config {
         all.push(("listen".to_owned(), Shape::Once, &self.listen));
         all.push(("tls".to_owned(), Shape::Once, &self.tls));
         repeated(&mut all, &self.tls.sites);
-        let once: [&dyn Section; 8] = [
+        let once: [&dyn Section; 9] = [
             &self.engine,
             &self.limits,
             &self.websocket,
@@ -110,6 +112,7 @@ impl Config {
             &self.auth,
             &self.drain,
             &self.broker,
+            &self.history,
             &self.channel,
         ];
         all.extend(once.map(|section| (section.name().to_owned(), Shape::Once, section)));

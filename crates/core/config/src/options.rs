@@ -8,6 +8,7 @@ mod broker;
 mod channel;
 mod dropins;
 mod feed;
+mod history;
 mod tls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,6 +27,7 @@ pub use broker::{Broker, BrokerKind};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
 pub use feed::{Feed, FeedKind};
+pub use history::{History, OnDiskFailure};
 pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 
 const SECOND: u64 = 1000;

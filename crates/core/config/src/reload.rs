@@ -101,6 +101,7 @@ impl Config {
         self.tls.keep_fixed(&running.tls);
         self.engine.keep_fixed(&running.engine);
         self.limits.keep_fixed(&running.limits);
+        self.history.keep_fixed(&running.history);
         self.websocket.keep_fixed(&running.websocket);
         self.stream.keep_fixed(&running.stream);
         self.auth.keep_fixed(&running.auth);

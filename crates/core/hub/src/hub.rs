@@ -248,6 +248,12 @@ impl<B: Broker> Hub<B> {
         more
     }
 
+    /// Lets the broker write down what it keeps, if that is wanted; true if there is more to do
+    /// now.
+    pub fn write_down(&mut self, now: Now) -> bool {
+        self.broker.write_down(now)
+    }
+
     /// The next mail for a shard, in the order in which it must be delivered.
     pub fn take_mail(&mut self, to: ShardId) -> Option<B::Mail> {
         self.broker.take_mail(to)

@@ -143,6 +143,11 @@ metrics! {
             BrokerUnavailable(reason = "unavailable"),
             BrokerUnknown(reason = "unknown"),
         }
+        "history_store_written_bytes_total" "Bytes written to the history on \
+                                             disk." { HistoryStoreWritten }
+        "history_store_syncs_total" "How often they were synced." { HistoryStoreSyncs }
+        "history_store_lost_total" "Records that were not written, because the disk refused them \
+                                    or was too slow." { HistoryStoreLost }
         "presence_dropped_total" "Comings and goings that were not told for want of room, \
                                  counted by each shard." { PresenceDropped }
         "dropped_total" "Deliveries that a full queue shed, by the channel's slow_consumer rule." {
@@ -312,6 +317,9 @@ metrics! {
         }
         "broker_up" "Whether the broker of several nodes answers; 0 too where there is \
                      none." { BrokerUp }
+        "history_store_up" "Whether history is written to disk; 0 too where there is no \
+                            store." { HistoryStoreUp }
+        "history_store_bytes" "Bytes of its segments on disk." { HistoryStoreBytes }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come \

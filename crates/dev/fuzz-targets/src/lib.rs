@@ -34,6 +34,7 @@ mod grip_pushpin_conf;
 mod grip_routes;
 mod grip_zmq;
 mod grip_zmtp;
+mod history_segment;
 mod http1_body;
 mod http1_request;
 mod http1_response;
@@ -93,6 +94,7 @@ targets! {
     grip_routes,
     grip_zmq,
     grip_zmtp,
+    history_segment,
     http1_body,
     http1_request,
     http1_response,

@@ -15,6 +15,7 @@ mod drain;
 mod examples;
 mod guides;
 mod handshake;
+mod history;
 mod http;
 mod java;
 mod limits;

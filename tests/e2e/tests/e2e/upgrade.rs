@@ -33,27 +33,27 @@ keepalive_interval = "0s"
 "#;
 
 /// Where the binary seems to be.
-struct Installed(TempDir);
+pub(crate) struct Installed(TempDir);
 
 impl Installed {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let this = Self(tempfile::tempdir().expect("a folder"));
         this.install(throng());
         this
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("throng")
     }
 
-    fn install(&self, binary: &Path) {
+    pub(crate) fn install(&self, binary: &Path) {
         let new = self.0.path().join("new");
         symlink(binary, &new).expect("a link");
         fs::rename(&new, self.path()).expect("another link");
     }
 
     /// Installs a script that does not take over.
-    fn install_script(&self, script: &str) {
+    pub(crate) fn install_script(&self, script: &str) {
         let path = self.0.path().join("script");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
         let executable = fs::Permissions::from_mode(0o755);
@@ -63,7 +63,7 @@ impl Installed {
 }
 
 /// `throng upgrade`.
-fn upgrade(server: &Server) -> Output {
+pub(crate) fn upgrade(server: &Server) -> Output {
     let port = server.api_address().port().to_string();
     let mut command = Command::new(throng());
     command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
@@ -71,7 +71,7 @@ fn upgrade(server: &Server) -> Output {
 }
 
 #[track_caller]
-fn upgrade_well(server: &Server) {
+pub(crate) fn upgrade_well(server: &Server) {
     went_well(server, &upgrade(server));
 }
 

@@ -11,7 +11,7 @@ use crate::start::Start;
 const MAGIC: [u8; 8] = *b"throngHO";
 /// The version of the format: of every message, and of all state as bytes. It rises with each
 /// change of what any room saves. A process refuses every version but its own.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 

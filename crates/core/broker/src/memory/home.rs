@@ -12,21 +12,26 @@
 
 mod kept;
 mod moving;
+mod pages;
 mod renew;
+mod restore;
+mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId, Told};
 
+use super::ancestry::Ancestry;
 use super::budget::{Budget, Share};
+use super::journal::Journal;
 use super::keys::{Keys, key_of};
 use super::members::Members;
 use super::reply_limit::ReplyLimit;
 use super::stream::{NEVER, Stream};
 use crate::{
-    ChannelMap, Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Present, Recovery, Refusal,
-    Retention, Subscribed, Version,
+    ChannelMap, Draft, Namespaces, Overflow, Present, Recovery, Refusal, Retention, Subscribed,
+    Version,
 };
 
 /// For how many milliseconds a stream without subscribers and history remembers its position.
@@ -100,6 +105,13 @@ pub(super) struct Home {
     keys: Keys,
     /// The newest version in each stream that has any. Bound: one a stream.
     versions: BTreeMap<u32, Version>,
+    /// What positions of earlier epochs mean.
+    ancestry: Ancestry,
+    /// Where it writes down what it keeps, if anywhere.
+    journal: Option<Journal>,
+    /// Added to every time that comes in, so that what was kept before the start has one, too. In
+    /// milliseconds.
+    shift: u64,
     pub(super) members: Members,
 }
 
@@ -115,6 +127,9 @@ impl Home {
             forgotten: 0,
             keys: Keys::new(options.hash_seed),
             versions: BTreeMap::new(),
+            ancestry: Ancestry::default(),
+            journal: None,
+            shift: 0,
             members: Members::new(options.hash_seed),
             options,
         }
@@ -180,6 +195,7 @@ impl Home {
     ) -> Subscribed {
         let options = self.options.namespaces.find(channel).copied();
         let options = options.unwrap_or_default();
+        let now = self.shifted(now);
         let forgotten = self.forgotten;
         let key = self
             .streams
@@ -187,6 +203,8 @@ impl Home {
         self.expire(key, options.retention, now.mono);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
         stream.interest |= 1 << from.0;
+        let here = stream.position(self.options.nonce);
+        let since = since.map(|since| self.ancestry.translate(since, here, key));
         let limit = self.options.reply;
         let keeps = options.retention.keeps();
         let recovery = match since {
@@ -209,6 +227,7 @@ impl Home {
 
     /// Notes that shard `from` has no subscribers any more.
     pub(super) fn leave(&mut self, from: ShardId, channel: &ChannelName, now: Now) {
+        let now = self.shifted(now);
         let Some(key) = self.streams.key(channel) else {
             return;
         };
@@ -229,6 +248,7 @@ impl Home {
         }
         if stream.top == 0 {
             self.versions.remove(&key);
+            self.ancestry.remove(key);
             self.streams.remove(key);
             return;
         }
@@ -244,8 +264,12 @@ impl Home {
     /// Forgets a stream that had publications. What comes after must not look like a continuation.
     fn forget(&mut self, key: u32) {
         self.versions.remove(&key);
-        self.streams.remove(key);
+        self.ancestry.remove(key);
+        let removed = self.streams.remove(key);
         self.forgotten = self.forgotten.wrapping_add(1);
+        if let Some((channel, _)) = removed {
+            self.note_forgotten(key, &channel);
+        }
     }
 
     /// Gives a draft its position, keeps it, and says which shards must deliver it. The channel's
@@ -257,6 +281,7 @@ impl Home {
         interest: u64,
         now: Now,
     ) -> Accepted {
+        let now = self.shifted(now);
         let key = { draft.idempotency_key.as_deref() }.map(|key| key_of(&draft.channel, key));
         if let Some(position) = key.as_deref().and_then(|key| self.keys.find(key)) {
             return Accepted {
@@ -283,6 +308,7 @@ impl Home {
         };
         if let Some(key) = key {
             self.remember_key(&key, accepted.position, now.mono);
+            self.note_key(&key, accepted.position, now.unix_ms);
         }
         accepted
     }
@@ -326,9 +352,11 @@ impl Home {
             }
             stream.append(publication.clone(), now.mono);
             self.history_publications += 1;
+            self.note_published(key, &publication);
         } else {
             // A log without its newest publication would hide a gap.
             while self.drop_oldest(key) {}
+            self.note_base(key);
             self.rest(key, now.mono);
         }
         Accepted {
@@ -336,50 +364,6 @@ impl Home {
             position,
             interest,
         }
-    }
-
-    /// Forgets the history of a channel; its stream keeps its position.
-    pub(super) fn forget_history(
-        &mut self,
-        channel: &ChannelName,
-        now: Now,
-    ) -> Result<HistoryPage, Refusal> {
-        let Some(retention) = self.retention_of(channel) else {
-            return Err(Refusal::UnknownChannel);
-        };
-        if !retention.keeps() {
-            return Err(Refusal::NotAvailable);
-        }
-        if let Some(key) = self.streams.key(channel) {
-            while self.drop_oldest(key) {}
-            self.rest(key, now.mono);
-        }
-        Ok(HistoryPage::default())
-    }
-
-    /// Reads the history of a channel.
-    pub(super) fn history(
-        &mut self,
-        channel: &ChannelName,
-        query: HistoryQuery,
-        now: Now,
-    ) -> Result<HistoryPage, Refusal> {
-        let retention = self.retention(channel);
-        if !retention.keeps() {
-            return Err(Refusal::NotAvailable);
-        }
-        let (nonce, limit) = (self.options.nonce, self.options.reply);
-        if let Some(key) = self.streams.key(channel) {
-            self.expire(key, retention, now.mono);
-            self.rest(key, now.mono);
-        }
-        // Of a stream that nobody has used yet: where it would begin, without making it.
-        let unused = Stream::new(self.forgotten);
-        let stream = self.streams.get(channel).unwrap_or(&unused);
-        Ok(HistoryPage {
-            position: Some(stream.position(nonce)),
-            publications: stream.page(query, nonce, limit)?,
-        })
     }
 }
 

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use throng_types::{ChannelName, Millis, Position};
 
 /// How long a key is remembered, in milliseconds (Centrifugo: five minutes).
-const TTL_MS: u64 = 300_000;
+pub(super) const TTL_MS: u64 = 300_000;
 /// How many keys are remembered. Queue: `idempotency keys`.
 pub(super) const KEYS_MAX: usize = 65_536;
 /// What a key costs besides its text: its entries in the map and in the queue.
@@ -23,6 +23,8 @@ pub(super) struct Keys {
     /// Bound: [`KEYS_MAX`].
     by_age: VecDeque<(Millis, Arc<str>)>,
     bytes: usize,
+    /// Keys that were forgotten: the number of the oldest that is there.
+    gone: u64,
 }
 
 impl Keys {
@@ -31,6 +33,7 @@ impl Keys {
             by_key: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             by_age: VecDeque::new(),
             bytes: 0,
+            gone: 0,
         }
     }
 
@@ -68,9 +71,17 @@ impl Keys {
             .map(|(at, key)| (*at, key, self.find(key).flatten()))
     }
 
+    /// The first key of this number or a later one, with its number; they are numbered as they come.
+    pub(super) fn after(&self, number: u64) -> Option<(u64, Millis, &str, Option<Position>)> {
+        let number = number.max(self.gone);
+        let (at, key) = self.by_age.get((number - self.gone) as usize)?;
+        Some((number, *at, key, self.find(key).flatten()))
+    }
+
     /// Forgets the oldest key; gives the bytes that this freed, or nothing if there is no key.
     pub(super) fn forget_oldest(&mut self) -> Option<usize> {
         let (_, key) = self.by_age.pop_front()?;
+        self.gone += 1;
         self.by_key.remove(&key);
         if self.by_age.is_empty() {
             self.by_age = VecDeque::new();

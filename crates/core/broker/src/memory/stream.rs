@@ -63,6 +63,11 @@ impl Stream {
         self.log.as_ref().map_or(0, |log| log.len())
     }
 
+    /// The offset of the oldest publication that it keeps, or of the next one if it keeps none.
+    pub(super) fn first(&self) -> u64 {
+        self.top + 1 - self.kept() as u64
+    }
+
     /// What the kept publications cost.
     #[cfg(test)]
     pub(super) fn cost_bytes(&self) -> usize {

@@ -76,6 +76,8 @@ impl<B: Broker> Cluster for Parts<B> {
     fn request(&mut self, shard: ShardId, request: Request, now: Now) {
         let at = shard.index();
         self.brokers[at].request(request, now, &mut self.inboxes[at]);
+        // Where there is a store, a copy goes on between any two requests.
+        self.brokers[at].write_down(now);
         self.collect_mail(at);
     }
 

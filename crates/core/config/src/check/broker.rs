@@ -2,6 +2,7 @@
 
 use super::Checks;
 use crate::options::BrokerKind;
+use crate::origin::Origin;
 
 const REDIS: &[&str] = &[
     "redis://",
@@ -45,6 +46,18 @@ impl Checks<'_> {
         if broker.credentials.is_some() && broker.kind != BrokerKind::Nats {
             let unused = "broker.credentials is not used: broker.kind is not \"nats\"";
             self.warnings.push(unused.to_owned());
+        }
+        if self.config.history.path.is_some() && broker.kind != BrokerKind::Memory {
+            // A packaged unit sets the variable for every server.
+            if let Origin::Env(name) = self.origins.get("history.path") {
+                self.warnings
+                    .push(format!("{name} is not used: the broker keeps the history"));
+            } else {
+                self.problem(
+                    "history.path",
+                    "history.path: the broker keeps the history; remove one of the two",
+                );
+            }
         }
         let is_short = broker.prefix.is_empty() || broker.prefix.contains(['{', '}']);
         if is_short && !self.failed_under("broker.prefix") {

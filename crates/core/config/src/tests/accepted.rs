@@ -260,6 +260,7 @@ fn another(option: &OptionSpec) -> &'static str {
         "log.level" => return "debug",
         "tls.min_version" => return "1.3",
         "tls.records" => return "lean",
+        "history.on_failure" => return "refuse",
         "log.format" => return "json",
         "websocket.pong_timeout" => return "7s",
         "channel.max_delay" => return "7ms",

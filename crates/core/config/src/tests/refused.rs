@@ -38,8 +38,8 @@ fn strange_keys_are_named_with_what_was_meant() {
         &[
             "throng.toml:1:2: unknown section \"wholly_else\": the sections are [listen], \
              [tls], [engine], [limits], \
-           [websocket], [stream], [auth], [drain], [broker], [channel], [[namespace]], [[feed]], \
-             [log], \
+           [websocket], [stream], [auth], [drain], [broker], [history], [channel], \
+             [[namespace]], [[feed]], [log], \
            [proxy], \
            [appwrite], \
            [grip]",
@@ -122,6 +122,10 @@ fn a_broker_elsewhere_needs_an_address_that_can_be_used() {
             "throng.toml:3:7: broker.url: with broker.kind = \"nats\" it is \
              nats://user:password@host:port or tls://",
         ],
+    );
+    check(
+        "[broker]\nkind = \"redis\"\nurl = \"redis://a\"\n[history]\npath = \"/a\"\n",
+        &["throng.toml:5:8: history.path: the broker keeps the history; remove one of the two"],
     );
     check(
         "[broker]\nprefix = \"{a}\"\n",
@@ -249,6 +253,7 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
                 | "channel.max_delay"
                 | "appwrite.history"
                 | "limits.address_work_max"
+                | "history.sync"
                 | "appwrite.api_grace"
                 | "grip.message_wait"
                 | "grip.response_timeout"

@@ -107,7 +107,8 @@ impl Home {
     /// Does what is due: forgets old publications, streams and keys. Looks at no more than `budget`
     /// streams; true if more are due.
     pub(in crate::memory) fn tick(&mut self, now: Now, budget: usize) -> bool {
-        let now = now.mono;
+        let now = self.shifted(now).mono;
+        self.note_live();
         while let Some(bytes) = self.keys.forget_expired(now) {
             self.share.give(bytes);
         }

@@ -10,8 +10,8 @@ use throng_types::{ChannelName, Millis, Parts, Position, Publication, Publisher,
 
 use super::super::stream::Kept;
 use super::{Home, NEVER, STREAM_BYTES, Stream};
-use crate::Version;
 use crate::memory::keys::Keys;
+use crate::{Lineage, Version};
 
 /// The kinds of items.
 const HEAD: u8 = 0;
@@ -27,6 +27,7 @@ struct Moved {
     generation: u32,
     due: Millis,
     version: Option<Version>,
+    tops: Vec<(u32, u64)>,
     log: Vec<(Millis, Arc<Publication>)>,
 }
 throng_types::save_fields!(Moved {
@@ -36,12 +37,13 @@ throng_types::save_fields!(Moved {
     generation,
     due,
     version,
+    tops,
     log
 });
 
 impl Home {
     pub(in crate::memory) fn save(&self, parts: &mut Parts<'_>) {
-        parts.item(HEAD, &(self.options.nonce, self.forgotten));
+        parts.item(HEAD, &(self.lineage(), (self.forgotten, self.shift)));
         for (key, channel, stream) in self.streams.entries() {
             let log = stream.log.iter().flat_map(|log| log.iter());
             let moved = Moved {
@@ -51,6 +53,7 @@ impl Home {
                 generation: stream.generation,
                 due: stream.due,
                 version: self.versions.get(&key).cloned(),
+                tops: self.ancestry.tops(key).to_vec(),
                 log: { log }
                     .map(|kept| (kept.at, kept.publication.clone()))
                     .collect(),
@@ -67,7 +70,12 @@ impl Home {
 
     pub(in crate::memory) fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         match kind {
-            HEAD => (self.options.nonce, self.forgotten) = Save::load(from)?,
+            HEAD => {
+                let (lineage, rest) = <(Lineage, (u32, u64))>::load(from)?;
+                self.set_lineage(&lineage);
+                (self.forgotten, self.shift) = rest;
+                self.note_lineage();
+            }
             STREAM => self.restore(Moved::load(from)?)?,
             KEY => {
                 let (at, (key, position)) = <(Millis, (String, Option<Position>))>::load(from)?;
@@ -93,6 +101,7 @@ impl Home {
             generation,
             due,
             version,
+            tops,
             log,
         } = moved;
         if self.streams.key(&channel).is_some() {
@@ -130,6 +139,7 @@ impl Home {
         if let Some(version) = version {
             self.versions.insert(key, version);
         }
+        self.ancestry.set_tops(key, tops);
         if keeps {
             self.expiring.insert((due, key));
         } else if due != NEVER {

@@ -12,6 +12,7 @@ impl Home {
     /// Where nothing is kept any more, streams begin anew: publications without a position come
     /// between those that have one and those that will, and no client may take the two for a whole.
     pub(in crate::memory) fn renew(&mut self, options: LiveOptions, now: Millis) {
+        let now = now + self.shift;
         let before = std::mem::replace(&mut self.options.namespaces, options.namespaces);
         self.options.reply = options.reply;
         self.options.streams_max = options.streams_max;
@@ -31,7 +32,9 @@ impl Home {
             };
             while self.drop_oldest(key) {}
             self.versions.remove(&key);
+            self.ancestry.remove(key);
             self.forgotten = self.forgotten.wrapping_add(1);
+            self.note_forgotten(key, &channel);
             let generation = self.forgotten;
             if let Some(stream) = self.streams.at_mut(key) {
                 self.idle.remove(&(stream.due, key));

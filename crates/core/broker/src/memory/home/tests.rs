@@ -1,12 +1,17 @@
 //! One home: positions, recovery, history, idempotency.
 
 mod bounds;
+#[expect(
+    clippy::disallowed_types,
+    reason = "a store and the test look at the same tape"
+)]
+mod durable;
 mod renewed;
 
 use throng_types::{Payload, PayloadKind};
 
 use super::*;
-use crate::{ChannelOptions, ReplyLimit};
+use crate::{ChannelOptions, HistoryQuery, ReplyLimit};
 
 const SHARD: ShardId = ShardId(0);
 

@@ -1,0 +1,75 @@
+//! What positions mean that were given out before a crash. The rule, and why it holds, stand at the
+//! head of `store.rs`.
+
+use std::collections::BTreeMap;
+
+use throng_types::{Epoch, Position};
+
+use crate::Lineage;
+
+/// The nonces of earlier epochs, and up to which offset each stream is the same in them.
+#[derive(Default)]
+pub(super) struct Ancestry {
+    nonces: Vec<u32>,
+    /// By the key of the stream; (nonce, offset). Bound: `ANCESTORS_MAX` a stream that was loaded
+    /// after a crash.
+    tops: BTreeMap<u32, Box<[(u32, u64)]>>,
+}
+
+impl Ancestry {
+    /// The nonces, the oldest first.
+    pub(super) fn nonces(&self) -> &[u32] {
+        &self.nonces
+    }
+
+    /// Those of another process hold here.
+    pub(super) fn set_nonces(&mut self, lineage: &Lineage) {
+        self.nonces.clone_from(&lineage.ancestors);
+    }
+
+    /// Up to where a stream is the same in earlier epochs.
+    pub(super) fn tops(&self, key: u32) -> &[(u32, u64)] {
+        self.tops.get(&key).map_or(&[], |tops| tops)
+    }
+
+    /// Notes it; those of nonces that are not known any more are of no use.
+    pub(super) fn set_tops(&mut self, key: u32, mut tops: Vec<(u32, u64)>) {
+        tops.retain(|(nonce, _)| self.nonces.contains(nonce));
+        if !tops.is_empty() {
+            self.tops.insert(key, tops.into());
+        }
+    }
+
+    /// Forgets a stream.
+    pub(super) fn remove(&mut self, key: u32) {
+        if !self.tops.is_empty() {
+            self.tops.remove(&key);
+        }
+    }
+
+    /// The position in the stream that stands `here`, if it is the same as one of before.
+    pub(super) fn translate(&self, since: Position, here: Position, key: u32) -> Position {
+        let (nonce, generation) = ((since.epoch.0 >> 32) as u32, since.epoch.0 as u32);
+        if self.nonces.is_empty()
+            || generation != here.epoch.0 as u32
+            || !self.nonces.contains(&nonce)
+        {
+            return since;
+        }
+        let mut tops = self.tops(key).iter();
+        let top = tops.find(|(known, _)| *known == nonce);
+        let is_same = since.offset <= top.map_or(0, |(_, top)| *top);
+        let epoch = if is_same { here.epoch } else { since.epoch };
+        Position { epoch, ..since }
+    }
+}
+
+/// Generation and offset of a position.
+pub(super) const fn place_of(position: Position) -> (u32, u64) {
+    (position.epoch.0 as u32, position.offset)
+}
+
+/// The epoch of a generation.
+pub(super) const fn epoch_of(nonce: u32, generation: u32) -> Epoch {
+    Epoch((nonce as u64) << 32 | generation as u64)
+}

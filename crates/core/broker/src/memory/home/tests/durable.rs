@@ -1,0 +1,323 @@
+//! A home that writes down what it keeps, and what another one makes of it.
+
+mod random;
+
+use std::sync::{Mutex, PoisonError};
+
+use super::*;
+use crate::memory::home::home_of;
+use crate::{Begins, Head, Item, Lineage, Replay, Restored, Store, Version};
+
+/// Records, and how many copies are wanted and done.
+#[derive(Default)]
+struct State {
+    records: Vec<Vec<u8>>,
+    room: usize,
+    round: u64,
+    /// Where the records of the last complete copy begin, and of the one under way.
+    copied: u64,
+    refuses: bool,
+}
+
+#[derive(Clone, Default)]
+struct Tape(Arc<Mutex<State>>);
+
+impl Tape {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for Tape {
+    fn append(&mut self, record: &[u8]) {
+        self.state().records.push(record.to_vec());
+    }
+
+    fn refuses(&self) -> bool {
+        self.state().refuses
+    }
+
+    fn round(&self) -> u64 {
+        self.state().round
+    }
+
+    fn has_room(&mut self) -> bool {
+        let mut state = self.state();
+        let has = state.room > 0;
+        state.room = state.room.saturating_sub(1);
+        has
+    }
+
+    fn copied(&mut self, round: u64) {
+        self.state().copied = round;
+    }
+
+    fn live(&mut self, _: usize) {}
+
+    fn lineage(&mut self, _: &Lineage) {}
+}
+
+/// Heads and records as one log; the head of each life stands before its records.
+#[derive(Default)]
+struct Log(Vec<(Head, Vec<Vec<u8>>)>);
+
+impl Log {
+    fn replay(&self, now: Now) -> Replay {
+        let namespaces = options(5, 1000, 1 << 20).namespaces;
+        let mut replay = Replay::new(namespaces, 7, now.unix_ms);
+        for (head, records) in &self.0 {
+            replay.head(&Head::of_record(&head.to_record()).expect("a head"));
+            for record in records {
+                assert!(replay.record(record));
+            }
+        }
+        replay
+    }
+
+    /// A new home goes on where the log ends.
+    fn next(&mut self, is_crashed: bool, now: Now) -> (Home, Tape) {
+        let replay = self.replay(now);
+        let nonce = 100 + self.0.len() as u32;
+        let (begins, lineage) = match replay.lineage() {
+            None => (
+                Begins::Fresh,
+                Lineage {
+                    nonce,
+                    ancestors: Vec::new(),
+                },
+            ),
+            Some(lineage) if is_crashed => (Begins::AfterCrash, lineage.after_crash(nonce)),
+            Some(lineage) => (Begins::Continues, lineage.clone()),
+        };
+        let mut homes = replay.finish(&lineage, is_crashed, 1, home_of);
+        let head = Head {
+            number: self.0.len() as u64,
+            begins,
+            lineage,
+        };
+        self.0.push((head, Vec::new()));
+        durable(homes.pop().expect("one home"), now)
+    }
+
+    /// The process died, and so many of its records are on the disk.
+    fn end(&mut self, tape: &Tape, written: usize) {
+        let records = std::mem::take(&mut tape.state().records);
+        let (_, log) = self.0.last_mut().expect("a life");
+        log.extend(records.into_iter().take(written));
+    }
+}
+
+fn durable(restored: Restored, now: Now) -> (Home, Tape) {
+    let mut home = home(5, 1000, 1 << 20);
+    let tape = Tape::default();
+    home.restore_all(restored, now);
+    home.check();
+    home.write_to(Box::new(tape.clone()));
+    (home, tape)
+}
+
+fn name(text: &str) -> ChannelName {
+    ChannelName::new(text).expect("a name")
+}
+
+fn draft(channel: &str, data: &str) -> Draft {
+    Draft {
+        channel: name(channel),
+        payload: Payload {
+            bytes: Arc::from(data.as_bytes()),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+        version: None,
+    }
+}
+
+fn publish(home: &mut Home, channel: &str, data: &str, now: Now) -> Position {
+    let accepted = home.publish(draft(channel, data), now);
+    accepted.position.expect("history")
+}
+
+/// What a client gets that comes back; nothing if it is told that it may have missed something.
+fn recover(home: &mut Home, channel: &str, since: Position, now: Now) -> Option<Vec<String>> {
+    let subscribed = home.subscribe(SHARD, &name(channel), Some(since), now);
+    match subscribed.recovery {
+        Recovery::Whole(publications) => {
+            let text = |it: &Arc<Publication>| String::from_utf8_lossy(&it.payload.bytes).into();
+            Some(publications.iter().map(text).collect())
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn after_a_clean_end_everything_is_as_it_was() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(true, at(0));
+    for n in 1..=8_u64 {
+        let newer = Draft {
+            version: Some(Box::new(Version {
+                number: n,
+                epoch: "".into(),
+            })),
+            ..draft("kept:a", &n.to_string())
+        };
+        home.publish(newer, at(n));
+    }
+    let keyed = Draft {
+        idempotency_key: Some("k".into()),
+        ..draft("kept:b", "once")
+    };
+    let first = home.publish(keyed.clone(), at(9)).position;
+    publish(&mut home, "kept:gone", "x", at(10));
+    home.forget_history(&name("kept:gone"), at(10))
+        .expect("history");
+    tape.state().records.push(Item::closed());
+    let count = tape.state().records.len();
+    log.end(&tape, count);
+    assert!(log.replay(at(20)).is_closed());
+    let (mut home, _) = log.next(false, at(20));
+    let since = Position {
+        epoch: first.expect("history").epoch,
+        offset: 5,
+    };
+    let texts = recover(&mut home, "kept:a", since, at(20));
+    assert_eq!(texts.expect("whole"), ["6", "7", "8"]);
+    let again = home.publish(keyed, at(20));
+    assert_eq!((again.publication.is_none(), again.position), (true, first));
+    let older = Draft {
+        version: Some(Box::new(Version {
+            number: 8,
+            epoch: "".into(),
+        })),
+        ..draft("kept:a", "older")
+    };
+    assert!(home.publish(older, at(20)).publication.is_none());
+    let next = publish(&mut home, "kept:gone", "y", at(20));
+    assert_eq!((next.offset, next.epoch), (2, since.epoch));
+    let lost = Position { offset: 0, ..next };
+    assert_eq!(
+        recover(&mut home, "kept:gone", lost, at(20)),
+        None,
+        "its history was removed"
+    );
+    home.check();
+}
+
+#[test]
+fn what_was_kept_gets_old_while_nobody_runs() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(true, at(0));
+    let first = publish(&mut home, "kept:a", "1", at(5000));
+    publish(&mut home, "kept:a", "2", at(5600));
+    log.end(&tape, 2);
+    // The clock of the next process begins at zero.
+    let later = Now {
+        mono: Millis(3),
+        unix_ms: at(6100).unix_ms,
+    };
+    let (mut home, _) = log.next(true, later);
+    assert_eq!(home.stats().history_publications, 1);
+    assert_eq!(
+        recover(&mut home, "kept:a", first, later).expect("whole"),
+        ["2"]
+    );
+    let expired = Now {
+        mono: Millis(503),
+        unix_ms: at(6600).unix_ms,
+    };
+    home.tick(expired, 100);
+    assert_eq!(home.stats().history_publications, 0);
+    home.check();
+}
+
+#[test]
+fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(true, at(0));
+    let empty = home.subscribe(SHARD, &name("kept:empty"), None, at(0));
+    let seen: Vec<Position> = ["1", "2", "3", "4"]
+        .iter()
+        .map(|data| publish(&mut home, "kept:a", data, at(1)))
+        .collect();
+    // The last two are lost.
+    log.end(&tape, 2);
+    let (mut home, tape) = log.next(true, at(2));
+    let known = recover(&mut home, "kept:a", seen[0], at(2));
+    assert_eq!(known.expect("whole"), ["2"]);
+    assert_eq!(
+        recover(&mut home, "kept:a", seen[1], at(2))
+            .expect("whole")
+            .len(),
+        0
+    );
+    assert_eq!(recover(&mut home, "kept:a", seen[2], at(2)), None);
+    let empty = empty.position.expect("history");
+    assert!(recover(&mut home, "kept:empty", empty, at(2)).is_some());
+    // The same offsets come again, with other publications.
+    let other = publish(&mut home, "kept:a", "other 3", at(3));
+    assert_eq!(other.offset, seen[2].offset);
+    assert_ne!(other.epoch, seen[2].epoch);
+    publish(&mut home, "kept:a", "other 4", at(3));
+    assert_eq!(recover(&mut home, "kept:a", seen[2], at(3)), None);
+    assert_eq!(recover(&mut home, "kept:a", seen[3], at(3)), None);
+    let known = recover(&mut home, "kept:a", seen[1], at(3));
+    assert_eq!(known.expect("whole"), ["other 3", "other 4"]);
+    // History says the same.
+    let query = |since| HistoryQuery {
+        limit: None,
+        since: Some(since),
+        reverse: false,
+    };
+    let page = home.history(&name("kept:a"), query(seen[1]), at(3));
+    assert_eq!(page.expect("history").publications.len(), 2);
+    let page = home.history(&name("kept:a"), query(seen[2]), at(3));
+    assert_eq!(page.err(), Some(Refusal::UnrecoverablePosition));
+    // A second crash: the first epoch is still known.
+    log.end(&tape, 1);
+    let (mut home, _) = log.next(true, at(4));
+    assert_eq!(
+        recover(&mut home, "kept:a", seen[1], at(4)).expect("whole"),
+        ["other 3"]
+    );
+    assert_eq!(
+        recover(&mut home, "kept:a", other, at(4))
+            .expect("whole")
+            .len(),
+        0
+    );
+    assert_eq!(recover(&mut home, "kept:a", seen[2], at(4)), None);
+}
+
+#[test]
+fn what_cannot_be_written_may_be_refused() {
+    let home = home(5, 1000, 1 << 20);
+    assert!(!home.refuses());
+    let (home, tape) = Log::default().next(true, at(0));
+    assert!(!home.refuses());
+    tape.state().refuses = true;
+    assert!(home.refuses());
+}
+
+#[test]
+fn a_hole_in_the_log_is_seen() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(true, at(0));
+    let seen: Vec<Position> = (1..=4)
+        .map(|n| publish(&mut home, "kept:a", &n.to_string(), at(n)))
+        .collect();
+    tape.state().records.remove(1);
+    log.end(&tape, 3);
+    let (mut home, _) = log.next(true, at(5));
+    assert_eq!(
+        recover(&mut home, "kept:a", seen[0], at(5)),
+        None,
+        "2 is missing"
+    );
+    assert_eq!(
+        recover(&mut home, "kept:a", seen[1], at(5)).expect("whole"),
+        ["3", "4"]
+    );
+}

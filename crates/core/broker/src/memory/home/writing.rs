@@ -1,0 +1,221 @@
+//! What a home writes down, and how it writes down everything once more.
+//!
+//! A copy goes through the streams by their keys, some in each step. A stream with a long history
+//! is cut: while the copy is inside one, its new publications are not written by themselves, since
+//! the copy comes to them; so a reader finds them in their order.
+//!
+//! Invariant: at any time, what was written says everything that the home keeps, but for what a
+//! copy that is inside a stream has yet to say of it.
+
+use throng_types::{ChannelName, Now, Position, Publication};
+
+use super::Home;
+use crate::Store;
+use crate::memory::ancestry::place_of;
+use crate::memory::journal::{Copy, Journal};
+use crate::store::{write_base, write_count, write_forgotten, write_key, write_published};
+
+/// A step of a copy ends with so many bytes.
+const STEP_BYTES: usize = 256 << 10;
+/// And after so many places that it looked at.
+const STEP_PLACES: usize = 4096;
+
+impl Home {
+    /// With the shift of this home.
+    pub(super) fn shifted(&self, now: Now) -> Now {
+        Now {
+            mono: now.mono + self.shift,
+            ..now
+        }
+    }
+
+    /// Writes everything down from now on.
+    pub(in crate::memory) fn write_to(&mut self, store: Box<dyn Store>) {
+        self.journal = Some(Journal::new(store));
+    }
+
+    /// Tells the store whose epochs these are.
+    pub(super) fn note_lineage(&mut self) {
+        let lineage = self.lineage();
+        if let Some(journal) = &mut self.journal {
+            journal.store.lineage(&lineage);
+        }
+    }
+
+    /// Whether publications that are to be kept are refused, since they cannot be written down.
+    pub(in crate::memory) fn refuses(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.store.refuses())
+    }
+
+    pub(super) fn note_live(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.store.live(self.share.used());
+        }
+    }
+
+    /// Writes down the newest publication of a stream.
+    pub(super) fn note_published(&mut self, key: u32, publication: &Publication) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if !journal.is_inside(key)
+            && let Some(position) = publication.position
+        {
+            let version = self.versions.get(&key);
+            journal.write(|out| write_published(publication, place_of(position), version, out));
+        }
+    }
+
+    /// Writes down where a stream stands that keeps nothing.
+    pub(super) fn note_base(&mut self, key: u32) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let Some((channel, stream)) = self.streams.at(key).filter(|(_, it)| it.top > 0) else {
+            return;
+        };
+        journal.leave(key);
+        let place = (channel, stream.generation, stream.top);
+        let version = self.versions.get(&key);
+        journal.write(|out| write_base(place, version, self.ancestry.tops(key), out));
+    }
+
+    /// Writes down that a stream is no more, and which generation comes next.
+    pub(super) fn note_forgotten(&mut self, key: u32, channel: &ChannelName) {
+        if let Some(journal) = &mut self.journal {
+            journal.leave(key);
+            journal.write(|out| write_forgotten(channel, self.forgotten, out));
+        }
+    }
+
+    pub(super) fn note_key(&mut self, text: &str, position: Option<Position>, at_unix_ms: u64) {
+        if let Some(journal) = &mut self.journal {
+            journal.write(|out| write_key(text, at_unix_ms, position.map(place_of), out));
+        }
+    }
+
+    /// Goes on with a copy, if one is wanted; true if there is more to do now.
+    pub(in crate::memory) fn copy(&mut self, now: Now) -> bool {
+        let Some(mut journal) = self.journal.take() else {
+            return false;
+        };
+        let more = self.copy_to(&mut journal, self.shifted(now));
+        self.journal = Some(journal);
+        more
+    }
+
+    fn copy_to(&mut self, journal: &mut Journal, now: Now) -> bool {
+        let round = journal.store.round();
+        if round == journal.done {
+            return false;
+        }
+        let mut copy = match journal.copy.take() {
+            Some(copy) if copy.round == round => copy,
+            before => {
+                journal.write(|out| write_count(self.forgotten, out));
+                Copy {
+                    round,
+                    next_used: 0,
+                    next: 0,
+                    // What it has yet to say stands nowhere else.
+                    inside: before.and_then(|copy| copy.inside),
+                }
+            }
+        };
+        let mut bytes = 0;
+        for _ in 0..STEP_PLACES {
+            if bytes >= STEP_BYTES || !journal.store.has_room() {
+                let goes_on = bytes > 0;
+                journal.copy = Some(copy);
+                return goes_on;
+            }
+            match self.copy_one(journal, &mut copy, now) {
+                Some(written) => bytes += written,
+                None => {
+                    journal.done = round;
+                    journal.store.copied(round);
+                    return false;
+                }
+            }
+        }
+        journal.copy = Some(copy);
+        true
+    }
+
+    /// Writes one record more, or passes one place; `None` at the end.
+    fn copy_one(&self, journal: &mut Journal, copy: &mut Copy, now: Now) -> Option<usize> {
+        if let Some((number, at, text, position)) = self.keys.after(copy.next_used) {
+            copy.next_used = number + 1;
+            let at_unix_ms = now.unix_ms.saturating_sub(now.mono.since(at));
+            let position = position.map(place_of);
+            return Some(journal.write(|out| write_key(text, at_unix_ms, position, out)));
+        }
+        if let Some((key, written)) = copy.inside {
+            return Some(self.copy_inside(journal, copy, (key, written)));
+        }
+        if copy.next >= self.streams.bound() {
+            return None;
+        }
+        let key = copy.next;
+        copy.next += 1;
+        let Some((_, stream)) = self.streams.at(key).filter(|(_, it)| it.top > 0) else {
+            return Some(0);
+        };
+        Some(self.copy_base(journal, copy, key, stream.first() - 1))
+    }
+
+    /// Writes where a stream stands before the publications that follow.
+    fn copy_base(&self, journal: &mut Journal, copy: &mut Copy, key: u32, before: u64) -> usize {
+        let Some((channel, stream)) = self.streams.at(key) else {
+            return 0;
+        };
+        // Positions before what is kept are of no use.
+        let tops = self.ancestry.tops(key).iter();
+        let tops: Vec<(u32, u64)> = tops.filter(|(_, top)| *top >= before).copied().collect();
+        copy.inside = Some((key, before));
+        let place = (channel, stream.generation, before);
+        journal.write(|out| write_base(place, self.versions.get(&key), &tops, out))
+    }
+
+    fn copy_inside(
+        &self,
+        journal: &mut Journal,
+        copy: &mut Copy,
+        (key, written): (u32, u64),
+    ) -> usize {
+        let Some((_, stream)) = self.streams.at(key) else {
+            copy.inside = None;
+            return 0;
+        };
+        let first = stream.first();
+        if written + 1 < first || written > stream.top {
+            // What was to follow has gone meanwhile, or another stream is in its place.
+            return self.copy_base(journal, copy, key, first - 1);
+        }
+        let at = (written + 1 - first) as usize;
+        let Some(kept) = stream.log.as_ref().and_then(|log| log.get(at)) else {
+            copy.inside = None;
+            return 0;
+        };
+        copy.inside = Some((key, written + 1));
+        let place = (stream.generation, written + 1);
+        let version = self.versions.get(&key);
+        journal.write(|out| write_published(&kept.publication, place, version, out))
+    }
+}
+
+/// The publications that a copy has yet to say must be there when the server ends.
+impl Drop for Home {
+    fn drop(&mut self) {
+        let Some(mut journal) = self.journal.take() else {
+            return;
+        };
+        let Some(mut copy) = journal.copy.take() else {
+            return;
+        };
+        while let Some(inside) = copy.inside {
+            self.copy_inside(&mut journal, &mut copy, inside);
+        }
+    }
+}

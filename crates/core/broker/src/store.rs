@@ -1,0 +1,60 @@
+//! What a home writes down so that history, positions and epochs survive the process.
+//!
+//! Owns: the form of what is written ([`Head`], frames, items), how it is read again
+//! ([`Replay`]), and the rules below. Never: files, threads, the clock; `drivers/history` has them.
+//!
+//! What is written is one log of records, in the order in which each home made them. A record is
+//! appended after its publication has gone out, and nobody waits for the disk: so a crash loses
+//! the newest records. What is left of a home's records is what the home was at an earlier moment.
+//!
+//! Which positions hold after a crash
+//! - Say that a stream stood at `(E, 120)` when the process died, and that the log has it up to
+//!   `(E, 100)`. Clients hold every position up to 120. The server cannot know of 101 to 120.
+//! - If the stream went on in the epoch `E`, its next publication would be a second `(E, 101)`:
+//!   a client at `(E, 105)` would be told that it has everything and would miss something.
+//!   If it began anew, a client at `(E, 90)` would lose what the log still has.
+//! - So it goes on at 100 in a new epoch `E'`, and remembers that up to 100 the two are one:
+//!   `(E, o)` is `(E', o)` for `o <= 100`. Positions up to there recover whole, with the log's
+//!   publications and the new ones. Those beyond are of an epoch that ended: `recovered: false`.
+//! - An epoch is the nonce of a process and the generation of a stream. A crash gives every stream
+//!   of the store another nonce at once; generations stay. So `E'` needs no memory, and "up to
+//!   100" is one pair (nonce, offset) in each stream that has positions. The last
+//!   [`ANCESTORS_MAX`] crashes are remembered.
+//! - A stream that the log does not have is one without publications at that moment. There `(E, 0)`
+//!   is `(E', 0)` if the generation is the same: any stream of the home that was forgotten since
+//!   would have raised it. No other offset of `E` is known.
+//! - After a clean end ([`Item::Closed`] is the last record, and nothing is damaged) nothing is
+//!   missing: the epoch stays. The next process writes the head of a segment and waits for the disk
+//!   before it gives a position; from then on the end is not clean any more. If it cannot write
+//!   it, it takes another nonce.
+//!
+//! What was accepted in the last moment before a crash and is lost is lost to those who did not get
+//! it; the rule above is that nobody is told that it has everything and has not. Each record
+//! says the generation and offset it is about, so a hole in the log (a full queue, a full disk, a
+//! damaged segment) is seen: what is kept then begins behind it.
+//!
+//! Copies. All that is alive is in memory. When the log has grown to more than twice of that, a new
+//! segment begins, each home appends its streams once more, some in each turn, and when all have
+//! done so the older segments go. No old segment is ever read but at a start. A hole is
+//! mended in the same way.
+//!
+//! Why no crate: a store with a tree or with sorted tables (redb, fjall) earns its keep by finding
+//! keys on disk, and nothing here is ever looked up on disk. What it costs would stay: redb syncs
+//! once for each commit and writes each page it touches anew, which in its own benchmarks makes
+//! small writes its slowest operation and removals slower by far; fjall has a journal like this one
+//! and writes everything a second time into its tables, and a third in their compaction. Both want
+//! a thread and a cache of tens of megabytes beside the history that is in memory already.
+
+mod frame;
+mod item;
+mod journal;
+mod replay;
+mod segment;
+
+pub use frame::{Frames, write_frame};
+pub use item::Item;
+pub(crate) use item::{write_base, write_count, write_forgotten, write_key, write_published};
+pub use journal::Store;
+pub(crate) use replay::{KeptKey, Loaded};
+pub use replay::{Replay, Restored};
+pub use segment::{ANCESTORS_MAX, Begins, Head, HeadFault, Lineage, VERSION, copy_is_due};

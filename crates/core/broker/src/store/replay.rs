@@ -1,0 +1,315 @@
+//! What a log says, put together again.
+//!
+//! Owns the streams while the log is read, trimmed as it goes by what their channels keep and by
+//! age, so it holds no more than homes would. Bytes that are no record change nothing.
+//!
+//! Invariant: the publications of a stream have the offsets up to its `top`, without a hole. Where
+//! the log has one, what is kept begins behind it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use throng_types::{ChannelName, Publication, ShardId, Told};
+
+use super::item::Item;
+use super::segment::{ANCESTORS_MAX, Begins, Head, Lineage};
+use crate::{ChannelMap, Namespaces, Version};
+
+/// Idempotency keys are read while there are so many of them or fewer, the newest.
+const KEYS_MAX: usize = 1 << 20;
+
+/// A stream of the log.
+pub(crate) struct Loaded {
+    pub(crate) generation: u32,
+    pub(crate) top: u64,
+    pub(crate) version: Option<Version>,
+    /// Up to which offset each earlier nonce is the same stream.
+    pub(crate) tops: Vec<(u32, u64)>,
+    /// Without their positions. Bound: what the channel keeps.
+    pub(crate) log: VecDeque<Publication>,
+}
+
+/// An idempotency key of the log.
+pub(crate) struct KeptKey {
+    pub(crate) text: Box<str>,
+    pub(crate) at_unix_ms: u64,
+    pub(crate) position: Option<(u32, u64)>,
+}
+
+/// What a log says to one home.
+pub struct Restored {
+    pub(crate) lineage: Lineage,
+    pub(crate) forgotten: u32,
+    pub(crate) streams: Vec<(ChannelName, Loaded)>,
+    pub(crate) keys: Vec<KeptKey>,
+}
+
+impl Restored {
+    /// Streams, and the publications that they keep.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let publications = self.streams.iter().map(|(_, stream)| stream.log.len());
+        (self.streams.len(), publications.sum())
+    }
+}
+
+/// A log that is being read.
+pub struct Replay {
+    namespaces: Arc<Namespaces>,
+    hash_seed: u64,
+    now_unix_ms: u64,
+    lineage: Option<Lineage>,
+    forgotten: u32,
+    streams: ChannelMap<Loaded>,
+    /// Bound: [`KEYS_MAX`].
+    keys: VecDeque<KeptKey>,
+    is_closed: bool,
+}
+
+impl Replay {
+    /// Nothing was read yet. What is older than its channel keeps it is left out.
+    #[must_use]
+    pub fn new(namespaces: Arc<Namespaces>, hash_seed: u64, now_unix_ms: u64) -> Self {
+        Self {
+            namespaces,
+            hash_seed,
+            now_unix_ms,
+            lineage: None,
+            forgotten: 0,
+            streams: ChannelMap::new(hash_seed),
+            keys: VecDeque::new(),
+            is_closed: false,
+        }
+    }
+
+    /// The epochs of what was read last; none if nothing was.
+    #[must_use]
+    pub const fn lineage(&self) -> Option<&Lineage> {
+        self.lineage.as_ref()
+    }
+
+    /// Whether the record that was read last is that of a clean end.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Takes the head of a segment.
+    pub fn head(&mut self, head: &Head) {
+        self.is_closed = false;
+        match head.begins {
+            Begins::Continues => {}
+            Begins::AfterCrash => self.crashed(),
+            Begins::Fresh => {
+                self.streams = ChannelMap::new(self.hash_seed);
+                self.keys.clear();
+            }
+        }
+        self.lineage = Some(head.lineage.clone());
+    }
+
+    /// From here on the epochs are others: each stream is known up to where it stands.
+    fn crashed(&mut self) {
+        let Some(Lineage { nonce, .. }) = self.lineage else {
+            return;
+        };
+        let keys: Vec<u32> = self.streams.entries().map(|(key, ..)| key).collect();
+        for key in keys {
+            if let Some(stream) = self.streams.at_mut(key) {
+                let top = stream.top;
+                stream.tops.push((nonce, top));
+                // Where the log was damaged it may say less than a process before has read.
+                stream
+                    .tops
+                    .iter_mut()
+                    .for_each(|(_, at)| *at = top.min(*at));
+                let beyond = stream.tops.len().saturating_sub(ANCESTORS_MAX);
+                stream.tops.drain(..beyond);
+            }
+        }
+    }
+
+    /// Takes a record behind a head; false if it is none.
+    pub fn record(&mut self, record: &[u8]) -> bool {
+        self.is_closed = false;
+        let Some(item) = Item::of_record(record) else {
+            return false;
+        };
+        self.take(item);
+        true
+    }
+
+    fn take(&mut self, item: Item) {
+        match item {
+            Item::Base {
+                channel,
+                generation,
+                offset,
+                version,
+                tops,
+            } => {
+                self.counts(generation);
+                let mut base = Loaded {
+                    generation,
+                    top: offset,
+                    version,
+                    tops,
+                    log: VecDeque::new(),
+                };
+                if let Some(key) = self.streams.key(&channel)
+                    && let Some((_, before)) = self.streams.remove(key)
+                    && before.generation == generation
+                    && before.top >= offset
+                {
+                    // Of a copy: what stands before it in the log counts until it is said again.
+                    (base.top, base.log) = (before.top, before.log);
+                    let keeps = usize::try_from(base.top - offset).unwrap_or(usize::MAX);
+                    let beyond = base.log.len().saturating_sub(keeps);
+                    base.log.drain(..beyond);
+                }
+                self.streams.key_or_insert(&channel, || base);
+            }
+            Item::Published {
+                channel,
+                generation,
+                offset,
+                version,
+                payload,
+                publisher,
+                tags,
+                time_unix_ms,
+            } => {
+                let publication = Publication {
+                    channel,
+                    told: Told::Data,
+                    position: None,
+                    payload,
+                    publisher,
+                    tags,
+                    time_unix_ms,
+                };
+                self.published(publication, (generation, offset), version);
+            }
+            Item::Forgotten { channel, count } => {
+                self.counts(count);
+                if let Some(key) = self.streams.key(&channel) {
+                    self.streams.remove(key);
+                }
+            }
+            Item::Count(count) => self.counts(count),
+            Item::Key {
+                text,
+                at_unix_ms,
+                position,
+            } => {
+                if self.keys.len() == KEYS_MAX {
+                    self.keys.pop_front();
+                }
+                self.keys.push_back(KeptKey {
+                    text,
+                    at_unix_ms,
+                    position,
+                });
+            }
+            Item::Closed => self.is_closed = true,
+        }
+    }
+
+    fn counts(&mut self, generation: u32) {
+        self.forgotten = self.forgotten.max(generation);
+    }
+
+    fn published(
+        &mut self,
+        publication: Publication,
+        (generation, offset): (u32, u64),
+        version: Option<Version>,
+    ) {
+        self.counts(generation);
+        let channel = publication.channel.clone();
+        let retention = { self.namespaces.find(&channel) }.map(|options| options.retention);
+        let retention = retention.unwrap_or_default();
+        let fresh = || Loaded {
+            generation,
+            top: offset - 1,
+            version: None,
+            tops: Vec::new(),
+            log: VecDeque::new(),
+        };
+        if offset == 0 {
+            return;
+        }
+        let key = self.streams.key_or_insert(&channel, fresh);
+        let Some(stream) = self.streams.at_mut(key) else {
+            return;
+        };
+        if stream.generation != generation {
+            *stream = fresh();
+        }
+        if offset <= stream.top {
+            return;
+        }
+        if offset != stream.top + 1 {
+            // Something is missing before it.
+            stream.log.clear();
+        }
+        stream.top = offset;
+        stream.version = version;
+        stream.log.push_back(publication);
+        let is_over = |publication: &Publication| {
+            self.now_unix_ms.saturating_sub(publication.time_unix_ms) >= retention.ttl_ms
+        };
+        while stream.log.len() > retention.publications_max as usize
+            || stream.log.front().is_some_and(is_over)
+        {
+            stream.log.pop_front();
+        }
+    }
+
+    /// The end of the log. The epochs go on as `lineage`; after a crash each stream is known up to
+    /// where it stands. Gives each shard what is at home there.
+    pub fn finish(
+        mut self,
+        lineage: &Lineage,
+        is_crashed: bool,
+        shards: u8,
+        home_of: impl Fn(&ChannelName, u8) -> ShardId,
+    ) -> Vec<Restored> {
+        if is_crashed {
+            self.crashed();
+        }
+        let all: Vec<u32> = self.streams.entries().map(|(key, ..)| key).collect();
+        let mut ended = false;
+        let mut homes: Vec<Restored> = (0..shards.max(1))
+            .map(|_| Restored {
+                lineage: lineage.clone(),
+                forgotten: 0,
+                streams: Vec::new(),
+                keys: Vec::new(),
+            })
+            .collect();
+        for key in all {
+            let Some((channel, stream)) = self.streams.remove(key) else {
+                continue;
+            };
+            let options = self.namespaces.find(&channel);
+            if !options.is_some_and(|options| options.retention.keeps()) {
+                // It keeps nothing any more; what will come begins anew.
+                ended = true;
+                continue;
+            }
+            let home = home_of(&channel, shards).index();
+            homes[home].streams.push((channel, stream));
+        }
+        for key in self.keys {
+            let channel = key.text.split('\n').next().unwrap_or_default();
+            if let Ok(channel) = ChannelName::with_bound(channel, usize::MAX) {
+                homes[home_of(&channel, shards).index()].keys.push(key);
+            }
+        }
+        for home in &mut homes {
+            home.forgotten = self.forgotten.wrapping_add(u32::from(ended));
+        }
+        homes
+    }
+}

@@ -1,0 +1,167 @@
+//! What a segment begins with, and when the log is written anew.
+
+use throng_types::{Save, Saved, save_choice, save_fields};
+
+/// What the first record of each segment begins with.
+const MAGIC: [u8; 8] = *b"throngHS";
+/// The version of the format of segments. It rises with each change of what a record looks like; a
+/// program refuses every version but its own.
+pub const VERSION: u32 = 1;
+/// So many crashes back a position is still known.
+pub const ANCESTORS_MAX: usize = 8;
+/// A log of up to so many bytes is never written anew.
+const LOG_BYTES_MIN: u64 = 64 << 20;
+
+/// Which nonce the epochs of a store's streams have, and which they had before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    /// The high half of every epoch that is given out.
+    pub nonce: u32,
+    /// Those before crashes, the oldest first. At most [`ANCESTORS_MAX`].
+    pub ancestors: Vec<u32>,
+}
+save_fields!(Lineage { nonce, ancestors });
+
+impl Lineage {
+    /// What follows after a crash, with a nonce that nobody has had.
+    #[must_use]
+    pub fn after_crash(&self, nonce: u32) -> Self {
+        let mut ancestors = self.ancestors.clone();
+        ancestors.push(self.nonce);
+        ancestors.drain(..ancestors.len().saturating_sub(ANCESTORS_MAX));
+        let is_used = |nonce: &u32| *nonce == 0 || ancestors.contains(nonce);
+        let mut nonces = std::iter::successors(Some(nonce), |last| Some(last.wrapping_add(1)));
+        let nonce = nonces.find(|nonce| !is_used(nonce)).unwrap_or(nonce);
+        Self { nonce, ancestors }
+    }
+}
+
+/// What a segment has to do with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// Nothing: they are of another store, and count no more.
+    Fresh,
+    /// It goes on with the same epochs.
+    Continues,
+    /// It goes on after a crash: what stands before it may lack something.
+    AfterCrash,
+}
+save_choice!(Begins {
+    0: Fresh,
+    1: Continues,
+    2: AfterCrash
+});
+
+/// The first record of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its place among the segments.
+    pub number: u64,
+    /// What it has to do with those before it.
+    pub begins: Begins,
+    /// Of all epochs in it.
+    pub lineage: Lineage,
+}
+save_fields!(Head {
+    number,
+    begins,
+    lineage
+});
+
+/// Why a record is not the head of a segment that this program reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadFault {
+    /// It is of another version of the format.
+    Version(u32),
+    /// It is none at all.
+    Damaged,
+}
+
+impl Head {
+    /// As a record.
+    #[must_use]
+    pub fn to_record(&self) -> Vec<u8> {
+        let mut out = (MAGIC, VERSION).saved();
+        self.save(&mut out);
+        out
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// See [`HeadFault`].
+    pub fn of_record(record: &[u8]) -> Result<Self, HeadFault> {
+        let mut from = Saved::new(record);
+        match <([u8; 8], u32)>::load(&mut from) {
+            Some((MAGIC, VERSION)) => {}
+            Some((MAGIC, other)) => return Err(HeadFault::Version(other)),
+            _ => return Err(HeadFault::Damaged),
+        }
+        Self::load(&mut from)
+            .filter(|head| from.is_empty() && head.lineage.ancestors.len() <= ANCESTORS_MAX)
+            .ok_or(HeadFault::Damaged)
+    }
+}
+
+/// Whether a log of so many bytes is to be written anew, when so many bytes of memory are alive.
+/// What is alive takes fewer bytes in the log than in memory, so afterwards it is not due again
+/// before as much was written.
+#[must_use]
+pub const fn copy_is_due(log_bytes: u64, live_bytes: u64) -> bool {
+    log_bytes > LOG_BYTES_MIN.saturating_add(live_bytes.saturating_mul(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_or_refused() {
+        let head = Head {
+            number: 7,
+            begins: Begins::AfterCrash,
+            lineage: Lineage {
+                nonce: 3,
+                ancestors: vec![1, 2],
+            },
+        };
+        let record = head.to_record();
+        assert_eq!(Head::of_record(&record), Ok(head));
+        for cut in 0..record.len() {
+            assert_eq!(Head::of_record(&record[..cut]), Err(HeadFault::Damaged));
+        }
+        let mut other = record;
+        other[8] = 9;
+        assert_eq!(Head::of_record(&other), Err(HeadFault::Version(9)));
+    }
+
+    #[test]
+    fn a_crash_gives_a_nonce_that_was_never_used() {
+        let mut lineage = Lineage {
+            nonce: 5,
+            ancestors: Vec::new(),
+        };
+        for _ in 0..20 {
+            let next = lineage.after_crash(5);
+            assert!(next.nonce != lineage.nonce && !next.ancestors.contains(&next.nonce));
+            assert_eq!(next.ancestors.last(), Some(&lineage.nonce));
+            assert!(next.ancestors.len() <= ANCESTORS_MAX);
+            lineage = next;
+        }
+        assert_ne!(lineage.after_crash(0).nonce, 0);
+    }
+
+    #[test]
+    fn a_log_is_written_anew_when_most_of_it_is_dead() {
+        const MIB: u64 = 1 << 20;
+        for (log, live, due) in [
+            (0, 0, false),
+            (64 * MIB, 0, false),
+            (64 * MIB + 1, 0, true),
+            (256 * MIB, 100 * MIB, false),
+            (265 * MIB, 100 * MIB, true),
+        ] {
+            assert_eq!(copy_is_due(log, live), due, "{log} {live}");
+        }
+    }
+}

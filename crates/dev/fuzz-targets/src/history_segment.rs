@@ -1,0 +1,67 @@
+//! Segments of history, whole, torn and damaged.
+//!
+//! Input: a segment; also as records, each behind a byte with its length, and as one record.
+
+use std::sync::Arc;
+
+use throng_broker::{
+    ChannelOptions, Frames, Head, Item, Lineage, Namespaces, Replay, Retention, home_of,
+    write_frame,
+};
+
+/// Where mutations begin.
+pub(crate) const SEEDS: &[&[u8]] = &[
+    // The head of a segment.
+    b"throngHS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\x05\0\0\0\x01\0\0\0\x03\0\0\0",
+    // A stream that keeps nothing, and what is published in it.
+    b"\x01\x01\0\0\0a\x02\0\0\0\x05\0\0\0\0\0\0\0\0\x01\0\0\0\x03\0\0\0\x05\0\0\0\0\0\0\0",
+    b"\x02\x01\0\0\0a\x02\0\0\0\x06\0\0\0\0\0\0\0\0\x02\0\0\0{}\0\0\0\xff\0\0\0\0\0\0\0",
+    b"\x03\x01\0\0\0a\x03\0\0\0",
+    b"\x05\x03\0\0\0a\nk\xff\0\0\0\0\0\0\0\x01\x02\0\0\0\x06\0\0\0\0\0\0\0",
+    b"\x06",
+];
+
+/// Checks that only what is whole is read, and that no records do harm to those who read them.
+pub fn history_segment(input: &[u8]) {
+    let mut frames = Frames::new(input);
+    let count = frames.by_ref().count();
+    assert!(frames.end() <= input.len());
+    assert_eq!(Frames::new(&input[..frames.end()]).count(), count);
+    // As records that are whole: the length of each is its first byte.
+    let mut segment = Vec::new();
+    let mut records = Vec::new();
+    let mut rest = input;
+    while let Some((length, more)) = rest.split_first() {
+        let (record, more) = more.split_at(more.len().min(usize::from(*length)));
+        records.push(record);
+        write_frame(record, &mut segment);
+        rest = more;
+    }
+    records.push(input);
+    write_frame(input, &mut segment);
+    let mut frames = Frames::new(&segment);
+    assert!(frames.by_ref().eq(records.iter().copied()));
+    assert!(frames.is_whole());
+    let kept = ChannelOptions {
+        retention: Retention {
+            publications_max: 3,
+            ttl_ms: 1000,
+        },
+        ..ChannelOptions::default()
+    };
+    let namespaces = Arc::new(Namespaces::new(kept, Vec::new()));
+    let mut replay = Replay::new(namespaces, 1, 500);
+    for record in records {
+        match Head::of_record(record) {
+            Ok(head) => {
+                assert_eq!(head.to_record(), record);
+                replay.head(&head);
+            }
+            Err(_) => assert_eq!(replay.record(record), Item::of_record(record).is_some()),
+        }
+    }
+    let lineage = replay.lineage().cloned().unwrap_or_else(Lineage::default);
+    let next = lineage.after_crash(9);
+    let homes = replay.finish(&next, true, 3, home_of);
+    assert_eq!(homes.len(), 3);
+}

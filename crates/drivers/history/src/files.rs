@@ -1,0 +1,110 @@
+//! The folder: its lock, its segments, and how one is begun.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use throng_broker::{Head, write_frame};
+
+/// How long another process may take to let go of the folder: one that was killed, or that hands
+/// over and has sent its state a moment before.
+const LETS_GO: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(2);
+const SUFFIX: &str = ".history";
+/// The lock is taken on this file, which has no content.
+const LOCK: &str = "lock";
+
+/// The folder, which no other process has.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why the folder is not ours.
+#[derive(Debug)]
+pub(crate) enum FolderFault {
+    /// Another process has it.
+    InUse,
+    /// What the kernel said.
+    Io(io::Error),
+}
+
+impl Folder {
+    /// Makes it if it is not there, and takes it. Another process may be about to let go.
+    pub(crate) fn take(path: &Path) -> Result<Self, FolderFault> {
+        let lock = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+            let mut options = OpenOptions::new();
+            options.create(true).truncate(false).write(true).mode(0o600);
+            options.open(path.join(LOCK))
+        };
+        let lock = lock().map_err(FolderFault::Io)?;
+        let began = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if began.elapsed() < LETS_GO => {
+                    std::thread::sleep(LOOK);
+                }
+                Err(TryLockError::WouldBlock) => return Err(FolderFault::InUse),
+                Err(TryLockError::Error(error)) => return Err(FolderFault::Io(error)),
+            }
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn segment(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}{SUFFIX}"))
+    }
+
+    /// The numbers of all segments and their bytes, in order.
+    pub(crate) fn segments(&self) -> io::Result<Vec<(u64, u64)>> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            let number = number.filter(|number| number.len() == 16);
+            if let Some(Ok(number)) = number.map(|number| u64::from_str_radix(number, 16)) {
+                all.push((number, entry.metadata()?.len()));
+            }
+        }
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    /// Begins a segment; its head is on the disk when this returns.
+    pub(crate) fn begin(&self, head: &Head) -> io::Result<(File, u64)> {
+        let path = self.segment(head.number);
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .create_new(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path)?;
+        let mut bytes = Vec::new();
+        write_frame(&head.to_record(), &mut bytes);
+        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+        if let Err(error) = written.and_then(|()| self.sync()) {
+            // Half a head is of no use to anybody.
+            let _ = std::fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok((file, bytes.len() as u64))
+    }
+
+    /// Lets the names of files reach the disk.
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    pub(crate) fn remove(&self, number: u64) -> io::Result<()> {
+        std::fs::remove_file(self.segment(number))
+    }
+}

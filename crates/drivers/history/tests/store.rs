@@ -1,0 +1,419 @@
+//! Brokers over a folder: processes that end well or badly, one after the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use throng_broker::{
+    Broker as _, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Receiver,
+    Recovery, Reply, ReplyLimit, Request, Retention, Ticket, home_of,
+};
+use throng_history::{Journal, OpenError, Options, await_takeover, open};
+use throng_metrics::Counters;
+use throng_types::{ChannelName, Millis, Now, Payload, PayloadKind, Position, ShardId};
+
+const SHARDS: u8 = 2;
+
+fn now() -> Now {
+    Now {
+        mono: Millis(10),
+        unix_ms: 1_700_000_000_000,
+    }
+}
+
+fn namespaces() -> Arc<Namespaces> {
+    let kept = ChannelOptions {
+        retention: Retention {
+            publications_max: 100,
+            ttl_ms: 60_000,
+        },
+        recovery: true,
+        ..ChannelOptions::default()
+    };
+    Arc::new(Namespaces::new(kept, Vec::new()))
+}
+
+/// A hub that remembers the last reply.
+#[derive(Default)]
+struct Hub(Option<Reply>);
+
+impl Receiver for Hub {
+    fn has_room(&self, _: &ChannelName, _: usize) -> bool {
+        true
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        self.0 = Some(reply);
+    }
+}
+
+/// A process with its shards.
+struct Process {
+    parts: Vec<MemoryBroker>,
+    journal: Journal,
+}
+
+fn options(path: &Path, nonce: u32) -> Options {
+    Options {
+        path: path.to_owned(),
+        sync_ms: 0,
+        refuses: false,
+        shards: SHARDS,
+        nonce,
+        hash_seed: 1,
+        unix_ms: now().unix_ms,
+        namespaces: namespaces(),
+        counters: Arc::new(Counters::new()),
+    }
+}
+
+impl Process {
+    fn start(path: &Path, nonce: u32) -> Self {
+        Self::of(options(path, nonce), false).expect("a store")
+    }
+
+    fn of(options: Options, waits: bool) -> Result<Self, OpenError> {
+        let nonce = options.nonce;
+        let mut opened = if waits {
+            await_takeover(options)
+        } else {
+            open(options)?
+        };
+        let restored = std::mem::take(&mut opened.restored);
+        let rings = (0..SHARDS).map(|_| Box::new(|| ()) as _).collect();
+        let (stores, journal) = opened.start(rings)?;
+        let memory = MemoryOptions {
+            nonce,
+            hash_seed: 1,
+            history: Budget::new(1 << 24, SHARDS),
+            streams_max: 1000,
+            reply: ReplyLimit {
+                publications_max: 1000,
+                members_max: 100,
+                bytes_max: 1 << 20,
+            },
+            namespaces: namespaces(),
+        };
+        let parts = stores.into_iter().zip(restored).zip(0..);
+        let parts = parts.map(|((store, restored), shard)| {
+            let part = MemoryBroker::new(ShardId(shard), SHARDS, memory.clone());
+            part.with_store(store, restored, now())
+        });
+        Ok(Self {
+            parts: parts.collect(),
+            journal,
+        })
+    }
+
+    fn home(&mut self, channel: &str) -> (&mut MemoryBroker, ChannelName) {
+        let name = ChannelName::new(channel).expect("a name");
+        (&mut self.parts[home_of(&name, SHARDS).index()], name)
+    }
+
+    fn publish(&mut self, channel: &str, data: &str) -> Position {
+        let (part, channel) = self.home(channel);
+        let draft = Draft {
+            channel,
+            payload: Payload {
+                bytes: Arc::from(data.as_bytes()),
+                kind: PayloadKind::Text,
+            },
+            publisher: None,
+            tags: None,
+            skip_history: false,
+            idempotency_key: None,
+            version: None,
+        };
+        let published = part.publish(draft, now(), &mut Hub::default());
+        published.expect("room").position.expect("history")
+    }
+
+    fn recover(&mut self, channel: &str, since: Position) -> Option<Vec<String>> {
+        let (part, channel) = self.home(channel);
+        let mut hub = Hub::default();
+        let request = Request::Subscribe {
+            ticket: Ticket(1),
+            channel: channel.clone(),
+            since: Some(since),
+            presence: None,
+        };
+        part.request(request, now(), &mut hub);
+        part.request(Request::Leave { channel }, now(), &mut Hub::default());
+        let Some(Reply::Subscribed { result, .. }) = hub.0 else {
+            panic!("no reply");
+        };
+        match result.expect("accepted").recovery {
+            Recovery::Whole(all) => Some(
+                all.iter()
+                    .map(|it| String::from_utf8_lossy(&it.payload.bytes).into_owned())
+                    .collect(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// It ends as it should.
+    fn stop(self) {
+        drop(self.parts);
+        self.journal.close(true);
+    }
+
+    /// It dies, once everything has left the shards.
+    fn die(self) {
+        self.journal.let_go();
+        std::mem::forget(self.parts);
+    }
+}
+
+fn segments(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "history"))
+        .collect();
+    all.sort();
+    all
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn a_process_goes_on_where_another_died_or_ended() {
+    let folder = folder();
+    let path = folder.path().join("made/by it");
+    let mut first = Process::start(&path, 7);
+    let seen = first.publish("a", "1");
+    first.publish("a", "2");
+    first.stop();
+    let mut second = Process::start(&path, 8);
+    assert_eq!(second.publish("a", "3").epoch, seen.epoch, "it ended well");
+    second.die();
+    let mut third = Process::start(&path, 9);
+    assert_ne!(third.publish("a", "4").epoch, seen.epoch, "it died");
+    assert_eq!(third.recover("a", seen).expect("whole"), ["2", "3", "4"]);
+    third.stop();
+}
+
+#[test]
+fn a_log_that_is_torn_anywhere_says_what_is_whole() {
+    let folder = folder();
+    let mut first = Process::start(folder.path(), 7);
+    let seen: Vec<Position> = (1..=3)
+        .map(|n| first.publish("a", &n.to_string()))
+        .collect();
+    first.die();
+    let segment = segments(folder.path()).pop().expect("a segment");
+    let whole = fs::read(&segment).expect("a segment");
+    let mut got = Vec::new();
+    for cut in 0..=whole.len() {
+        let other = self::folder();
+        let name = segment.file_name().expect("a name");
+        fs::write(other.path().join(name), &whole[..cut]).expect("a copy");
+        let mut second = Process::start(other.path(), 8);
+        // Nobody is told anything about what is not there.
+        let tops: Vec<bool> = seen
+            .iter()
+            .map(|at| second.recover("a", *at).is_some())
+            .collect();
+        let count = tops.iter().filter(|is_known| **is_known).count();
+        assert_eq!(tops, [count > 0, count > 1, count > 2], "{cut}");
+        assert_eq!(
+            second.publish("a", "next").offset,
+            count as u64 + 1,
+            "{cut}"
+        );
+        got.push(count);
+        // And the next one finds no damage.
+        second.stop();
+        let mut third = Process::start(other.path(), 9);
+        assert_eq!(third.publish("a", "more").offset, count as u64 + 2, "{cut}");
+        third.stop();
+    }
+    assert!(got.is_sorted() && got.last() == Some(&3), "{got:?}");
+}
+
+#[test]
+fn a_damaged_byte_anywhere_makes_nobody_believe_something_wrong() {
+    let folder = folder();
+    let mut first = Process::start(folder.path(), 7);
+    let seen: Vec<Position> = (1..=3)
+        .map(|n| first.publish("a", &n.to_string()))
+        .collect();
+    first.stop();
+    let segment = segments(folder.path()).pop().expect("a segment");
+    let whole = fs::read(&segment).expect("a segment");
+    for place in 0..whole.len() {
+        let other = self::folder();
+        let mut bytes = whole.clone();
+        bytes[place] ^= 0x10;
+        let name = segment.file_name().expect("a name");
+        fs::write(other.path().join(name), bytes).expect("a copy");
+        let mut second = Process::start(other.path(), 8);
+        let next = second.publish("a", "next");
+        // It may not be one of those that clients have.
+        assert!(next.offset > 3 || next.epoch != seen[0].epoch, "{place}");
+        for (n, at) in seen.iter().enumerate() {
+            if let Some(all) = second.recover("a", *at) {
+                let missed = all.len() as u64;
+                assert_eq!(missed, next.offset - at.offset, "{place}: {n}");
+            }
+        }
+        second.stop();
+    }
+}
+
+#[test]
+fn a_process_hands_over_and_takes_back() {
+    let folder = folder();
+    let mut old = Process::start(folder.path(), 7);
+    let seen = old.publish("a", "1");
+    // The new one is ready, and something goes wrong.
+    old.journal.let_go();
+    old.journal.begin();
+    old.publish("a", "2");
+    // This time it goes well.
+    let mut new = Process::of(options(folder.path(), 8), true).expect("a store");
+    old.journal.let_go();
+    let mut pieces = Vec::new();
+    for part in &old.parts {
+        let mut items = Vec::new();
+        let mut keep = |piece: &[u8]| items.extend_from_slice(piece);
+        let mut parts = throng_types::Parts::new(&mut keep);
+        assert!(part.save(&mut parts));
+        parts.end();
+        pieces.push(items);
+    }
+    for (part, items) in new.parts.iter_mut().zip(&pieces) {
+        let mut from = throng_types::Saved::new(items);
+        while !from.is_empty() {
+            let kind = throng_types::Save::load(&mut from).expect("a kind");
+            part.load(kind, &mut from).expect("an item");
+        }
+    }
+    new.journal.begin();
+    old.journal.give_up();
+    // What the old one still publishes to those who stay is not written.
+    old.publish("a", "elsewhere");
+    assert_eq!(new.publish("a", "3").epoch, seen.epoch);
+    new.die();
+    drop(old);
+    let mut third = Process::start(folder.path(), 9);
+    assert_eq!(third.recover("a", seen).expect("whole"), ["2", "3"]);
+    third.stop();
+}
+
+#[test]
+fn another_store_counts_no_more() {
+    let folder = folder();
+    let mut other = Process::start(folder.path(), 7);
+    other.publish("a", "of another server");
+    other.stop();
+    // A process whose predecessor kept its history elsewhere.
+    let mut new = Process::of(options(folder.path(), 50), true).expect("a store");
+    new.journal.begin();
+    let first = new.publish("b", "1");
+    new.die();
+    let mut next = Process::start(folder.path(), 9);
+    assert_eq!(next.recover("b", first).expect("whole").len(), 0);
+    assert_eq!(next.publish("a", "first").offset, 1);
+    next.stop();
+}
+
+#[test]
+fn two_processes_have_two_folders_and_versions_are_told_apart() {
+    let folder = folder();
+    let first = Process::start(folder.path(), 7);
+    let second = Process::of(options(folder.path(), 8), false);
+    assert!(matches!(second, Err(OpenError::InUse(_))));
+    first.stop();
+    let record = {
+        let mut record = b"throngHS".to_vec();
+        record.extend_from_slice(&99_u32.to_le_bytes());
+        record
+    };
+    let mut bytes = Vec::new();
+    throng_broker::write_frame(&record, &mut bytes);
+    fs::write(folder.path().join("00000000000000ff.history"), bytes).expect("a segment");
+    let second = Process::of(options(folder.path(), 8), false);
+    let Err(OpenError::Version { version: 99, .. }) = second else {
+        panic!("it was read");
+    };
+}
+
+#[test]
+fn old_segments_go_once_everything_was_copied() {
+    let folder = folder();
+    let mut process = Process::start(folder.path(), 7);
+    let data = "x".repeat(256 << 10);
+    let mut last = None;
+    // Two megabytes are alive at any time; some ninety are written.
+    for n in 0..360 {
+        last = Some(process.publish(&format!("c{}", n % 8), &data));
+        let (part, name) = process.home(&format!("c{}", n % 8));
+        if n % 8 == 7 {
+            for channel in 0..8 {
+                let (part, name) = process.home(&format!("c{channel}"));
+                let forget = Request::Forget {
+                    ticket: Ticket(2),
+                    channel: name,
+                };
+                part.request(forget, now(), &mut Hub::default());
+            }
+        } else {
+            assert!(part.interest(&name) == 0);
+        }
+        if n % 40 == 0 {
+            // The writer keeps up.
+            process.journal.let_go();
+            process.journal.begin();
+        }
+        for part in &mut process.parts {
+            while part.write_down(now()) {}
+        }
+    }
+    let last = last.expect("a publication");
+    process.stop();
+    let bytes: u64 = segments(folder.path())
+        .iter()
+        .map(|path| fs::metadata(path).expect("a segment").len())
+        .sum();
+    assert!(bytes < 40 << 20, "{bytes}");
+    let mut next = Process::start(folder.path(), 8);
+    assert_eq!(next.publish("c7", "next").offset, last.offset + 1);
+    next.stop();
+}
+
+#[test]
+fn a_folder_that_goes_away_stops_nobody_and_is_mended() {
+    let folder = folder();
+    let path = folder.path().join("history");
+    let mut process = Process::start(&path, 7);
+    process.publish("a", "1");
+    process.journal.let_go();
+    // A file stands where the folder was.
+    fs::rename(&path, folder.path().join("away")).expect("the same disk");
+    fs::write(&path, "").expect("a file");
+    process.journal.begin();
+    assert!(process.journal.is_failing());
+    let seen = process.publish("a", "2");
+    assert_eq!(seen.offset, 2, "it goes on");
+    process.journal.let_go();
+    fs::remove_file(&path).expect("the file");
+    fs::rename(folder.path().join("away"), &path).expect("the same disk");
+    process.journal.begin();
+    // A copy mends it.
+    while process.journal.is_failing() {
+        for part in &mut process.parts {
+            while part.write_down(now()) {}
+        }
+        std::thread::yield_now();
+    }
+    process.publish("a", "3");
+    process.die();
+    let mut next = Process::start(&path, 8);
+    assert_eq!(next.recover("a", seen).expect("whole"), ["3"]);
+    next.stop();
+}

@@ -1,0 +1,266 @@
+//! History on disk: the process is killed, its disk is full, its log is torn, and another process
+//! goes on.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use throng_testkit::{Proxy, Sdk, Server, Setup, Signal, throng, until};
+
+use crate::support::{RECOVERY, data, publish, sdks, url};
+use crate::upgrade::{Installed, upgrade, upgrade_well};
+
+/// A configuration with history in a folder.
+fn config(folder: &Path, more: &str) -> String {
+    let path = folder.display();
+    format!("{RECOVERY}\n[history]\npath = \"{path}\"\n{more}\n")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// The segments of a folder, in order.
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut all: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|it| it == "history"))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Waits until something stands in the log.
+#[track_caller]
+fn written(folder: &Path, what: &str) {
+    until("what was published stands in the log", || {
+        let all = segments(folder).into_iter();
+        let mut contents = all.filter_map(|path| fs::read(path).ok());
+        contents
+            .any(|content| {
+                content
+                    .windows(what.len())
+                    .any(|part| part == what.as_bytes())
+            })
+            .then_some(())
+    });
+}
+
+fn kill(mut server: Server) {
+    server.signal(Signal::KILL);
+    server.wait();
+}
+
+/// A client that has heard the first publications of a channel and was cut off.
+fn cut_off(start: fn() -> Sdk, server: &Server, channel: &str) -> (Proxy, Sdk) {
+    let proxy = Proxy::new(server.clients());
+    let mut client = start();
+    client.connect(&url(proxy.address()));
+    client.subscribe(channel);
+    let first = data("first", 3);
+    publish(server, channel, &first);
+    assert_eq!(client.publications(channel, 3), first);
+    proxy.cut();
+    client.event("connecting", &json!({}));
+    (proxy, client)
+}
+
+#[track_caller]
+fn back(proxy: &Proxy, client: &mut Sdk, server: &Server, channel: &str) -> Value {
+    proxy.lead_to(server.clients());
+    proxy.mend();
+    let back = client.event("subscribed", &json!({ "channel": channel }));
+    assert_eq!(back["was_recovering"], true, "{back}");
+    back["recovered"].clone()
+}
+
+#[test]
+fn clients_recover_after_the_process_was_killed() {
+    let folder = folder();
+    let setup = Setup::new(&config(folder.path(), "")).shards(2);
+    for (name, start) in sdks() {
+        let channel = format!("chat:{name}");
+        let mut server = setup.start();
+        let (proxy, mut client) = cut_off(start, &server, &channel);
+        // Two crashes in a row.
+        let mut missed = Vec::new();
+        for round in ["second", "third"] {
+            let some = data(&format!("{round} {name}"), 5);
+            publish(&server, &channel, &some);
+            written(folder.path(), &some[4].to_string());
+            missed.extend(some);
+            kill(server);
+            server = setup.start();
+        }
+        assert_eq!(back(&proxy, &mut client, &server, &channel), true, "{name}");
+        let live = data("live", 3);
+        publish(&server, &channel, &live);
+        let heard = client.publications(&channel, missed.len() + 3);
+        assert_eq!(heard, [&missed[..], &live].concat(), "{name}");
+        // It goes on from where it is now.
+        client.forget("connecting");
+        proxy.cut();
+        client.event("connecting", &json!({}));
+        let again = data("again", 2);
+        publish(&server, &channel, &again);
+        assert_eq!(back(&proxy, &mut client, &server, &channel), true, "{name}");
+        assert_eq!(client.publications(&channel, 2), again, "{name}");
+        server.stop();
+    }
+}
+
+/// What the log does not have is not made up, and its offsets are not taken for others.
+#[test]
+fn a_torn_log_is_cut_off_and_clients_beyond_it_are_told() {
+    let folder = folder();
+    let setup = Setup::new(&config(folder.path(), "")).shards(2);
+    for (name, start) in sdks() {
+        let channel = format!("chat:{name}");
+        let server = setup.start();
+        let (behind, mut slow) = cut_off(start, &server, &channel);
+        let ahead = Proxy::new(server.clients());
+        let mut fast = start();
+        fast.connect(&url(ahead.address()));
+        fast.subscribe(&channel);
+        let second = data(&format!("second {name}"), 2);
+        publish(&server, &channel, &second);
+        assert_eq!(fast.publications(&channel, 2), second);
+        written(folder.path(), &second[1].to_string());
+        kill(server);
+        // The last record is not whole.
+        let last = segments(folder.path()).pop().expect("a segment");
+        let content = fs::read(&last).expect("a segment");
+        fs::write(&last, &content[..content.len() - 3]).expect("the same folder");
+        let server = setup.start();
+        let third = data("third", 3);
+        publish(&server, &channel, &third);
+        assert_eq!(back(&behind, &mut slow, &server, &channel), true, "{name}");
+        let heard = slow.publications(&channel, 4);
+        assert_eq!(heard, [&second[..1], &third].concat(), "{name}");
+        assert_eq!(back(&ahead, &mut fast, &server, &channel), false, "{name}");
+        let log = server.log();
+        let mut torn = log.iter().filter_map(|line| line["message"].as_str());
+        assert!(torn.any(|line| line.contains("torn")), "{log:?}");
+        server.stop();
+    }
+}
+
+#[test]
+fn after_a_clean_end_the_epoch_is_the_same() {
+    let folder = folder();
+    let setup = Setup::new(&config(folder.path(), "")).shards(2);
+    let first = setup.start();
+    publish(&first, "chat:news", &data("first", 3));
+    let ask = |server: &Server| {
+        let body = json!({ "channel": "chat:news", "limit": 10 });
+        server.call("history", &body)["result"].clone()
+    };
+    let before = ask(&first);
+    assert_eq!(before["offset"], 3, "{before}");
+    first.stop();
+    // More shards: channels have other homes.
+    let second = Setup::new(&config(folder.path(), "")).shards(3).start();
+    assert_eq!(ask(&second), before);
+    second.stop();
+}
+
+#[test]
+fn one_folder_has_one_server() {
+    let folder = folder();
+    let server = Setup::new(&config(folder.path(), "")).shards(1).start();
+    let file = folder.path().join("other.toml");
+    fs::write(&file, config(folder.path(), "")).expect("a file");
+    let mut command = std::process::Command::new(throng());
+    command.arg("serve").arg("--config").arg(&file);
+    command.args(["--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"]);
+    let output = command.output().expect("the binary runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("in use by another process"),
+        "{said}"
+    );
+    server.stop();
+}
+
+#[test]
+fn an_upgrade_passes_the_folder_on() {
+    let folder = folder();
+    let installed = Installed::new();
+    let setup = Setup::new(&config(folder.path(), "")).shards(2);
+    let mut server = setup.clone().binary(&installed.path()).start();
+    let (proxy, mut client) = cut_off(Sdk::javascript, &server, "chat:news");
+    let second = data("second", 2);
+    publish(&server, "chat:news", &second);
+    // One that fails: the old process takes the folder back.
+    installed.install_script("exit 3");
+    assert_eq!(upgrade(&server).status.code(), Some(6));
+    installed.install(throng());
+    let third = data("third", 2);
+    publish(&server, "chat:news", &third);
+    written(folder.path(), &third[1].to_string());
+    upgrade_well(&server);
+    let fourth = data("fourth", 2);
+    publish(&server, "chat:news", &fourth);
+    written(folder.path(), &fourth[1].to_string());
+    assert_eq!(server.metric("throng_history_store_up"), 1);
+    server.wait();
+    // The new process is in the group of the old one, which is killed as a whole.
+    drop(server);
+    let server = setup.start();
+    assert_eq!(back(&proxy, &mut client, &server, "chat:news"), true);
+    let missed = [second, third, fourth].concat();
+    assert_eq!(client.publications("chat:news", 6), missed);
+    server.stop();
+}
+
+/// A disk of a few hundred kilobytes, which one server alone sees.
+#[test]
+fn a_full_disk_stops_writing_and_nothing_else() {
+    let folder = folder();
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).expect("a folder");
+    let script = folder.path().join("throng");
+    let text = format!(
+        "#!/bin/sh\nexec unshare -rm sh -c 'mount -t tmpfs -o size=512k none {} && exec {} \"$@\"' \
+         sh \"$@\"\n",
+        disk.display(),
+        throng().display()
+    );
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its permissions");
+    for (then, refuses) in [("continue", false), ("refuse", true)] {
+        let more = format!("on_failure = \"{then}\"");
+        let setup = Setup::new(&config(&disk, &more)).shards(1).binary(&script);
+        let server = setup.start();
+        let root = format!("/proc/{}/root", server.process().id());
+        let seen = Path::new(&root).join(disk.strip_prefix("/").expect("absolute"));
+        let healthy = || server.ask("GET", "/healthz", "").body.trim().to_owned();
+        assert_eq!(healthy(), "ok");
+        fs::write(seen.join("filler"), vec![0; 490 << 10]).expect("room");
+        let large = json!({ "filler": "x".repeat(8 << 10) }).to_string();
+        let publish = || server.ask("POST", "/pub?channel=chat:news", &large).status;
+        for _ in 0..4 {
+            publish();
+        }
+        until("the disk is full", || {
+            publish();
+            (server.metric("throng_history_store_up") == 0).then_some(())
+        });
+        assert!(healthy().starts_with("degraded"), "{}", healthy());
+        assert_eq!(publish() == 200, !refuses, "{then}");
+        let log = server.log();
+        let said = log.iter().filter(|line| {
+            let message = line["message"].as_str().unwrap_or_default();
+            message.contains("history is not written to disk")
+        });
+        assert_eq!(said.count(), 1, "{log:?}");
+        // There is room again.
+        fs::remove_file(seen.join("filler")).expect("the filler");
+        until("it is written again", || (healthy() == "ok").then_some(()));
+        assert_eq!(publish(), 200);
+        server.stop();
+    }
+}
