@@ -4,6 +4,12 @@
 //! codec of this crate, and nothing else; with `--deflate` it agrees to compression. Messages may
 //! have 64 MiB.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program of its own, with sockets and threads"
+)]
+
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::ControlFlow;

@@ -71,7 +71,8 @@ impl Keys {
             .map(|(at, key)| (*at, key, self.find(key).flatten()))
     }
 
-    /// The first key of this number or a later one, with its number; they are numbered as they come.
+    /// The first key of this number or a later one, with its number; they are numbered as they
+    /// come.
     pub(super) fn after(&self, number: u64) -> Option<(u64, Millis, &str, Option<Position>)> {
         let number = number.max(self.gone);
         let (at, key) = self.by_age.get((number - self.gone) as usize)?;
