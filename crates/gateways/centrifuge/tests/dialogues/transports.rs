@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use throng_broker::{Draft, Published, Refusal};
 use throng_centrifuge::proxy::ProxyKind;
 use throng_gateway_centrifuge::{
-    Backends, Centrifuge, Mail, NewBackends, Order, ProxyOptions, Question, Session,
+    BackendOptions, Backends, Centrifuge, Mail, NewBackends, Order, ProxyOptions, Question, Session,
 };
 use throng_hub::Hub;
 use throng_session::solo::{self, Solo};
@@ -321,6 +321,7 @@ impl Backends for Full {
 fn proxies() -> ProxyOptions {
     ProxyOptions {
         kinds: ProxyKind::ALL.into(),
+        backends: vec![BackendOptions::default()],
         ..ProxyOptions::default()
     }
 }
