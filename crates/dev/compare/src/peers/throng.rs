@@ -64,7 +64,7 @@ pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Box<dy
         None => build()?,
     };
     let version = output(Command::new(&binary).arg("version"))?;
-    let version = version.split_whitespace().last().unwrap_or("?").to_owned();
+    let version = version.split_whitespace().nth(1).unwrap_or("?").to_owned();
     Ok(wanted
         .into_iter()
         .map(|(key, shards)| {
