@@ -1,12 +1,13 @@
 //! What the configuration says about history on disk, and each shard's part of it.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use throng_broker::{MemoryBroker, MemoryOptions, Restored, Store};
 use throng_config::{BrokerKind, Config, OnDiskFailure};
 use throng_history::{Journal, Opened, Options, Ring, await_takeover, open};
 use throng_metrics::Counters;
+use throng_sys::clock;
 use throng_types::{Millis, Now};
 
 use crate::options::StartError;
@@ -25,15 +26,10 @@ impl Kept {
         let mono = Millis(self.started.elapsed().as_millis() as u64);
         let now = Now {
             mono,
-            unix_ms: unix_ms(),
+            unix_ms: clock::unix_ms(),
         };
         broker.with_store(self.store, self.restored, now)
     }
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_millis() as u64
 }
 
 /// The store before it is written, if one is configured. With a predecessor nothing is read: it
@@ -55,7 +51,7 @@ pub(crate) fn prepare(
         shards,
         nonce: home.nonce,
         hash_seed: home.hash_seed,
-        unix_ms: unix_ms(),
+        unix_ms: clock::unix_ms(),
         namespaces: home.namespaces.clone(),
         counters,
     };

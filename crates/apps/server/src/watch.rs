@@ -103,6 +103,19 @@ impl Watch {
         self.watchers.iter().map(|count| count.load(Relaxed)).sum()
     }
 
+    /// Connections of clients: WebSockets, event streams, line streams, HTTP. Those who watch come
+    /// by event stream, and are none; nor is who calls the server API.
+    pub(crate) fn clients(&self, totals: &Totals) -> [u64; 4] {
+        let sse = totals.gauge(Gauge::ConnectionsSse);
+        let http = totals.gauge(Gauge::ConnectionsHttp);
+        [
+            totals.gauge(Gauge::ConnectionsWebsocket),
+            sse.saturating_sub(self.watchers()),
+            totals.gauge(Gauge::ConnectionsStream),
+            http.saturating_sub(totals.gauge(Gauge::CallingConnections)),
+        ]
+    }
+
     /// Keeps the numbers of now, if it is time for it.
     pub(crate) fn record(&self, unix_ms: u64, base_bytes: u64, totals: impl FnOnce() -> Totals) {
         let mut hour = open(&self.hour);
@@ -121,14 +134,7 @@ impl Watch {
         };
         let elapsed_ms = unix_ms.saturating_sub(before_ms).max(1);
         let delta = Delta::between(before, totals.clone(), elapsed_ms);
-        let connections = [
-            Gauge::ConnectionsWebsocket,
-            Gauge::ConnectionsSse,
-            Gauge::ConnectionsStream,
-            Gauge::ConnectionsHttp,
-        ];
-        let mut connections = connections.map(|gauge| totals.gauge(gauge));
-        connections[1] = connections[1].saturating_sub(self.watchers());
+        let connections = self.clients(&totals);
         let grown = totals.gauge(Gauge::ProcessResidentBytes);
         let grown = grown.saturating_sub(base_bytes);
         if hour.moments.len() >= MOMENTS_MAX {

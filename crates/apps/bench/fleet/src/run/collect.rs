@@ -4,7 +4,6 @@
 //! they come, this machine's workers or other machines.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::finished::Finished;
 use super::machine;
@@ -19,6 +18,7 @@ use throng_bench_report::{
 };
 use throng_bench_report::{Observer, Phase, Snapshot};
 use throng_bench_worker::Interval;
+use throng_sys::clock;
 
 /// Memory before connections, and again when all stood.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,13 +57,6 @@ pub(crate) struct Collector {
     server_name: Option<String>,
 }
 
-fn unix_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis() as u64
-}
-
 /// This process's own memory.
 pub(crate) fn own_memory() -> Option<u64> {
     let memory = throng_sys::memory::process(None).ok()?;
@@ -76,7 +69,7 @@ impl Collector {
         options: &RunOptions,
         server_name: Option<String>,
     ) -> Self {
-        let started_unix_ms = unix_ms();
+        let started_unix_ms = clock::unix_ms();
         let redactor = Redactor::new(scenario, &options.command);
         let title = options.title.as_ref().unwrap_or(&scenario.name);
         Self {
@@ -283,7 +276,7 @@ impl Collector {
             manifest: Manifest {
                 title: self.title,
                 started_unix_ms: self.started_unix_ms,
-                finished_unix_ms: unix_ms(),
+                finished_unix_ms: clock::unix_ms(),
                 command: self.command,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 server: self.server_name,

@@ -12,6 +12,7 @@ use super::clock::now_unix_s;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::load::{self, ConfigFlag};
+use crate::values::span;
 use crate::{console, keys};
 
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
@@ -104,7 +105,14 @@ fn verifier(args: &Args) -> Result<Verifier> {
             .map_err(|error| Failure::new(Exit::Failed, format!("{place}: {error}")));
     }
     let loaded = load::complete(args.config.config.as_deref(), Vec::new())?;
-    Verifier::new(keys::key_config(&loaded.config.auth)).map_err(|_| {
+    let auth = &loaded.config.auth;
+    let key_source = keys::fetched(auth)
+        .map_err(|why| Failure::new(Exit::Failed, format!("auth.jwks_url: {why}")))?;
+    let config = KeyConfig {
+        key_source,
+        ..keys::key_config(auth)
+    };
+    Verifier::new(config).map_err(|_| {
         Failure::usage("there is no key to check the token with")
             .advise("give --secret SECRET or --key-file FILE,")
             .advise("or --config FILE of a server with keys in [auth]")
@@ -188,16 +196,5 @@ fn reason(fault: TokenFault, claims: &Value, now: u64) -> String {
         TokenFault::Algorithm => "its algorithm has no key here".to_owned(),
         TokenFault::Signature => "its signature is not of this key".to_owned(),
         other => other.to_string(),
-    }
-}
-
-/// A span in its two largest units.
-fn span(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match seconds {
-        86_400.. => format!("{days} d {hours} h"),
-        3600.. => format!("{hours} h {minutes} min"),
-        60.. => format!("{minutes} min {} s", seconds % 60),
-        _ => format!("{seconds} s"),
     }
 }
