@@ -18,6 +18,7 @@
 //! [`Kernel::wait`].
 
 mod linux;
+mod pair;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! Mailboxes: the only places where two threads of the server meet.
 //!
-//! Between each pair of shards lies one bounded ring, first in first out, one writer,
+//! Between each pair of shards lies one bounded mailbox, first in first out, one writer,
 //! one reader. Rule for "full": the writer keeps its mail and offers it again next
 //! turn; its app decides what to refuse meanwhile. From outside the shards comes a
 //! bounded channel; there "full" is an error to the caller.

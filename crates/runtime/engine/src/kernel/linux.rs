@@ -6,18 +6,22 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Poll, Token};
-use throng_sys::socket;
+use throng_sys::{clock, socket};
 
+use super::pair::{PairReceiver, PairSender, pair};
 use super::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
 
 /// Events that one wait gives.
 const EVENTS: usize = 1024;
-/// Messages that a ring between two shards holds. Queue: `mailbox`.
-const RING: usize = 4096;
+/// Messages that may wait between two shards. Queue: `mailbox`.
+const MAILBOX_MAX: usize = 4096;
+/// For as many of them there is a ring that comes round soon: a mailbox that is never fuller costs
+/// no more memory, which matters because there is one for each two shards.
+const NEAR: usize = 512;
 
 const MAILBOX: Token = Token(usize::MAX);
 /// Listeners count downwards from here.
@@ -74,24 +78,25 @@ impl Kernel for Linux {
     type Listener = OwnedFd;
     type Wake = mio::Waker;
     type Spare = OwnedFd;
-    type Sender<M> = rtrb::Producer<M>;
-    type Receiver<M> = rtrb::Consumer<M>;
+    type Sender<M> = PairSender<rtrb::Producer<M>>;
+    type Receiver<M> = PairReceiver<rtrb::Consumer<M>>;
 
     fn mono_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
     fn unix_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.unwrap_or_default().as_millis() as u64
+        clock::unix_ms()
     }
 
     fn make_wake(&mut self) -> io::Result<mio::Waker> {
         mio::Waker::new(self.poll.registry(), MAILBOX)
     }
 
-    fn make_mailbox<M>(&mut self) -> (rtrb::Producer<M>, rtrb::Consumer<M>) {
-        rtrb::RingBuffer::new(RING)
+    fn make_mailbox<M>(&mut self) -> (Self::Sender<M>, Self::Receiver<M>) {
+        let far_room = MAILBOX_MAX - NEAR;
+        let [near, far] = [NEAR, far_room].map(rtrb::RingBuffer::new);
+        pair(near, far, far_room)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
