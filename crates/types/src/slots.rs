@@ -10,9 +10,13 @@
 
 use std::collections::BTreeSet;
 
-/// Values per chunk. Large enough for a chunk of connections to come straight from the
-/// kernel and go straight back to it (glibc maps allocations of 128 KiB and more).
-const CHUNK: usize = 1024;
+/// A chunk has at least so many bytes, so that it comes straight from the kernel and goes straight
+/// back to it: glibc maps allocations of 128 KiB and more. Smaller ones would lie in the heap, in
+/// whose holes they do not fit.
+const CHUNK_BYTES_MIN: usize = 128 << 10;
+/// Values per chunk, at least and at most, whatever their size.
+const VALUES_MIN: usize = 256;
+const VALUES_MAX: usize = 4096;
 
 enum Place<T> {
     Vacant { next: u32 },
@@ -20,8 +24,8 @@ enum Place<T> {
 }
 
 struct Chunk<T> {
-    /// Those that were used before, in memory for [`CHUNK`] of them: what was never used is never
-    /// touched, so the kernel gives no pages for it.
+    /// Those that were used before, in memory for [`Chunk::VALUES`] of them: what was never used is
+    /// never touched, so the kernel gives no pages for it.
     places: Vec<Place<T>>,
     taken: u32,
     /// The first of those that are vacant again.
@@ -31,17 +35,37 @@ struct Chunk<T> {
 const END: u32 = u32::MAX;
 
 impl<T> Chunk<T> {
+    /// Values per chunk; a power of two.
+    const VALUES: usize = {
+        let fit = CHUNK_BYTES_MIN
+            .div_ceil(size_of::<Place<T>>())
+            .next_power_of_two();
+        if fit < VALUES_MIN {
+            VALUES_MIN
+        } else if fit > VALUES_MAX {
+            VALUES_MAX
+        } else {
+            fit
+        }
+    };
+
     fn new() -> Self {
         Self {
-            places: Vec::with_capacity(CHUNK),
+            places: Vec::with_capacity(Self::VALUES),
             taken: 0,
             vacant_first: END,
         }
     }
 
     const fn is_full(&self) -> bool {
-        self.taken as usize == CHUNK
+        self.taken as usize == Self::VALUES
     }
+}
+
+/// The chunk of an index, and the place in it.
+const fn place_of<T>(index: u32) -> (usize, usize) {
+    let index = index as usize;
+    (index / Chunk::<T>::VALUES, index % Chunk::<T>::VALUES)
 }
 
 /// A slab of values in chunks, by index.
@@ -79,7 +103,7 @@ impl<T> Slots<T> {
     /// One more than the highest index that may hold a value.
     #[must_use]
     pub fn bound(&self) -> u32 {
-        (self.chunks.len() * CHUNK) as u32
+        (self.chunks.len() * Chunk::<T>::VALUES) as u32
     }
 
     /// Puts a value into the lowest chunk with room and returns its index.
@@ -112,13 +136,13 @@ impl<T> Slots<T> {
             self.open.remove(&at);
         }
         self.len += 1;
-        at * CHUNK as u32 + index
+        at * Chunk::<T>::VALUES as u32 + index
     }
 
     /// Puts a value where it was in another slab. False, and nothing happens, unless its place lies
     /// behind all places of its chunk that were ever used: put them in order into a new slab.
     pub fn restore(&mut self, index: u32, value: T) -> bool {
-        let (at, within) = (index as usize / CHUNK, index as usize % CHUNK);
+        let (at, within) = place_of::<T>(index);
         for new in self.chunks.len()..=at {
             self.chunks.push(None);
             self.open.insert(new as u32);
@@ -143,7 +167,7 @@ impl<T> Slots<T> {
 
     /// Takes a value out.
     pub fn remove(&mut self, index: u32) -> Option<T> {
-        let (at, within) = (index as usize / CHUNK, index as usize % CHUNK);
+        let (at, within) = place_of::<T>(index);
         let chunk = self.chunks.get_mut(at)?.as_mut()?;
         let place = chunk.places.get_mut(within)?;
         if matches!(place, Place::Vacant { .. }) {
@@ -155,7 +179,7 @@ impl<T> Slots<T> {
         let Place::Taken(value) = std::mem::replace(place, vacant) else {
             return None;
         };
-        if chunk.taken as usize == CHUNK {
+        if chunk.is_full() {
             self.open.insert(at as u32);
         }
         chunk.vacant_first = within as u32;
@@ -180,8 +204,9 @@ impl<T> Slots<T> {
     /// The value at an index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<&T> {
-        let chunk = self.chunks.get(index as usize / CHUNK)?.as_ref()?;
-        match chunk.places.get(index as usize % CHUNK)? {
+        let (at, within) = place_of::<T>(index);
+        let chunk = self.chunks.get(at)?.as_ref()?;
+        match chunk.places.get(within)? {
             Place::Taken(value) => Some(value),
             Place::Vacant { .. } => None,
         }
@@ -190,8 +215,9 @@ impl<T> Slots<T> {
     /// The value at an index, to change it.
     #[must_use]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        let chunk = self.chunks.get_mut(index as usize / CHUNK)?.as_mut()?;
-        match chunk.places.get_mut(index as usize % CHUNK)? {
+        let (at, within) = place_of::<T>(index);
+        let chunk = self.chunks.get_mut(at)?.as_mut()?;
+        match chunk.places.get_mut(within)? {
             Place::Taken(value) => Some(value),
             Place::Vacant { .. } => None,
         }
@@ -206,7 +232,9 @@ impl<T> Slots<T> {
                     .iter()
                     .enumerate()
                     .filter_map(move |(within, place)| match place {
-                        Place::Taken(value) => Some(((at * CHUNK + within) as u32, value)),
+                        Place::Taken(value) => {
+                            Some(((at * Chunk::<T>::VALUES + within) as u32, value))
+                        }
                         Place::Vacant { .. } => None,
                     })
             })
@@ -218,9 +246,28 @@ impl<T> Slots<T> {
 mod tests {
     use super::*;
 
+    const CHUNK: u32 = Chunk::<u32>::VALUES as u32;
+
+    #[test]
+    fn a_chunk_is_mapped_by_itself_unless_its_values_are_tiny() {
+        assert_eq!(Chunk::<u32>::VALUES, VALUES_MAX);
+        assert_eq!(Chunk::<[u64; 1000]>::VALUES, VALUES_MIN);
+        for (values, bytes) in [
+            (Chunk::<[u64; 7]>::VALUES, size_of::<Place<[u64; 7]>>()),
+            (Chunk::<[u64; 10]>::VALUES, size_of::<Place<[u64; 10]>>()),
+        ] {
+            assert!(values.is_power_of_two());
+            let chunk = values * bytes;
+            assert!(
+                (CHUNK_BYTES_MIN..2 * CHUNK_BYTES_MIN).contains(&chunk),
+                "{chunk}"
+            );
+        }
+    }
+
     #[test]
     fn a_slab_is_rebuilt_with_its_holes() {
-        let places = [3, 4, 1023, 1024, 5000, 5001];
+        let places = [3, 4, CHUNK - 1, CHUNK, 5000, 5001];
         let mut slots = Slots::default();
         for index in places {
             assert!(slots.restore(index, index));
@@ -244,13 +291,13 @@ mod tests {
     #[test]
     fn values_stay_where_they_were_put() {
         let mut slots = Slots::default();
-        let indices: Vec<u32> = (0..3000).map(|n| slots.insert(n)).collect();
-        assert_eq!(indices, (0..3000).collect::<Vec<u32>>());
-        for n in (0..3000).step_by(3) {
+        let indices: Vec<u32> = (0..3 * CHUNK).map(|n| slots.insert(n)).collect();
+        assert_eq!(indices, (0..3 * CHUNK).collect::<Vec<u32>>());
+        for n in (0..3 * CHUNK).step_by(3) {
             assert_eq!(slots.remove(n), Some(n));
             assert_eq!(slots.remove(n), None);
         }
-        assert_eq!(slots.len(), 2000);
+        assert_eq!(slots.len() as u32, 2 * CHUNK);
         assert!(
             slots
                 .iter()
@@ -258,7 +305,7 @@ mod tests {
         );
         assert_eq!(slots.get(3), None);
         assert!(
-            slots.insert(9999) < 1024,
+            slots.insert(9999) < CHUNK,
             "the lowest chunk is filled first"
         );
     }
@@ -274,18 +321,18 @@ mod tests {
         }
         assert!(slots.is_empty() && slots.chunks.is_empty() && slots.open.is_empty());
         assert!(slots.spare.is_some());
-        assert!(slots.insert(1) < CHUNK as u32);
+        assert!(slots.insert(1) < CHUNK);
     }
 
     #[test]
     fn what_was_never_used_is_never_touched() {
         let mut slots = Slots::default();
         assert_eq!(slots.insert(1), 0);
-        let used = |slots: &Slots<i32>| {
+        let used = |slots: &Slots<u32>| {
             let chunk = slots.chunks[0].as_ref();
             chunk.map(|chunk| (chunk.places.len(), chunk.places.capacity()))
         };
-        assert_eq!(used(&slots), Some((1, CHUNK)));
+        assert_eq!(used(&slots), Some((1, CHUNK as usize)));
         assert_eq!(slots.get(1), None);
         assert_eq!(slots.get_mut(5), None);
         assert_eq!(slots.remove(7), None);
@@ -293,27 +340,27 @@ mod tests {
         assert_eq!((slots.insert(2), slots.insert(3)), (1, 2));
         assert_eq!((slots.remove(1), slots.insert(4)), (Some(2), 1));
         assert_eq!(slots.insert(5), 3);
-        assert_eq!(used(&slots), Some((4, CHUNK)));
+        assert_eq!(used(&slots), Some((4, CHUNK as usize)));
         for index in 0..4 {
             slots.remove(index);
         }
         assert_eq!(slots.insert(6), 0);
-        assert_eq!(used(&slots), Some((1, CHUNK)));
+        assert_eq!(used(&slots), Some((1, CHUNK as usize)));
     }
 
     #[test]
     fn a_hole_in_the_middle_is_filled_again() {
         let mut slots = Slots::default();
-        for n in 0..3072_u32 {
+        for n in 0..3 * CHUNK {
             slots.insert(n);
         }
-        for n in 1024..2048 {
+        for n in CHUNK..2 * CHUNK {
             slots.remove(n);
         }
         assert!(slots.chunks[1].is_none());
         let index = slots.insert(7);
-        assert!((1024..2048).contains(&index));
+        assert!((CHUNK..2 * CHUNK).contains(&index));
         assert_eq!(slots.get(index), Some(&7));
-        assert_eq!(slots.get(5000), None);
+        assert_eq!(slots.get(4 * CHUNK), None);
     }
 }

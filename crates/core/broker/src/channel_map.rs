@@ -170,5 +170,16 @@ mod tests {
         assert_eq!(map.entry_mut(keys[2]), None);
         *map.get_or_insert(&name(4), || 0) += 5;
         assert_eq!(map.get(&name(4)), Some(&5));
+        *map.get_mut(&name(4)).unwrap() += 1;
+        assert_eq!(map.get(&name(4)), Some(&6));
+        assert_eq!(map.get_mut(&name(6)), None);
+        // Each is found by the key that it is told with, and all keys are below the bound.
+        assert_eq!(map.entries().count(), map.len());
+        let highest = map.entries().map(|(key, ..)| key).max();
+        assert!(map.bound() > highest.unwrap());
+        for (key, name, value) in map.entries() {
+            assert_eq!(map.at(key), Some((name, value)));
+            assert_eq!(map.key(name), Some(key));
+        }
     }
 }

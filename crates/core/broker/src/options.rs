@@ -203,4 +203,60 @@ mod tests {
         assert_eq!(find("z:"), Some(kept));
         assert_eq!(find("unknown:1"), None);
     }
+
+    /// What is kept here and not there, whatever the order of the namespaces.
+    #[test]
+    fn options_are_compared_by_namespace() {
+        let of = |keeps: bool, compression: bool| ChannelOptions {
+            retention: Retention {
+                publications_max: u32::from(keeps),
+                ttl_ms: 1,
+            },
+            compression,
+            ..ChannelOptions::default()
+        };
+        let all = |plain, named: &[(&str, bool)]| {
+            let named = named.iter();
+            let named = named.map(|(name, keeps)| ((*name).into(), of(*keeps, false)));
+            Namespaces::new(of(plain, false), named.collect())
+        };
+        for (one, other, beyond) in [
+            (all(false, &[]), all(false, &[]), false),
+            (all(true, &[]), all(true, &[]), false),
+            (all(true, &[]), all(false, &[]), true),
+            (all(false, &[]), all(true, &[]), false),
+            (
+                all(false, &[("a", true)]),
+                all(false, &[("a", true)]),
+                false,
+            ),
+            (
+                all(false, &[("a", true)]),
+                all(false, &[("a", false)]),
+                true,
+            ),
+            (all(false, &[("a", true)]), all(true, &[]), true),
+            (all(false, &[("a", false)]), all(false, &[]), false),
+            (
+                all(true, &[("b", true), ("a", false)]),
+                all(true, &[("c", false), ("a", true), ("b", true)]),
+                false,
+            ),
+        ] {
+            assert_eq!(one.keeps_beyond(&other), beyond, "{one:?} {other:?}");
+        }
+        for (plain, named, compresses) in [
+            (false, false, false),
+            (true, false, true),
+            (false, true, true),
+        ] {
+            let named = vec![("b".into(), of(true, false)), ("a".into(), of(true, named))];
+            let namespaces = Namespaces::new(of(false, plain), named);
+            assert_eq!(namespaces.compresses(), compresses);
+            let each = namespaces
+                .iter()
+                .map(|(name, of)| (name, of.retention.keeps()));
+            assert!(each.eq([(None, false), (Some("a"), true), (Some("b"), true)]));
+        }
+    }
 }

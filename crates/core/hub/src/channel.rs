@@ -131,10 +131,42 @@ pub(crate) struct Channel {
     pub(crate) position: LastSeen,
     /// Its place among the fan-outs, or [`NO_FANOUT`].
     pub(crate) fanout: u32,
-    /// Subscribes without a reply.
-    pub(crate) asked: u32,
+    pub(crate) asked: Asked,
+}
+
+/// What the broker was asked for a channel, in four bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked(u32);
+
+impl Asked {
+    /// Above any number of subscribes that wait for the broker.
+    const LIVE: u32 = 1 << 31;
+
+    /// Whether a subscribe has no reply yet.
+    pub(crate) const fn is_waiting(self) -> bool {
+        self.0 & !Self::LIVE != 0
+    }
+
+    /// Notes one more subscribe without a reply.
+    pub(crate) const fn ask(&mut self) {
+        self.0 += 1;
+    }
+
+    /// Notes that one of them has its reply.
+    pub(crate) const fn answered(&mut self) {
+        debug_assert!(self.is_waiting(), "a reply has a request");
+        self.0 -= 1;
+    }
+
     /// Whether the broker has accepted one, so that deliveries reach this shard.
-    pub(crate) live: bool,
+    pub(crate) const fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    /// Notes that it has.
+    pub(crate) const fn accepted(&mut self) {
+        self.0 |= Self::LIVE;
+    }
 }
 
 impl Channel {
@@ -142,8 +174,7 @@ impl Channel {
         members: Members::None,
         position: LastSeen::NOTHING,
         fanout: NO_FANOUT,
-        asked: 0,
-        live: false,
+        asked: Asked(0),
     };
 }
 
@@ -153,8 +184,22 @@ mod tests {
 
     #[test]
     fn a_channel_stays_small() {
-        assert!(size_of::<Channel>() <= 48, "{}", size_of::<Channel>());
+        assert!(size_of::<Channel>() <= 40, "{}", size_of::<Channel>());
         assert_eq!(size_of::<Members>(), 16);
+    }
+
+    #[test]
+    fn what_waits_and_what_is_accepted_do_not_meet() {
+        let mut asked = Channel::NEW.asked;
+        assert!(!asked.is_waiting() && !asked.is_live());
+        asked.ask();
+        asked.ask();
+        asked.accepted();
+        asked.accepted();
+        asked.answered();
+        assert!(asked.is_waiting() && asked.is_live());
+        asked.answered();
+        assert!(!asked.is_waiting() && asked.is_live());
     }
 
     #[test]

@@ -341,12 +341,15 @@ mod tests {
                 let news = format.with_news();
                 assert_eq!((news.number(), news.kind()), (number, kind));
                 assert_eq!((format.has_news(), news.has_news()), (false, true));
+                assert_eq!(news.with_news(), news);
                 assert_eq!(Format::from_bits(news.to_bits()), news);
                 assert_eq!(format.is_encoded(), matches!(kind, Shared | Noted | Delta));
                 let based = news.with_base();
                 assert_eq!((based.number(), based.kind()), (number, kind));
                 assert!(!news.has_base() && based.has_news());
                 assert_eq!(based.has_base(), kind == Delta);
+                assert_eq!((based.with_base(), based.without_base()), (based, news));
+                assert_eq!(news.without_base(), news);
                 assert!(based.to_bits() < 1 << Format::BITS);
             }
         }

@@ -208,7 +208,7 @@ impl Local {
         };
         let at = channel.fanout;
         let is_joined = { self.fanouts.get(at) }.is_some_and(|fanout| !fanout.joining.is_empty());
-        if channel.members.len() > 0 || channel.asked > 0 || is_joined {
+        if channel.members.len() > 0 || channel.asked.is_waiting() || is_joined {
             return;
         }
         self.end_rest(at);
@@ -221,7 +221,7 @@ impl Local {
         }
         self.bases.remove(&key);
         if let Some((name, channel)) = self.channels.remove(key)
-            && channel.live
+            && channel.asked.is_live()
         {
             self.farewells.push(Request::Leave { channel: name });
         }

@@ -84,7 +84,7 @@ impl Local {
             return None;
         }
         if let Some(channel) = self.channels.at_mut(key) {
-            channel.asked += 1;
+            channel.asked.ask();
         }
         let ticket = self.waiting.insert(Waiting::Subscribe {
             reply_to,
@@ -126,7 +126,10 @@ impl Local {
     /// Where a channel's stream stands, if its deliveries reach this shard already: where the last
     /// one left it.
     fn known_position(&self, key: u32) -> Option<Subscribed> {
-        let (_, channel) = self.channels.at(key).filter(|(_, channel)| channel.live)?;
+        let (_, channel) = self
+            .channels
+            .at(key)
+            .filter(|(_, channel)| channel.asked.is_live())?;
         Some(Subscribed {
             position: channel.position.get(),
             recovery: Recovery::NotAsked,

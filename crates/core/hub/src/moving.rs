@@ -43,7 +43,7 @@ impl<B: Broker> Hub<B> {
             .local
             .channels
             .iter()
-            .filter(|(_, channel)| channel.live)
+            .filter(|(_, channel)| channel.asked.is_live())
         {
             parts.item(CHANNEL, &(name.clone(), channel.position.get()));
         }
@@ -67,7 +67,7 @@ impl<B: Broker> Hub<B> {
                 let (name, position) = <(ChannelName, Option<Position>)>::load(from)?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
                 let channel = self.local.channels.at_mut(key)?;
-                channel.live = true;
+                channel.asked.accepted();
                 channel.position.set(position);
             }
             QUIT => {

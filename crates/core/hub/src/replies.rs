@@ -85,9 +85,9 @@ impl Local {
             return;
         };
         let name = name.clone();
-        channel.asked -= 1;
+        channel.asked.answered();
         if let Ok(subscribed) = &result {
-            channel.live = true;
+            channel.asked.accepted();
             channel.position.set(subscribed.position);
         }
         let is_wanted = self.subscriptions.find(reply_to.conn, key) == Some(Place::Asked(ticket.0));

@@ -4,8 +4,9 @@
 //! - For each entry `Place::Member(at)` of connection `c` in channel `k`, member `at`
 //!   of channel `k` is connection `c`.
 //! - A slot's entries belong to one generation of it; a stale [`ConnId`] finds nothing.
+//! - Each list in `lists` is that of one slot, and has two entries or more.
 
-use throng_types::{ConnId, ShardId};
+use throng_types::{ConnId, ShardId, Slots};
 
 /// Where a subscription stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,8 @@ enum Entries {
     #[default]
     None,
     One(Entry),
-    #[expect(
-        clippy::box_collection,
-        reason = "8 bytes instead of 24 in every connection"
-    )]
-    Many(Box<Vec<Entry>>),
+    /// In the list with this number: 4 bytes instead of a list's 24 in every connection.
+    Many(u32),
 }
 
 #[derive(Default)]
@@ -47,6 +45,8 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     slots: Vec<Slot>,
+    /// Bound: one for each connection with several subscriptions.
+    lists: Slots<Vec<Entry>>,
     total: usize,
 }
 
@@ -61,7 +61,7 @@ impl Subscriptions {
         match self.slots.get(index as usize).map(|slot| &slot.entries) {
             None | Some(Entries::None) => &[],
             Some(Entries::One(entry)) => std::slice::from_ref(entry),
-            Some(Entries::Many(entries)) => entries,
+            Some(Entries::Many(list)) => self.lists.get(*list).map_or(&[], Vec::as_slice),
         }
     }
 
@@ -73,7 +73,10 @@ impl Subscriptions {
         {
             None | Some(Entries::None) => &mut [],
             Some(Entries::One(entry)) => std::slice::from_mut(entry),
-            Some(Entries::Many(entries)) => entries,
+            Some(Entries::Many(list)) => match self.lists.get_mut(*list) {
+                Some(list) => list,
+                None => &mut [],
+            },
         }
     }
 
@@ -112,10 +115,16 @@ impl Subscriptions {
         );
         slot.generation = conn.generation();
         self.total += 1;
-        match &mut slot.entries {
-            entries @ Entries::None => *entries = Entries::One(entry),
-            Entries::One(first) => slot.entries = Entries::Many(Box::new(vec![*first, entry])),
-            Entries::Many(entries) => entries.push(entry),
+        match slot.entries {
+            Entries::None => slot.entries = Entries::One(entry),
+            Entries::One(first) => {
+                slot.entries = Entries::Many(self.lists.insert(vec![first, entry]));
+            }
+            Entries::Many(list) => {
+                if let Some(list) = self.lists.get_mut(list) {
+                    list.push(entry);
+                }
+            }
         }
     }
 
@@ -137,19 +146,20 @@ impl Subscriptions {
         if slot.generation != conn.generation() {
             return None;
         }
-        let removed = match &mut slot.entries {
+        let removed = match slot.entries {
             Entries::None => return None,
             Entries::One(entry) if entry.channel == channel => {
-                let entry = *entry;
                 slot.entries = Entries::None;
                 entry
             }
             Entries::One(_) => return None,
-            Entries::Many(entries) => {
+            Entries::Many(list) => {
+                let entries = self.lists.get_mut(list)?;
                 let at = entries.iter().position(|entry| entry.channel == channel)?;
                 let entry = entries.swap_remove(at);
                 if let [last] = entries[..] {
                     slot.entries = Entries::One(last);
+                    self.lists.remove(list);
                 }
                 entry
             }
@@ -189,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_small() {
-        assert!(size_of::<Slot>() <= 24, "{}", size_of::<Slot>());
+        assert!(size_of::<Slot>() <= 16, "{}", size_of::<Slot>());
     }
 
     #[test]
@@ -217,5 +227,6 @@ mod tests {
         left.sort_unstable();
         assert_eq!(left, [0, 1, 2, 4]);
         assert!(subscriptions.slots.is_empty(), "memory is given back");
+        assert!(subscriptions.lists.is_empty());
     }
 }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, Namespaces, Overflow,
-    Published, Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket,
+    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces,
+    Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed,
+    Ticket,
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
@@ -25,6 +26,10 @@ const PERSONAL_FROM: u32 = 50;
 #[derive(Default)]
 struct Script {
     requests: VecDeque<Request>,
+    /// What a driver has left.
+    left: VecDeque<Reply>,
+    /// How often it was told of other options.
+    renewed: u64,
 }
 
 impl Broker for Script {
@@ -49,8 +54,24 @@ impl Broker for Script {
         )
     }
 
+    fn poll(&mut self, hub: &mut impl Receiver) -> bool {
+        if let Some(reply) = self.left.pop_front() {
+            hub.reply(reply);
+        }
+        !self.left.is_empty()
+    }
+
     fn interest(&self, _: &ChannelName) -> u64 {
-        u64::MAX
+        6
+    }
+
+    fn write_down(&mut self, now: Now) -> bool {
+        now.unix_ms > 0
+    }
+
+    fn renew(&mut self, options: &LiveOptions, _: Now) {
+        assert_eq!(options.streams_max, 5);
+        self.renewed += 1;
     }
 
     fn publish_here(
@@ -74,6 +95,7 @@ impl Broker for Script {
     fn stats(&self) -> BrokerStats {
         BrokerStats {
             streams: 7,
+            history_publications: self.renewed as usize,
             ..BrokerStats::default()
         }
     }
@@ -174,6 +196,10 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
+        Self::with(Script::default())
+    }
+
+    fn with(script: Script) -> Self {
         let options = HubOptions {
             subscriptions_max: 2,
             hash_seed: 1,
@@ -186,7 +212,7 @@ impl Scene {
             )),
         };
         Self {
-            hub: Hub::new(options, Script::default()),
+            hub: Hub::new(options, script),
             heard: Heard::default(),
             next_token: 0,
         }
@@ -297,6 +323,9 @@ fn only_the_first_subscriber_asks() {
     scene.subscribe(3, "a");
     scene.answers(&[(3, "a at Some(5)")]);
     assert_eq!(scene.asked(), []);
+    // Two are members, and one joins behind what is on its way.
+    assert_eq!(scene.hub.member_count(&name("a")), 2);
+    assert_eq!(scene.hub.member_count(&name("b")), 0);
     // Who may have missed something asks.
     scene.subscribe_since(4, "a", Some(position(2)));
     scene.accept(5);
@@ -544,6 +573,96 @@ fn time_may_bring_publications() {
     assert!(scene.hub.expire(NOW, 0, &mut scene.heard));
     scene.fan_out(10);
     assert_eq!(scene.deliveries(), [(1, vec![9, 9], false)]);
+}
+
+/// What a driver has left comes as replies do, and lets what waited for it go on.
+#[test]
+fn what_a_driver_has_left_is_taken() {
+    // The first subscribe has the first ticket.
+    let mut first = Scene::new();
+    first.subscribe(1, "a");
+    let ticket = first.asked().remove(0).expect("a subscribe");
+    let result = Ok(Subscribed {
+        position: Some(position(4)),
+        recovery: Recovery::NotAsked,
+    });
+    let left = [
+        Reply::Subscribed { ticket, result },
+        Reply::Delivery(publication("a", 5, 1)),
+    ];
+    let mut scene = Scene::with(Script {
+        left: left.into(),
+        ..Script::default()
+    });
+    for _ in 0..2 {
+        scene.subscribe(1, "a");
+    }
+    assert_eq!(scene.asked().len(), 1, "the second one waits for the first");
+    assert!(scene.hub.poll(NOW, &mut scene.heard), "more is left");
+    scene.answers(&[(1, "a at Some(4)"), (2, "a AlreadySubscribed")]);
+    assert!(!scene.hub.poll(NOW, &mut scene.heard));
+    scene.fan_out_all(9);
+    assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
+    // What the broker knows and does is its own business.
+    assert_eq!(scene.hub.interest(&name("a")), 6);
+    let later = Now { unix_ms: 1, ..NOW };
+    assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(later));
+}
+
+/// Many publications are asked for together, and answered each with the token after the last one's.
+#[test]
+fn publications_of_one_command_have_tokens_in_a_row() {
+    let mut scene = Scene::new();
+    let draft = |channel: &str| Draft {
+        channel: name(channel),
+        payload: publication(channel, 0, 1).payload.clone(),
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+        version: None,
+    };
+    let reply_to = ReplyTo {
+        conn: Scene::conn(1),
+        token: u32::MAX,
+    };
+    let drafts = ["a", "b", "c"].map(draft).into();
+    let command = Command::PublishAll { reply_to, drafts };
+    scene.hub.handle(command, NOW, &mut scene.heard);
+    let tickets = scene.asked();
+    assert_eq!(tickets.len(), 3);
+    for ticket in tickets.into_iter().rev().flatten() {
+        let result = Err(Refusal::Busy);
+        scene.reply(Reply::Published { ticket, result });
+    }
+    let refused = "published Err(Busy)";
+    scene.answers(&[(1, refused), (0, refused), (u32::MAX, refused)]);
+}
+
+/// Other options hold for what is asked from now on, in the hub and in its broker.
+#[test]
+fn other_options_hold_from_now_on() {
+    let mut scene = Scene::new();
+    scene.subscribe(1, "a");
+    scene.subscribe(1, "new:a");
+    scene.answers(&[(2, "new:a UnknownChannel")]);
+    let named = vec![("new".into(), ChannelOptions::default())];
+    let options = LiveOptions {
+        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+        reply: ReplyLimit {
+            publications_max: 1,
+            members_max: 1,
+            bytes_max: 1,
+        },
+        streams_max: 5,
+    };
+    scene.hub.renew(3, &options, NOW);
+    assert_eq!(scene.hub.stats().home.history_publications, 1);
+    for channel in ["new:a", "b", "c"] {
+        scene.subscribe(1, channel);
+    }
+    scene.answers(&[(5, "c ChannelLimit")]);
+    assert_eq!(scene.asked().len(), 3);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use throng_broker::{Draft, Refusal, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, Publication, ShardId, Told};
+use throng_types::{
+    ChannelName, ConnId, Now, Payload, PayloadKind, Position, Publication, ShardId, Told,
+};
 
 struct Nobody;
 
@@ -99,6 +101,47 @@ fn a_channel_has_a_quarter_of_the_publications() {
         empty(&mut hub);
         assert!(hub.wants_mail());
     }
+}
+
+/// What a session publishes finds the same bound as what a broker's own shard does.
+#[test]
+fn a_command_to_publish_is_refused_when_there_is_no_room() {
+    #[derive(Default)]
+    struct Answers(Vec<Result<Option<Position>, Refusal>>);
+
+    impl Sink for Answers {
+        fn answer(&mut self, _: ReplyTo, answer: Answer) {
+            if let Answer::Published { result } = answer {
+                self.0.push(result);
+            }
+        }
+
+        fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
+
+        fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
+    }
+
+    let mut hub = hub(&["a"]);
+    let mut answers = Answers::default();
+    assert_eq!(fill(&mut hub, "a", 1), 16_384);
+    let publish = |hub: &mut Hub, answers: &mut Answers, channel: &str| {
+        let draft = Draft {
+            channel: name(channel),
+            ..other()
+        };
+        let conn = ConnId::new(ShardId(0), 7, 1);
+        let reply_to = ReplyTo { conn, token: 1 };
+        hub.handle(
+            Command::Publish { reply_to, draft },
+            Now::default(),
+            answers,
+        );
+        std::mem::take(&mut answers.0)
+    };
+    assert_eq!(publish(&mut hub, &mut answers, "a"), [Err(Refusal::Busy)]);
+    assert_eq!(publish(&mut hub, &mut answers, "b"), [Ok(None)]);
+    empty(&mut hub);
+    assert_eq!(publish(&mut hub, &mut answers, "a"), [Ok(None)]);
 }
 
 fn other() -> Draft {

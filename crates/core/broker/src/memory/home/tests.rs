@@ -289,6 +289,22 @@ fn history_pages_go_both_ways() {
     assert_eq!(page(None, Some(4), false), ["5", "6"]);
     assert_eq!(page(None, Some(5), true), ["4", "3"]);
     assert_eq!(page(None, Some(1), false), ["3", "4", "5", "6"]);
+    // Before the place behind the newest is before all; further ahead is nowhere.
+    let newest = positions[5];
+    for (offset, reverse, expected) in [
+        (7, true, Ok(4)),
+        (7, false, Ok(0)),
+        (8, true, Err(Refusal::UnrecoverablePosition)),
+        (8, false, Err(Refusal::UnrecoverablePosition)),
+    ] {
+        let query = HistoryQuery {
+            limit: None,
+            since: Some(Position { offset, ..newest }),
+            reverse,
+        };
+        let page = home.history(&name("kept:a"), query, at(7));
+        assert_eq!(page.map(|page| page.publications.len()), expected);
+    }
     let unknown = home.history(
         &name("plain"),
         HistoryQuery {

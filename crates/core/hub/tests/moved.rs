@@ -1,0 +1,348 @@
+//! Hubs that another process goes on with: who subscribed still does, from where it was, in its own
+//! form; who did not move has left.
+
+mod support;
+
+use std::sync::Arc;
+
+use throng_broker::{
+    ChannelOptions, Draft, Presence, PresenceOptions, Recovery, Refusal, Retention,
+};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
+use throng_types::{
+    ChannelName, ConnId, Millis, Now, Parts, Payload, PayloadKind, Position, Publication,
+    Publisher, Save, Saved, ShardId,
+};
+
+const NOW: Now = Now {
+    mono: Millis(1),
+    unix_ms: 1,
+};
+
+/// What connections were told.
+#[derive(Default)]
+struct Heard {
+    answers: Vec<String>,
+    /// The slot, the number of the form, and each frame: whole, or a difference.
+    frames: Vec<(u32, u8, Vec<String>)>,
+}
+
+impl Sink for Heard {
+    fn answer(&mut self, _: ReplyTo, answer: Answer) {
+        self.answers.push(match answer {
+            Answer::Subscribed { result, .. } => {
+                let result = result.map(|it| (it.position.map(|at| at.offset), it.recovery));
+                match result {
+                    Ok((at, Recovery::Whole(missed))) => format!("at {at:?}, {}", missed.len()),
+                    Ok((at, _)) => format!("at {at:?}"),
+                    Err(refusal) => format!("{refusal:?}"),
+                }
+            }
+            Answer::Present { result } => format!("{:?} present", result.map(|it| it.clients)),
+            other => format!("{other:?}"),
+        });
+    }
+
+    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+        out.extend_from_slice(&publication.payload.bytes);
+    }
+
+    fn encode_delta(
+        &mut self,
+        _: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        match patch {
+            Some(_) => out.extend_from_slice(b"difference"),
+            None => out.extend_from_slice(&publication.payload.bytes),
+        }
+    }
+
+    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+        let frames = batch.encoded.expect("shared bytes").frames.each();
+        let texts = frames
+            .iter()
+            .map(|frame| String::from_utf8_lossy(frame).into_owned());
+        let format = batch.format.number();
+        self.frames.push((index, format, texts.collect()));
+    }
+}
+
+fn name(name: &str) -> ChannelName {
+    ChannelName::new(name).expect("a good name")
+}
+
+const fn conn(index: u32) -> ConnId {
+    ConnId::new(ShardId(0), index, 1)
+}
+
+/// A hub whose channels keep history, name who is there, and say differences; `late:` has a delay.
+fn hub() -> Hub {
+    let kept = ChannelOptions {
+        recovery: true,
+        delta: true,
+        retention: Retention {
+            publications_max: 20,
+            ttl_ms: 60_000,
+        },
+        presence: PresenceOptions {
+            is_listed: true,
+            ..PresenceOptions::default()
+        },
+        ..ChannelOptions::default()
+    };
+    let late = ChannelOptions {
+        max_delay_ms: 50,
+        ..ChannelOptions::default()
+    };
+    let named = vec![("kept".into(), kept), ("late".into(), late)];
+    support::hub(0, 1, named)
+}
+
+fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format: Format) {
+    let who = Publisher {
+        client: format!("client {index}").into(),
+        ..Publisher::default()
+    };
+    let presence = channel.starts_with("kept").then(|| Presence {
+        who: Arc::new(who),
+        is_listed: true,
+        is_announced: false,
+    });
+    let command = Command::Subscribe {
+        reply_to: ReplyTo {
+            conn: conn(index),
+            token: 1,
+        },
+        channel: name(channel),
+        format,
+        since: None,
+        presence,
+    };
+    hub.handle(command, NOW, heard);
+}
+
+fn publish(hub: &mut Hub, channel: &str, text: &str) -> Option<Position> {
+    let draft = Draft {
+        channel: name(channel),
+        payload: Payload {
+            bytes: format!("{text} {}", "the same again ".repeat(20))
+                .into_bytes()
+                .into(),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        skip_history: false,
+        idempotency_key: None,
+        version: None,
+    };
+    hub.publish_here(draft, NOW).expect("room").position
+}
+
+fn fan_out(hub: &mut Hub, heard: &mut Heard) {
+    let turns = (0..1000).take_while(|_| hub.fan_out(100, NOW, heard));
+    assert!(turns.count() < 1000, "fan-out comes to an end");
+}
+
+fn present(hub: &mut Hub, channel: &str) -> String {
+    let mut heard = Heard::default();
+    let command = Command::Present {
+        reply_to: ReplyTo {
+            conn: conn(0),
+            token: 1,
+        },
+        channel: name(channel),
+        with_members: false,
+        only_subscribed: false,
+    };
+    hub.handle(command, NOW, &mut heard);
+    heard.answers.remove(0)
+}
+
+/// The hub in another process, with those connections that move; the others are said to leave.
+fn moves(hub: &Hub, moved: &[u32], left: &[u32]) -> Hub {
+    let mut bytes = Vec::new();
+    let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
+    let mut parts = Parts::new(&mut send);
+    assert!(hub.is_at_rest());
+    assert!(hub.save(&mut parts));
+    for &index in left {
+        hub.save_quits(conn(index), &mut parts);
+    }
+    parts.end();
+    let mut other = self::hub();
+    let mut from = Saved::new(&bytes);
+    while let Some(kind) = u8::load(&mut from) {
+        other.load(kind, &mut from).expect("a good item");
+    }
+    for &index in moved {
+        let mut bytes = Vec::new();
+        assert!(hub.save_subscriptions(conn(index), &mut bytes));
+        for cut in 0..bytes.len() {
+            let mut fresh = self::hub();
+            let part = fresh.load_subscriptions(conn(index), &mut Saved::new(&bytes[..cut]));
+            assert!(part.is_none(), "{cut} of {} bytes", bytes.len());
+        }
+        let loaded = other.load_subscriptions(conn(index), &mut Saved::new(&bytes));
+        loaded.expect("its subscriptions");
+        let again = other.load_subscriptions(conn(index), &mut Saved::new(&bytes));
+        assert!(again.is_none(), "it is a member once");
+    }
+    other.loaded(NOW);
+    other
+}
+
+#[test]
+fn members_go_on_where_they_were() {
+    let shared = Format::new(1, FormKind::Shared);
+    let delta = Format::new(2, FormKind::Delta);
+    let mut heard = Heard::default();
+    let mut old = hub();
+    for (index, format) in [(1, shared), (2, delta), (3, shared)] {
+        subscribe(&mut old, &mut heard, index, "kept:a", format);
+    }
+    subscribe(&mut old, &mut heard, 2, "b", delta);
+    subscribe(&mut old, &mut heard, 3, "alone", shared);
+    assert_eq!(heard.answers.len(), 5);
+    let at = publish(&mut old, "kept:a", "one");
+    assert!(!old.is_at_rest(), "members lack something");
+    fan_out(&mut old, &mut heard);
+    assert_eq!(present(&mut old, "kept:a"), "Ok(3) present");
+    let mut new = moves(&old, &[1, 2], &[3]);
+    // The third is seen no more, and what only it subscribed to is forgotten.
+    assert_eq!(present(&mut new, "kept:a"), "Ok(2) present");
+    assert!(!new.has_channel(&name("alone")));
+    assert_eq!(new.stats().channels, 2);
+    assert_eq!(
+        (new.subscription_count(conn(2)), new.stats().subscriptions),
+        (2, 3)
+    );
+    // The next one follows; the first difference is said as a whole.
+    let mut heard = Heard::default();
+    let after = publish(&mut new, "kept:a", "two").expect("a position");
+    assert_eq!(Some(after.epoch), at.map(|at| at.epoch));
+    assert_eq!(Some(after.offset - 1), at.map(|at| at.offset));
+    publish(&mut new, "b", "b");
+    fan_out(&mut new, &mut heard);
+    publish(&mut new, "kept:a", "three");
+    fan_out(&mut new, &mut heard);
+    heard.frames.sort_by_key(|(index, ..)| *index);
+    let begins: Vec<(u32, u8, &str)> = { heard.frames.iter() }
+        .map(|(index, format, frames)| (*index, *format, frames[0].split(' ').next().unwrap_or("")))
+        .collect();
+    let expected = [
+        (1, 1, "two"),
+        (1, 1, "three"),
+        (2, 2, "two"),
+        (2, 2, "b"),
+        (2, 2, "difference"),
+    ];
+    assert_eq!(begins.len(), expected.len());
+    assert!(
+        expected.iter().all(|one| begins.contains(one)),
+        "{begins:?}"
+    );
+    // Who comes now is answered at once: the new process knows where the stream stands.
+    subscribe(&mut new, &mut heard, 9, "b", shared);
+    assert_eq!(heard.answers, ["at None"]);
+    // And who goes is gone.
+    for index in [1, 2, 9] {
+        new.gone(conn(index), NOW);
+    }
+    assert_eq!(present(&mut new, "kept:a"), "Ok(0) present");
+    assert_eq!(new.stats().channels, 0);
+}
+
+/// Nothing of a connection moves while one of its subscriptions waits, or joins behind what is on
+/// its way; and what gathers in a channel with a delay leaves first.
+#[test]
+fn what_is_under_way_does_not_move() {
+    let shared = Format::new(1, FormKind::Shared);
+    let mut heard = Heard::default();
+    let mut hub = hub();
+    assert!(hub.is_at_rest());
+    subscribe(&mut hub, &mut heard, 1, "late:a", shared);
+    publish(&mut hub, "late:a", "one");
+    assert!(!hub.fan_out(100, NOW, &mut heard), "it rests");
+    assert!(hub.deadline().is_some() && heard.frames.is_empty() && !hub.is_at_rest());
+    subscribe(&mut hub, &mut heard, 2, "late:a", shared);
+    assert!(
+        !hub.save_subscriptions(conn(2), &mut Vec::new()),
+        "it joins"
+    );
+    assert!(hub.save_subscriptions(conn(1), &mut Vec::new()));
+    hub.hurry();
+    assert_eq!(hub.deadline(), None);
+    fan_out(&mut hub, &mut heard);
+    assert_eq!(heard.frames.len(), 1);
+    assert!(hub.is_at_rest());
+    assert!(hub.save_subscriptions(conn(2), &mut Vec::new()));
+    // One of two shards asks the other one.
+    let mut asks = support::hub(0, 2, Vec::new());
+    let elsewhere = (0..).map(|n| format!("c{n}"));
+    let mut elsewhere =
+        elsewhere.filter(|text| throng_broker::home_of(&name(text), 2) == ShardId(1));
+    let channel = elsewhere.next().expect("one of them");
+    subscribe(&mut asks, &mut heard, 1, &channel, shared);
+    assert!(!asks.is_at_rest());
+    assert!(!asks.save_subscriptions(conn(1), &mut Vec::new()));
+    // A connection that subscribes to nothing moves at any time.
+    let mut nothing = Vec::new();
+    assert!(asks.save_subscriptions(conn(2), &mut nothing));
+    let loaded = hub.load_subscriptions(conn(5), &mut Saved::new(&nothing));
+    assert!(loaded.is_some() && hub.subscription_count(conn(5)) == 0);
+}
+
+/// Bytes of no hub make nobody a member.
+#[test]
+fn bytes_that_no_hub_has_written_are_refused() {
+    let entry = |channel: &str, bits: u16| {
+        let mut bytes = Vec::new();
+        1_u32.save(&mut bytes);
+        (name(channel), bits).save(&mut bytes);
+        None::<Presence>.save(&mut bytes);
+        bytes
+    };
+    let member = |conn: ConnId, bytes: &[u8]| {
+        let mut hub = hub();
+        let mut heard = Heard::default();
+        subscribe(
+            &mut hub,
+            &mut heard,
+            1,
+            "a",
+            Format::new(1, FormKind::Shared),
+        );
+        hub.load_subscriptions(conn, &mut Saved::new(bytes))
+            .is_some()
+    };
+    // The form's number and kind, and whether it hears of comings and goings.
+    let bits = 1_u16;
+    assert!(member(conn(2), &entry("a", bits)));
+    assert!(member(conn(2), &entry("a", bits | 1 << 8)));
+    assert!(!member(conn(2), &entry("a", bits | 1 << 9)), "no such form");
+    assert!(
+        !member(conn(2), &entry("a", bits | 5 << 5)),
+        "nobody has a base"
+    );
+    assert!(!member(conn(2), &entry("b", bits)), "no such channel");
+    assert!(!member(conn(1), &entry("a", bits)), "it is a member");
+    // A member names its slot in 23 bits.
+    let highest = (1 << 23) - 1;
+    assert!(member(conn(highest), &entry("a", bits)));
+    assert!(!member(conn(highest + 1), &entry("a", bits)));
+    for kind in [0_u8, 127, 130, 255] {
+        assert!(hub().load(kind, &mut Saved::new(&[])).is_none(), "{kind}");
+    }
+    // As many as a connection may have is the same for those who came by themselves.
+    let mut full = hub();
+    let mut heard = Heard::default();
+    let shared = Format::new(1, FormKind::Shared);
+    for n in 0..11 {
+        subscribe(&mut full, &mut heard, 1, &format!("c{n}"), shared);
+    }
+    assert_eq!(heard.answers[10], format!("{:?}", Refusal::ChannelLimit));
+}
