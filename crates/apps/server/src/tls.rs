@@ -8,12 +8,12 @@
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use throng_config::{Config, TlsRecords, TlsVersion};
+use throng_config::{Config, ListenAddress, TlsRecords, TlsVersion};
 use throng_engine::{TlsEvent, TlsNews};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_session::Work;
+use throng_sys::clock;
 use throng_tls::{
     Authorities, CertificateError, Certificates, Fault, MinVersion, Records, ServerTls, Site,
 };
@@ -152,8 +152,7 @@ pub fn check_certificates(config: &Config) -> (Vec<String>, Vec<String>) {
 }
 
 fn now_s() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_secs() as i64
+    (clock::unix_ms() / 1000) as i64
 }
 
 /// What ports offer, for as long as the server starts.
@@ -205,14 +204,29 @@ impl Tls {
 
     /// What each listener offers, in their order.
     pub(crate) fn ports(&self, config: &Config) -> Vec<Option<ServerTls>> {
-        let clients = config.listen.client.iter();
-        let clients = clients.map(|listener| listener.is_tls.then(|| self.client.clone()));
-        let api = config.listen.api.is_tls.then(|| self.api.clone());
-        clients.chain([api]).collect()
+        let offer = |listener: &ListenAddress, tls: &ServerTls| {
+            let is_proxied = config.listen.proxy_protocol.contains(&listener.address);
+            listener.is_tls.then(|| match is_proxied {
+                true => tls.clone().behind(proxy_header),
+                false => tls.clone(),
+            })
+        };
+        let clients = { config.listen.client.iter() }.map(|listener| offer(listener, &self.client));
+        clients
+            .chain([offer(&config.listen.api, &self.api)])
+            .collect()
     }
 
     pub(crate) fn watched(self) -> Watched {
         self.watched
+    }
+}
+
+/// How long a PROXY header is: proxies send it before TLS.
+fn proxy_header(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
+    match throng_proxy::parse(bytes) {
+        Ok(header) => Ok(header.map(|header| header.length)),
+        Err(fault) => Err(fault.reason()),
     }
 }
 

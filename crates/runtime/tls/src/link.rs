@@ -19,6 +19,7 @@ use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 use throng_types::{Save, Saved, save_bytes};
 
 use crate::lean::{Captured, Lean};
+use crate::preface::Preface;
 use crate::talk::{Next, Talk, Words};
 use crate::{ClientTls, Fault, ServerTls, Shaken};
 
@@ -42,6 +43,8 @@ pub struct Link {
     partial: Vec<u8>,
     /// Where rustls tells the secrets of a handshake after which [`Lean`] shall go on.
     captured: Option<Arc<Captured>>,
+    /// What has to come before TLS, until hands are shaken.
+    preface: Option<Box<Preface>>,
     has_failed: bool,
 }
 
@@ -55,6 +58,7 @@ impl Link {
         let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
         let mut link = Self::new(Side::Server(Box::new(side)));
         link.captured = captured;
+        link.preface = tls.preface().map(Preface::new).map(Box::new);
         Ok(link)
     }
 
@@ -74,6 +78,7 @@ impl Link {
             side,
             partial: Vec::new(),
             captured: None,
+            preface: None,
             has_failed: false,
         }
     }
@@ -147,7 +152,8 @@ impl Link {
     }
 
     /// Takes bytes of the peer's. Appends what they say to `plain`, and what is to be sent because
-    /// of them to `wire`. True if the peer has said that nothing more will come from it.
+    /// of them to `wire`. True if the peer has said that nothing more will come from it. What
+    /// stands before TLS, see [`ServerTls::behind`], goes to `plain` first, once hands are shaken.
     ///
     /// # Errors
     /// What ends the connection; `wire` may have got an alert that tells the peer. What `plain` got
@@ -160,6 +166,9 @@ impl Link {
     ) -> Result<bool, Fault> {
         if self.has_failed {
             return Ok(false);
+        }
+        if let Some(preface) = self.preface.take() {
+            return self.receive_behind(preface, input, plain, wire);
         }
         let mut talk = Talk::new(plain, wire);
         let result = if self.partial.is_empty() {
@@ -186,6 +195,35 @@ impl Link {
             self.slim()?;
         }
         Ok(peer_closed)
+    }
+
+    /// The same behind a preface, which is kept until hands are shaken.
+    fn receive_behind(
+        &mut self,
+        mut preface: Box<Preface>,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+        wire: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
+        let result = match preface.take(input) {
+            Err(why) => {
+                self.fail();
+                return Err(Fault::Preface(why));
+            }
+            Ok(None) => Ok(false),
+            Ok(Some(mut rest)) => {
+                let mut said = Vec::new();
+                let result = self.receive(&mut rest, &mut said, wire);
+                if self.shaken().is_some() {
+                    plain.extend_from_slice(preface.bytes());
+                    plain.append(&mut said);
+                    return result;
+                }
+                result
+            }
+        };
+        self.preface = Some(preface);
+        result
     }
 
     /// Takes the keys from rustls, once hands are shaken and all is said.

@@ -17,6 +17,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
 use crate::lean::Captured;
+use crate::preface::PrefaceLength;
 use crate::{Authorities, CertificateError, Site};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a
@@ -109,6 +110,7 @@ impl ResolvesServerCert for Certificates {
 pub struct ServerTls {
     config: Arc<ServerConfig>,
     records: Records,
+    preface: Option<PrefaceLength>,
 }
 
 impl ServerTls {
@@ -150,7 +152,20 @@ impl ServerTls {
         Ok(Self {
             config: Arc::new(config),
             records,
+            preface: None,
         })
+    }
+
+    /// The same for a port on which something stands before TLS. The connection ends if it does
+    /// not begin with that.
+    #[must_use]
+    pub const fn behind(mut self, preface: PrefaceLength) -> Self {
+        self.preface = Some(preface);
+        self
+    }
+
+    pub(crate) const fn preface(&self) -> Option<PrefaceLength> {
+        self.preface
     }
 
     /// What a new connection offers, and where its secrets are told if the record layer is ours.

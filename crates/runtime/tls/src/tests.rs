@@ -405,3 +405,86 @@ fn certificates_are_looked_at() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+/// A preface of one test: `<…>`, of 16 bytes at most.
+fn angles(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
+    match bytes.iter().position(|byte| *byte == b'>') {
+        _ if bytes.first().is_some_and(|first| *first != b'<') => Err("no angle"),
+        Some(at) if at < 16 => Ok(Some(at + 1)),
+        None if bytes.len() < 16 => Ok(None),
+        _ => Err("too long"),
+    }
+}
+
+#[test]
+fn what_stands_before_tls_is_said_first_wherever_the_network_cuts() {
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        let server = server.behind(angles);
+        for client in [client.clone(), only_tls12(&client)] {
+            for most in [1, 2, 5, 6, 7, 100, usize::MAX] {
+                let (mut here, mut there) = ends(&server, &client);
+                there.wire.splice(..0, *b"<head>");
+                let mut is_early = false;
+                while !(here.wire.is_empty() && there.wire.is_empty()) {
+                    let to_here = std::mem::take(&mut there.wire);
+                    for piece in to_here.chunks(most) {
+                        here.take(piece);
+                        is_early |= here.link.shaken().is_none() && !here.plain.is_empty();
+                    }
+                    let to_there = std::mem::take(&mut here.wire);
+                    to_there.chunks(most).for_each(|piece| there.take(piece));
+                }
+                assert!(!is_early, "said before hands were shaken");
+                assert!(here.fault.is_none(), "{:?}", here.fault);
+                assert_eq!(here.plain, b"<head>", "{most}");
+                there.link.seal(b"hello", &mut there.wire).unwrap();
+                here.link.seal(b"welcome", &mut here.wire).unwrap();
+                carry(&mut here, &mut there, most);
+                assert_eq!(here.plain, b"<head>hello", "{most}");
+                assert_eq!(there.plain, b"welcome", "{most}");
+            }
+        }
+    }
+}
+
+/// A client whose last word of the handshake and first data come in one piece.
+#[test]
+fn the_preface_goes_before_data_that_came_with_the_handshake() {
+    let (server, client) = both();
+    let (mut here, mut there) = ends(&server.behind(angles), &client);
+    there.wire.splice(..0, *b"<>");
+    here.take(&std::mem::take(&mut there.wire));
+    there.take(&std::mem::take(&mut here.wire));
+    there.link.seal(b"at once", &mut there.wire).unwrap();
+    here.take(&std::mem::take(&mut there.wire));
+    assert_eq!(here.plain, b"<>at once");
+}
+
+#[test]
+fn a_wrong_preface_ends_the_connection() {
+    let (server, client) = both();
+    let server = server.behind(angles);
+    let hello = ends(&server, &client).1.wire;
+    for (begins, expected) in [
+        (hello.as_slice(), "no angle"),
+        (b"x<head>", "no angle"),
+        (b"<0123456789abcdef>", "too long"),
+    ] {
+        for most in [1, usize::MAX] {
+            let (mut here, _) = ends(&server, &client);
+            begins.chunks(most).for_each(|piece| here.take(piece));
+            hello.chunks(most).for_each(|piece| here.take(piece));
+            let fault = here.fault.expect("a fault").to_string();
+            assert_eq!(fault, expected);
+            // Nothing is said, and nothing is taken any more.
+            assert!(here.wire.is_empty() && here.plain.is_empty());
+            assert_eq!(here.link.partial_bytes(), 0);
+        }
+    }
+    // Who offers no preface takes none.
+    let (mut here, mut there) = ends(&both().0, &client);
+    there.wire.splice(..0, *b"<head>");
+    carry(&mut here, &mut there, usize::MAX);
+    assert!(here.fault.is_some());
+}

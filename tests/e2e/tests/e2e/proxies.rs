@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use tempfile::TempDir;
-use throng_testkit::{DEADLINE, Process, Server, Setup, Wire, until};
+use throng_testkit::{Authority, DEADLINE, PemFiles, Process, Server, Setup, Wire, until};
 
 /// One connection for each client, so that a second one tells who was counted.
 fn one_each(more: &str) -> Server {
@@ -68,6 +68,64 @@ fn a_proxy_header_names_the_client() {
         (open(&v1("192.0.2.1")).1 == Some(200)).then_some(())
     });
     server.stop();
+}
+
+/// Proxies send the header in front of everything, TLS included: those that pass TLS through, and
+/// those that speak it with us themselves.
+#[test]
+fn a_proxy_header_stands_before_tls() {
+    for records in ["rustls", "lean"] {
+        let (authority, files) = (Authority::new("ours"), PemFiles::new());
+        files.write_issued("server", &authority.issue(&["127.0.0.1"]));
+        let [certificate, key] = ["server.pem", "server.key"].map(|name| files.path(name));
+        let config = format!(
+            "[limits]\nconnections_per_ip = 1\n[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n\
+             proxy_protocol = [\"127.0.0.1:0\"]\n[tls]\ncertificate = {certificate:?}\n\
+             key = {key:?}\nrecords = \"{records}\"\n"
+        );
+        let server = Setup::new(&config).shards(2).tls_clients().start();
+        let open = |before: &[u8]| {
+            let to = server.clients();
+            let mut wire = Wire::connect_secure_behind(to, authority.pem(), before);
+            wire.send("GET /stream?channel=a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            let status = wire.try_head().map(|head| head.status);
+            (wire, status)
+        };
+        let v1 = |source: &str| format!("PROXY TCP4 {source} 127.0.0.1 4711 443\r\n");
+        let mut kept = [
+            open(v1("192.0.2.1").as_bytes()),
+            open(&v2([192, 0, 2, 2])),
+            open(b"PROXY UNKNOWN\r\n"),
+        ];
+        for (_, status) in &kept {
+            assert_eq!(*status, Some(200), "{records}");
+        }
+        assert_eq!(open(&v2([192, 0, 2, 1])).1, Some(429));
+        assert_eq!(open(v1("192.0.2.2").as_bytes()).1, Some(429));
+        // The API port has the same address, and wants a header too.
+        let api = |request: &str| {
+            let mut wire = Wire::connect(server.api_address());
+            wire.send(&format!("PROXY UNKNOWN\r\n{request}"));
+            wire.response("POST")
+        };
+        let publish = "POST /pub?channel=a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n\
+                       hello";
+        assert_eq!(api(publish).status, 200);
+        for (wire, _) in &mut kept {
+            wire.through("hello");
+        }
+        // TLS without a header, a wrong header, and a header behind TLS: none is answered.
+        for before in [&b""[..], b"PROXY NONSENSE\r\n"] {
+            assert_eq!(open(before).1, None, "{}", before.escape_ascii());
+        }
+        let mut late = Wire::connect_secure(server.clients(), authority.pem());
+        late.send(&v1("192.0.2.3"));
+        assert!(late.try_head().is_none());
+        let metrics = api("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").body;
+        let refused = "throng_tls_handshakes_total{result=\"refused\"} 3\n";
+        assert!(metrics.contains(refused), "{metrics}");
+        server.stop();
+    }
 }
 
 #[test]

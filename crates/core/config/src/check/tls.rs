@@ -46,16 +46,6 @@ impl Checks<'_> {
                     .to_owned(),
             );
         }
-        for (_, listener) in &spoken {
-            if listen.proxy_protocol.contains(&listener.address) {
-                let message = format!(
-                    "listen.proxy_protocol: {listener}: PROXY headers are read on addresses \
-                     without tls:// alone; let the proxy end TLS, or pass connections on without \
-                     a header"
-                );
-                self.problem("listen.proxy_protocol", message);
-            }
-        }
         if tls.api_client_authorities.is_some() && !listen.api.is_tls {
             self.problem(
                 "tls.api_client_authorities",
