@@ -9,6 +9,13 @@ pub enum TokenFault {
     /// Its algorithm has no key here.
     #[error("token algorithm is not accepted")]
     Algorithm,
+    /// It names a key (`kid`) that we do not have yet, and that is being asked for: it may be good
+    /// in a while.
+    #[error("token key is not known yet; try again")]
+    UnknownKey,
+    /// It names no key (`kid`), and several would do.
+    #[error("token does not name its key (kid)")]
+    UnnamedKey,
     /// The signature is not of our keys.
     #[error("token signature is wrong")]
     Signature,

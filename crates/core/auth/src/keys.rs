@@ -1,94 +1,13 @@
 //! Keys that tokens are checked with, and which algorithms each of them serves.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
-/// The smallest RSA modulus that is accepted, in bits (RFC 7518 section 3.3).
-pub(crate) const RSA_BITS_MIN: usize = 2048;
-
-/// The signature algorithms that tokens may carry (RFC 7518 section 3.1, RFC 8037 section 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// HMAC with SHA-256.
-    Hs256,
-    /// HMAC with SHA-384.
-    Hs384,
-    /// HMAC with SHA-512.
-    Hs512,
-    /// RSA, PKCS #1 v1.5, with SHA-256.
-    Rs256,
-    /// RSA, PKCS #1 v1.5, with SHA-384.
-    Rs384,
-    /// RSA, PKCS #1 v1.5, with SHA-512.
-    Rs512,
-    /// ECDSA on P-256 with SHA-256.
-    Es256,
-    /// ECDSA on P-384 with SHA-384.
-    Es384,
-    /// Ed25519.
-    EdDsa,
-}
-
-impl Algorithm {
-    /// Every algorithm.
-    pub const ALL: [Self; 9] = [
-        Self::Hs256,
-        Self::Hs384,
-        Self::Hs512,
-        Self::Rs256,
-        Self::Rs384,
-        Self::Rs512,
-        Self::Es256,
-        Self::Es384,
-        Self::EdDsa,
-    ];
-
-    /// The value of the header parameter `alg`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::Hs384 => "HS384",
-            Self::Hs512 => "HS512",
-            Self::Rs256 => "RS256",
-            Self::Rs384 => "RS384",
-            Self::Rs512 => "RS512",
-            Self::Es256 => "ES256",
-            Self::Es384 => "ES384",
-            Self::EdDsa => "EdDSA",
-        }
-    }
-
-    /// The inverse of [`Algorithm::name`]; names are case-sensitive (RFC 7515 section 4.1.1).
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name)
-    }
-
-    pub(crate) const fn backend(self) -> jsonwebtoken::Algorithm {
-        match self {
-            Self::Hs256 => jsonwebtoken::Algorithm::HS256,
-            Self::Hs384 => jsonwebtoken::Algorithm::HS384,
-            Self::Hs512 => jsonwebtoken::Algorithm::HS512,
-            Self::Rs256 => jsonwebtoken::Algorithm::RS256,
-            Self::Rs384 => jsonwebtoken::Algorithm::RS384,
-            Self::Rs512 => jsonwebtoken::Algorithm::RS512,
-            Self::Es256 => jsonwebtoken::Algorithm::ES256,
-            Self::Es384 => jsonwebtoken::Algorithm::ES384,
-            Self::EdDsa => jsonwebtoken::Algorithm::EdDSA,
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::algorithm::{Algorithm, RSA_BITS_MIN, bits};
+use crate::key_set::{KeySet, KeySetError, KeySource};
 
 /// What tokens are checked against. An algorithm counts if its kind of key is here.
 #[derive(Clone, Default)]
@@ -103,6 +22,10 @@ pub struct KeyConfig {
     pub ecdsa_public_pem: Option<Box<str>>,
     /// For `EdDSA`: an Ed25519 public key in PEM.
     pub eddsa_public_pem: Option<Box<str>>,
+    /// A set of public keys (a JWK Set), of which tokens name one (`kid`).
+    pub key_set: Option<Box<str>>,
+    /// Where another such set comes from, which changes while the server runs.
+    pub key_source: Option<Arc<dyn KeySource>>,
     /// Tokens must name this audience (`aud`).
     pub audience: Option<Box<str>>,
     /// Tokens must come from this issuer (`iss`).
@@ -125,6 +48,8 @@ impl fmt::Debug for KeyConfig {
             .field("rsa_public_pem", &self.rsa_public_pem)
             .field("ecdsa_public_pem", &self.ecdsa_public_pem)
             .field("eddsa_public_pem", &self.eddsa_public_pem)
+            .field("key_set", &self.key_set)
+            .field("key_source", &self.key_source)
             .field("audience", &self.audience)
             .field("issuer", &self.issuer)
             .field("leeway_s", &self.leeway_s)
@@ -157,6 +82,9 @@ pub enum KeyError {
     /// Not a PEM text of an Ed25519 key.
     #[error("not an Ed25519 key in PEM")]
     Eddsa,
+    /// Not a set of keys that can check tokens.
+    #[error("{0}")]
+    KeySet(#[from] KeySetError),
     /// The key serves other algorithms than the one that was asked for.
     #[error("the key does not fit the algorithm {0}")]
     WrongAlgorithm(Algorithm),
@@ -172,6 +100,8 @@ pub(crate) struct Keys {
     rsa: Option<DecodingKey>,
     ecdsa: Option<(Algorithm, DecodingKey)>,
     eddsa: Option<DecodingKey>,
+    set: Option<KeySet>,
+    source: Option<Arc<dyn KeySource>>,
 }
 
 impl Keys {
@@ -186,18 +116,35 @@ impl Keys {
             rsa: config.rsa_public_pem.as_deref().map(rsa).transpose()?,
             ecdsa: config.ecdsa_public_pem.as_deref().map(ecdsa).transpose()?,
             eddsa: config.eddsa_public_pem.as_deref().map(eddsa).transpose()?,
+            set: { config.key_set.as_deref() }
+                .map(|json| KeySet::parse(json.as_bytes()))
+                .transpose()?,
+            source: config.key_source.clone(),
         };
         if keys.hmac.is_empty()
             && keys.rsa.is_none()
             && keys.ecdsa.is_none()
             && keys.eddsa.is_none()
+            && keys.set.is_none()
+            && keys.source.is_none()
         {
             return Err(KeyError::None);
         }
         Ok(keys)
     }
 
-    /// The keys that serve this algorithm, the preferred one first; none if it does not count here.
+    /// The set that does not change.
+    pub(crate) const fn set(&self) -> Option<&KeySet> {
+        self.set.as_ref()
+    }
+
+    /// Where the other one comes from.
+    pub(crate) fn source(&self) -> Option<&dyn KeySource> {
+        self.source.as_deref()
+    }
+
+    /// The keys outside of sets that serve this algorithm, the preferred one first; none if it does
+    /// not count here.
     pub(crate) fn for_algorithm(&self, algorithm: Algorithm) -> &[DecodingKey] {
         let one = match algorithm {
             Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => return &self.hmac,
@@ -262,14 +209,4 @@ fn refuse_private(pem: &str) -> Result<(), KeyError> {
         return Err(KeyError::Private);
     }
     Ok(())
-}
-
-/// The length of a big-endian number without its leading zeros.
-fn bits(number: &[u8]) -> usize {
-    let significant = number.iter().skip_while(|byte| **byte == 0).count();
-    let zeros = number
-        .iter()
-        .find(|byte| **byte != 0)
-        .map_or(0, |byte| byte.leading_zeros());
-    significant * 8 - zeros as usize
 }

@@ -11,27 +11,34 @@
 //! Invariants
 //! - A claim is looked at only after the signature over it was found good.
 //! - The key decides which algorithms count, never the token: each kind of key serves its own
-//!   family, and `none` is not an algorithm here.
+//!   family, and `none` is not an algorithm here. A token may name one of our keys (`kid`), and
+//!   never brings one.
 //! - Bytes from outside never panic.
 
+mod algorithm;
 mod api_key;
 mod block;
 mod claims;
 mod fault;
 mod host;
+mod key_set;
 mod keys;
 mod origin;
 mod pattern;
+mod refresh;
 mod sign;
 mod verifier;
 
+pub use algorithm::Algorithm;
 pub use api_key::{ApiKeys, Credentials, EmptyKey};
 pub use block::BlockKey;
 pub use claims::{Allow, Claims, SubscriptionOptions};
 pub use fault::TokenFault;
 pub use host::{HostError, Hosts};
-pub use keys::{Algorithm, KeyConfig, KeyError};
-pub use origin::{OriginError, Origins};
+pub use key_set::{KEY_SET_BYTES_MAX, KEY_SET_KEYS_MAX, KeySet, KeySetError, KeySource};
+pub use keys::{KeyConfig, KeyError};
+pub use origin::{OriginError, Origins, is_same_origin};
 pub use pattern::{ChannelPattern, PatternError};
+pub use refresh::{Refresh, RefreshOptions};
 pub use sign::{AllowClaim, NewToken, SigningKey, sign};
 pub use verifier::Verifier;

@@ -101,6 +101,16 @@ impl Origins {
     }
 }
 
+/// Whether a page of this origin (header `Origin`) came from this host (header `Host`).
+#[must_use]
+pub fn is_same_origin(origin: &str, host: &str) -> bool {
+    let same_host = Origins {
+        same_host: true,
+        ..Origins::default()
+    };
+    origin.contains("://") && same_host.matches(origin, host)
+}
+
 /// Whether it is the name in the header `Host`, with or without the port, instead of an origin.
 /// `null` is what browsers write for pages of no origin.
 fn is_bare_host(origin: &str, host: &str) -> bool {

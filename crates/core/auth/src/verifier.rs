@@ -2,12 +2,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::DecodingKey;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::algorithm::Algorithm;
 use crate::claims::Claims;
 use crate::fault::TokenFault;
-use crate::keys::{Algorithm, KeyConfig, KeyError, Keys};
+use crate::key_set::Choice;
+use crate::keys::{KeyConfig, KeyError, Keys};
 
 /// Checks tokens against one set of keys.
 #[derive(Debug)]
@@ -19,11 +22,12 @@ pub struct Verifier {
     require_exp: bool,
 }
 
-/// The header parameters that matter here (RFC 7515 section 4.1). Keys named by a token are never
-/// used.
+/// The header parameters that matter here (RFC 7515 section 4.1). Keys that a token brings, or
+/// addresses of keys, are never used.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
+    kid: Option<String>,
     crit: Option<IgnoredAny>,
 }
 
@@ -95,20 +99,56 @@ impl Verifier {
             return Err(TokenFault::Malformed);
         }
         let algorithm = Algorithm::from_name(&header.alg).ok_or(TokenFault::Algorithm)?;
-        let keys = self.keys.for_algorithm(algorithm);
-        if keys.is_empty() {
-            return Err(TokenFault::Algorithm);
+        let signed = Signed {
+            message,
+            signature,
+            algorithm,
+        };
+        self.check_by(header.kid.as_deref(), &signed, computed)
+    }
+
+    /// Looks for the key. A key that the token names in a set is the only one that counts; keys
+    /// outside of sets have no names.
+    fn check_by(
+        &self,
+        id: Option<&str>,
+        signed: &Signed<'_>,
+        computed: &mut Option<Algorithm>,
+    ) -> Result<(), TokenFault> {
+        let algorithm = signed.algorithm;
+        let source = self.keys.source().filter(|_| algorithm.is_asymmetric());
+        let fetched = source.map(|source| (source, source.keys()));
+        let sets = self.keys.set().filter(|_| algorithm.is_asymmetric());
+        let (mut is_unknown, mut is_unnamed) = (false, false);
+        for set in sets
+            .into_iter()
+            .chain(fetched.as_ref().map(|(_, set)| &**set))
+        {
+            match set.choose(id, algorithm) {
+                Choice::Key(key) => return signed.check_with(&[key], computed),
+                Choice::Unfit => {}
+                Choice::Unnamed => is_unnamed = true,
+                Choice::Unknown => is_unknown = true,
+            }
         }
-        decode(signature)?;
-        *computed = Some(algorithm);
-        let good = keys.iter().any(|key| {
-            jsonwebtoken::crypto::verify(signature, message.as_bytes(), key, algorithm.backend())
-                .unwrap_or(false)
-        });
-        if good {
-            Ok(())
-        } else {
-            Err(TokenFault::Signature)
+        let keys: Vec<&DecodingKey> = self.keys.for_algorithm(algorithm).iter().collect();
+        let checked = match keys.is_empty() {
+            true => Err(TokenFault::Algorithm),
+            false => signed.check_with(&keys, computed),
+        };
+        let Err(fault) = checked else {
+            return Ok(());
+        };
+        match fetched {
+            // An empty set is one that has not come yet, and then any token's key is unknown.
+            Some((source, set)) if is_unknown || set.is_empty() => {
+                decode(signed.signature)?;
+                source.want();
+                Err(TokenFault::UnknownKey)
+            }
+            _ if is_unknown => Err(TokenFault::Signature),
+            _ if is_unnamed && keys.is_empty() => Err(TokenFault::UnnamedKey),
+            _ => Err(fault),
         }
     }
 
@@ -127,6 +167,32 @@ impl Verifier {
             return Err(TokenFault::NotYetValid);
         }
         Ok(())
+    }
+}
+
+/// What a signature is checked over.
+struct Signed<'a> {
+    message: &'a str,
+    signature: &'a str,
+    algorithm: Algorithm,
+}
+
+impl Signed<'_> {
+    fn check_with(
+        &self,
+        keys: &[&DecodingKey],
+        computed: &mut Option<Algorithm>,
+    ) -> Result<(), TokenFault> {
+        decode(self.signature)?;
+        *computed = Some(self.algorithm);
+        let (message, algorithm) = (self.message.as_bytes(), self.algorithm.backend());
+        let is_by = |key: &&DecodingKey| {
+            jsonwebtoken::crypto::verify(self.signature, message, key, algorithm).unwrap_or(false)
+        };
+        match keys.iter().any(is_by) {
+            true => Ok(()),
+            false => Err(TokenFault::Signature),
+        }
     }
 }
 

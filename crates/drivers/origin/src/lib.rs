@@ -37,4 +37,5 @@ mod wire;
 
 pub use ask::{AskLimits, WholeAnswer};
 pub use client::{Client, Origin, Ticket};
+pub use place::Address;
 pub use shared::{Deliver, OriginOptions};

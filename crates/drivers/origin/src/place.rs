@@ -1,6 +1,45 @@
 //! Where an origin is, and which connections to it can stand in for each other.
 
-use throng_grip::routes::{Target, TargetAddress};
+use std::sync::Arc;
+
+use throng_grip::routes::{BadOrigin, Route, Target, TargetAddress};
+
+/// Where one URL is asked: for requests that go to that and nowhere else.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// To its host alone.
+    pub route: Arc<Route>,
+    /// The field `Host`.
+    pub host: String,
+    /// The path with the query.
+    pub path: String,
+}
+
+impl Address {
+    /// From `http://…` or `https://…`; connecting and the answer's head have this long each.
+    ///
+    /// # Errors
+    /// If it is no such URL.
+    pub fn from_url(url: &str, timeout_ms: u64) -> Result<Self, BadOrigin> {
+        let (scheme, rest) = url.split_once("://").ok_or(BadOrigin)?;
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let route = Route {
+            connect_timeout_ms: timeout_ms,
+            response_timeout_ms: timeout_ms,
+            targets: vec![Target::from_url(&format!("{scheme}://{host}"))?],
+            ..Route::default()
+        };
+        let path = match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("/{path}"),
+        };
+        Ok(Self {
+            route: Arc::new(route),
+            host: host.to_owned(),
+            path,
+        })
+    }
+}
 
 /// Where an origin is, as a route says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -95,11 +95,6 @@ const ABSENT: &[(&str, Effect, &str)] = &[
         Effect::Missing,
         "this is not taken over; what is stands in [proxy]",
     ),
-    (
-        "client.token.jwks_public_endpoint",
-        Effect::Narrower,
-        "keys are not fetched: put the public key into auth.rsa_public_key or its like",
-    ),
     ("client.token.insecure", Effect::Missing, ""),
     ("client.subscription_token", Effect::Missing, ""),
     (

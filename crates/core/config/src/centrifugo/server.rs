@@ -84,6 +84,15 @@ fn tokens(given: &mut Given, out: &mut Output, notes: &mut Notes) {
             out.put(AUTH, key, text);
         }
     }
+    if let Some((option, url)) = given.text("client.token.jwks_public_endpoint") {
+        if url.contains("{{") {
+            let text = "not taken over: parts of a token do not choose the address; name the one \
+                        of your issuer as auth.jwks_url";
+            notes.add(Effect::Narrower, &option, text);
+        } else {
+            out.put(AUTH, "jwks_url", url);
+        }
+    }
     for (path, text) in [
         (
             "client.token.audience_regex",

@@ -177,6 +177,32 @@ history = true
 }
 
 #[test]
+fn the_address_of_keys_is_taken_over() {
+    let url = "https://login.example.com/jwks";
+    for text in [
+        format!("[client.token]\njwks_public_endpoint = \"{url}\"\n"),
+        format!("token_jwks_public_endpoint = \"{url}\"\n"),
+    ] {
+        let imported = imported(&text);
+        let line = format!("[auth]\njwks_url = \"{url}\"\n");
+        assert!(imported.text.contains(&line), "{}", imported.text);
+        let told = told(&imported);
+        assert!(
+            !told.iter().any(|(_, option)| option.contains("jwks")),
+            "{told:?}"
+        );
+    }
+    let text = "[client.token]\njwks_public_endpoint = \"https://x/{{realm}}/jwks\"\n";
+    let imported = imported(text);
+    assert!(!imported.text.contains("jwks_url = "), "{}", imported.text);
+    let told = told(&imported);
+    assert!(
+        told.contains(&(Effect::Narrower, "client.token.jwks_public_endpoint")),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn a_row_of_version_five() {
     let imported = imported(
         r##"

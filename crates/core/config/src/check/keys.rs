@@ -1,5 +1,7 @@
 //! Checks of secrets and keys.
 
+use std::net::IpAddr;
+
 use super::Checks;
 use crate::secret::signing_secret_fault;
 
@@ -12,6 +14,7 @@ impl Checks<'_> {
             "rsa_public_key",
             "ecdsa_public_key",
             "eddsa_public_key",
+            "jwks",
         ] {
             let text = format!("auth.{key}");
             let file = format!("auth.{key}_file");
@@ -34,6 +37,7 @@ impl Checks<'_> {
                 self.problem(path, format!("{path}: {fault}"));
             }
         }
+        self.key_set();
         if self
             .config
             .auth
@@ -44,4 +48,38 @@ impl Checks<'_> {
             self.problem("auth.api_keys", "auth.api_keys: one of the keys is blank");
         }
     }
+
+    /// How a set of keys is fetched.
+    fn key_set(&mut self) {
+        let auth = &self.config.auth;
+        let Some(url) = &auth.jwks_url else {
+            return;
+        };
+        if auth.jwks_refresh_interval_min_ms > auth.jwks_refresh_interval_ms {
+            let path = "auth.jwks_refresh_interval_min";
+            let message = format!("{path}: it is longer than auth.jwks_refresh_interval");
+            self.problem(path, message);
+        }
+        if url.starts_with("http://") && !is_of_this_machine(url) {
+            self.warnings.push(
+                "auth.jwks_url: without TLS whoever is on the way can put in a key of its own, and \
+                 sign tokens with that: use https://"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// Whether a URL's host is this machine.
+fn is_of_this_machine(url: &str) -> bool {
+    let authority = url.strip_prefix("http://").unwrap_or_default();
+    let authority = authority.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }

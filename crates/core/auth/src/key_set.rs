@@ -1,0 +1,284 @@
+//! Sets of public keys (JWK Sets, RFC 7517), and which key of a set a token is checked with.
+//!
+//! Owns: nothing but the keys. Never: fetches one; a [`KeySource`] hands it in, and says when it is
+//! to be fetched again.
+//!
+//! A set comes from whoever runs the issuer, and may have keys for other purposes. RFC 7517
+//! section 5 says to leave out what is not understood, so one odd key does not cost the others;
+//! a set of which nothing is left is none.
+//!
+//! Invariants
+//! - A key in a set is public, and for signatures: secrets (`oct`) and private keys are left out,
+//!   for whoever can read the set could sign with them.
+//! - A token is checked with one key of a set at most, however many there are.
+//! - A key serves its own family of algorithms, and if it names one (`alg`) that one alone.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, ParsedPublicKey,
+    VerificationAlgorithm,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::DecodingKey;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::algorithm::{Algorithm, RSA_BITS_MIN, bits};
+
+/// The longest set that is read, in bytes. Issuers' sets have a few kilobytes, with certificates
+/// some tens.
+pub const KEY_SET_BYTES_MAX: usize = 256 << 10;
+/// The most keys that a set may have; those that are left out count too.
+pub const KEY_SET_KEYS_MAX: usize = 64;
+
+/// The largest RSA modulus, in bits: what the library checks with.
+const RSA_BITS_MAX: usize = 8192;
+
+/// Where keys come from that change while the server runs.
+pub trait KeySource: fmt::Debug + Send + Sync {
+    /// The keys as they are now.
+    fn keys(&self) -> Arc<KeySet>;
+
+    /// A token has named a key that they do not have: they should be fetched again, if that was
+    /// not done just now. Called for each such token, so it costs little.
+    fn want(&self);
+}
+
+/// Why a text is no set of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySetError {
+    /// Longer than [`KEY_SET_BYTES_MAX`].
+    #[error("a set of keys has {KEY_SET_BYTES_MAX} bytes at most")]
+    TooLong,
+    /// Not an object with a list `keys` (RFC 7517 section 5).
+    #[error("not a set of keys: a JSON object with a list `keys`")]
+    Malformed,
+    /// More than [`KEY_SET_KEYS_MAX`]. None is left out silently: it could be the one in use.
+    #[error("a set has {KEY_SET_KEYS_MAX} keys at most")]
+    TooMany,
+    /// No key of it can check a token.
+    #[error("none of its keys can check a token: public RSA, P-256, P-384 or Ed25519 for signing")]
+    NoneUsable,
+}
+
+/// Public keys, of which tokens name one.
+#[derive(Debug, Default)]
+pub struct KeySet {
+    /// Bound: [`KEY_SET_KEYS_MAX`].
+    keys: Vec<Key>,
+    /// Keys that were left out.
+    unused: usize,
+}
+
+#[derive(Debug)]
+struct Key {
+    id: Option<Box<str>>,
+    family: Family,
+    /// The one algorithm that it is for, if it says so.
+    only: Option<Algorithm>,
+    key: DecodingKey,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Rsa,
+    P256,
+    P384,
+    Ed25519,
+}
+
+impl Family {
+    const fn serves(self, algorithm: Algorithm) -> bool {
+        match self {
+            Self::Rsa => matches!(
+                algorithm,
+                Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512
+            ),
+            Self::P256 => matches!(algorithm, Algorithm::Es256),
+            Self::P384 => matches!(algorithm, Algorithm::Es384),
+            Self::Ed25519 => matches!(algorithm, Algorithm::EdDsa),
+        }
+    }
+}
+
+/// What a set has for a token.
+#[derive(Debug)]
+pub(crate) enum Choice<'a> {
+    /// The key.
+    Key(&'a DecodingKey),
+    /// The key that the token names is for other algorithms, or the token names none and there is
+    /// none for its algorithm.
+    Unfit,
+    /// The token names none, and several would do.
+    Unnamed,
+    /// It has no key of that name.
+    Unknown,
+}
+
+impl KeySet {
+    /// Reads a set.
+    ///
+    /// # Errors
+    /// See [`KeySetError`].
+    pub fn parse(json: &[u8]) -> Result<Self, KeySetError> {
+        if json.len() > KEY_SET_BYTES_MAX {
+            return Err(KeySetError::TooLong);
+        }
+        let raw: RawSet<'_> = serde_json::from_slice(json).map_err(|_| KeySetError::Malformed)?;
+        if raw.keys.len() > KEY_SET_KEYS_MAX {
+            return Err(KeySetError::TooMany);
+        }
+        let keys: Vec<Key> = { raw.keys.iter() }
+            .filter_map(|raw| serde_json::from_str::<RawKey>(raw.get()).ok()?.usable())
+            .collect();
+        if keys.is_empty() {
+            return Err(KeySetError::NoneUsable);
+        }
+        let unused = raw.keys.len() - keys.len();
+        Ok(Self { keys, unused })
+    }
+
+    /// How many keys can check tokens.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is none, as before the first answer of an issuer.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many keys were left out, since they are for other purposes, not understood, too weak, or
+    /// no public keys.
+    #[must_use]
+    pub const fn unused(&self) -> usize {
+        self.unused
+    }
+
+    /// The names of the keys, in the order of the set; a key may have none.
+    pub fn ids(&self) -> impl Iterator<Item = Option<&str>> {
+        self.keys.iter().map(|key| key.id.as_deref())
+    }
+
+    /// The key for a token's header. The first of two with one name and one family counts.
+    pub(crate) fn choose(&self, id: Option<&str>, algorithm: Algorithm) -> Choice<'_> {
+        let fits = |key: &&Key| {
+            key.family.serves(algorithm) && key.only.is_none_or(|only| only == algorithm)
+        };
+        let Some(id) = id else {
+            let mut fitting = self.keys.iter().filter(fits);
+            return match (fitting.next(), fitting.next()) {
+                (Some(key), None) => Choice::Key(&key.key),
+                (Some(_), Some(_)) => Choice::Unnamed,
+                (None, _) => Choice::Unfit,
+            };
+        };
+        let named = |key: &&Key| key.id.as_deref() == Some(id);
+        let mut all = self.keys.iter().filter(named).peekable();
+        if all.peek().is_none() {
+            return Choice::Unknown;
+        }
+        all.find(fits)
+            .map_or(Choice::Unfit, |key| Choice::Key(&key.key))
+    }
+}
+
+/// A set; keys are read one by one, as each may be of a kind of its own.
+#[derive(Deserialize)]
+struct RawSet<'a> {
+    #[serde(borrow)]
+    keys: Vec<&'a RawValue>,
+}
+
+/// What matters of a key (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2).
+#[derive(Deserialize)]
+struct RawKey {
+    kty: String,
+    kid: Option<Box<str>>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    key_ops: Option<Vec<String>>,
+    alg: Option<String>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    /// There is one in private keys alone.
+    d: Option<IgnoredAny>,
+}
+
+impl RawKey {
+    fn usable(self) -> Option<Key> {
+        let for_signatures = self
+            .purpose
+            .as_deref()
+            .is_none_or(|purpose| purpose == "sig");
+        let may_verify = |ops: &Vec<String>| ops.iter().any(|operation| operation == "verify");
+        if !for_signatures || !self.key_ops.as_ref().is_none_or(may_verify) || self.d.is_some() {
+            return None;
+        }
+        let only = match &self.alg {
+            None => None,
+            Some(name) => Some(Algorithm::from_name(name)?),
+        };
+        let (family, key) = match (&*self.kty, self.crv.as_deref()) {
+            ("RSA", _) => (Family::Rsa, self.rsa()?),
+            ("EC", Some("P-256")) => (Family::P256, self.point(32, &ECDSA_P256_SHA256_FIXED)?),
+            ("EC", Some("P-384")) => (Family::P384, self.point(48, &ECDSA_P384_SHA384_FIXED)?),
+            ("OKP", Some("Ed25519")) => (Family::Ed25519, self.ed25519()?),
+            _ => return None,
+        };
+        if only.is_some_and(|only| !family.serves(only)) {
+            return None;
+        }
+        Some(Key {
+            id: self.kid,
+            family,
+            only,
+            key,
+        })
+    }
+
+    fn rsa(&self) -> Option<DecodingKey> {
+        let [modulus, exponent] = [number(&self.n)?, number(&self.e)?];
+        let is_odd = exponent.last().is_some_and(|last| last % 2 == 1);
+        let sound = (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits(&modulus))
+            && is_odd
+            && (2..=33).contains(&bits(&exponent));
+        sound.then(|| DecodingKey::from_rsa_raw_components(&modulus, &exponent))
+    }
+
+    /// An uncompressed point (SEC 1 section 2.3.3), whose coordinates have their full length (RFC
+    /// 7518 section 6.2.1.2). The library says whether it is on the curve.
+    fn point(
+        &self,
+        coordinate_bytes: usize,
+        curve: &'static dyn VerificationAlgorithm,
+    ) -> Option<DecodingKey> {
+        let [x, y] = [number(&self.x)?, number(&self.y)?];
+        if x.len() != coordinate_bytes || y.len() != coordinate_bytes {
+            return None;
+        }
+        let point = [&[4][..], &x, &y].concat();
+        ParsedPublicKey::new(curve, &point).ok()?;
+        Some(DecodingKey::from_ec_der(&point))
+    }
+
+    fn ed25519(&self) -> Option<DecodingKey> {
+        let key = number(&self.x).filter(|key| key.len() == 32)?;
+        ParsedPublicKey::new(&ED25519, &key).ok()?;
+        Some(DecodingKey::from_ed_der(&key))
+    }
+}
+
+/// A big-endian number in base64url (RFC 7518 section 2).
+fn number(text: &Option<String>) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text.as_deref()?).ok()
+}
