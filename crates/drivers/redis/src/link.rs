@@ -125,7 +125,8 @@ impl RedisDial {
         let fail = |error: io::Error| error.to_string();
         let mut stream = Stream::connect(&place.host, place.port, self.timeout).map_err(fail)?;
         if place.is_tls {
-            stream = stream.secure(&place.host, self.authorities.as_deref())?;
+            let trust = throng_remote::trust(self.authorities.as_deref())?;
+            stream = stream.secure(&place.host, &trust)?;
         }
         let mut parser = Parser::new();
         let mut ask = |parts: &[&[u8]]| {

@@ -49,6 +49,12 @@ impl Desk {
         }
     }
 
+    /// One that no shard asks anything of: for tests of what a machine does by itself.
+    #[must_use]
+    pub fn without_shards(options: RemoteOptions) -> Self {
+        Self::new(options, Vec::new(), Arc::default())
+    }
+
     /// How many shards there are.
     #[must_use]
     pub fn shards(&self) -> u8 {

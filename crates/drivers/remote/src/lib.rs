@@ -20,6 +20,7 @@ mod peer;
 mod questions;
 mod status;
 mod stream;
+mod url;
 
 pub use desk::{Desk, NOBODY};
 pub use driver::{Dial, DialInbox, Fault, Machine, Ring, start};
@@ -30,4 +31,5 @@ pub use part::{Peers, RemoteBroker, server_of};
 pub use peer::{Asker, PeerEvent, QUESTIONS_MAX, ToPeers};
 pub use questions::Questions;
 pub use status::{Health, Status};
-pub use stream::{Reader, Stream, Wire};
+pub use stream::{Reader, Stream, Wire, trust};
+pub use url::percent_decoded;

@@ -10,6 +10,21 @@ use std::time::Duration;
 
 use throng_tls::{Authorities, ClientTls, ReadHalf, Trust, WriteHalf};
 
+/// Whose certificates are believed: those of the authorities in this PEM file, or of those that
+/// this machine believes. The file is read each time, so that it can be replaced.
+///
+/// # Errors
+/// In words.
+pub fn trust(authorities: Option<&Path>) -> Result<Trust, String> {
+    let Some(path) = authorities else {
+        return Ok(Trust::Of(Authorities::of_this_machine()));
+    };
+    let pem = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let read = Authorities::read(&pem);
+    let read = read.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Trust::Of(read))
+}
+
 /// The end of a connection that is written to, and that ends it.
 pub trait Wire: Write + Send {
     /// Ends the connection: who reads it hears of that.
@@ -65,30 +80,29 @@ impl Stream {
         Ok(Self::Plain(stream))
     }
 
-    /// Shakes hands with the server of this name, whose certificate must be of one of the
-    /// authorities in this PEM file, or of those that this machine believes. The file is read each
-    /// time, so that it can be replaced.
+    /// Shakes hands with the server of this name.
     ///
     /// # Errors
     /// In words.
-    pub fn secure(self, host: &str, authorities: Option<&Path>) -> Result<Self, String> {
+    pub fn secure(self, host: &str, trust: &Trust) -> Result<Self, String> {
         let Self::Plain(socket) = self else {
             return Ok(self);
         };
-        let trust = match authorities {
-            None => Authorities::of_this_machine(),
-            Some(path) => {
-                let pem = std::fs::read(path);
-                let pem = pem.map_err(|error| format!("{}: {error}", path.display()))?;
-                let trust = Authorities::read(&pem);
-                trust.map_err(|error| format!("{}: {error}", path.display()))?
-            }
-        };
-        let tls = ClientTls::new(host, &Trust::Of(trust), false);
+        let tls = ClientTls::new(host, trust, false);
         let tls = tls.map_err(|error| format!("TLS: {error}"))?;
         let stream = throng_tls::Stream::connect(socket, &tls.without_http());
         let stream = stream.map_err(|error| format!("TLS: {error}"))?;
         Ok(Self::Tls(Box::new(stream)))
+    }
+
+    /// How long a read may take from now on; at least a millisecond.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        // Nothing at all would mean for ever.
+        let timeout = timeout.max(Duration::from_millis(1));
+        self.socket().set_read_timeout(Some(timeout))
     }
 
     const fn socket(&self) -> &TcpStream {
