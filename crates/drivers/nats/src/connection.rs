@@ -292,7 +292,7 @@ impl Node {
             Flight::Members(serial) => self.members(serial, payload),
             Flight::Member(serial) => self.member_found(serial, message),
             Flight::Leased => self.leased(),
-            Flight::Leases => self.leases(payload),
+            Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
             Flight::Rosters => self.rosters(payload),
             Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),
             Flight::Orphan => self.orphan(message),

@@ -1,5 +1,7 @@
 //! What waits for NATS: each request that was sent, and what its answer is for.
 
+use std::collections::BTreeSet;
+
 use throng_broker::{Presence, Ticket};
 use throng_types::{ChannelName, Position};
 
@@ -36,8 +38,8 @@ pub(crate) enum Flight {
     Member(u64),
     /// That this node's lease is renewed.
     Leased,
-    /// Which nodes live.
-    Leases,
+    /// Which nodes live, and which of these do not: nodes that may have members.
+    Leases(Option<BTreeSet<String>>),
     /// Which nodes may have members.
     Rosters,
     /// The subjects of the members of a node that has died.

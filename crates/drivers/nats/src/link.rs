@@ -252,8 +252,8 @@ impl NatsDial {
             if made.bytes.len() > made.taken {
                 return Err("NATS said something before TLS".to_owned());
             }
-            let authorities = self.authorities.as_deref();
-            made.stream = made.stream.secure(&target.host, authorities)?;
+            let trust = throng_remote::trust(self.authorities.as_deref())?;
+            made.stream = made.stream.secure(&target.host, &trust)?;
         }
         let options = self.introduction(&info)?;
         let mut out = Vec::new();

@@ -85,9 +85,7 @@ pub(crate) struct Node {
     pub(crate) asks: BTreeMap<u64, (u8, u32, u64)>,
     /// Other nodes that live, once they are known.
     pub(crate) live: Option<BTreeSet<String>>,
-    /// Nodes that may have members, until it is known which of them live.
-    pub(crate) rostered: Option<BTreeSet<String>>,
-    /// Those of them that do not.
+    /// Nodes that may have members and do not live.
     pub(crate) dead: BTreeSet<String>,
     /// Answers that are being put together. Bound: the requests of the lanes.
     pub(crate) gathers: BTreeMap<u64, Gather>,
@@ -141,7 +139,6 @@ impl Node {
             questions: Questions::default(),
             asks: BTreeMap::new(),
             live: None,
-            rostered: None,
             dead: BTreeSet::new(),
             gathers: BTreeMap::new(),
             proved_at_ms: 0,

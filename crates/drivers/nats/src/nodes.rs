@@ -36,7 +36,6 @@ impl Node {
     /// This node lives from now on.
     pub(crate) fn announce_node(&mut self) {
         self.live = None;
-        self.rostered = None;
         self.keep_lease();
         let hello = format!("+{}", self.incarnation);
         let everybody = self.names.everybody();
@@ -54,7 +53,7 @@ impl Node {
             self.leased_at_ms = now_ms.max(1);
             let lease = self.names.lease(&self.incarnation);
             self.ask(Flight::Leased, &lease, &[], b"1");
-            self.ask_leases();
+            self.ask_leases(None);
         }
         if now_ms >= self.due.sweep_ms {
             self.due.sweep_ms = now_ms + SWEEP_MS;
@@ -64,10 +63,11 @@ impl Node {
         }
     }
 
-    fn ask_leases(&mut self) {
+    /// Asks which nodes live, and so which of `rostered` do not.
+    fn ask_leases(&mut self, rostered: Option<BTreeSet<String>>) {
         let stream = self.names.stream("leases");
         let body = format!("{{\"subjects_filter\":\"{}\"}}", self.names.lease("*"));
-        self.api(Flight::Leases, "STREAM.INFO", &stream, &body);
+        self.api(Flight::Leases(rostered), "STREAM.INFO", &stream, &body);
     }
 
     /// The lease is renewed: whoever finds this node in the roster finds its lease too.
@@ -84,8 +84,8 @@ impl Node {
             && self.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
     }
 
-    /// Which nodes live.
-    pub(crate) fn leases(&mut self, payload: &[u8]) {
+    /// Which nodes live; with `rostered`, of nodes that were known before this was asked.
+    pub(crate) fn leases(&mut self, rostered: Option<&BTreeSet<String>>, payload: &[u8]) {
         let Some((subjects, _)) = api::subjects(payload) else {
             return;
         };
@@ -94,7 +94,6 @@ impl Node {
             .filter_map(|it| self.names.last("lease", it));
         let others = names.filter(|name| *name != self.incarnation);
         let live: BTreeSet<String> = others.map(str::to_owned).collect();
-        let rostered = self.rostered.take();
         if let Some(rostered) = rostered {
             let dead = rostered.difference(&live);
             self.dead = dead
@@ -109,14 +108,16 @@ impl Node {
         self.live = Some(live);
     }
 
-    /// Which nodes may have members. Who has no lease then, is dead.
+    /// Which nodes may have members. One that has no lease when that is asked from now on is dead.
+    /// NATS may answer out of order: an answer about leases that was asked for earlier knows
+    /// nothing of a node that has come since.
     pub(crate) fn rosters(&mut self, payload: &[u8]) {
         if let Some((subjects, _)) = api::subjects(payload) {
             let names = subjects
                 .iter()
                 .filter_map(|it| self.names.last("roster", it));
-            self.rostered = Some(names.map(str::to_owned).collect());
-            self.ask_leases();
+            let rostered = names.map(str::to_owned).collect();
+            self.ask_leases(Some(rostered));
         }
     }
 
@@ -244,5 +245,99 @@ impl Node {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use throng_broker::{Namespaces, ReplyLimit};
+    use throng_remote::{Desk, Machine as _, RemoteOptions};
+
+    use super::*;
+    use crate::link::{ANSWERS, Established, Word};
+
+    /// A node whose connection has just been made.
+    fn node() -> Node {
+        let options = RemoteOptions {
+            prefix: "t".to_owned(),
+            namespaces: Arc::new(Namespaces::default()),
+            reply: ReplyLimit {
+                members_max: 10,
+                publications_max: 10,
+                bytes_max: 1000,
+            },
+            position_ttl_ms: 60_000,
+            timeout_ms: 5000,
+            seed: 1,
+            counters: Arc::default(),
+            authorities: None,
+            clock_ms: Arc::default(),
+        };
+        let mut node = Node::new(Desk::without_shards(options), Vec::new(), None, 1);
+        node.up(Established {
+            server: 1,
+            is_clustered: false,
+            payload_max: 1 << 20,
+        });
+        node
+    }
+
+    /// The request that waits for an answer, by what the answer is for.
+    fn asked(node: &Node, is_it: impl Fn(&Flight) -> bool) -> Option<u64> {
+        let mut flights = node.flights.iter();
+        flights.find_map(|(number, pending)| is_it(&pending.flight).then_some(*number))
+    }
+
+    fn answer(node: &mut Node, number: u64, subjects: &[&str]) {
+        let counted = subjects.iter().map(|it| format!("\"{it}\":1"));
+        let counted = counted.collect::<Vec<_>>().join(",");
+        let payload = format!("{{\"state\":{{\"subjects\":{{{counted}}}}}}}");
+        let message = Message {
+            sid: ANSWERS,
+            subject: format!("inbox.{number}").into(),
+            status: None,
+            seq: 0,
+            payload: payload.into_bytes().into(),
+        };
+        node.word(Word::Message(message)).expect("an answer");
+    }
+
+    /// Asks who may have members; says that `other` may; and returns the question about leases from
+    /// before, and the one that follows.
+    fn roster_with(node: &mut Node, other: &str) -> (u64, u64) {
+        let before = asked(node, |it| matches!(it, Flight::Leases(None))).expect("leases");
+        let rosters = asked(node, |it| matches!(it, Flight::Rosters)).expect("rosters");
+        answer(node, rosters, &[&node.names.roster(other)]);
+        let after = asked(node, |it| matches!(it, Flight::Leases(Some(_)))).expect("leases again");
+        (before, after)
+    }
+
+    #[test]
+    fn a_node_that_came_after_leases_were_asked_for_is_not_dead() {
+        let mut node = node();
+        let other = "ffffffffffffffff";
+        let (before, after) = roster_with(&mut node, other);
+        // NATS looked before the other node was there, and this answer comes last.
+        answer(&mut node, before, &[]);
+        assert!(asked(&node, |it| matches!(it, Flight::Orphans(_))).is_none());
+        let lease = node.names.lease(other);
+        answer(&mut node, after, &[&lease]);
+        assert!(asked(&node, |it| matches!(it, Flight::Orphans(_))).is_none());
+        assert_eq!(node.live, Some(BTreeSet::from([other.to_owned()])));
+        assert!(node.dead.is_empty());
+    }
+
+    #[test]
+    fn a_node_without_a_lease_is_dead_and_its_members_are_looked_for() {
+        let mut node = node();
+        let other = "ffffffffffffffff";
+        let (_, after) = roster_with(&mut node, other);
+        answer(&mut node, after, &[]);
+        let orphans = |it: &Flight| matches!(it, Flight::Orphans(name) if name == other);
+        assert!(asked(&node, orphans).is_some());
+        assert_eq!(node.dead, BTreeSet::from([other.to_owned()]));
     }
 }

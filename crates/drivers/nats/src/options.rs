@@ -1,6 +1,7 @@
 //! What the driver is made of.
 
 use std::path::PathBuf;
+use throng_remote::percent_decoded;
 
 use throng_remote::RemoteOptions;
 
@@ -67,10 +68,10 @@ fn target(url: &str) -> Option<Target> {
     let (mut user, mut secret) = (None, None);
     match who.map(|who| who.split_once(':').ok_or(who)) {
         None => {}
-        Some(Err(token)) => secret = Some(plain(token)?),
+        Some(Err(token)) => secret = Some(percent_decoded(token)?),
         Some(Ok((name, password))) => {
-            user = Some(plain(name)?);
-            secret = Some(plain(password)?);
+            user = Some(percent_decoded(name)?);
+            secret = Some(percent_decoded(password)?);
         }
     }
     let (host, port) = match address.rsplit_once(':') {
@@ -86,24 +87,6 @@ fn target(url: &str) -> Option<Target> {
         user,
         secret,
     })
-}
-
-/// A text without its percent signs (RFC 3986 section 2.1).
-fn plain(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte == b'%' {
-            let (digits, after) = rest.split_at_checked(2)?;
-            let digits = std::str::from_utf8(digits).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = after;
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
