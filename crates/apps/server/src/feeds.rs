@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use throng_config::{Config, FeedKind};
 use throng_engine::MailboxSender;
-use throng_feeds::{Feed, FeedOptions, Inlet, PostgresOptions, Round, SourceOptions, UrlError};
+use throng_feeds::{
+    Feed, FeedOptions, Inlet, PostgresOptions, RedisOptions, Round, SourceOptions, UrlError,
+};
 
 use crate::options::StartError;
 use crate::shard::{Letter, Mail};
@@ -42,6 +44,12 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
             options.notify.as_deref(),
             poll,
             data_bytes_max,
+        )?),
+        FeedKind::Redis => SourceOptions::Redis(RedisOptions::new(
+            url,
+            &options.name,
+            options.stream.as_deref().unwrap_or_default(),
+            &options.group,
         )?),
     })
 }

@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::Process;
 use crate::until;
+use crate::{Issued, Process};
 
 const INSTALL: &str = "install postgresql, see .ci/packages";
 const PASSWORD: &str = "a-password";
@@ -22,6 +22,8 @@ pub struct PostgresServer {
     port: u16,
     process: Option<Process>,
     folder: TempDir,
+    /// Whether it speaks TLS.
+    is_secure: bool,
     /// Whom it runs as, if the test runs as root: PostgreSQL refuses that.
     user: Option<(u32, u32)>,
 }
@@ -34,6 +36,21 @@ impl PostgresServer {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// The same, which speaks TLS with this certificate.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn start_secure(certificate: &Issued) -> Self {
+        Self::start_with(Some(certificate))
+    }
+
+    #[track_caller]
+    fn start_with(certificate: Option<&Issued>) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = free.local_addr().expect("its address").port();
         drop(free);
@@ -47,9 +64,14 @@ impl PostgresServer {
             port,
             process: None,
             folder,
+            is_secure: certificate.is_some(),
             user,
         };
         server.initialize();
+        if let Some(issued) = certificate {
+            server.add("server.crt", &issued.certificate);
+            server.add("server.key", &issued.key);
+        }
         server.come_back();
         server
     }
@@ -75,6 +97,17 @@ impl PostgresServer {
         let done = done.unwrap_or_else(|error| panic!("cannot start initdb: {error}; {INSTALL}"));
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "initdb: {said}");
+    }
+
+    /// A file among its data that it alone may read, or it would refuse a key.
+    #[track_caller]
+    fn add(&self, name: &str, text: &str) {
+        let path = self.data().join(name);
+        fs::write(&path, text).expect("a file in the data folder");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its owner's file");
+        if let Some((uid, gid)) = self.user {
+            chown(&path, Some(uid), Some(gid)).expect("root may give files away");
+        }
     }
 
     fn data(&self) -> PathBuf {
@@ -111,6 +144,9 @@ impl PostgresServer {
             command.args(["-p", &self.port.to_string()]);
             command.args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
             command.args(["-c", "unix_socket_directories="]);
+            if self.is_secure {
+                command.args(["-c", "ssl=on"]);
+            }
             let mut process = Process::start(&mut command, INSTALL);
             // What was killed may hold its memory for another moment, and then this one ends.
             until("a PostgreSQL that serves, or ends", || {

@@ -101,6 +101,16 @@ impl Wire {
     #[must_use]
     #[track_caller]
     pub fn connect_secure(to: SocketAddr, authority: &str) -> Self {
+        Self::connect_secure_behind(to, authority, b"")
+    }
+
+    /// The same, and sends these bytes before TLS, as a proxy does.
+    ///
+    /// # Panics
+    /// If nobody listens.
+    #[must_use]
+    #[track_caller]
+    pub fn connect_secure_behind(to: SocketAddr, authority: &str, before: &[u8]) -> Self {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_slice(authority.as_bytes()).expect("a PEM text");
         roots.add(authority).expect("a certificate");
@@ -112,7 +122,9 @@ impl Wire {
             .with_no_client_auth();
         let name = ServerName::from(to.ip());
         let client = ClientConnection::new(Arc::new(config), name).expect("randomness");
-        Self::over(Box::new(StreamOwned::new(client, Self::tcp(to))))
+        let mut tcp = Self::tcp(to);
+        tcp.write_all(before).expect("somebody listens");
+        Self::over(Box::new(StreamOwned::new(client, tcp)))
     }
 
     #[track_caller]

@@ -3,6 +3,7 @@
 use throng_metrics::Gauge;
 
 use crate::postgres::{self, PostgresOptions};
+use crate::redis::{self, RedisOptions};
 use crate::source::{Fault, Source};
 
 /// Where a feed's events are.
@@ -10,6 +11,8 @@ use crate::source::{Fault, Source};
 pub enum SourceOptions {
     /// A table of PostgreSQL.
     Postgres(PostgresOptions),
+    /// A stream of Redis.
+    Redis(RedisOptions),
 }
 
 impl SourceOptions {
@@ -18,6 +21,7 @@ impl SourceOptions {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Postgres(_) => "postgres",
+            Self::Redis(_) => "redis",
         }
     }
 
@@ -25,6 +29,7 @@ impl SourceOptions {
     pub(crate) const fn lag(&self) -> Gauge {
         match self {
             Self::Postgres(_) => Gauge::FeedLagPostgres,
+            Self::Redis(_) => Gauge::FeedLagRedis,
         }
     }
 
@@ -32,6 +37,7 @@ impl SourceOptions {
     pub(crate) fn connect(&self, batch_max: usize) -> Result<Box<dyn Source>, Fault> {
         match self {
             Self::Postgres(options) => postgres::connect(options, batch_max),
+            Self::Redis(options) => redis::connect(options, batch_max),
         }
     }
 }

@@ -31,6 +31,12 @@ impl From<std::io::Error> for Fault {
     }
 }
 
+impl From<std::io::ErrorKind> for Fault {
+    fn from(kind: std::io::ErrorKind) -> Self {
+        Self::from(std::io::Error::from(kind))
+    }
+}
+
 /// A connection to where events are. After a fault it is dropped, and another one made.
 pub(crate) trait Source: Send {
     /// The next events, in order, at most a batch; none after at most about [`LOOK`] without any.

@@ -1,5 +1,7 @@
 //! The URL of a source: `scheme://user:password@host:port/path?option=value`.
 
+use throng_remote::percent_decoded;
+
 /// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -26,12 +28,12 @@ impl Url {
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (who, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = who.split_once(':').unwrap_or((who, ""));
-        let user = decoded(user).ok_or_else(|| error.clone())?;
-        let password = decoded(password).ok_or_else(|| error.clone())?;
+        let user = percent_decoded(user).ok_or_else(|| error.clone())?;
+        let password = percent_decoded(password).ok_or_else(|| error.clone())?;
         let hosts = hosts.split(',').map(host).collect::<Option<_>>();
         let option = |pair: &str| {
             let (name, value) = pair.split_once('=')?;
-            Some((decoded(name)?, decoded(value)?))
+            Some((percent_decoded(name)?, percent_decoded(value)?))
         };
         let options = query.split('&').filter(|pair| !pair.is_empty());
         Ok(Self {
@@ -39,7 +41,7 @@ impl Url {
             user: Some(user).filter(|user| !user.is_empty()),
             password: Some(password).filter(|password| !password.is_empty()),
             hosts: hosts.ok_or_else(|| error.clone())?,
-            path: decoded(path).ok_or_else(|| error.clone())?,
+            path: percent_decoded(path).ok_or_else(|| error.clone())?,
             options: options.map(option).collect::<Option<_>>().ok_or(error)?,
         })
     }
@@ -65,23 +67,6 @@ fn host(text: &str) -> Option<(String, Option<u16>)> {
         .map(|port| port.parse().ok())
         .map_or(Some(None), |it| it.map(Some))?;
     (!name.is_empty()).then(|| (name.to_owned(), port))
-}
-
-/// Percent-decoded, if it is well formed.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, more)) = rest.split_first() {
-        rest = more;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let (hex, more) = rest.split_at_checked(2)?;
-        rest = more;
-        bytes.push(u8::from_str_radix(str::from_utf8(hex).ok()?, 16).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -2,3 +2,4 @@
 
 mod nodes;
 mod postgres;
+mod redis;

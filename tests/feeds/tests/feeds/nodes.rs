@@ -8,6 +8,11 @@ use throng_testkit::{RedisServer, Sdk, Server, Setup, until};
 /// A node with one feed; with a broker that outlives it, if there is one.
 #[track_caller]
 pub(crate) fn node(feed: &str, broker: Option<&RedisServer>) -> Server {
+    setup(feed, broker).start()
+}
+
+/// What such a node is made of.
+pub(crate) fn setup(feed: &str, broker: Option<&RedisServer>) -> Setup {
     let broker = broker.map_or_else(String::new, |broker| {
         let url = broker.url();
         format!("[broker]\nkind = \"redis\"\nurl = \"{url}\"\ntimeout = \"1s\"\n")
@@ -27,7 +32,7 @@ name = "orders"
 {feed}
 "#
     );
-    Setup::new(&config).shards(2).start()
+    Setup::new(&config).shards(2)
 }
 
 /// Waits until a node says so of its health.

@@ -1,9 +1,9 @@
 //! An outbox in PostgreSQL.
 
 use serde_json::json;
-use throng_testkit::{PostgresServer, Proxy, RedisServer, Signal, until};
+use throng_testkit::{Authority, PemFiles, PostgresServer, Proxy, RedisServer, Signal, until};
 
-use crate::nodes::{healthy, hears, node, said, subscriber};
+use crate::nodes::{healthy, hears, node, said, setup, subscriber};
 
 const OUTBOX: &str = "CREATE TABLE outbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -77,6 +77,42 @@ fn rows_become_publications_and_go() {
     );
     assert_eq!(node.metric("throng_feeds_waiting"), 0);
     healthy(&node, "ok");
+}
+
+#[test]
+fn rows_come_by_tls_from_a_server_that_is_believed() {
+    let authority = Authority::new("of a company");
+    let files = PemFiles::new();
+    let believed = files.write("ca.pem", authority.pem());
+    let postgres = PostgresServer::start_secure(&authority.issue(&["127.0.0.1"]));
+    postgres.sql(OUTBOX);
+    insert(&postgres, "kept:a", 1, 10);
+    let with = |mode: &str| {
+        let url = postgres.url();
+        feed(&postgres, "").replace(&url, &format!("{url}?sslmode={mode}"))
+    };
+    let stranger = node(&with("verify-full"), None);
+    healthy(&stranger, "degraded: a feed cannot read its source");
+    assert_eq!(postgres.sql("SELECT count(*) FROM outbox").trim(), "10");
+    assert_eq!(said(&stranger, "cannot read its source"), 1);
+    drop(stranger);
+    // `require` asks for no proof, as in libpq.
+    for (mode, from, to) in [("verify-full", 1, 10), ("require", 11, 20)] {
+        let node = { setup(&with(mode), None).variable("SSL_CERT_FILE", &believed) }.start();
+        let client = subscriber(node.clients(), "kept:b");
+        empty(&postgres);
+        let page = node.call("history", &json!({ "channel": "kept:a", "limit": 100 }));
+        let page = page["result"]["publications"].as_array().expect("a page");
+        let numbers: Vec<u64> = page.iter().filter_map(|it| it["data"].as_u64()).collect();
+        assert_eq!(numbers, (from..=to).collect::<Vec<_>>(), "{mode}");
+        let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                         WHERE ssl AND application_name = 'throng'";
+        assert_eq!(postgres.sql(encrypted).trim(), "1", "{mode}");
+        insert(&postgres, "kept:b", from, to);
+        hears(&client, from..=to);
+        drop(node);
+        insert(&postgres, "kept:a", to + 1, to + 10);
+    }
 }
 
 #[test]

@@ -46,6 +46,10 @@ impl Checks<'_> {
                 }
                 _ => {}
             }
+            if feed.kind == FeedKind::Redis && feed.stream.is_none() {
+                let message = format!("{path} has no stream: add stream = \"events\"");
+                self.problem(&path, message);
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ pub enum FeedKind {
     /// A table of PostgreSQL.
     #[default]
     Postgres,
+    /// A stream of Redis.
+    Redis,
 }
 
 impl FeedKind {
@@ -19,12 +21,20 @@ impl FeedKind {
     pub const fn schemes(self) -> &'static [&'static str] {
         match self {
             Self::Postgres => &["postgres://", "postgresql://"],
+            Self::Redis => &[
+                "redis://",
+                "rediss://",
+                "unix://",
+                "redis+sentinel://",
+                "rediss+sentinel://",
+            ],
         }
     }
 }
 
 impl Named for FeedKind {
-    const NAMES: &'static [(&'static str, Self)] = &[("postgres", Self::Postgres)];
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("postgres", Self::Postgres), ("redis", Self::Redis)];
 }
 
 section! {
@@ -35,10 +45,13 @@ section! {
         /// ASCII letters, digits, `-`, `_` and `.`. Nodes that read the same source give it the
         /// same name.
         "name" name: String, Text, String::new(), Rule::ANY.restart().example("\"orders\"");
-        /// What the events are in: `postgres`, a table from which rows are taken.
+        /// What the events are in: `postgres`, a table from which rows are taken; `redis`, a stream
+        /// that a consumer group reads.
         "kind" kind: FeedKind, Choice<FeedKind>, FeedKind::Postgres, Rule::ANY.restart();
         /// Where the source is: `postgres://user:password@host:port/database`, with
-        /// `?sslmode=disable`, `prefer` (as without), `require` or `verify-full` behind it.
+        /// `?sslmode=disable`, `prefer` (as without), `require` or `verify-full` behind it;
+        /// `redis://user:password@host:port/db`, or with another of the beginnings that
+        /// `broker.url` has.
         "url" url: Option<Secret>, Opt<FeedUrl>, None,
             Rule::ANY.restart().secret().example("\"postgres://throng:password@127.0.0.1/shop\"")
                 .unset("needed");
@@ -49,6 +62,13 @@ section! {
         /// The channel on which PostgreSQL notifies of new rows, so that they are read at once.
         "notify" notify: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"outbox\"").unset("rows are looked for every `poll`");
+        /// The key of a Redis feed's stream. Its entries have the fields `data` and `channel`, and
+        /// may have `key` and `tags`.
+        "stream" stream: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"events\"").unset("needed with `kind = \"redis\"`");
+        /// The consumer group that reads the stream. It is made if there is none, and begins with
+        /// the oldest entry.
+        "group" group: String, Text, "throng".to_owned(), Rule::ANY.restart();
         /// How often new rows are looked for.
         "poll" poll_ms: u64, Duration, SECOND, Rule::ANY.restart().range(50, 60 * SECOND);
         /// The channel of all events.

@@ -1,15 +1,17 @@
 //! One session with PostgreSQL: who we are, queries and their rows, notifications.
 
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use throng_postgres_protocol::{Auth, Decoder, Message, ServerError, write};
+use throng_remote::Stream;
+use throng_tls::Trust;
 
 use super::options::{PostgresOptions, SslMode};
 use crate::scram::Scram;
-use crate::socket::Socket;
 use crate::source::{ANSWER, Fault};
 
 const READ_BYTES: usize = 64 << 10;
@@ -25,7 +27,7 @@ pub(super) struct Rows {
 }
 
 pub(super) struct Session {
-    socket: Socket,
+    stream: Stream,
     decoder: Decoder,
     out: Vec<u8>,
     is_notified: bool,
@@ -33,12 +35,14 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn connect(options: &PostgresOptions) -> Result<Self, Fault> {
-        let mut socket = Socket::connect(&options.host, options.port)?;
+        let (host, port) = (&options.host, options.port);
+        let stream = Stream::connect(host, port, ANSWER);
+        let mut stream = stream.map_err(|error| Fault(format!("{host}:{port}: {error}")))?;
         if options.ssl != SslMode::Disable {
-            socket = secured(socket, options)?;
+            stream = secured(stream, options)?;
         }
         let mut session = Self {
-            socket,
+            stream,
             decoder: Decoder::new(options.row_bytes_max()),
             out: Vec::new(),
             is_notified: false,
@@ -71,7 +75,7 @@ impl Session {
                 Message::Ready => return Err(Fault::new("it did not prove itself")),
                 Message::Error(error) => return Err(said(&error)),
                 Message::Auth(Auth::Password) => {
-                    if !matches!(self.socket, Socket::Tls(_)) {
+                    if !matches!(self.stream, Stream::Tls(_)) {
                         return Err(Fault::new(
                             "it wants the password in clear text without TLS: use scram-sha-256",
                         ));
@@ -183,14 +187,23 @@ impl Session {
     /// Reads once; false if nothing comes in time.
     fn read(&mut self, wait: Duration) -> Result<bool, Fault> {
         let mut bytes = [0; READ_BYTES];
-        self.socket.read_timeout(wait)?;
-        let count = self.socket.read_some(&mut bytes)?;
-        self.decoder.feed(&bytes[..count.unwrap_or_default()]);
-        Ok(count.is_some())
+        self.stream.set_read_timeout(wait)?;
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(Fault::from(ErrorKind::UnexpectedEof)),
+            Ok(count) => {
+                self.decoder.feed(&bytes[..count]);
+                Ok(true)
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => Ok(true),
+                ErrorKind::TimedOut | ErrorKind::WouldBlock => Ok(false),
+                _ => Err(error.into()),
+            },
+        }
     }
 
     fn flush(&mut self) -> Result<(), Fault> {
-        self.socket.write(&self.out)?;
+        self.stream.write_all(&self.out)?;
         self.out.clear();
         Ok(())
     }
@@ -208,15 +221,22 @@ fn said(error: &ServerError) -> Fault {
 }
 
 /// Asks for TLS, which the server may not speak.
-fn secured(mut socket: Socket, options: &PostgresOptions) -> Result<Socket, Fault> {
+fn secured(mut stream: Stream, options: &PostgresOptions) -> Result<Stream, Fault> {
     let mut ask = Vec::new();
     write::ask_tls(&mut ask);
-    socket.write(&ask)?;
+    stream.write_all(&ask)?;
     let mut answer = [0];
-    match (socket.read_some(&mut answer)?, answer, options.ssl) {
-        (Some(1), [b'S'], mode) => socket.secure(&options.host, mode == SslMode::VerifyFull),
-        (Some(1), [b'N'], SslMode::Prefer) => Ok(socket),
-        (Some(1), [b'N'], _) => Err(Fault::new("it does not speak TLS, and sslmode wants it")),
+    stream.read_exact(&mut answer)?;
+    match (answer, options.ssl) {
+        ([b'S'], mode) => {
+            let trust = match mode {
+                SslMode::VerifyFull => throng_remote::trust(None).map_err(Fault)?,
+                _ => Trust::Anybody,
+            };
+            stream.secure(&options.host, &trust).map_err(Fault)
+        }
+        ([b'N'], SslMode::Prefer) => Ok(stream),
+        ([b'N'], _) => Err(Fault::new("it does not speak TLS, and sslmode wants it")),
         _ => Err(Fault::new("it does not answer like PostgreSQL")),
     }
 }
