@@ -16,7 +16,7 @@ use throng_appwrite::{
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
 use throng_session::{Beat, CloseReason, Heard, WebSocket};
-use throng_types::Disconnect;
+use throng_types::{Disconnect, mix};
 use throng_ws::{Limits, Masking, encode_ping};
 
 use crate::context::Cx;
@@ -346,16 +346,9 @@ impl Connection {
 /// that tell it from them go through a mixer, so that it looks like what Appwrite makes.
 fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
     let within = u64::from(messages) << 16 | n as u64;
-    let (id, now) = (cx.id.to_bits(), cx.now.unix_ms);
-    let seed = cx.shared.node.number() ^ id.rotate_left(17) ^ now.rotate_left(32);
-    subscription_id(now * 1000, mix(seed ^ mix(within)) as u32)
-}
-
-/// The finisher of `SplitMix64`: different numbers stay different.
-const fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    let conn = mix(cx.shared.node.number().wrapping_add(cx.id.to_bits()));
+    let id = mix(conn.wrapping_add(within)) as u32;
+    subscription_id(cx.now.unix_ms * 1000, id)
 }
 
 /// The metric of a refusal.

@@ -50,7 +50,7 @@ pub struct EventHub {
     /// Connections whose events carry positions.
     pub(crate) positioned: BTreeSet<u32>,
     test_event_at: Millis,
-    matches: Matches,
+    pub(crate) matches: Matches,
     head: Vec<u8>,
 }
 

@@ -148,14 +148,11 @@ impl Connection {
             failures: 0,
         };
         let more = self.more();
-        let waits = more.asking.is_some() || more.next.is_some();
         more.next = Some(match more.next.take() {
             Some(next) => next.with(check),
             None => check,
         });
-        if !waits {
-            self.ask_next(cx);
-        }
+        self.ask_next(cx);
     }
 
     /// Asks what is to be asked next, unless it is not time.

@@ -126,3 +126,103 @@ impl More {
         Some(message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each part alone is a reason to keep it.
+    #[test]
+    fn what_is_needed_is_kept() {
+        let mut more = More::default();
+        assert!(more.is_empty());
+        more.token = 7;
+        assert!(more.is_empty(), "a number alone is nothing");
+        let check = Check {
+            part: Part::Everything,
+            haste: Haste::Change,
+            unsure: false,
+            since: Millis(0),
+            failures: 0,
+        };
+        let shown = Shown {
+            credential: Credential::Jwt("t".into()),
+            to_console: false,
+        };
+        let parts: [More; 5] = [
+            More {
+                user: Some(User {
+                    id: "ann".into(),
+                    shown: shown.clone(),
+                }),
+                ..More::default()
+            },
+            More {
+                asking: Some(Asking::Authentication(shown)),
+                ..More::default()
+            },
+            More {
+                next: Some(check),
+                ..More::default()
+            },
+            More {
+                recover: Some(None),
+                ..More::default()
+            },
+            More {
+                waiting: VecDeque::from([Vec::new()]),
+                ..More::default()
+            },
+        ];
+        for part in parts {
+            assert!(!part.is_empty(), "{part:?}");
+        }
+    }
+
+    /// What was taken out gives all of its room back.
+    #[test]
+    fn messages_that_were_taken_take_no_room() {
+        let mut more = More::default();
+        let longest = vec![b'x'; WAITING_BYTES_MAX];
+        for _ in 0..2 {
+            assert!(more.wait(&longest) && more.wait(b"") && !more.wait(b"x"));
+            assert_eq!(more.next_message().as_deref(), Some(&*longest));
+            assert_eq!(more.next_message().as_deref(), Some(&b""[..]));
+            assert_eq!(more.next_message(), None);
+        }
+    }
+
+    /// One question about two changes asks for as much as either needs, as soon as either needs it.
+    #[test]
+    fn two_questions_in_one_ask_for_both() {
+        let check = |part: &Part, haste, unsure, since, failures| Check {
+            part: part.clone(),
+            haste,
+            unsure,
+            since: Millis(since),
+            failures,
+        };
+        let (all, account) = (Part::Everything, Part::Account);
+        let (change, recheck) = (Haste::Change, Haste::Recheck);
+        for (one, other, both) in [
+            (
+                check(&account, change, false, 5, 1),
+                check(&account, change, false, 7, 3),
+                check(&account, change, false, 5, 3),
+            ),
+            (
+                check(&account, recheck, true, 5, 3),
+                check(&all, recheck, false, 3, 1),
+                check(&all, recheck, true, 3, 3),
+            ),
+            (
+                check(&all, recheck, true, 5, 0),
+                check(&all, change, true, 5, 0),
+                check(&all, change, true, 5, 0),
+            ),
+        ] {
+            assert_eq!(one.clone().with(other.clone()), both);
+            assert_eq!(other.with(one), both, "in either order");
+        }
+    }
+}

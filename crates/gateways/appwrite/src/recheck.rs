@@ -75,4 +75,41 @@ mod tests {
         rechecks.begin(0);
         assert!(!rechecks.some(|_| true));
     }
+
+    /// A turn ends with its slots, and then more can be done at once; or with as many as may be
+    /// asked about, and then one answer makes room for one.
+    #[test]
+    fn a_turn_says_whether_more_can_be_done() {
+        let mut rechecks = Rechecks::default();
+        let mut looked_at = 0..0;
+        let mut nobody_asks = |rechecks: &mut Rechecks| {
+            let more = rechecks.some(|slot| {
+                assert_eq!(slot, looked_at.end, "one after the other");
+                looked_at.end += 1;
+                false
+            });
+            (more, looked_at.end)
+        };
+        rechecks.begin(SLOTS_PER_TURN * 2);
+        assert_eq!(nobody_asks(&mut rechecks), (true, SLOTS_PER_TURN));
+        assert_eq!(nobody_asks(&mut rechecks), (false, SLOTS_PER_TURN * 2));
+        assert_eq!(nobody_asks(&mut rechecks), (false, SLOTS_PER_TURN * 2));
+        let mut asked = Vec::new();
+        let mut all_ask = |rechecks: &mut Rechecks| {
+            let more = rechecks.some(|slot| {
+                asked.push(slot);
+                true
+            });
+            (more, asked.len())
+        };
+        rechecks.begin(ASKED_MAX as u32 + 2);
+        assert_eq!(all_ask(&mut rechecks), (false, ASKED_MAX));
+        assert_eq!(all_ask(&mut rechecks), (false, ASKED_MAX));
+        for more in 1..=2 {
+            rechecks.done(more);
+            assert_eq!(all_ask(&mut rechecks), (false, ASKED_MAX + more as usize));
+        }
+        rechecks.done(3);
+        assert_eq!(all_ask(&mut rechecks), (false, ASKED_MAX + 2));
+    }
 }

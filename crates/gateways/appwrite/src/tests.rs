@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 use throng_appwrite::{Change, Fault, FeedMessage, Identity, MembershipList, Phase};
@@ -18,33 +18,17 @@ use throng_ws::{Masking, Opcode, encode_header};
 use crate::context::Cx;
 use crate::{
     Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
-    Found, Haste, Lookup, Outside, Refused,
+    Found, Haste, Lookup,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
 const FILES: &str = "project=bench&channels[]=files";
 
-/// Hands questions to the test.
-struct World(Sender<Lookup>);
-
-impl Outside for World {
-    fn admit(&self, _: IpAddr, _: Now) -> bool {
-        true
-    }
-
-    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
-        self.0.send(lookup).map_err(|_| Refused)
-    }
-
-    fn publish(&self, _: FeedMessage) -> Result<(), Refused> {
-        Err(Refused)
-    }
-}
-
 /// Connections and what they were sent.
 struct Shard {
     shared: Rc<Shared>,
     own: Rc<AppwriteShared>,
+    world: Arc<World>,
     asked: Receiver<Lookup>,
     hub: EventHub,
     hall: Hall,
@@ -113,7 +97,8 @@ impl Shard {
             id: "bench".into(),
             platforms: throng_appwrite::Platforms::new(&["localhost"]),
         };
-        let mut appwrite = AppwriteShared::new(vec![project], Arc::new(World(sender)));
+        let world = Arc::new(World::new(sender));
+        let mut appwrite = AppwriteShared::new(vec![project], world.clone());
         appwrite.identifies = true;
         let options = EventHubOptions {
             seed: 1,
@@ -123,6 +108,7 @@ impl Shard {
         Self {
             shared: Rc::new(solo::shared()),
             own: Rc::new(appwrite),
+            world,
             asked,
             hub: EventHub::new(options),
             hall: Hall {
@@ -185,8 +171,12 @@ impl Shard {
     }
 
     fn open(&mut self, index: u32, query: &str, headers: &str) {
+        self.open_from(PEER, index, query, headers);
+    }
+
+    fn open_from(&mut self, peer: IpAddr, index: u32, query: &str, headers: &str) {
         let (shared, own) = (self.shared.clone(), self.own.clone());
-        let solo = Solo::new(conn(index), Port::Client, PEER, shared, own);
+        let solo = Solo::new(conn(index), Port::Client, peer, shared, own);
         self.hall.sessions.insert(index, solo);
         let request = format!(
             "GET /v1/realtime?{query} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
@@ -345,9 +335,17 @@ fn change(id: &str, user: &str, role: &str) -> Value {
     event
 }
 
+mod ends;
+mod events;
+mod history;
 mod identity;
+mod opening;
+mod questions;
 mod turn;
 mod words;
+mod world;
+
+use world::World;
 
 #[test]
 fn an_idle_guest_owns_nothing() {

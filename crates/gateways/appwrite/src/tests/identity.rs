@@ -6,7 +6,7 @@ use super::*;
 use crate::Part;
 
 /// As stock publishes it when a membership changes; `roles` for who is in the team.
-fn membership(id: &str, user: &str, team: &str, roles: Option<&[&str]>) -> Value {
+pub(super) fn membership(id: &str, user: &str, team: &str, roles: Option<&[&str]>) -> Value {
     let mut event = change(id, user, &format!("team:{team}"));
     let action = if roles.is_some() { "update" } else { "delete" };
     event["data"]["events"] = json!([format!("teams.{team}.memberships.m.{action}")]);
@@ -34,14 +34,14 @@ impl Shard {
     }
 
     #[track_caller]
-    fn nothing_asked(&self) {
+    pub(super) fn nothing_asked(&self) {
         if let Ok(lookup) = self.asked.try_recv() {
             panic!("{lookup:?}");
         }
     }
 
     /// Opens as a user with teams.
-    fn open_member(&mut self, index: u32, user: &str, teams: &[&str]) {
+    pub(super) fn open_member(&mut self, index: u32, user: &str, teams: &[&str]) {
         let cookie = format!("Cookie: a_session_bench={user}\r\n");
         self.open(index, FILES, &cookie);
         let lookup = self.lookup();

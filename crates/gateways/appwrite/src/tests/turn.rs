@@ -440,3 +440,28 @@ fn recoveries_are_counted() {
     assert_eq!(server.counted(Counter::RecoveredComplete), 2);
     assert_eq!(server.counted(Counter::RecoveredFailed), 1);
 }
+
+/// The first that comes hears the event of the channel `tests` at once, however long nobody was
+/// there; and it does not come between an event and its frames.
+#[test]
+fn the_event_of_the_channel_tests_waits_for_somebody_and_for_its_turn() {
+    let mut server = Server::new();
+    server.appwrite.tick(&mut server.floor);
+    server.open(0, "project=console&channels[]=tests");
+    server.open(1, FILES);
+    (0..2).for_each(|index| drop(server.frames(index)));
+    server.event(1, &event("A", "any"));
+    assert!(server.appwrite.turn(0, &mut server.floor));
+    server.appwrite.tick(&mut server.floor);
+    server.turn();
+    assert_eq!(server.heard(1), ["A"]);
+    assert!(server.frames(0).is_empty());
+    server.appwrite.tick(&mut server.floor);
+    server.turn();
+    let told = server.frames(0).remove(0);
+    assert_eq!(
+        told["data"]["payload"]["response"],
+        "WS:/v1/realtime:passed"
+    );
+    assert!(server.frames(1).is_empty());
+}

@@ -1,0 +1,185 @@
+//! How connections end, what keeps them alive, how much their clients may say, and what is counted.
+
+use throng_appwrite::Rates;
+use throng_session::{CloseReason, Event};
+use throng_types::Disconnect;
+use throng_ws::encode_pong;
+
+use super::*;
+
+fn opened(shard: &mut Shard) {
+    shard.open(0, FILES, "");
+    assert_eq!(shard.frames(0).len(), 1);
+}
+
+/// SDKs come back after every code but 1008.
+#[test]
+fn each_end_has_its_code_and_is_counted() {
+    let because = CloseReason::Because;
+    for (why, code) in [
+        (because(Disconnect::Shutdown), 1012),
+        (CloseReason::Drain { reconnect_ms: 5 }, 1012),
+        (because(Disconnect::Slow), 1013),
+        (because(Disconnect::ServerError), 1011),
+        (because(Disconnect::NoPong), 1011),
+        (because(Disconnect::ForceNoReconnect), 1008),
+        (because(Disconnect::ConnectionLimit), 1008),
+        (
+            CloseReason::Custom {
+                code: 4321,
+                reason: "enough".into(),
+            },
+            4321,
+        ),
+    ] {
+        let mut shard = Shard::new();
+        opened(&mut shard);
+        shard.run(0, |solo| solo.event(Event::Close(&why)));
+        assert_eq!(shard.frames(0), [json!({ "close": code })], "{why:?}");
+        assert_eq!(shard.hall.ended, [0]);
+        assert_eq!(shard.shared.counters.counter(why.counter()), 1, "{why:?}");
+    }
+}
+
+/// Whatever comes after a close frame changes nothing: no word, no second end, no new deadline.
+#[test]
+fn after_a_close_nothing_is_said() {
+    let ends: [fn(&mut Shard); 2] = [
+        |shard| {
+            let why = CloseReason::Because(Disconnect::ServerError);
+            shard.run(0, |solo| solo.event(Event::Close(&why)));
+        },
+        |shard| shard.run(0, |solo| solo.feed(b"\x88\x82\0\0\0\0\x03\xe8")),
+    ];
+    for ends in ends {
+        let mut shard = Shard::new();
+        shard.open_as(0, "ann", FILES);
+        shard.event(1, &change("A", "ann", "user:ann"));
+        let lookup = shard.asked.try_recv().expect("a question");
+        shard.frames(0);
+        ends(&mut shard);
+        assert_eq!(shard.frames(0).len(), 1, "a close frame");
+        let counted = |shard: &Shard| {
+            let counters = &shard.shared.counters;
+            [Disconnect::Slow, Disconnect::NoPong]
+                .map(|reason| counters.counter(Counter::closed(reason)))
+        };
+        shard.say(0, r#"{"type":"ping"}"#);
+        shard.say(0, "{");
+        let slow = CloseReason::Because(Disconnect::Slow);
+        shard.run(0, |solo| solo.event(Event::Close(&slow)));
+        shard.now.mono = Millis(1_000_000);
+        shard.run(0, |solo| solo.event(Event::Timeout));
+        shard.act(0, |session, cx| {
+            session.refuse(&Fault::Server, Phase::Open, cx)
+        });
+        shard.answer(&lookup, user_of("ann", &[]));
+        let deadline = shard.hall.sessions[&0].actions.deadline;
+        assert_eq!(deadline, None, "who is leaving waits for nothing");
+        shard.hall.changes.push((conn(0), Change::Unsaid));
+        shard.settle();
+        shard.lose();
+        assert!(shard.asked.try_recv().is_err(), "nothing is asked");
+        assert!(shard.frames(0).is_empty());
+        assert_eq!(counted(&shard), [0, 0]);
+    }
+}
+
+/// Appwrite does not ping; where it is wanted, a client that does not answer is ended.
+#[test]
+fn clients_are_pinged_where_that_is_wanted() {
+    let shard = |pings| {
+        let mut shard = Shard::new();
+        Rc::make_mut(&mut shard.own).pings = pings;
+        let shared = Rc::get_mut(&mut shard.shared).expect("nobody has it yet");
+        shared.limits.ping_interval_ms = 1000;
+        shared.limits.pong_timeout_ms = 300;
+        opened(&mut shard);
+        shard
+    };
+    // The time of the next deadline, and what is said when it comes.
+    let next = |shard: &mut Shard| {
+        let due = shard.hall.sessions[&0].actions.deadline.flatten();
+        let at = due.expect("a deadline");
+        shard.now.mono = at;
+        shard.run(0, |solo| solo.event(Event::Timeout));
+        (at.0, shard.hall.sent.remove(&0).unwrap_or_default())
+    };
+    let mut pinged = shard(true);
+    let (first, said) = next(&mut pinged);
+    assert!((1500..=2000).contains(&first), "{first}");
+    assert_eq!(said, b"\x89\x00");
+    let mut pong = Vec::new();
+    encode_pong(Masking::Client([1; 4]), b"", &mut pong);
+    pinged.run(0, |solo| solo.feed(&pong));
+    assert_eq!(next(&mut pinged), (first + 1000, b"\x89\x00".to_vec()));
+    let (ended, said) = next(&mut pinged);
+    assert_eq!(ended, first + 1300);
+    assert_eq!(said[2..4], 1011_u16.to_be_bytes());
+    assert_eq!(pinged.hall.ended, [0]);
+    // Not pinged, it has no deadline and is not ended.
+    let mut quiet = shard(false);
+    assert_eq!(quiet.hall.sessions[&0].actions.deadline, Some(None));
+    quiet.now.mono = Millis(1_000_000);
+    quiet.run(0, |solo| solo.event(Event::Timeout));
+    assert!(quiet.frames(0).is_empty() && quiet.hall.ended.is_empty());
+}
+
+#[test]
+fn a_client_may_say_so_much_in_a_window() {
+    let mut shard = Shard::new();
+    Rc::make_mut(&mut shard.own).rates = Rates {
+        messages_max: 2,
+        window_ms: 1000,
+        ..Rates::default()
+    };
+    opened(&mut shard);
+    for (at_ms, pongs) in [(1000, 2), (1999, 0), (2000, 2), (7500, 2)] {
+        shard.now.mono = Millis(at_ms);
+        for _ in 0..3 {
+            shard.say(0, r#"{"type":"ping"}"#);
+        }
+        let told = shard.frames(0);
+        let (pong, refused) = told.split_at(pongs);
+        assert!(pong.iter().all(|told| told["type"] == "pong"), "{told:?}");
+        let codes = refused.iter().map(|told| told["data"]["code"].clone());
+        assert!(codes.eq(vec![json!(1013); 3 - pongs]), "{told:?}");
+    }
+    assert!(shard.hall.ended.is_empty(), "it stays");
+    // No bound is none.
+    let mut shard = Shard::new();
+    Rc::make_mut(&mut shard.own).rates.messages_max = 0;
+    opened(&mut shard);
+    for _ in 0..100 {
+        shard.say(0, r#"{"type":"ping"}"#);
+    }
+    assert_eq!(shard.frames(0), vec![json!({"type": "pong"}); 100]);
+}
+
+/// Each refusal has a series of its own.
+#[test]
+fn every_refusal_is_counted_by_why() {
+    let text = || "why".to_owned();
+    for (fault, counter) in [
+        (Fault::UnknownProject, Counter::AppwriteRefusedProject),
+        (Fault::ApiDisabled, Counter::AppwriteRefusedApiDisabled),
+        (Fault::TooManyRequests, Counter::AppwriteRefusedOpenings),
+        (Fault::TooManyMessages, Counter::AppwriteRefusedMessages),
+        (Fault::OriginEmpty, Counter::AppwriteRefusedOrigin),
+        (Fault::MissingChannels, Counter::AppwriteRefusedChannels),
+        (Fault::UrlQuery(text()), Counter::AppwriteRefusedQuery),
+        (Fault::Format, Counter::AppwriteRefusedFormat),
+        (Fault::Jwt(text()), Counter::AppwriteRefusedSession),
+        (Fault::Unauthorized, Counter::AppwriteRefusedUnauthorized),
+        (Fault::Server, Counter::AppwriteRefusedServer),
+        (Fault::Internal(text()), Counter::AppwriteRefusedServer),
+    ] {
+        let mut shard = Shard::new();
+        opened(&mut shard);
+        for _ in 0..2 {
+            shard.act(0, |session, cx| session.refuse(&fault, Phase::Open, cx));
+        }
+        let count = shard.shared.counters.counter(counter);
+        assert_eq!(count, 1, "{fault:?}: once, since it ends with it");
+    }
+}

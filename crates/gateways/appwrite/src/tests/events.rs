@@ -1,0 +1,132 @@
+//! Subscriptions made and ended by messages, and a crowd that comes and goes.
+
+use super::*;
+use crate::{Order, Wanted};
+
+#[test]
+fn subscriptions_end_one_by_one() {
+    let mut shard = Shard::new();
+    shard.open(0, "project=bench", "");
+    shard.say(
+        0,
+        r#"{"type":"subscribe","data":[
+            {"subscriptionId":"one","channels":["files"]},
+            {"subscriptionId":"two","channels":["files"]}]}"#,
+    );
+    shard.frames(0);
+    let ends = |shard: &mut Shard, id: &str| {
+        let data = json!([{"subscriptionId": id}, {"subscriptionId": "none"}]);
+        shard.say(0, &json!({"type": "unsubscribe", "data": data}).to_string());
+        let told = shard.frames(0).remove(0);
+        assert_eq!(told["data"]["to"], "unsubscribe", "{told}");
+        let ended = told["data"]["subscriptions"].as_array().expect("a list");
+        let removed = ended.iter().map(|one| one["removed"] == true);
+        removed.collect::<Vec<bool>>()
+    };
+    assert_eq!(ends(&mut shard, "one"), [true, false]);
+    assert_eq!(ends(&mut shard, "one"), [false, false]);
+    shard.event(1, &event("A", "any"));
+    let told = shard.frames(0).remove(0);
+    assert_eq!(told["data"]["subscriptions"], json!(["two"]));
+    assert_eq!(ends(&mut shard, "two"), [true, false]);
+    shard.event(2, &event("B", "any"));
+    assert!(shard.frames(0).is_empty());
+}
+
+/// A connection has so many subscriptions. A message that would go beyond changes nothing.
+#[test]
+fn too_many_subscriptions_are_refused() {
+    let mut shard = Shard::new();
+    shard.open(0, "project=bench", "");
+    shard.frames(0);
+    let many = vec![json!({"channels": ["files"]}); 1024];
+    let many = json!({"type": "subscribe", "data": many}).to_string();
+    for _ in 0..4 {
+        shard.say(0, &many);
+    }
+    shard.hall.sent.remove(&0);
+    shard.say(0, r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#);
+    let told = shard.frames(0).remove(0);
+    assert_eq!(told["data"]["code"], 1003, "{told}");
+    let refused = shard
+        .shared
+        .counters
+        .counter(Counter::AppwriteRefusedFormat);
+    assert_eq!(refused, 1);
+}
+
+/// Connections that only count what comes.
+#[derive(Default)]
+struct Crowd(usize);
+
+impl Connections for Crowd {
+    fn id(&self, index: u32) -> Option<ConnId> {
+        Some(conn(index))
+    }
+
+    fn say(&mut self, _: ConnId, _: &[u8]) {}
+
+    fn deliver(&mut self, _: ConnId, _: &[u8], _: &Frame) {
+        self.0 += 1;
+    }
+
+    fn changed(&mut self, _: ConnId, _: &Change) {}
+
+    fn recheck(&mut self, _: ConnId) -> bool {
+        false
+    }
+
+    fn refuse(&mut self, _: ConnId, fault: &Fault, _: Phase) {
+        panic!("{fault}");
+    }
+
+    fn matched(&mut self, _: usize) {}
+
+    fn recovered(&mut self, _: bool) {}
+}
+
+/// What a crowd needed is not kept for the few of the next event; what a usual event needs is.
+#[test]
+fn room_for_a_crowd_is_given_back() {
+    let options = EventHubOptions {
+        seed: 1,
+        history_ms: 0,
+        history_bytes_max: 0,
+    };
+    let mut hub = EventHub::new(options);
+    let mut crowd = Crowd::default();
+    let now = Now::default();
+    let told =
+        Arc::new(FeedMessage::parse(event("A", "any").to_string().as_bytes(), 1000).unwrap());
+    let mut connections = 0;
+    let position = Position {
+        epoch: Epoch(1),
+        offset: 1,
+    };
+    for (more, is_kept) in [(100, true), (65_436, true), (1, false)] {
+        for index in connections..connections + more {
+            let order = Order::Enter {
+                conn: conn(index),
+                project: "bench".into(),
+                roles: vec!["any".to_owned()],
+                subscriptions: vec![Wanted {
+                    id: "s".to_owned(),
+                    channels: vec!["files".to_owned()],
+                    filter: throng_appwrite::Filter::ALL,
+                }],
+                positions: false,
+            };
+            hub.handle(order, &mut crowd);
+        }
+        connections += more;
+        hub.event(&told, position, now, &mut crowd);
+        assert_eq!(hub.fan_out(usize::MAX, &mut crowd), connections as usize);
+        assert_eq!(std::mem::take(&mut crowd.0), connections as usize);
+        let room = hub.matches.receivers.capacity();
+        assert_eq!(
+            room > 0,
+            is_kept,
+            "{connections} connections, room for {room}"
+        );
+    }
+}

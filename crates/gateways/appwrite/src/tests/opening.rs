@@ -1,0 +1,273 @@
+//! How clients come in: whose address counts, which project it is, what they show of themselves,
+//! and what they missed.
+
+use throng_proxy::Block;
+use throng_session::{Claim, Forwarded, Gateway};
+
+use super::*;
+use crate::Credential;
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn with_identity(identifies: bool) -> Shard {
+    let mut shard = Shard::new();
+    Rc::make_mut(&mut shard.own).identifies = identifies;
+    shard
+}
+
+/// Any address may invent a header; a proxy close by is believed for the one address that it has
+/// seen itself. Where proxies are named, no other is believed.
+#[test]
+fn the_address_that_counts_is_the_clients() {
+    let header = "X-Forwarded-For: 198.51.100.1, 198.51.100.2\r\n";
+    for (peer, headers, trusted, counted) in [
+        ("203.0.113.7", "", None, Some("203.0.113.7")),
+        ("203.0.113.7", header, None, Some("203.0.113.7")),
+        ("10.0.0.1", "", None, Some("10.0.0.1")),
+        ("10.0.0.1", header, None, Some("198.51.100.2")),
+        ("127.0.0.1", header, None, Some("198.51.100.2")),
+        ("::ffff:10.0.0.1", "", None, Some("10.0.0.1")),
+        ("10.0.0.1", header, Some("192.0.2.0/24"), Some("10.0.0.1")),
+        ("10.0.0.1", header, Some("10.0.0.1"), Some("198.51.100.2")),
+        // This machine's own programs are not counted.
+        ("127.0.0.1", "", None, None),
+        ("::1", "", None, None),
+    ] {
+        let mut shard = Shard::new();
+        let trusted = trusted.and_then(Block::parse).into_iter().collect();
+        let shared = Rc::get_mut(&mut shard.shared).expect("nobody has it yet");
+        shared.forwarded = Forwarded::new(trusted, None);
+        shard.open_from(address(peer), 0, FILES, headers);
+        assert_eq!(shard.frames(0)[0]["type"], "connected");
+        let expected: Vec<IpAddr> = counted.map(address).into_iter().collect();
+        let what = (peer, headers, expected);
+        shard
+            .world
+            .change(|doings| assert_eq!(doings.counted, what.2, "{what:?}"));
+    }
+}
+
+#[test]
+fn an_address_that_opens_too_many_is_refused() {
+    let mut shard = Shard::new();
+    shard.world.change(|doings| doings.admits_nobody = true);
+    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
+    let told = shard.frames(0);
+    assert_eq!(told[0]["data"]["code"], 1013, "{told:?}");
+    assert_eq!(told[1..], [json!({ "close": 1013 })]);
+    assert!(shard.asked.try_recv().is_err(), "nobody is asked");
+    shard.open_from(address("127.0.0.1"), 1, FILES, "");
+    assert_eq!(shard.frames(1)[0]["type"], "connected");
+}
+
+#[test]
+fn a_header_names_the_project_before_the_url_does() {
+    for (query, headers, expected) in [
+        ("project=bench", "", "connected"),
+        ("project=other", "", "error"),
+        (
+            "project=other",
+            "X-Appwrite-Project: bench\r\n",
+            "connected",
+        ),
+        ("project=bench", "X-Appwrite-Project: other\r\n", "error"),
+        ("project=bench", "X-Appwrite-Project:\r\n", "connected"),
+        ("", "", "connected"),
+    ] {
+        let mut shard = Shard::new();
+        shard.open(0, query, headers);
+        assert_eq!(shard.frames(0)[0]["type"], expected, "{query} {headers}");
+        let refused = shard
+            .shared
+            .counters
+            .counter(Counter::AppwriteRefusedProject);
+        assert_eq!(refused, u64::from(expected == "error"));
+    }
+}
+
+/// What a client shows goes to its project, or to the console for those who manage it.
+#[test]
+fn what_a_client_shows_is_asked_about() {
+    let session = |value: &str| Credential::Session(value.into());
+    let jwt = |value: &str| Credential::Jwt(value.into());
+    let bench = "Cookie: a_session_bench=s\r\n";
+    let console = "Cookie: a_session_console=c\r\n";
+    let both = format!("X-Appwrite-JWT: h\r\n{bench}");
+    let manages = format!("X-Appwrite-Mode: admin\r\n{console}");
+    let uses = format!("X-Appwrite-Mode: default\r\n{console}");
+    for (query, headers, expected) in [
+        ("", "", None),
+        ("", bench, Some((session("s"), "bench"))),
+        ("&jwt=t", bench, Some((jwt("t"), "bench"))),
+        ("&jwt=t", &*both, Some((jwt("h"), "bench"))),
+        ("&jwt=t", "X-Appwrite-JWT:\r\n", Some((jwt("t"), "bench"))),
+        (
+            "",
+            "X-Appwrite-Session: x\r\n",
+            Some((session("x"), "bench")),
+        ),
+        ("", console, None),
+        ("&mode=admin", console, Some((session("c"), "console"))),
+        ("", &*manages, Some((session("c"), "console"))),
+        ("", &*uses, None),
+    ] {
+        let mut shard = Shard::new();
+        shard.open(0, &format!("{FILES}{query}"), headers);
+        let lookup = shard.asked.try_recv().ok();
+        let asked = lookup.map(|lookup| (lookup.credential, lookup.project));
+        let expected = expected.map(|(shown, project)| (shown, project.into()));
+        assert_eq!(asked, expected, "{query} {headers}");
+        // Without an answer it is not in.
+        assert_eq!(shard.frames(0).is_empty(), asked.is_some());
+        // Where nobody can be asked, everybody is a guest.
+        let mut shard = with_identity(false);
+        shard.open(0, &format!("{FILES}{query}"), headers);
+        assert_eq!(shard.frames(0)[0]["data"]["user"], Value::Null);
+        assert!(shard.asked.try_recv().is_err());
+    }
+}
+
+/// A question has the time in which a connection must say who it is.
+#[test]
+fn an_opening_has_its_time() {
+    let mut shard = Shard::new();
+    let ms = shard.shared.limits.connect_timeout_ms;
+    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
+    let due = shard.hall.sessions[&0].actions.deadline;
+    assert_eq!(due, Some(Some(shard.now.mono + ms)));
+}
+
+/// Only what belongs to `/v1/realtime` is said to be off where there is no section for it.
+#[test]
+fn who_asks_for_what_is_off_is_told_so() {
+    for (port, path, is_ours) in [
+        (Port::Client, "/v1/realtime", true),
+        (Port::Client, "/v1/realtime/x", true),
+        (Port::Client, "/v1/realtimes", false),
+        (Port::Client, "/ws", false),
+        (Port::Api, "/v1/realtime/events", true),
+        (Port::Api, "/v1/realtime", false),
+        (Port::Api, "/v1/realtime/event", false),
+    ] {
+        let told = Appwrite::off(port, path);
+        let names_section = told.is_some_and(|told| told.contains("[appwrite]"));
+        assert_eq!(names_section, is_ours, "{path}");
+        assert_eq!(told.is_some(), is_ours, "{path}");
+        let claim: Option<Claim> = crate::open::claim(port, path);
+        assert_eq!(claim.is_some(), is_ours, "{path}");
+    }
+}
+
+#[test]
+fn who_asks_for_positions_has_them_and_others_do_not() {
+    let mut shard = Shard::new();
+    for (index, recover) in [(0, "&recover="), (1, "")] {
+        shard.open(index, &format!("{FILES}{recover}"), "");
+        shard.frames(index);
+    }
+    shard.event(1, &event("A", "any"));
+    let [mut with, mut without] = [0, 1].map(|index| shard.frames(index).remove(0));
+    let data = with["data"].as_object_mut().expect("data");
+    assert_eq!(data.remove("position"), Some(json!("1-1")));
+    // Ids are the connection's own.
+    for told in [&mut with, &mut without] {
+        let data = told["data"].as_object_mut().expect("data");
+        assert!(data.remove("subscriptions").is_some());
+    }
+    assert_eq!(with, without);
+}
+
+/// Whoever subscribes by messages has its subscriptions before what it missed.
+#[test]
+fn what_was_missed_comes_behind_the_first_subscriptions() {
+    let mut shard = Shard::new();
+    for offset in 1..=2 {
+        shard.event(offset, &event("A", "any"));
+    }
+    shard.open(0, "project=bench&recover=1-1", "");
+    assert_eq!(shard.frames(0).len(), 1, "it is connected, and no more");
+    let subscribe = r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#;
+    shard.say(0, subscribe);
+    let told = shard.frames(0);
+    let types: Vec<&Value> = told.iter().map(|frame| &frame["type"]).collect();
+    assert_eq!(types, ["response", "recovery", "event"]);
+    assert_eq!(
+        told[1]["data"],
+        json!({"position": "1-2", "recovered": true})
+    );
+    assert_eq!(told[2]["data"]["position"], "1-2");
+    shard.say(0, subscribe);
+    assert_eq!(shard.frames(0).len(), 1, "once");
+    assert!(shard.is_bare(0));
+}
+
+/// What the configuration says of the console holds; without a word of it, pages of this machine
+/// may open it.
+#[test]
+fn the_console_is_served_as_configured() {
+    let project = |id: &str, host: &str| AppwriteProject {
+        id: id.into(),
+        platforms: throng_appwrite::Platforms::new(&[host]),
+    };
+    for (projects, allowed, refused) in [
+        (
+            vec![project("bench", "a.example")],
+            "localhost",
+            "a.example",
+        ),
+        (
+            vec![project("console", "a.example")],
+            "a.example",
+            "localhost",
+        ),
+    ] {
+        for (host, expected) in [(allowed, "connected"), (refused, "error")] {
+            let mut shard = Shard::new();
+            let mut own = AppwriteShared::new(projects.clone(), shard.world.clone());
+            own.identifies = true;
+            shard.own = Rc::new(own);
+            shard.open(0, "project=console", &format!("Origin: https://{host}\r\n"));
+            assert_eq!(shard.frames(0)[0]["type"], expected, "{host}");
+        }
+    }
+}
+
+#[test]
+fn credentials_are_not_shown_to_logs() {
+    for (credential, shown) in [
+        (Credential::Session("secret".into()), "Session(..)"),
+        (Credential::Jwt("secret".into()), "Jwt(..)"),
+    ] {
+        assert_eq!(format!("{credential:?}"), shown);
+    }
+}
+
+/// An event from the API port is handed on as it came, answered when it is on its way, and refused
+/// when there is no room for it or it is none.
+#[test]
+fn events_come_by_the_api_port_too() {
+    let shard = Shard::new();
+    let (shared, own) = (shard.shared.clone(), shard.own.clone());
+    let mut solo = Solo::<Appwrite>::new(conn(0), Port::Api, PEER, shared, own);
+    let mut post = |body: &str, more: &str| {
+        let bytes = body.len();
+        let head = "POST /v1/realtime/events HTTP/1.1\r\nHost: x\r\n";
+        solo.feed(format!("{head}{more}Content-Length: {bytes}\r\n\r\n{body}").as_bytes());
+        let told = String::from_utf8(solo.out.split_off(0)).expect("text");
+        (told[9..12].to_owned(), solo.actions.end)
+    };
+    let answered = |status: &str| (status.to_owned(), None);
+    assert_eq!(post(&event("A", "any").to_string(), ""), answered("202"));
+    assert_eq!(post("{}", ""), answered("400"));
+    shard.world.change(|doings| doings.is_full = true);
+    assert_eq!(post(&event("B", "any").to_string(), ""), answered("503"));
+    shard.world.change(|doings| doings.is_full = false);
+    let last = post(&event("C", "any").to_string(), "Connection: close\r\n");
+    assert_eq!(last, ("202".to_owned(), Some(End::Flush)));
+    shard.world.change(|doings| {
+        let subjects = doings.published.iter().map(FeedMessage::subject);
+        assert!(subjects.eq([Some("A"), Some("C")]));
+    });
+}

@@ -1,0 +1,67 @@
+//! The world outside a shard, as far as tests decide what it does.
+
+#![expect(clippy::disallowed_types, reason = "the world is outside of the shard")]
+
+use std::sync::Mutex;
+use std::sync::mpsc::Sender;
+
+use super::*;
+use crate::{Outside, Refused};
+
+/// Hands questions to the test.
+pub(super) struct World {
+    asked: Sender<Lookup>,
+    pub(super) doings: Mutex<Doings>,
+}
+
+/// What was asked of the world, and what it refuses.
+#[derive(Default)]
+pub(super) struct Doings {
+    /// The addresses that were counted.
+    pub(super) counted: Vec<IpAddr>,
+    pub(super) published: Vec<FeedMessage>,
+    /// No address may open one more connection.
+    pub(super) admits_nobody: bool,
+    /// There is no room for a question or an event.
+    pub(super) is_full: bool,
+}
+
+impl World {
+    pub(super) fn new(asked: Sender<Lookup>) -> Self {
+        let doings = Mutex::default();
+        Self { asked, doings }
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Doings)) {
+        change(&mut self.doings.lock().expect("no test panics in it"));
+    }
+
+    /// Refuses if there is no room.
+    fn room(&self) -> Result<(), Refused> {
+        let mut is_full = false;
+        self.change(|doings| is_full = doings.is_full);
+        if is_full { Err(Refused) } else { Ok(()) }
+    }
+}
+
+impl Outside for World {
+    fn admit(&self, address: IpAddr, _: Now) -> bool {
+        let mut admits = true;
+        self.change(|doings| {
+            doings.counted.push(address);
+            admits = !doings.admits_nobody;
+        });
+        admits
+    }
+
+    fn identify(&self, lookup: Lookup) -> Result<(), Refused> {
+        self.room()?;
+        self.asked.send(lookup).map_err(|_| Refused)
+    }
+
+    fn publish(&self, event: FeedMessage) -> Result<(), Refused> {
+        self.room()?;
+        self.change(|doings| doings.published.push(event));
+        Ok(())
+    }
+}
