@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use throng_auth::{ApiKeys, KeyConfig, KeyError, Verifier};
+use throng_auth::{ApiKeys, KeyConfig, KeyError, KeySource, Verifier};
 use throng_broker::{
     BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit,
     Retention,
@@ -21,6 +21,7 @@ use throng_types::Overflow;
 use crate::guards::guards;
 use crate::options::StartError;
 use crate::own_port::OwnPort;
+use crate::token_keys::{KeptKeys, TokenKeys};
 
 /// One version of it.
 pub(crate) struct Live {
@@ -29,6 +30,8 @@ pub(crate) struct Live {
     pub(crate) subscriptions_max: usize,
     pub(crate) broker: LiveOptions,
     pub(crate) verifier: Option<Arc<Verifier>>,
+    /// Keys that are fetched, if the verifier has some.
+    pub(crate) token_keys: Option<KeptKeys>,
     pub(crate) anonymous: bool,
     pub(crate) personal_channel: bool,
     pub(crate) api_for_clients: bool,
@@ -47,6 +50,7 @@ pub(crate) struct LiveMould {
     /// What gateways want at least.
     pub(crate) subscriptions_max: usize,
     pub(crate) shards: u8,
+    pub(crate) token_keys: TokenKeys,
 }
 
 /// What a shard is told.
@@ -62,11 +66,14 @@ impl LiveMould {
     /// Makes a version.
     ///
     /// # Errors
-    /// If a key, an origin or a host cannot be used.
+    /// If a key, an origin or a host cannot be used. Keys that are to be fetched may not have come
+    /// yet.
     pub(crate) fn make(&self, config: &Config) -> Result<Live, StartError> {
         let limits = limits(config);
         let shards = usize::from(self.shards);
         let most = &config.limits;
+        let token_keys = self.token_keys.of(&config.auth)?;
+        let key_source = token_keys.as_ref().map(KeptKeys::source);
         Ok(Live {
             subscriptions_max: self.subscriptions_max.max(limits.channels_max),
             limits,
@@ -80,7 +87,8 @@ impl LiveMould {
                 },
                 streams_max: (most.streams_max as usize).div_ceil(shards),
             },
-            verifier: verifier(config)?.map(Arc::new),
+            verifier: verifier(config, key_source)?.map(Arc::new),
+            token_keys,
             anonymous: config.anonymous_allowed(),
             personal_channel: config.auth.personal_channel,
             api_for_clients: config.listen.api_for_clients,
@@ -217,7 +225,10 @@ fn channel_options(
     }
 }
 
-fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
+fn verifier(
+    config: &Config,
+    key_source: Option<Arc<dyn KeySource>>,
+) -> Result<Option<Verifier>, KeyError> {
     let auth = &config.auth;
     if !auth.client_keys() {
         return Ok(None);
@@ -236,6 +247,8 @@ fn verifier(config: &Config) -> Result<Option<Verifier>, KeyError> {
             .eddsa_public_key
             .as_ref()
             .map(|pem| pem.as_str().into()),
+        key_set: auth.jwks.as_ref().map(|json| json.as_str().into()),
+        key_source,
         audience: auth
             .audience
             .as_ref()

@@ -52,6 +52,9 @@ impl<M: Send + 'static> Renewal<M> {
         let mut faults = Vec::new();
         let live = self.mould.make(config);
         let live = live.map_err(|error| faults.push(error.to_string())).ok();
+        // With another address nobody could come in before its keys are there.
+        let keys = live.as_ref().and_then(|live| live.token_keys.as_ref());
+        faults.extend(keys.and_then(|keys| keys.wait().err()));
         let tls = self
             .tls
             .as_ref()
@@ -87,6 +90,9 @@ impl<M: Send + 'static> Renewal<M> {
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!("a shard has not taken over the configuration yet; it will");
         }
+        // Once no shard lets anybody in by an old key.
+        let keys = config.auth.api_keys.iter();
+        self.observatory.logins.renew(keys.map(|key| &**key));
         Ok(())
     }
 }

@@ -114,6 +114,7 @@ mod tests {
     fn a_cursor_survives_its_text_form() {
         let name = |name| ChannelName::new(name).unwrap();
         let mut cursor = Cursor::default();
+        assert!(cursor.is_empty());
         for (channel, offset) in [("a", 0), ("b", u64::MAX), ("a", 7)] {
             cursor.set(
                 &name(channel),
@@ -123,6 +124,7 @@ mod tests {
                 },
             );
         }
+        assert!(!cursor.is_empty());
         let mut text = String::new();
         cursor.write(&mut text);
         assert_eq!(Cursor::parse(&text, 2), Some(cursor.clone()));

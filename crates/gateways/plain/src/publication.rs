@@ -95,27 +95,48 @@ mod tests {
             assert_eq!(wanted.idempotency_key, key, "{message:?}");
             assert_eq!(wanted.data, data.as_bytes(), "{message:?}");
         }
-        let long = "x".repeat(256);
-        for (message, fault) in [
-            (String::new(), BadPublication::NoLine),
-            ("a".into(), BadPublication::NoLine),
-            ("\nb".into(), BadPublication::Channel(ChannelError::Empty)),
+        let (longest, long) = ("x".repeat(255), "x".repeat(256));
+        let message = format!("{longest}\t{longest}\n");
+        let wanted = Wanted::parse(message.as_bytes()).unwrap();
+        assert_eq!(wanted.idempotency_key, Some(&*longest));
+        let key = "the idempotency key is empty, too long, or has a control character";
+        for (message, fault, sentence) in [
+            (
+                String::new(),
+                BadPublication::NoLine,
+                "the message has no line with its channel",
+            ),
+            (
+                "a".into(),
+                BadPublication::NoLine,
+                "the message has no line with its channel",
+            ),
+            (
+                "\nb".into(),
+                BadPublication::Channel(ChannelError::Empty),
+                "the channel name is empty",
+            ),
             (
                 "a\r\nb".into(),
                 BadPublication::Channel(ChannelError::ControlCharacter),
+                "the channel name has a control character",
             ),
             (
                 format!("{long}\nb"),
                 BadPublication::Channel(ChannelError::TooLong),
+                "the channel name is too long",
             ),
-            ("a\t\nb".into(), BadPublication::Key),
-            ("a\tk\tl\nb".into(), BadPublication::Key),
-            (format!("a\t{long}\nb"), BadPublication::Key),
+            ("a\t\nb".into(), BadPublication::Key, key),
+            ("a\tk\tl\nb".into(), BadPublication::Key, key),
+            (format!("a\t{long}\nb"), BadPublication::Key, key),
         ] {
             let parsed = Wanted::parse(message.as_bytes());
             assert_eq!(parsed, Err(fault), "{message:?}");
-            assert!(!fault.sentence().contains(['"', '\\']), "it stands in JSON");
+            // It stands in JSON as it is.
+            assert_eq!(fault.sentence(), sentence);
         }
-        assert_eq!(Wanted::parse(b"\xff\nb"), Err(BadPublication::NotUtf8));
+        let fault = BadPublication::NotUtf8;
+        assert_eq!(Wanted::parse(b"\xff\nb"), Err(fault));
+        assert_eq!(fault.sentence(), "the line with the channel is not UTF-8");
     }
 }

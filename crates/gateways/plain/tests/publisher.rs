@@ -7,14 +7,18 @@ use throng_broker::{Draft, Refusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
 use throng_session::solo::{self, Solo};
-use throng_session::{CloseReason, Event, Order, Port, PublishResult};
+use throng_session::{CloseReason, Event, Order, Port, PublishResult, Shared};
 use throng_types::{ConnId, Disconnect, End, ShardId};
 use throng_ws::{Decoder, Limits, Masking, Opcode, Role, encode_message, handshake};
 
 fn publisher() -> Solo<Plain> {
+    publisher_with(solo::shared())
+}
+
+fn publisher_with(shared: Shared) -> Solo<Plain> {
     let id = ConnId::new(ShardId(0), 1, 1);
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut publisher = Solo::new(id, Port::Api, peer, Rc::new(solo::shared()), Rc::new(()));
+    let mut publisher = Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::new(()));
     let mut request = Vec::new();
     let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
     handshake::encode_request("t", "/pub", [7; 16], &[protocol], &mut request);
@@ -148,6 +152,20 @@ fn so_many_messages_are_without_an_answer() {
     }
     assert!(!paused);
     assert_eq!(acks, 16, "one for 64");
+}
+
+/// The data has the bound of `POST /pub`, and its line has room besides.
+#[test]
+fn a_message_that_is_too_long_ends_the_connection() {
+    for (bytes, is_taken) in [(1124, true), (1125, false)] {
+        let mut shared = solo::shared();
+        shared.limits.publish_bytes_max = 100;
+        let mut publisher = publisher_with(shared);
+        publisher.feed(&message(&format!("a\n{}", "x".repeat(bytes - 2))));
+        assert_eq!(ordered(&mut publisher).len(), usize::from(is_taken));
+        let end = (!is_taken).then_some(End::Flush);
+        assert_eq!(publisher.actions.end, end, "{bytes}");
+    }
 }
 
 #[test]

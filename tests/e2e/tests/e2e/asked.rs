@@ -11,10 +11,10 @@ use throng_testkit::{Sdk, Setup, Wire};
 use crate::support::{emulated, sdks, url};
 
 /// What a backend was asked: the path, and the body with the field `X-Said` of the request in it.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A backend that answers by these rules, and what it was asked.
-fn backend(answer: fn(&str, &Value) -> (u16, Value)) -> (SocketAddr, Asked) {
+pub(crate) fn backend(answer: fn(&str, &Value) -> (u16, Value)) -> (SocketAddr, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let asked = Asked::default();

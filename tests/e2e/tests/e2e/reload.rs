@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use throng_testkit::{Server, Setup, Signal, Wire, request, sign, throng, unix_s, until};
 
-use crate::support::{SECRET, token};
+use crate::support::{SECRET, reload, token};
 
 const NEW: &str = "another secret, and it is long enough too";
 const KEY: &str = "the-key-of-the-server-api";
@@ -20,15 +20,6 @@ fn config(auth: &str, more: &str) -> String {
 
 fn start(text: &str) -> Server {
     Setup::new(text).shards(2).api_key(KEY).start()
-}
-
-/// Writes another configuration, and asks for it.
-#[track_caller]
-fn reload(server: &Server, text: &str) -> (u16, Value) {
-    server.configure(text);
-    let answer = server.ask("POST", "/api/reload", "");
-    let told = serde_json::from_str(&answer.body);
-    (answer.status, told.unwrap_or_else(|_| panic!("{answer:?}")))
 }
 
 /// A stream of a channel, as far as its first line.

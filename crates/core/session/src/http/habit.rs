@@ -4,7 +4,9 @@
 //! a request or carries one out.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use throng_auth::ApiKeys;
 use throng_http1::KnownHead;
 
 use crate::route::Claim;
@@ -19,6 +21,8 @@ pub(super) struct Repeat {
     pub(super) gateway: u8,
     pub(super) claim: Claim,
     pub(super) client: IpAddr,
+    /// The keys by which it was judged. A reload brings others, and with them other rules.
+    pub(super) keys: Arc<ApiKeys>,
 }
 
 /// What a connection knows of its requests.

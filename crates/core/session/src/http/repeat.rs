@@ -7,8 +7,12 @@
 //!
 //! Owns nothing: what is known stands in the connection's `Pipeline`.
 //!
-//! Invariant: on the API port alone, where nothing but the field lines and the path has a say in
-//! these questions. A key in the query is not remembered.
+//! Invariants
+//! - On the API port alone, where nothing but the field lines and the path has a say in these
+//!   questions. A key in the query is not remembered.
+//! - Nothing is remembered beyond a reload, which may have taken the key away.
+
+use std::sync::Arc;
 
 use throng_http1::{Body, KnownHead, Request};
 
@@ -52,6 +56,7 @@ impl Http {
                 gateway,
                 claim,
                 client,
+                keys: cx.shared.api_keys.clone(),
             });
         }
     }
@@ -65,11 +70,17 @@ impl Http {
         cx: &mut Context<'_>,
     ) -> Option<usize> {
         let pipeline = self.pipeline.as_mut()?;
+        let judged = &pipeline.habit.known.as_ref()?.keys;
+        if !Arc::ptr_eq(judged, &cx.shared.api_keys) {
+            pipeline.habit.known = None;
+            return None;
+        }
         let Repeat {
             head,
             gateway,
             claim,
             client,
+            ..
         } = pipeline.habit.known.as_ref()?;
         let (claim, place, client) = (*claim, *gateway, *client);
         let limits = limits(self.port, Some(&claim), cx);

@@ -1,0 +1,427 @@
+//! Who a client of `/ws`, `/sse` and `/stream` is, where it comes in, when its token ends it, and
+//! what ends it besides.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
+use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal, Subscribed};
+use throng_gateway_plain::Plain;
+use throng_hub::{Answer, Command, FormKind};
+use throng_metrics::Counter;
+use throng_session::solo::{self, Solo};
+use throng_session::{CloseReason, Event, Gateway, OPENING, Order, Port, Shared, Transport};
+use throng_types::{
+    ChannelName, ConnId, Disconnect, End, Epoch, Millis, Now, Payload, PayloadKind, Position,
+    Publication, ShardId, Told, Unsubscribe,
+};
+use throng_ws::{Decoder, Limits, Role};
+
+const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+/// What the clock shows when clients come.
+const NOW_S: u64 = 1_700_000_000;
+
+/// Each path, with what its request needs besides.
+const PATHS: [(&str, &str, Transport); 3] = [
+    ("/ws", HANDSHAKE, Transport::WebSocket),
+    ("/sse", "", Transport::Sse),
+    ("/stream", "", Transport::Stream),
+];
+
+fn opens(shared: Shared, port: Port, target: &str, fields: &str) -> Solo<Plain> {
+    let id = ConnId::new(ShardId(0), 1, 1);
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::new(()));
+    solo.now = Now {
+        mono: Millis(1000),
+        unix_ms: NOW_S * 1000,
+    };
+    solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+    solo
+}
+
+fn name(name: &str) -> ChannelName {
+    ChannelName::new(name).expect("a good name")
+}
+
+fn answer(solo: &mut Solo<Plain>, channel: &str, result: Result<Recovery, Refusal>) {
+    let position = Some(Position {
+        epoch: Epoch(7),
+        offset: 3,
+    });
+    let answer = Answer::Subscribed {
+        channel: name(channel),
+        result: result.map(|recovery| Subscribed { position, recovery }),
+    };
+    let token = OPENING;
+    solo.event(Event::Answer { token, answer });
+}
+
+/// What came, as text.
+fn told(solo: &mut Solo<Plain>) -> String {
+    String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
+}
+
+/// Each subscribe that was ordered: the channel, the number and kind of its form, and since when.
+fn subscribes(solo: &mut Solo<Plain>) -> Vec<(String, u8, FormKind, Option<Position>)> {
+    let orders = std::mem::take(&mut solo.orders).into_iter();
+    let subscribes = orders.map(|order| match order {
+        Order::Hub(Command::Subscribe {
+            channel,
+            format,
+            since,
+            ..
+        }) => (
+            channel.as_str().to_owned(),
+            format.number(),
+            format.kind(),
+            since,
+        ),
+        other => panic!("{other:?}"),
+    });
+    subscribes.collect()
+}
+
+/// A server that wants tokens, and a token that ends after so many seconds.
+fn with_token(after_s: u64) -> (Shared, String) {
+    let claims = NewToken {
+        sub: "ann",
+        exp: Some(NOW_S + after_s),
+        ..NewToken::default()
+    };
+    let token = sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(SECRET));
+    let keys = KeyConfig {
+        hmac_secret: Some(SECRET.into()),
+        ..KeyConfig::default()
+    };
+    let shared = Shared {
+        verifier: Some(Arc::new(Verifier::new(keys).expect("a key"))),
+        anonymous: false,
+        ..solo::shared()
+    };
+    (shared, token.expect("a token"))
+}
+
+#[test]
+fn a_token_says_who_a_client_is_and_when_it_ends() {
+    for (path, fields, transport) in PATHS {
+        let (shared, token) = with_token(10);
+        let refused = &mut opens(shared, Port::Client, &format!("{path}?channel=a"), fields);
+        assert!(told(refused).starts_with("HTTP/1.1 401 "), "{path}");
+        let (shared, token_target) = (with_token(10).0, format!("{path}?channel=a&token={token}"));
+        let mut solo = opens(shared, Port::Client, &token_target, fields);
+        let class = Plain::class(solo.session().expect("a session"));
+        assert_eq!(class.transport, transport);
+        assert!(class.is_client);
+        let user = class.identity.map(|identity| &*identity.user);
+        assert_eq!(user, Some("ann"), "{path}");
+        // The token's end comes before a sign of life is due.
+        let due = solo.actions.deadline.flatten().expect("a deadline");
+        assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
+        answer(&mut solo, "a", Ok(Recovery::NotAsked));
+        told(&mut solo);
+        let at = |ms| Now {
+            mono: Millis(1000 + ms),
+            unix_ms: NOW_S * 1000 + ms,
+        };
+        solo.now = at(9000);
+        solo.event(Event::Timeout);
+        assert_eq!((told(&mut solo).as_str(), solo.actions.end), ("", None));
+        solo.now = at(10_000);
+        solo.event(Event::Timeout);
+        assert!(told(&mut solo).contains("connection expired"), "{path}");
+        assert_eq!(solo.actions.end, Some(End::Flush), "{path}");
+        let counter = Counter::closed(Disconnect::Expired);
+        assert_eq!(solo.shared.counters.counter(counter), 1, "{path}");
+    }
+}
+
+#[test]
+fn who_brings_no_token_is_nobody() {
+    for (path, fields, _) in PATHS {
+        let target = format!("{path}?channel=a");
+        let mut solo = opens(solo::shared(), Port::Client, &target, fields);
+        let class = Plain::class(solo.session().expect("a session"));
+        assert!(class.is_client && class.identity.is_none(), "{path}");
+    }
+    let mut publisher = opens(solo::shared(), Port::Api, "/pub", HANDSHAKE);
+    let class = Plain::class(publisher.session().expect("a session"));
+    assert!(!class.is_client && class.identity.is_none());
+    assert_eq!(class.transport, Transport::WebSocket);
+}
+
+/// The API port is watched without a token, and on the server itself alone.
+#[test]
+fn each_port_has_its_paths() {
+    for (port, target, fields, status) in [
+        (Port::Client, "/ws?channel=a", HANDSHAKE, "101"),
+        (Port::Client, "/ws?channel=a", "", "426"),
+        (Port::Client, "/sse?channel=a", "", "200"),
+        (Port::Client, "/stream?channel=a", "", "200"),
+        (Port::Client, "/sse", "", "400"),
+        (Port::Client, "/other?channel=a", "", "404"),
+        (Port::Api, "/ws?channel=a", HANDSHAKE, "404"),
+        (Port::Api, "/stream?channel=a", "", "404"),
+        (Port::Api, "/sse?channel=a", "", "403"),
+        (Port::Api, "/sse?channel=throng:state", "", "200"),
+        (Port::Api, "/pub", HANDSHAKE, "101"),
+        (Port::Api, "/pub?channel=a", "", "405"),
+    ] {
+        let mut solo = opens(solo::shared(), port, target, fields);
+        let head = told(&mut solo);
+        assert_eq!(head.get(9..12), Some(status), "{target}: {head}");
+        let shared = Shared {
+            draining: true,
+            ..solo::shared()
+        };
+        let mut away = opens(shared, port, target, fields);
+        if matches!(status, "101" | "200") {
+            assert!(told(&mut away).starts_with("HTTP/1.1 503 "), "{target}");
+        }
+    }
+}
+
+/// One channel's deliveries are shared bytes, those of several the connection's own.
+#[test]
+fn the_form_follows_from_path_and_channels() {
+    use FormKind::{Personal, Shared};
+    for (path, fields, one, several) in [
+        ("/ws", HANDSHAKE, (0, Shared), (0, Shared)),
+        ("/sse", "", (1, Shared), (3, Personal)),
+        ("/stream", "", (2, Shared), (4, Personal)),
+    ] {
+        for (query, names, form) in [
+            ("channel=a", &["a"][..], one),
+            ("channel=a&channel=a", &["a"], one),
+            ("channel=a&channel=b", &["a", "b"], several),
+        ] {
+            let target = format!("{path}?{query}");
+            let mut solo = opens(solo::shared(), Port::Client, &target, fields);
+            let asked = subscribes(&mut solo);
+            let expected: Vec<_> = { names.iter() }
+                .map(|name| ((*name).to_owned(), form.0, form.1, None))
+                .collect();
+            assert_eq!(asked, expected, "{target}");
+        }
+    }
+}
+
+/// An id that is none of ours is a place that cannot be found; no id asks for nothing.
+#[test]
+fn where_a_stream_goes_on_stands_in_the_last_id() {
+    let hash = name("a").stable_hash();
+    let at = |epoch, offset| {
+        let epoch = Epoch(epoch);
+        Some(Position { epoch, offset })
+    };
+    for (id, expected) in [
+        (None, None),
+        (Some(String::new()), None),
+        (Some(format!("{hash:x}.7.3")), at(7, 3)),
+        (Some("1.7.3".to_owned()), at(0, 0)),
+        (Some("nonsense".to_owned()), at(0, 0)),
+    ] {
+        for path in ["/sse", "/stream"] {
+            let fields = id.as_ref().map(|id| format!("Last-Event-ID: {id}\r\n"));
+            let target = format!("{path}?channel=a");
+            let fields = fields.unwrap_or_default();
+            let mut solo = opens(solo::shared(), Port::Client, &target, &fields);
+            assert_eq!(subscribes(&mut solo)[0].3, expected, "{id:?}");
+        }
+    }
+}
+
+/// What ends a client that has done nothing wrong, and what comes too late to be said.
+#[test]
+fn a_client_without_its_stream_is_ended_and_hears_no_more() {
+    let channel = &name("a");
+    for (path, fields, _) in PATHS {
+        let target = format!("{path}?channel=a");
+        let open = || opens(solo::shared(), Port::Client, &target, fields);
+        // The broker lost something: the client comes again with the place that it has.
+        let mut lost = open();
+        answer(&mut lost, "a", Ok(Recovery::NotAsked));
+        told(&mut lost);
+        let why = Unsubscribe::InsufficientState;
+        lost.event(Event::Unsubscribed { channel, why });
+        assert!(told(&mut lost).contains("insufficient state"), "{path}");
+        assert_eq!(lost.actions.end, Some(End::Flush), "{path}");
+        let counter = Counter::closed(Disconnect::InsufficientState);
+        assert_eq!(lost.shared.counters.counter(counter), 1, "{path}");
+        let shutdown = CloseReason::Because(Disconnect::Shutdown);
+        for event in [
+            Event::Unsubscribed { channel, why },
+            Event::Unsubscribed {
+                channel,
+                why: Unsubscribe::Server,
+            },
+            Event::Drained { dropped: 1 },
+            Event::Close(&shutdown),
+            Event::Timeout,
+        ] {
+            lost.now.mono = Millis(1_000_000);
+            lost.event(event);
+            assert_eq!(told(&mut lost), "", "{path}");
+        }
+        // The subscribe is refused.
+        let mut refused = open();
+        told(&mut refused);
+        answer(&mut refused, "a", Err(Refusal::ChannelLimit));
+        assert!(told(&mut refused).contains("internal server error"));
+        assert_eq!(refused.actions.end, Some(End::Flush), "{path}");
+    }
+}
+
+/// A subscription that the server ends before all have answered is left out, and nobody waits.
+#[test]
+fn an_opening_does_without_a_channel_that_was_ended() {
+    for (path, fields, _) in PATHS {
+        let target = format!("{path}?channel=a&channel=b");
+        let mut solo = opens(solo::shared(), Port::Client, &target, fields);
+        answer(&mut solo, "a", Err(Refusal::ChannelLimit));
+        told(&mut solo);
+        let (channel, why) = (&name("a"), Unsubscribe::Server);
+        solo.event(Event::Unsubscribed { channel, why });
+        told(&mut solo);
+        answer(&mut solo, "b", Ok(Recovery::NotAsked));
+        assert_eq!(solo.actions.end, None, "{path}");
+        let first = told(&mut solo);
+        let names_b = first.contains(r#""channels":["b"]"#);
+        assert_eq!(names_b, path != "/ws", "{path}: {first}");
+    }
+}
+
+fn publication(channel: &str, offset: u64) -> Arc<Publication> {
+    Arc::new(Publication {
+        channel: name(channel),
+        told: Told::Data,
+        position: Some(Position {
+            epoch: Epoch(7),
+            offset,
+        }),
+        payload: Payload {
+            bytes: format!("{channel}{offset}").into_bytes().into(),
+            kind: PayloadKind::Text,
+        },
+        publisher: None,
+        tags: None,
+        time_unix_ms: 0,
+    })
+}
+
+/// Each event of a stream as its id's offsets by channel, and its data.
+fn events(told: &str) -> Vec<(Vec<(char, u64)>, String)> {
+    let hashes = ['a', 'b'].map(|n| (format!("{:x}", name(&n.to_string()).stable_hash()), n));
+    let field = |event: &str, field: &str| {
+        let lines = event.lines();
+        let mut found = lines.filter_map(|line| line.strip_prefix(field).map(str::to_owned));
+        found.next().unwrap_or_default()
+    };
+    let events = told.split("\n\n").filter(|event| event.contains("data: "));
+    let events = events.map(|event| {
+        let id = field(event, "id: ");
+        let places = id.split(',').map(|place| {
+            let mut parts = place.split('.');
+            let hash = parts.next().unwrap_or_default();
+            let channel = hashes.iter().find(|(known, _)| known == hash);
+            let offset = parts.nth(1).unwrap_or_default();
+            let offset = u64::from_str_radix(offset, 16).expect("a number");
+            (channel.expect("one of both").1, offset)
+        });
+        (places.collect(), field(event, "data: "))
+    });
+    events.collect()
+}
+
+/// Until what was missed has been said, the place is the old one; with each publication it moves.
+#[test]
+fn what_was_missed_is_said_from_the_old_place_on() {
+    let ids = |channels: &[&str]| {
+        let each = channels
+            .iter()
+            .map(|channel| format!("{:x}.7.1", name(channel).stable_hash()));
+        format!("Last-Event-ID: {}\r\n", each.collect::<Vec<_>>().join(","))
+    };
+    let missed = |channel: &str| vec![publication(channel, 2), publication(channel, 3)];
+    let words = |recovered: bool, names: &str| {
+        format!("{{\"recovered\":{recovered},\"resuming\":true,\"channels\":[{names}]}}")
+    };
+    let mut one = opens(solo::shared(), Port::Client, "/sse?channel=a", &ids(&["a"]));
+    told(&mut one);
+    answer(&mut one, "a", Ok(Recovery::Whole(missed("a"))));
+    let expected = [
+        (vec![('a', 1)], words(true, "\"a\"")),
+        (vec![('a', 2)], "a2".to_owned()),
+        (vec![('a', 3)], "a3".to_owned()),
+    ];
+    assert_eq!(events(&told(&mut one)), expected);
+    let both = "/sse?channel=a&channel=b";
+    let mut two = opens(solo::shared(), Port::Client, both, &ids(&["a", "b"]));
+    told(&mut two);
+    answer(&mut two, "a", Ok(Recovery::Whole(missed("a"))));
+    answer(&mut two, "b", Ok(Recovery::Whole(Vec::new())));
+    let expected = [
+        (vec![('a', 1), ('b', 3)], words(true, "\"a\",\"b\"")),
+        (vec![('a', 2), ('b', 3)], "a2".to_owned()),
+        (vec![('a', 3), ('b', 3)], "a3".to_owned()),
+    ];
+    assert_eq!(events(&told(&mut two)), expected);
+    // One of them lost something: nothing is said of what was missed in the other one.
+    let mut lost = opens(solo::shared(), Port::Client, both, &ids(&["a", "b"]));
+    told(&mut lost);
+    answer(&mut lost, "a", Ok(Recovery::Whole(missed("a"))));
+    answer(&mut lost, "b", Ok(Recovery::Lost));
+    let expected = [(vec![('a', 3), ('b', 3)], words(false, "\"a\",\"b\""))];
+    assert_eq!(events(&told(&mut lost)), expected);
+}
+
+/// Where a namespace asks for it and the client offers it, deliveries are compressed.
+#[test]
+fn deliveries_are_compressed_where_both_want_it() {
+    let offer = format!("{HANDSHAKE}Sec-WebSocket-Extensions: permessage-deflate\r\n");
+    for (compression, fields, form) in [
+        (true, offer.as_str(), 5),
+        (true, HANDSHAKE, 0),
+        (false, &offer, 0),
+    ] {
+        let options = ChannelOptions {
+            anonymous_subscribe: true,
+            compression,
+            ..ChannelOptions::default()
+        };
+        let shared = Shared {
+            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+            ..solo::shared()
+        };
+        let mut solo = opens(shared, Port::Client, "/ws?channel=a", fields);
+        assert_eq!(subscribes(&mut solo)[0].1, form, "{compression} {fields}");
+    }
+    let text = "the same again and again, ".repeat(100);
+    let publication = Publication {
+        payload: Payload {
+            bytes: text.clone().into_bytes().into(),
+            kind: PayloadKind::Text,
+        },
+        ..Arc::unwrap_or_clone(publication("a", 1))
+    };
+    let mut out = Vec::new();
+    Plain::encode(&(), 5, &publication, &mut out);
+    assert!(out.len() < text.len() / 10, "{} bytes", out.len());
+    let limits = Limits {
+        deflates: true,
+        ..Limits::new(1 << 20)
+    };
+    let mut heard = Vec::new();
+    Decoder::new(Role::Client)
+        .feed(&mut out, &limits, |event| {
+            if let throng_ws::Event::Message { data, .. } = event {
+                heard.extend_from_slice(data);
+            }
+            std::ops::ControlFlow::Continue(())
+        })
+        .expect("a good frame");
+    assert_eq!(heard, text.as_bytes());
+}
