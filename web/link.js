@@ -143,7 +143,7 @@ const sumSince = (field, ms) => {
 /** What the server has kept from before this page, as samples with only what is drawn. */
 async function remembered() {
   try {
-    const response = await fetch("/stats/hour", { headers: keyHeader(), cache: "no-store" });
+    const response = await fetch("/stats/hour", { cache: "no-store" });
     if (!response.ok) return;
     const { every_ms: every, fields, moments } = await response.json();
     const past = moments.map((moment) => {
@@ -162,15 +162,6 @@ async function remembered() {
 
 // ---- Link ----
 
-// A browser that forbids storage throws; then the key lives as long as the page.
-const stored = (use) => {
-  try {
-    return use(sessionStorage);
-  } catch {
-    return null;
-  }
-};
-let apiKey = stored((tab) => tab.getItem("throng_api_key")) || "";
 const link = {
   phase: "connecting",
   source: null,
@@ -182,7 +173,6 @@ const link = {
   reason: "",
 };
 const clockMs = () => performance.now();
-const keyHeader = () => (apiKey ? { "X-API-Key": apiKey } : {});
 
 function connect() {
   const source = new AbortController();
@@ -200,11 +190,10 @@ function connect() {
   renderLink();
 }
 
-/** Reads samples until they end; answers why. An EventSource can send a key in addresses alone. */
+/** Reads samples until they end; answers why. An EventSource would not tell the status. */
 async function follow(source) {
   try {
     const response = await fetch("/sse?channel=throng:stats", {
-      headers: keyHeader(),
       signal: source.signal,
       cache: "no-store",
     });
@@ -247,8 +236,32 @@ function lock() {
   link.source?.abort();
   Object.assign(link, { phase: "locked", source: null, retryAt: Infinity });
   say("The server asks for an API key.");
-  put("key-title", apiKey ? "The server refused this API key" : "This server asks for an API key");
+  put("key-title", "This server asks for an API key");
   if (!$("key-dialog").open) $("key-dialog").showModal();
+  renderLink();
+}
+
+/** Shows the key once; the answer sets a cookie, which scripts cannot read. */
+async function signIn(key) {
+  let why = "The server could not be reached";
+  try {
+    const headers = { "X-API-Key": key };
+    const { ok, status } = await fetch("/session", { method: "POST", headers });
+    if (ok) return null;
+    why = status === 401 ? "The server refused this API key" : `The server answered ${status}`;
+  } catch {
+    /* Said below. */
+  }
+  return why;
+}
+
+async function signOut() {
+  try {
+    await fetch("/session", { method: "DELETE" });
+  } catch {
+    /* The link is lost, then, and says so. */
+  }
+  lock();
 }
 
 function take(text) {
@@ -259,7 +272,11 @@ function take(text) {
     /* Not ours: the silence will be noticed. */
   }
   if (!sample) return;
-  if (!samples.length) void remembered();
+  if (!samples.length) {
+    void remembered();
+    // Only one of several has a list of nodes.
+    void showNodes();
+  }
   if (link.phase !== "live") say(link.phase === "lost" ? "Connected again." : "Live.");
   Object.assign(link, { phase: "live", sampleAt: clockMs(), attempt: 0 });
   const before = latest();

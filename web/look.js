@@ -6,14 +6,14 @@ const LISTED_MAX = 500;
 async function call(method, params) {
   const response = await fetch(`/api/${method}`, {
     method: "POST",
-    headers: { "Content-Type": "application/json", ...keyHeader() },
+    headers: { "Content-Type": "application/json" },
     body: JSON.stringify(params),
   });
   return answered(response);
 }
 
 async function page(path) {
-  return answered(await fetch(path, { headers: keyHeader(), cache: "no-store" }));
+  return answered(await fetch(path, { cache: "no-store" }));
 }
 
 async function answered(response) {
@@ -64,9 +64,12 @@ const findChannels = () =>
     const wanted = $("pattern").value.trim();
     // Plain text is looked for anywhere in the name.
     const pattern = !wanted || /[*?[{]/.test(wanted) ? wanted : `*${wanted}*`;
-    const { channels } = await call("channels", pattern ? { pattern } : {});
+    // One more than is shown, which is the page's own.
+    const limit = LISTED_MAX + 1;
+    const { channels, num_found: all } = await call("channels", { pattern, limit });
     // The page's own is none of theirs.
     const others = Object.entries(channels).filter(([name]) => name !== "throng:stats");
+    const count = all - (Object.keys(channels).length - others.length);
     const found = others.sort(
       ([a, x], [b, y]) => (y.num_clients ?? 0) - (x.num_clients ?? 0) || (a < b ? -1 : 1),
     );
@@ -77,8 +80,8 @@ const findChannels = () =>
     ]);
     const none = "No channel with subscribers has such a name.";
     fill("channels", ["Channel", "Subscribers", ""], rows, none);
-    const count = `${whole(found.length)} channel${found.length === 1 ? "" : "s"} with subscribers`;
-    return found.length > LISTED_MAX ? `${count}, the ${LISTED_MAX} busiest here` : count;
+    const text = `${whole(count)} channel${count === 1 ? "" : "s"} with subscribers`;
+    return count > rows.length ? `${text}, the ${rows.length} busiest here` : text;
   });
 
 async function openChannel(name) {
@@ -93,29 +96,9 @@ async function openChannel(name) {
 const members = (name) =>
   act("members-note", async () => {
     $("members").replaceChildren();
-    const { presence } = await call("presence", { channel: name });
-    const rows = Object.values(presence).map(({ client, user }) => [
-      user || "(no user)",
-      client,
-      make(
-        "span",
-        { className: "row" },
-        button("Unsubscribe", `Unsubscribe ${client}`, () =>
-          act("members-note", async () => {
-            await call("unsubscribe", { user, client, channel: name });
-            return `${client} was unsubscribed.`;
-          }),
-        ),
-        button("Disconnect", `Disconnect ${client}`, () =>
-          act("members-note", async () => {
-            await call("disconnect", { user, client });
-            return `${client} was disconnected.`;
-          }),
-        ),
-      ),
-    ]);
-    fill("members", ["User", "Client", ""], rows, "Nobody is there.");
-    return `${whole(rows.length)} present`;
+    const found = await call("connections", { channel: name, limit: FOUND_MAX });
+    fillMembers(name, found);
+    return told(found, "subscriber");
   });
 
 const history = (name) =>
@@ -179,6 +162,9 @@ const showConfig = () =>
 
 const TABS = [
   ["channels-tab", "channels-view", findChannels],
+  ["connections-tab", "connections-view", findConnections],
+  ["slow-tab", "slow-view", showSlow],
+  ["nodes-tab", "nodes-view", showNodes],
   ["refusals-tab", "refusals-view", showRefusals],
   ["config-tab", "config-view", showConfig],
 ];
@@ -198,7 +184,9 @@ function buildLook() {
     $(tab).addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const next = (i + step + TABS.length) % TABS.length;
+      let next = i;
+      do next = (next + step + TABS.length) % TABS.length;
+      while ($(TABS[next][0]).hidden);
       choose(next);
       $(TABS[next][0]).focus();
     });
@@ -210,4 +198,10 @@ function buildLook() {
   $("kick").addEventListener("submit", disconnectUser);
   $("option").addEventListener("input", renderConfig);
   $("refusals-again").addEventListener("click", showRefusals);
+  $("seek").addEventListener("submit", (event) => {
+    event.preventDefault();
+    void findConnections();
+  });
+  $("slow-again").addEventListener("click", showSlow);
+  $("nodes-again").addEventListener("click", showNodes);
 }

@@ -4,26 +4,32 @@
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const pubPath = () => `/pub?channel=${encodeURIComponent($("channel").value)}`;
 // curl reads a leading @ of other data options as a file name; --data-raw does not.
-function curlLines(key) {
-  const auth = key ? ` -H ${quoted(`X-API-Key: ${key}`)}` : "";
+// Secrets are named, not shown: the page has none, and the screen may be shared.
+let keysAreSet = false;
+function needKeys(are) {
+  if (are === keysAreSet) return;
+  keysAreSet = are;
+  renderCurl();
+}
+function curlLines() {
+  const auth = keysAreSet ? ' -H "X-API-Key: $API_KEY"' : "";
+  const token = keysAreSet ? ' -H "Authorization: Bearer $TOKEN"' : "";
   const listener = $("listener").value;
   const origin = `${listener.includes("://") ? "" : "http://"}${listener}`;
   const channel = encodeURIComponent($("channel").value);
   const data = quoted($("data").value);
   return {
-    receive: `curl -N ${quoted(`${origin}/sse?channel=${channel}`)}`,
+    receive: `curl -N${token} ${quoted(`${origin}/sse?channel=${channel}`)}`,
     publish: `curl${auth} ${quoted(location.origin + pubPath())} \\\n  --data-raw ${data}`,
   };
 }
 function renderCurl() {
-  // The screen may be shared; the copy is complete.
-  const lines = curlLines(apiKey && "••••");
+  const lines = curlLines();
   put("curl-receive", lines.receive);
   put("curl-publish", lines.publish);
-  put(
-    "publish-note",
-    `2. Publish, here or in another${apiKey ? " (the copy holds your key)" : ""}`,
-  );
+  const needs = (what) => (keysAreSet ? `, with ${what}` : "");
+  put("receive-note", `1. Receive, in a terminal${needs("a TOKEN from throng token create")}`);
+  put("publish-note", `2. Publish, here or in another${needs("an API_KEY")}`);
 }
 
 async function publish(event) {
@@ -34,7 +40,6 @@ async function publish(event) {
     const response = await fetch(pubPath(), {
       method: "POST",
       body: $("data").value,
-      headers: keyHeader(),
     });
     let text = await response.text();
     const took = Math.round(clockMs() - started);
@@ -52,7 +57,7 @@ async function publish(event) {
 }
 
 async function copy(button) {
-  const text = curlLines(apiKey)[button.dataset.copy];
+  const text = curlLines()[button.dataset.copy];
   let done = true;
   try {
     await navigator.clipboard.writeText(text);
@@ -110,12 +115,14 @@ function start() {
     button.addEventListener("click", () => copy(button));
   $("ask").addEventListener("click", () => $("key-dialog").showModal());
   $("key-later").addEventListener("click", () => $("key-dialog").close());
-  $("key-form").addEventListener("submit", () => {
-    apiKey = $("key").value;
-    stored((tab) => tab.setItem("throng_api_key", apiKey));
+  $("leave").addEventListener("click", signOut);
+  $("key-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const why = await signIn($("key").value);
     $("key").value = "";
+    if (why) return put("key-title", why);
+    $("key-dialog").close();
     link.phase = samples.length ? "lost" : "connecting";
-    renderCurl();
     connect();
   });
   matchMedia("(prefers-color-scheme: light)").addEventListener("change", () => {

@@ -15,6 +15,7 @@ function renderLink() {
     ? "trying now"
     : `next try in ${Math.max(1, Math.ceil((link.retryAt - clockMs()) / 1000))}\u2009s`;
   $("ask").hidden = link.phase !== "locked";
+  renderLeave();
   document.body.classList.toggle("stale", link.phase !== "live" && samples.length > 0);
   if (link.phase === "live") lamp("link", "good", "Live", location.host);
   else if (link.phase === "locked")
@@ -36,6 +37,11 @@ function renderLink() {
     );
   else lamp("link", "warn wait", "Connecting", `${link.reason} · ${next}`);
   renderTitle();
+}
+
+/** Where keys are set, who sees numbers has signed in. */
+function renderLeave() {
+  $("leave").hidden = link.phase !== "live" || latest()?.raw.open_mode !== false;
 }
 
 function renderTitle() {
@@ -212,7 +218,6 @@ function renderFacts(s) {
   put("shards", whole(known(s.raw.shards)));
   // A process id is a name and not a quantity.
   put("pid", known(s.raw.pid) === null ? "–" : String(s.raw.pid));
-  $("curl-receive").title = s.raw.open_mode
-    ? ""
-    : "Keys are set: a client may have to bring a token. throng token makes one.";
+  needKeys(s.raw.open_mode === false);
+  renderLeave();
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
 use throng_feeds::Feeds;
@@ -115,11 +115,8 @@ fn build<P: Plan>(
     let counters = Arc::new(throng_metrics::Counters::new());
     let plan = plan(shards, &counters)?;
     let own_ports = plan.ports();
-    let clock = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     let fresh = || Start {
-        unix_ms: clock.as_millis() as u64,
+        unix_ms: clock::unix_ms(),
         seed: random::seed(),
         secret: random::secret(),
     };
@@ -132,6 +129,7 @@ fn build<P: Plan>(
         start,
         counters,
     )?;
+    blueprint.await_token_keys(predecessor.is_some())?;
     let tls = Tls::load(config, blueprint.handle_counters.clone())?;
     let inherited = predecessor
         .as_mut()
@@ -189,7 +187,7 @@ fn build<P: Plan>(
         let taking = taking.next();
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || run::<P>(builder, &blueprint, (part, broker), taking));
+            .spawn(move || run::<P>(builder, blueprint, (part, broker), taking));
         threads.push(thread.map_err(StartError::Shard)?);
     }
     let feeds = Feeds::start(blueprint.feeds.to_vec(), &inlet(&mailboxes));
@@ -243,13 +241,15 @@ type MailOf<P> = Mail<<<P as Plan>::List as GatewayList>::Mail>;
 
 fn run<P: Plan>(
     builder: ShardBuilder<MailOf<P>>,
-    blueprint: &Blueprint,
+    blueprint: Blueprint,
     (part, broker): (P::Part, (Part, Option<Kept>)),
     taking: Option<Taking>,
 ) -> io::Result<()> {
     let shard = builder.shard();
     let app = blueprint.app_with(shard, P::build(part, shard), broker);
     let mut observer = blueprint.observer();
+    // What holds at the start is of no use any more after a reload.
+    drop(blueprint);
     let mut running = builder.with(app).start();
     if taking.is_some_and(|taking| !taking.take(&mut running)) {
         return Ok(());

@@ -4,13 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
 use throng_feeds::Feeds;
 use throng_history::Journal;
 use throng_session::Reloaded;
+use throng_sys::clock;
 use throng_types::ConnId;
 
 use crate::drain::DrainOptions;
@@ -188,12 +189,10 @@ impl Handle {
 
     /// Keeps the numbers of now for the dashboard's last hour; to be called every five seconds.
     pub fn remember_numbers(&self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let unix_ms = since.unwrap_or_default().as_millis() as u64;
         let observatory = &self.observatory;
         let totals = || observatory.totals();
         let base_bytes = observatory.base_bytes;
-        observatory.watch.record(unix_ms, base_bytes, totals);
+        { &observatory.watch }.record(clock::unix_ms(), base_bytes, totals);
     }
 
     /// Ends at once; connections are cut.

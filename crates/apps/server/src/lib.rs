@@ -22,6 +22,8 @@ mod history;
 mod list;
 mod listeners;
 mod live;
+mod logins;
+mod look;
 mod macros;
 mod notices;
 mod observe;
@@ -46,6 +48,7 @@ mod start;
 mod stats;
 mod surveys;
 mod tls;
+mod token_keys;
 mod view;
 mod watch;
 

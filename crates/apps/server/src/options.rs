@@ -44,6 +44,9 @@ pub enum StartError {
     /// A key for tokens is not good.
     #[error("the keys for tokens cannot be used: {0}")]
     Key(#[from] KeyError),
+    /// Keys for tokens cannot be fetched.
+    #[error("{0}")]
+    TokenKeys(String),
     /// An API key is not good.
     #[error("auth.api_keys: {0}")]
     ApiKey(#[from] EmptyKey),

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use throng_gateway_grip::PUSHPIN_METRICS;
 use throng_metrics::{CONTENT_TYPE, write_json, write_pushpin, write_text};
-use throng_session::{Page, Pages};
+use throng_session::{Logins, Page, Pages};
 
 use crate::stats::Observatory;
 
@@ -17,6 +17,7 @@ const SCRIPT: &str = concat!(
     include_str!("../../../../web/link.js"),
     include_str!("../../../../web/words.js"),
     include_str!("../../../../web/charts.js"),
+    include_str!("../../../../web/connections.js"),
     include_str!("../../../../web/look.js"),
     include_str!("../../../../web/start.js"),
 );
@@ -57,6 +58,10 @@ impl Pages for ServerPages {
         broker
             .or_else(|| feeds.find_map(|feed| feed.lacks()))
             .or_else(unwritten)
+    }
+
+    fn logins(&self) -> Option<&dyn Logins> {
+        Some(&self.0.logins)
     }
 
     fn page(&self, path: &str) -> Option<Page> {

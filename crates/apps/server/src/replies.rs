@@ -112,6 +112,7 @@ impl<L: GatewayList> ShardApp<L> {
                 SurveyReply::Channels(channels.collect())
             }
             Survey::Count => SurveyReply::Count(self.count(conns)),
+            Survey::Find(search) => SurveyReply::Found(self.look_for(&search, conns)),
             Survey::Disconnect {
                 user,
                 client,

@@ -20,6 +20,7 @@ use crate::gateways::pushpin_metrics;
 use crate::history::{self, Kept};
 use crate::list::GatewayList;
 use crate::live::{Live, LiveMould};
+use crate::logins::Table;
 use crate::observe::Observer;
 use crate::options::{AskReload, Options, StartError};
 use crate::own_port::OwnPort;
@@ -28,6 +29,7 @@ use crate::peers::Peers;
 use crate::shard::{ShardApp, ShardParts};
 use crate::start::Start;
 use crate::stats::{Observatory, Ticker};
+use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
 
 /// What all shards have in common, ready to be given to each.
@@ -92,6 +94,10 @@ impl Blueprint {
         counters.push(handle_counters.clone());
         let history_counters = Arc::new(Counters::new());
         counters.push(history_counters.clone());
+        let key_counters = Arc::new(Counters::new());
+        counters.push(key_counters.clone());
+        let logins = Table::default();
+        logins.renew(config.auth.api_keys.iter().map(|key| &**key));
         let observatory = Observatory {
             counters,
             version: options.version,
@@ -104,6 +110,7 @@ impl Blueprint {
             history: std::sync::OnceLock::new(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
             watch: Watch::new(config, shards),
+            logins,
         };
         let closed: Vec<&'static str> = L::NAMESPACES.concat();
         let closed_namespaces: Arc<[&'static str]> = closed.into();
@@ -112,6 +119,7 @@ impl Blueprint {
             closed_namespaces: closed_namespaces.clone(),
             subscriptions_max,
             shards,
+            token_keys: TokenKeys::new(key_counters),
         };
         let live = Arc::new(mould.make(config)?);
         let client_ports = config.listen.client.iter().map(|_| Port::Client);
@@ -156,6 +164,21 @@ impl Blueprint {
         let (parts, health) = options.start(rings).map_err(StartError::Broker)?;
         let _ = self.observatory.broker.set(health);
         Ok(parts)
+    }
+
+    /// Waits until keys for tokens were asked for, if they are to be fetched. A server that begins
+    /// goes on without them, since its issuer may begin later; one that takes over from another
+    /// does not, for that one has keys.
+    pub(crate) fn await_token_keys(&self, has_predecessor: bool) -> Result<(), StartError> {
+        let keys = self.live.token_keys.as_ref();
+        match keys.and_then(|keys| keys.wait().err()) {
+            Some(why) if has_predecessor => Err(StartError::TokenKeys(why)),
+            Some(why) => {
+                tracing::error!("{why}; until keys come, tokens are refused for the time being");
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// A shard's app with the broker in memory; on its thread.

@@ -1,4 +1,5 @@
-//! What sessions are counted as: a gauge of their transport, and one of their gateway.
+//! What sessions are counted as: a gauge of their transport, one of their gateway, and one of those
+//! that are no client's.
 
 use throng_metrics::Gauge;
 use throng_session::{Shared, Transport};
@@ -6,11 +7,32 @@ use throng_session::{Shared, Transport};
 use crate::list::GatewayList;
 
 /// What a session is counted as.
-pub(crate) type Standing = (Transport, Option<Gauge>);
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    transport: Transport,
+    /// It is no client's: a backend's, or a dashboard's, that calls.
+    calls: bool,
+    own: Option<Gauge>,
+}
 
 /// What a session is counted as now.
 pub(crate) fn standing<L: GatewayList>(session: &L::Session) -> Standing {
-    (L::class(session).transport, L::gauge(session))
+    let class = L::class(session);
+    Standing {
+        transport: class.transport,
+        calls: !class.is_client && class.transport == Transport::Http,
+        own: L::gauge(session),
+    }
+}
+
+impl Standing {
+    /// Where it is counted.
+    fn gauges(self) -> impl Iterator<Item = Gauge> {
+        let calls = self.calls.then_some(Gauge::CallingConnections);
+        [Some(gauge(self.transport)), calls, self.own]
+            .into_iter()
+            .flatten()
+    }
 }
 
 /// Where connections of a kind are counted.
@@ -34,16 +56,13 @@ pub(crate) fn recount(shared: &Shared, before: Standing, after: Standing) {
 
 /// Counts a new session.
 pub(crate) fn count(shared: &Shared, first: Standing) {
-    shared.counters.rise(gauge(first.0), 1);
-    if let Some(own) = first.1 {
-        shared.counters.rise(own, 1);
-    }
+    first
+        .gauges()
+        .for_each(|gauge| shared.counters.rise(gauge, 1));
 }
 
 /// Counts a session no longer.
 pub(crate) fn uncount(shared: &Shared, last: Standing) {
-    shared.counters.fall(gauge(last.0), 1);
-    if let Some(own) = last.1 {
-        shared.counters.fall(own, 1);
-    }
+    last.gauges()
+        .for_each(|gauge| shared.counters.fall(gauge, 1));
 }

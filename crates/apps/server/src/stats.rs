@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_broker::Draft;
 use throng_hub::{Command, ReplyTo};
 use throng_metrics::{Counter, Counters, Delta, Gauge, Histogram, Totals};
-use throng_sys::{cpu, limits, memory};
+use throng_sys::{clock, cpu, limits, memory};
 use throng_types::{ChannelName, ConnId, Now, Payload, PayloadKind, ShardId};
 
+use crate::logins::Table;
 use crate::watch::Watch;
 
 /// The channel of the dashboard.
@@ -53,17 +53,15 @@ pub(crate) struct Observatory {
     pub(crate) base_bytes: u64,
     /// What the dashboard shows besides the present.
     pub(crate) watch: Watch,
+    /// Who has signed in to it.
+    pub(crate) logins: Table,
 }
 
 impl Observatory {
     /// Sums over the shards, with the process's own numbers.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::sum(&self.counters);
-        let now_unix_ms = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_millis();
-        let uptime_ms = (now_unix_ms as u64).saturating_sub(self.started_unix_ms);
+        let uptime_ms = clock::unix_ms().saturating_sub(self.started_unix_ms);
         totals.set(Gauge::UptimeSeconds, uptime_ms / 1000);
         totals.set(Gauge::ProcessResidentBytes, resident_bytes());
         totals.set(Gauge::OpenDescriptors, open_descriptors(&totals));
@@ -165,11 +163,8 @@ impl Ticker {
         let delta = Delta::between(last.totals.clone(), now.totals.clone(), elapsed_ms);
         let totals = &now.totals;
         let capacity = observatory.capacity.as_ref();
-        // Those who watch come by event stream, and are no clients.
-        let watchers = observatory.watch.watchers();
-        let sse = totals.gauge(Gauge::ConnectionsSse);
-        let watchers = watchers.min(sse);
-        let connections = totals.gauge_all(Gauge::ConnectionsHttp) - watchers;
+        let [websocket, sse, stream, http] = observatory.watch.clients(totals);
+        let connections = websocket + sse + stream + http;
         let memory_bytes = totals.gauge(Gauge::ProcessResidentBytes);
         let grown = memory_bytes.saturating_sub(observatory.base_bytes);
         let per_connection = grown.checked_div(connections);
@@ -201,10 +196,10 @@ impl Ticker {
             totals.gauge(Gauge::Shards),
             draining,
             observatory.open_mode.load(Relaxed),
-            totals.gauge(Gauge::ConnectionsWebsocket),
-            sse - watchers,
-            totals.gauge(Gauge::ConnectionsStream),
-            totals.gauge(Gauge::ConnectionsHttp),
+            websocket,
+            sse,
+            stream,
+            http,
             delta.per_second(Counter::ConnectionsAccepted),
             delta.per_second_all(Counter::ClosedClient),
             delta.per_second_all(Counter::RefusedDescriptors),

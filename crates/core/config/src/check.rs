@@ -152,7 +152,8 @@ impl Checks<'_> {
                          key: \
                          set auth.hmac_secret or a public key (auth.rsa_public_key, \
                          auth.ecdsa_public_key, \
-                         auth.eddsa_public_key), auth.anonymous = false to serve GRIP alone, \
+                         auth.eddsa_public_key, auth.jwks_url), auth.anonymous = false to serve \
+                         GRIP alone, \
                          or auth.insecure = true to do without"
                     ),
                 );

@@ -140,6 +140,7 @@ impl Config {
                 "auth.eddsa_public_key_file",
                 auth.eddsa_public_key_file.as_mut(),
             ),
+            ("auth.jwks_file", auth.jwks_file.as_mut()),
             ("auth.api_keys_file", auth.api_keys_file.as_mut()),
             ("grip.routes_file", routes),
             ("grip.pushpin_conf", pushpin),
@@ -180,6 +181,8 @@ impl Auth {
             || self.rsa_public_key.is_some()
             || self.ecdsa_public_key.is_some()
             || self.eddsa_public_key.is_some()
+            || self.jwks.is_some()
+            || self.jwks_url.is_some()
             || self.files().iter().any(|file| file.key != "api_keys_file")
     }
 
@@ -198,6 +201,7 @@ impl Auth {
             ("rsa_public_key_file", &self.rsa_public_key_file),
             ("ecdsa_public_key_file", &self.ecdsa_public_key_file),
             ("eddsa_public_key_file", &self.eddsa_public_key_file),
+            ("jwks_file", &self.jwks_file),
             ("api_keys_file", &self.api_keys_file),
         ]
         .into_iter()

@@ -16,8 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use throng_proxy::Block;
 
 use crate::kind::{
-    Address, AddressBlock, Bool, Choice, Count, Duration, HostName, List, ListenAddress, Listener,
-    Named, Opt, Pem, Rule, SecretText, SigningSecret, Size, Text, WebOrigin,
+    Address, AddressBlock, Bool, Choice, Count, Duration, HostName, HttpUrl, List, ListenAddress,
+    Listener, Named, Opt, Pem, Rule, SecretText, SigningSecret, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -66,8 +66,8 @@ section! {
         "trusted_proxies" trusted_proxies: Vec<Block>, List<AddressBlock>, Vec::new(),
             Rule::ANY;
         /// Those of the addresses above on which each connection begins with a PROXY header, of
-        /// version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). Only trusted proxies may
-        /// connect there.
+        /// version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`), before TLS if that is spoken
+        /// there. Only trusted proxies may connect there.
         "proxy_protocol" proxy_protocol: Vec<SocketAddr>, List<Address>, Vec::new(),
             Rule::ANY.restart();
     }
@@ -201,6 +201,28 @@ section! {
         /// The file that holds the Ed25519 public key.
         "eddsa_public_key_file" eddsa_public_key_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/ed25519.pem\"");
+        /// A set of public keys (JWK Set, RFC 7517), as JSON. A token names the one that it is
+        /// checked with (`kid`); keys for other purposes, secrets and private keys are left out.
+        "jwks" jwks: Option<String>, Opt<Text>, None,
+            Rule::ANY.example("'{\"keys\": [{\"kty\": \"EC\", \"kid\": \"a\", …}]}'");
+        /// The file that holds the set of public keys.
+        "jwks_file" jwks_file: Option<String>, Opt<Text>, None,
+            Rule::ANY.example("\"/etc/throng/jwks.json\"");
+        /// Where the issuer of tokens publishes its set of public keys. Keys that were fetched stay
+        /// until others come, whatever becomes of the issuer. A token whose key is not known yet
+        /// has the set fetched, and its client is told to try again.
+        "jwks_url" jwks_url: Option<String>, Opt<HttpUrl>, None,
+            Rule::ANY.example("\"https://login.example.com/.well-known/jwks.json\"");
+        /// How long one request for the set may take.
+        "jwks_timeout" jwks_timeout_ms: u64, Duration, 5 * SECOND,
+            Rule::ANY.range(100, 60 * SECOND);
+        /// From one request for the set to the next.
+        "jwks_refresh_interval" jwks_refresh_interval_ms: u64, Duration, 600 * SECOND,
+            Rule::ANY.range(SECOND, 24 * HOUR);
+        /// The same at least, whatever tokens name: clients choose what those say. Also the pause
+        /// after a request that failed, which doubles from one to the next.
+        "jwks_refresh_interval_min" jwks_refresh_interval_min_ms: u64, Duration, 10 * SECOND,
+            Rule::ANY.range(100, HOUR);
         /// The audience that a token must name in its `aud` claim.
         "audience" audience: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"throng\"").unset("any audience");

@@ -196,12 +196,18 @@ metrics! {
             AuthMalformed(reason = "malformed"),
             AuthAlgorithm(reason = "algorithm"),
             AuthSignature(reason = "signature"),
+            AuthUnknownKey(reason = "unknown_key"),
             AuthExpired(reason = "expired"),
             AuthNotYetValid(reason = "not_yet_valid"),
             AuthAudience(reason = "audience"),
             AuthIssuer(reason = "issuer"),
             AuthChannel(reason = "channel"),
             AuthApiKey(reason = "api_key"),
+        }
+        "token_key_fetches_total" "Times that the issuer's public keys (`auth.jwks_url`) were \
+                                   asked for; after a failure the ones from before stay." {
+            TokenKeysGood(result = "good"),
+            TokenKeysFailed(result = "failed"),
         }
         "overspent_total" "Clients that asked for more work than they may, by whose allowance \
                            was used up." {
@@ -304,6 +310,9 @@ metrics! {
             ConnectionsStream(transport = "stream"),
             ConnectionsHttp(transport = "http"),
         }
+        "calling_connections" "Open connections of the API port, and of gateways' own ports, that \
+                               serve calls and pages; they are among those with the transport \
+                               http." { CallingConnections }
         "appwrite_connections" "Open connections to Appwrite Realtime; they are among the \
                                 WebSockets." { AppwriteConnections }
         "appwrite_feed_up" "Whether Appwrite's Redis lets Throng listen." { AppwriteFeedUp }
@@ -314,6 +323,7 @@ metrics! {
         "feed_lag" "Events that wait in the sources of feeds; of a table at most 100,000 are \
                     counted." {
             FeedLagPostgres(source = "postgres"),
+            FeedLagRedis(source = "redis"),
         }
         "broker_up" "Whether the broker of several nodes answers; 0 too where there is \
                      none." { BrokerUp }
@@ -328,6 +338,10 @@ metrics! {
             PresenceMembers
         }
         "history_bytes" "Bytes of memory that they take." { HistoryBytes }
+        "token_keys" "Public keys that the issuer's set (`auth.jwks_url`) had when it was fetched \
+                      last." { TokenKeys }
+        "token_keys_fetched_timestamp_seconds" "When that was, in Unix seconds; 0 if it never \
+                                                was." { TokenKeysFetched }
         "tls_certificates" "Certificates that are shown to clients." { TlsCertificates }
         "tls_certificate_days_left" "Whole days until the first of them expires; 0 also once it \
                                      has, and where there is none." { TlsCertificateDaysLeft }

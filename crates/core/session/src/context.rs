@@ -147,7 +147,7 @@ impl<S, O> Context<'_, S, O> {
                 };
                 self.shared.notices.changed(what, channel, who);
             }
-            Survey::Channels | Survey::Count | Survey::Carry { .. } => {}
+            Survey::Channels | Survey::Count | Survey::Find(_) | Survey::Carry { .. } => {}
         }
         let reply_to = self.reply_to(0);
         self.orders.push(Order::Survey { reply_to, survey });

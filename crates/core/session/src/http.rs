@@ -11,6 +11,7 @@ mod client;
 mod exchange;
 mod habit;
 mod later;
+mod login;
 mod moving;
 mod page;
 mod pipeline;

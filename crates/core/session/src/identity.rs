@@ -40,6 +40,15 @@ pub enum AuthError {
 }
 
 impl AuthError {
+    /// The status of an HTTP answer that says so.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Token(TokenFault::UnknownKey) => 503,
+            Self::NoToken | Self::Token(_) => 401,
+        }
+    }
+
     /// A sentence for the client.
     #[must_use]
     pub fn message(self) -> String {
@@ -106,6 +115,7 @@ pub const fn failure(fault: TokenFault) -> Counter {
         TokenFault::Malformed | TokenFault::NoExpiry => Counter::AuthMalformed,
         TokenFault::Algorithm => Counter::AuthAlgorithm,
         TokenFault::Signature => Counter::AuthSignature,
+        TokenFault::UnknownKey | TokenFault::UnnamedKey => Counter::AuthUnknownKey,
         TokenFault::Expired => Counter::AuthExpired,
         TokenFault::NotYetValid => Counter::AuthNotYetValid,
         TokenFault::Audience => Counter::AuthAudience,

@@ -74,6 +74,8 @@ pub(crate) enum Own {
     Health,
     /// The dashboard, which knows nothing until it has asked with a key.
     Dashboard,
+    /// `/session` of the API port: a browser shows a key once, and is known by a cookie since.
+    Login,
     /// The list of endpoints on the client port; [`crate::Pages`] on the API port.
     Page,
 }
@@ -86,25 +88,30 @@ impl Own {
             (_, "/healthz") => (Self::Health, Rank::Endpoint),
             (Port::Client, "/") => (Self::Page, Rank::Page),
             (Port::Api, "/") => (Self::Dashboard, Rank::Page),
+            (Port::Api, "/session") => (Self::Login, Rank::Endpoint),
             (Port::Api, path) if !path.starts_with("/api/") => (Self::Page, Rank::Page),
             (Port::Client | Port::Api, _) => return None,
         };
         let methods = match own {
             Self::Server => "OPTIONS",
+            Self::Login => "POST, DELETE",
             Self::Health | Self::Dashboard | Self::Page => "GET, HEAD",
         };
         let claim = Claim {
             rank,
-            checks_origin: matches!(own, Self::Dashboard | Self::Page),
+            checks_origin: matches!(own, Self::Dashboard | Self::Login | Self::Page),
             preflight: false,
             ..Claim::endpoint(0, methods)
         };
         Some((own, claim))
     }
 
-    /// Whether it is for everybody who reaches the API port.
+    /// Whether it is for everybody who reaches the API port, or asks for a key itself.
     pub(crate) const fn needs_no_key(self) -> bool {
-        matches!(self, Self::Server | Self::Health | Self::Dashboard)
+        matches!(
+            self,
+            Self::Server | Self::Health | Self::Dashboard | Self::Login
+        )
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use throng_auth::{ApiKeys, Verifier};
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
+use throng_types::Millis;
 
 use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices};
 
@@ -76,6 +77,23 @@ pub trait Pages: Send + Sync {
     fn lacks(&self) -> Option<&'static str> {
         None
     }
+
+    /// Who has signed in, where people may.
+    fn logins(&self) -> Option<&dyn Logins> {
+        None
+    }
+}
+
+/// People who have shown an API key to the dashboard, and are known by a secret since.
+pub trait Logins: Send + Sync {
+    /// Lets somebody in; gives the secret, which nobody can guess.
+    fn begin(&self, now: Millis) -> String;
+    /// Whether a secret is good.
+    fn knows(&self, secret: &str, now: Millis) -> bool;
+    /// Forgets a secret.
+    fn end(&self, secret: &str);
+    /// How long one is good.
+    fn lifetime_s(&self) -> u64;
 }
 
 /// The [`Pages`] of a server without any; for tests.

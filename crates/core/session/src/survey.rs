@@ -3,6 +3,8 @@
 use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Position};
 
+use crate::Transport;
+
 /// What a backend wants of a user's connections, or another node of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -35,6 +37,8 @@ pub enum Survey {
     Channels,
     /// How many connections, users, channels and subscriptions.
     Count,
+    /// Which connections of clients there are.
+    Find(Search),
     /// End a user's connections.
     Disconnect {
         /// The user.
@@ -78,6 +82,64 @@ pub enum Survey {
     },
 }
 
+/// Which connections are looked for. What is empty or missing fits all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// A part of the user's name.
+    pub user: Box<str>,
+    /// A part of the client's address.
+    pub address: Box<str>,
+    /// How the client is connected.
+    pub transport: Option<Transport>,
+    /// A channel that it subscribes to.
+    pub channel: Option<ChannelName>,
+    /// Only those for which bytes wait, those with the most first.
+    pub slow: bool,
+    /// How many are told of at most.
+    pub rows_max: u32,
+}
+
+/// Connections that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// How many fit.
+    pub count: u32,
+    /// Some were not looked at, because asking for their addresses takes too long.
+    pub is_cut: bool,
+    /// At most as many as were asked for.
+    pub rows: Vec<FoundConnection>,
+}
+
+/// One connection of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundConnection {
+    /// Its public id.
+    pub client: Box<str>,
+    /// Its user, empty if it has none.
+    pub user: Box<str>,
+    /// Its address, empty if nobody knows.
+    pub address: Box<str>,
+    /// How it is connected.
+    pub transport: Transport,
+    /// Bytes that wait for it.
+    pub queued_bytes: u64,
+    /// How many channels it subscribes to.
+    pub subscriptions: u32,
+    /// The first of them.
+    pub channels: Vec<ChannelName>,
+}
+
+impl Found {
+    /// Keeps as many rows as are wanted: of slow ones the slowest.
+    pub fn keep(&mut self, search: &Search) {
+        if search.slow {
+            self.rows
+                .sort_by_key(|row| std::cmp::Reverse(row.queued_bytes));
+        }
+        self.rows.truncate(search.rows_max as usize);
+    }
+}
+
 /// One shard's reply to a [`Survey`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SurveyReply {
@@ -85,6 +147,8 @@ pub enum SurveyReply {
     Channels(Vec<(ChannelName, u32)>),
     /// To [`Survey::Count`].
     Count(NodeCount),
+    /// To [`Survey::Find`].
+    Found(Found),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
     /// What other nodes replied.

@@ -4,10 +4,12 @@
 //! behind a byte that says whether it is there. What cannot be read is no survey: a node of another
 //! version says so by not answering.
 
-use throng_auth::SubscriptionOptions;
-use throng_types::{ChannelName, Epoch, Position};
+mod bytes;
 
-use crate::survey::{NodeCount, NodeReply, Survey, SurveyReply, Wish};
+use throng_types::ChannelName;
+
+use crate::survey::{NodeReply, Search, Survey, SurveyReply};
+use bytes::{Reader, Writer, channel, transport_number, transport_of};
 
 /// The form of both; another one is not read.
 const FORM: u8 = 1;
@@ -49,6 +51,15 @@ pub fn encode_survey(survey: &Survey) -> Vec<u8> {
             out.text(user);
             out.text(client);
             out.optional_text(channel.as_ref().map(ChannelName::as_str));
+        }
+        Survey::Find(search) => {
+            out.byte(6);
+            out.text(&search.user);
+            out.text(&search.address);
+            out.byte(search.transport.map_or(0, transport_number));
+            out.optional_text(search.channel.as_ref().map(ChannelName::as_str));
+            out.byte(u8::from(search.slow));
+            out.number(u64::from(search.rows_max));
         }
         Survey::Carry {
             node,
@@ -99,6 +110,20 @@ pub fn decode_survey(bytes: &[u8]) -> Option<Survey> {
             session: from.text()?,
             data: from.bytes()?.into(),
         },
+        6 => Survey::Find(Search {
+            user: from.text()?,
+            address: from.text()?,
+            transport: match from.byte()? {
+                0 => None,
+                number => Some(transport_of(number)?),
+            },
+            channel: match from.optional_text()? {
+                Some(name) => Some(channel(&name)?),
+                None => None,
+            },
+            slow: from.byte()? == 1,
+            rows_max: from.small()?,
+        }),
         _ => return None,
     })
 }
@@ -132,6 +157,10 @@ pub fn encode_replies(uid: &str, version: &str, uptime_s: u32, replies: &[Survey
                 out.byte(2);
                 out.number(u64::from(*count));
             }
+            SurveyReply::Found(found) => {
+                out.byte(4);
+                out.found(found);
+            }
             SurveyReply::Elsewhere(_) | SurveyReply::Unanswered => out.byte(3),
         }
     }
@@ -151,199 +180,6 @@ pub fn decode_replies(bytes: &[u8]) -> Option<NodeReply> {
         uptime_s: from.small()?,
         replies: from.many(Reader::reply)?,
     })
-}
-
-fn channel(name: &str) -> Option<ChannelName> {
-    ChannelName::with_bound(name, usize::MAX).ok()
-}
-
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn byte(&mut self, byte: u8) {
-        self.0.push(byte);
-    }
-
-    fn number(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_be_bytes());
-    }
-
-    fn numbers(&mut self, numbers: &[u64]) {
-        self.number(numbers.len() as u64);
-        numbers.iter().for_each(|number| self.number(*number));
-    }
-
-    fn optional_number(&mut self, number: Option<u64>) {
-        self.byte(u8::from(number.is_some()));
-        number.into_iter().for_each(|number| self.number(number));
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.0
-            .extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-
-    fn optional_text(&mut self, text: Option<&str>) {
-        self.byte(u8::from(text.is_some()));
-        text.into_iter().for_each(|text| self.text(text));
-    }
-
-    fn wish(&mut self, wish: &Wish) {
-        match wish {
-            Wish::Subscribe {
-                channel,
-                options,
-                until_unix_s,
-                since,
-            } => {
-                self.byte(0);
-                self.text(channel.as_str());
-                self.optional_text(options.info.as_deref());
-                self.optional_text(options.data.as_deref());
-                for flag in [
-                    options.presence,
-                    options.join_leave,
-                    options.force_push_join_leave,
-                    options.force_recovery,
-                    options.force_positioning,
-                ] {
-                    self.byte(flag.map_or(2, u8::from));
-                }
-                self.optional_number(*until_unix_s);
-                self.optional_number(since.map(|since| since.epoch.0));
-                self.number(since.map_or(0, |since| since.offset));
-            }
-            Wish::Refresh {
-                expired,
-                until_unix_s,
-            } => {
-                self.byte(1);
-                self.byte(u8::from(*expired));
-                self.optional_number(*until_unix_s);
-            }
-            Wish::Hear(data) => {
-                self.byte(2);
-                self.bytes(data);
-            }
-        }
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(byte)
-    }
-
-    fn flag(&mut self) -> Option<Option<bool>> {
-        match self.byte()? {
-            0 => Some(Some(false)),
-            1 => Some(Some(true)),
-            2 => Some(None),
-            _ => None,
-        }
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_be_bytes(*number))
-    }
-
-    fn small(&mut self) -> Option<u32> {
-        u32::try_from(self.number()?).ok()
-    }
-
-    /// Several of a kind. Only what is there takes memory.
-    fn many<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let count = self.number()?;
-        let mut all = Vec::new();
-        for _ in 0..count {
-            all.push(one(self)?);
-        }
-        Some(all)
-    }
-
-    fn optional<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
-        match self.byte()? {
-            0 => Some(None),
-            1 => one(self).map(Some),
-            _ => None,
-        }
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let (length, rest) = self.0.split_first_chunk::<4>()?;
-        let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn text(&mut self) -> Option<Box<str>> {
-        Some(std::str::from_utf8(self.bytes()?).ok()?.into())
-    }
-
-    fn optional_text(&mut self) -> Option<Option<Box<str>>> {
-        self.optional(Self::text)
-    }
-
-    fn wish(&mut self) -> Option<Wish> {
-        Some(match self.byte()? {
-            0 => Wish::Subscribe {
-                channel: channel(&self.text()?)?,
-                options: SubscriptionOptions {
-                    info: self.optional_text()?,
-                    data: self.optional_text()?,
-                    presence: self.flag()?,
-                    join_leave: self.flag()?,
-                    force_push_join_leave: self.flag()?,
-                    force_recovery: self.flag()?,
-                    force_positioning: self.flag()?,
-                },
-                until_unix_s: self.optional(Self::number)?,
-                since: {
-                    let epoch = self.optional(Self::number)?;
-                    let offset = self.number()?;
-                    epoch.map(|epoch| Position {
-                        epoch: Epoch(epoch),
-                        offset,
-                    })
-                },
-            },
-            1 => Wish::Refresh {
-                expired: self.byte()? == 1,
-                until_unix_s: self.optional(Self::number)?,
-            },
-            2 => Wish::Hear(self.bytes()?.into()),
-            _ => return None,
-        })
-    }
-
-    fn reply(&mut self) -> Option<SurveyReply> {
-        Some(match self.byte()? {
-            0 => SurveyReply::Channels(self.many(|from| {
-                let name = channel(&from.text()?)?;
-                Some((name, from.small()?))
-            })?),
-            1 => SurveyReply::Count(NodeCount {
-                clients: self.small()?,
-                subscriptions: self.small()?,
-                users: self.many(Self::number)?,
-                channels: self.many(Self::number)?,
-            }),
-            2 => SurveyReply::Done(self.small()?),
-            3 => SurveyReply::Unanswered,
-            _ => return None,
-        })
-    }
 }
 
 #[cfg(test)]

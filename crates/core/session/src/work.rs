@@ -158,9 +158,12 @@ impl Meter {
     }
 
     /// Charges a token's check. An expired token is none that counts as bad: clients that were away
-    /// bring many of them, and the issuer had signed each.
+    /// bring many of them, and the issuer had signed each. Nor does one whose key is still to come.
     pub fn token_checked(&self, algorithm: Option<Algorithm>, fault: Option<TokenFault>, now: Now) {
-        let is_good = matches!(fault, None | Some(TokenFault::Expired));
+        let is_good = matches!(
+            fault,
+            None | Some(TokenFault::Expired | TokenFault::UnknownKey)
+        );
         if let Some(algorithm) = algorithm {
             self.charge(Work::Token { algorithm, is_good }, now);
         }

@@ -49,6 +49,7 @@ pub(crate) fn sub_refresh(
         }
         Ok(None) => ws.error(command, ErrorCode::BadRequest, cx),
         Err(TokenFault::Expired) => ws.error(command, ErrorCode::Expired, cx),
+        Err(TokenFault::UnknownKey) => ws.error(command, ErrorCode::Internal, cx),
         Err(_) => ws.disconnect(Disconnect::InvalidToken, cx),
     }
 }

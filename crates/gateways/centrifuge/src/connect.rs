@@ -32,6 +32,10 @@ pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
         Err(AuthError::Token(TokenFault::Expired)) => {
             return ws.error(command, ErrorCode::TokenExpired, cx);
         }
+        // A code that SDKs try again after.
+        Err(AuthError::Token(TokenFault::UnknownKey)) => {
+            return ws.error(command, ErrorCode::Internal, cx);
+        }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
     enter(ws, command, connect, claims, cx);
@@ -117,6 +121,9 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
         Err(AuthError::Token(TokenFault::Expired)) => {
             return ws.disconnect(Disconnect::Expired, cx);
         }
+        Err(AuthError::Token(TokenFault::UnknownKey)) => {
+            return ws.disconnect(Disconnect::ServerError, cx);
+        }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };
     uni_enter(ws, &connect, claims.as_ref(), cx);
@@ -197,6 +204,9 @@ pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_
         // An SDK that got an error would stay away; after this close it comes back with a token.
         Err(AuthError::Token(TokenFault::Expired)) => {
             return ws.disconnect(Disconnect::Expired, cx);
+        }
+        Err(AuthError::Token(TokenFault::UnknownKey)) => {
+            return ws.error(command, ErrorCode::Internal, cx);
         }
         Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
     };

@@ -19,6 +19,7 @@ mod connect;
 mod context;
 mod emulation;
 mod forms;
+mod found;
 mod gateway;
 mod grant;
 mod manner;

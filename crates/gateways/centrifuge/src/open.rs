@@ -141,7 +141,7 @@ fn uni_stream(
         return Ok(UniStream::ask(framing, incoming, &hello, cx));
     }
     let claims = authenticate(token, cx.shared, cx.now)
-        .map_err(|error| Reject::new(401, error.message()))?;
+        .map_err(|error| Reject::new(error.status(), error.message()))?;
     let identity = claims.as_ref().map(Identity::from_claims);
     let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx.shared);
     let channels = channels.map_err(|reason| {

@@ -16,6 +16,7 @@ use throng_types::{ChannelName, Disconnect};
 
 use crate::call::{Call, Task, Together};
 use crate::context::Cx;
+use crate::found::search;
 use crate::published::{style, write_published};
 use crate::results::position_of;
 use crate::session::Session;
@@ -250,7 +251,12 @@ fn task(
         }
         ApiRequest::Channels(channels) => {
             let pattern = (&*channels.pattern).into();
-            Task::Survey(Survey::Channels, Surveyed::Channels { pattern })
+            let limit = channels.limit;
+            Task::Survey(Survey::Channels, Surveyed::Channels { pattern, limit })
+        }
+        ApiRequest::Connections(wanted) => {
+            let search = search(&wanted)?;
+            Task::Survey(Survey::Find(search.clone()), Surveyed::Connections(search))
         }
         ApiRequest::Info => Task::Survey(Survey::Count, Surveyed::Info),
         ApiRequest::Unsubscribe(unsubscribe) => {

@@ -44,6 +44,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         Ok(grant) => grant,
         Err(TokenFault::Purpose) => return ws.disconnect(Disconnect::InvalidToken, cx),
         Err(TokenFault::Expired) => return ws.error(command, ErrorCode::TokenExpired, cx),
+        Err(TokenFault::UnknownKey) => return ws.error(command, ErrorCode::Internal, cx),
         Err(_) => return ws.error(command, ErrorCode::PermissionDenied, cx),
     };
     let wants = Wants {

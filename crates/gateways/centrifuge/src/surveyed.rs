@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use throng_centrifuge::api::{ApiError, ApiResult, ChannelPattern, Method, NodeInfo};
-use throng_session::{NodeCount, NodeReply, SurveyReply};
+use throng_centrifuge::api::{ApiError, ApiResult, ChannelPattern, Connections, Method, NodeInfo};
+use throng_session::{NodeCount, NodeReply, Search, SurveyReply};
 use throng_types::ChannelName;
 
 use crate::context::Cx;
+use crate::found::rows_of;
 
 /// What every shard was asked.
 pub(crate) enum Surveyed {
     Channels {
         pattern: Box<str>,
+        /// How many at most; 0 for all.
+        limit: u32,
     },
+    Connections(Search),
     Info,
     /// That all shards have done it.
     Done(Method),
@@ -32,15 +36,43 @@ impl Surveyed {
             return write(Err(ApiError::Unavailable));
         };
         match self {
-            Self::Channels { pattern } => {
+            Self::Channels { pattern, limit } => {
                 let others = others.into_iter().flat_map(|node| node.replies);
                 let replies = replies.into_iter().chain(others);
                 let channels = sum_channels(replies.collect(), &ChannelPattern::new(pattern));
-                let channels: Vec<(&str, u32)> = channels
+                let mut channels: Vec<(&str, u32)> = channels
                     .iter()
                     .map(|(name, count)| (name.as_str(), *count))
                     .collect();
-                write(Ok(ApiResult::Channels(&channels)));
+                if *limit == 0 {
+                    return write(Ok(ApiResult::Channels(&channels)));
+                }
+                let found = u32::try_from(channels.len()).unwrap_or(u32::MAX);
+                channels.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+                channels.truncate(*limit as usize);
+                write(Ok(ApiResult::SomeChannels(&channels, found)));
+            }
+            Self::Connections(search) => {
+                let own = NodeReply {
+                    uid: cx.shared.node.name().into(),
+                    replies,
+                    ..NodeReply::default()
+                };
+                let nodes: Vec<_> = std::iter::once(own).chain(others).collect();
+                let rows = rows_of(&nodes, search);
+                let found = nodes.iter().flat_map(|node| &node.replies);
+                let (num_found, is_cut) =
+                    found.fold((0_u32, false), |(count, is_cut), reply| match reply {
+                        SurveyReply::Found(found) => {
+                            (count.saturating_add(found.count), is_cut | found.is_cut)
+                        }
+                        _ => (count, is_cut),
+                    });
+                write(Ok(ApiResult::Connections(Connections {
+                    rows: &rows,
+                    num_found,
+                    is_cut,
+                })));
             }
             Self::Info => {
                 let count = NodeCount::sum(replies);

@@ -55,13 +55,19 @@ fn an_operator_enters_a_key_looks_up_and_acts() {
     ));
     // One WebSocket; the page's own event stream is no client.
     let split = "[...document.querySelectorAll('#split dd')].map((at) => at.textContent)";
-    browser.until(
-        "the client",
-        &format!("return {split}.slice(0, 3).join() == '1,0,0'"),
-    );
+    browser.until("the client", &format!("return {split}.join() == '1,0,0,0'"));
+    // Neither an address nor a script has the key, and the cookie is none of a script's business.
     assert_eq!(
-        browser.run("return location.search + location.hash + document.cookie"),
-        ""
+        browser.run(
+            "return location.search + location.hash + document.cookie
+                 + JSON.stringify({...sessionStorage, ...localStorage})"
+        ),
+        "{}"
+    );
+    // Only the client counts, and neither the page's stream nor its questions.
+    browser.until(
+        "one connection",
+        "return document.getElementById('total').textContent === '1'",
     );
 
     tab(&browser, "channels", "channels", "room:blue");
@@ -83,6 +89,32 @@ fn an_operator_enters_a_key_looks_up_and_acts() {
     browser.until(
         "no channel",
         "return document.getElementById('channels-note').textContent.startsWith('0 ')",
+    );
+
+    tab(&browser, "connections", "connections", "ann");
+    let seek = |user: &str, address: &str, transport: &str, note: &str| {
+        browser.run(&format!(
+            "document.getElementById('seek-user').value = '{user}';
+             document.getElementById('seek-address').value = '{address}';
+             document.getElementById('seek-transport').value = '{transport}';
+             document.getElementById('seek').requestSubmit()"
+        ));
+        let text = "document.getElementById('connections-note').textContent";
+        browser.until(note, &format!("return {text} === '{note}'"));
+    };
+    seek("an", "127.0.0", "websocket", "1 connection");
+    keep(&browser, "dashboard-connections.png");
+    seek("bob", "", "", "0 connections");
+    seek("", "192.0.2", "", "0 connections");
+    seek("", "", "sse", "0 connections");
+    seek("", "", "", "1 connection");
+    browser.run("document.querySelector('#connections .row button').click()");
+    let ended = ann.event("unsubscribed", &json!({}));
+    assert_eq!(ended["channel"], "room:blue");
+    tab(&browser, "slow", "slow-rows", "all of them keep up");
+    assert_eq!(
+        browser.run("return document.getElementById('nodes-tab').hidden"),
+        true
     );
 
     tab(&browser, "refusals", "refusals", "no token");
@@ -107,13 +139,23 @@ fn an_operator_enters_a_key_looks_up_and_acts() {
     browser.run("document.querySelector('[data-window=\"3600000\"]').click()");
     keep(&browser, "dashboard-hour.png");
 
-    tab(&browser, "channels", "channels", "room:blue");
+    browser.run("document.getElementById('channels-tab').click()");
     browser.run(
         "document.getElementById('who').value = 'ann';
          document.getElementById('kick').requestSubmit()",
     );
     ann.event("disconnected", &json!({}));
-    // The one answer that made the page ask for the key.
+    // Signed out: it asks again.
+    browser.run("document.getElementById('leave').click()");
+    browser.until(
+        "the question once more",
+        "return document.getElementById('key-dialog').open",
+    );
+    assert_eq!(
+        browser.run("return fetch('/config').then((answer) => answer.status)"),
+        401
+    );
+    // The answers that made the page ask for the key.
     let errors = browser.console_errors();
     assert!(
         errors.iter().all(|error| error.contains("401")),

@@ -12,8 +12,8 @@ use throng_gateway_centrifuge::{
 };
 use throng_grip::exchange::{OriginRequest, Rest};
 use throng_grip::headers::Header;
-use throng_grip::routes::{Route, Target};
-use throng_origin::{AskLimits, Client, Origin, OriginOptions, WholeAnswer};
+use throng_grip::routes::Route;
+use throng_origin::{Address, AskLimits, Client, Origin, OriginOptions, WholeAnswer};
 use throng_types::ConnId;
 
 use crate::options::StartError;
@@ -219,22 +219,9 @@ fn place(
     url: &str,
     timeout_ms: u64,
 ) -> Result<(Arc<Route>, String, String), StartError> {
-    let wrong = |fault: &str| StartError::Proxy(format!("{option}: {fault}"));
-    let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it is no URL"))?;
-    let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let target = Target::from_url(&format!("{scheme}://{host}"))
-        .map_err(|fault| wrong(&fault.to_string()))?;
-    let path = match path.starts_with('/') {
-        true => path.to_owned(),
-        false => format!("/{path}"),
-    };
-    let route = Arc::new(Route {
-        connect_timeout_ms: timeout_ms,
-        response_timeout_ms: timeout_ms,
-        targets: vec![target],
-        ..Route::default()
-    });
-    Ok((route, host.to_owned(), path))
+    let address = Address::from_url(url, timeout_ms)
+        .map_err(|fault| StartError::Proxy(format!("{option}: {fault}")))?;
+    Ok((address.route, address.host, address.path))
 }
 
 /// The driver as the gateway sees it.

@@ -439,6 +439,7 @@ fn the_commented_file_holds_the_defaults() {
                 | "ecdsa_public_key_file"
                 | "rsa_public_key_file"
                 | "eddsa_public_key_file"
+                | "jwks_file"
                 | "api_client_authorities"
         )
     });

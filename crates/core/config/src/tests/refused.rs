@@ -86,8 +86,15 @@ fn a_feed_needs_a_name_of_its_own_and_a_source() {
         ],
     );
     check(
+        "[[feed]]\nname = \"a\"\nkind = \"redis\"\nurl = \"redis://a\"\n",
+        &["throng.toml:1:1: feed[0] has no stream: add stream = \"events\""],
+    );
+    check(
         &format!("[[feed]]\nname = \"a\"\nkind = \"postgre\"\n{url}"),
-        &["throng.toml:3:8: feed[0].kind: expected one of \"postgres\", found \"postgre\""],
+        &[
+            "throng.toml:3:8: feed[0].kind: expected one of \"postgres\", \"redis\", found \
+             \"postgre\"",
+        ],
     );
 }
 
@@ -342,7 +349,7 @@ fn secrets_stay_out_of_messages_and_lists() {
 fn addresses_that_others_reach_need_keys() {
     let client = "listen.client: other machines can reach 0.0.0.0:8000, but clients need no key: \
         set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
-        auth.eddsa_public_key), auth.anonymous = false to serve GRIP alone, \
+        auth.eddsa_public_key, auth.jwks_url), auth.anonymous = false to serve GRIP alone, \
          or auth.insecure = true to do without";
     let api = "listen.api: other machines can reach [::]:8001, but the server API needs no key: \
         set auth.api_keys, or auth.insecure = true to do without";
@@ -372,6 +379,8 @@ fn addresses_that_others_reach_need_keys() {
 
     for keys in [
         "eddsa_public_key_file = \"f\"",
+        "jwks_file = \"f\"",
+        "jwks_url = \"https://login.example.com/keys\"",
         "ecdsa_public_key = \"-----BEGIN PUBLIC KEY-----\"",
     ] {
         let channel = "[channel]\nsubscribe = true";
@@ -525,6 +534,37 @@ fn keys_without_an_open_channel_are_told() {
 }
 
 #[test]
+fn keys_are_fetched_by_tls_and_not_all_the_time() {
+    let intervals = "jwks_refresh_interval = \"5s\"\njwks_refresh_interval_min = \"6s\"\n";
+    let found = refusals(
+        &format!("[auth]\njwks_url = \"https://a/k\"\n{intervals}"),
+        &[],
+        &[],
+    );
+    let expected = "throng.toml:4:29: auth.jwks_refresh_interval_min: it is longer than \
+                    auth.jwks_refresh_interval";
+    assert_eq!(found, [expected]);
+    let found = refusals("[auth]\njwks = \"{}\"\njwks_file = \"f\"\n", &[], &[]);
+    assert_eq!(
+        found,
+        ["throng.toml:3:13: auth.jwks_file: auth.jwks is set too; keep one of the two"]
+    );
+    for (url, is_warned) in [
+        ("https://login.example.com/keys", false),
+        ("http://login.example.com/keys", true),
+        ("http://localhost.example.com/keys", true),
+        ("http://127.0.0.1.example.com:80/keys", true),
+        ("http://localhost:3000/keys", false),
+        ("http://127.0.0.9", false),
+        ("http://[::1]:3000?k", false),
+    ] {
+        let loaded = load(&format!("[auth]\njwks_url = \"{url}\"\n"));
+        let warned = |warning: &String| warning.starts_with("auth.jwks_url: without TLS");
+        assert_eq!(loaded.warnings.iter().any(warned), is_warned, "{url}");
+    }
+}
+
+#[test]
 fn secrets_that_can_be_guessed_are_refused() {
     let wanted = "expected a secret of at least 32 bytes, as `openssl rand -hex 32` makes, and not \
                   the placeholder of an example, found another text";
@@ -628,10 +668,7 @@ fn what_tls_needs_is_named() {
     check(
         "[listen]\nclient = [\"tls://127.0.0.1:1\"]\nproxy_protocol = \"127.0.0.1:1\"\n\
          trusted_proxies = \"10.0.0.1\"\n[tls]\ncertificate = \"c\"\nkey = \"k\"\n",
-        &[
-            "throng.toml:3:18: listen.proxy_protocol: tls://127.0.0.1:1: PROXY headers are read on \
-           addresses without tls:// alone; let the proxy end TLS, or pass connections on without \
-           a header",
-        ],
+        // The header stands before TLS.
+        &[],
     );
 }

@@ -1,9 +1,9 @@
 //! What the front door does with a whole request before and instead of a gateway.
 
-use throng_auth::Credentials;
-use throng_http1::{Request, query};
+use throng_http1::Request;
 use throng_metrics::Counter;
 
+use super::login::{check_key, login};
 use super::page::{check_page, reader};
 use super::response::{keep_head, safe};
 use super::subscribe::{allow_origin, preflight};
@@ -221,6 +221,7 @@ fn dispatch<R: Router>(
     match owner {
         Owner::Gateway(gateway) => router.open((gateway, claim), incoming, cx),
         Owner::FrontDoor(Own::Health) => health(incoming, cx),
+        Owner::FrontDoor(Own::Login) => login(incoming, cx),
         Owner::FrontDoor(Own::Dashboard | Own::Page) => page(incoming, router, cx),
         Owner::FrontDoor(Own::Server) => {
             let keep_alive = incoming.request.keep_alive();
@@ -228,30 +229,6 @@ fn dispatch<R: Router>(
             Ok(Opened::Answered { keep_alive })
         }
     }
-}
-
-/// Asks for a key on the API port, if there are any.
-fn check_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Reject> {
-    if cx.shared.api_keys.is_empty() {
-        return Ok(());
-    }
-    let request = incoming.request;
-    let from_query = query::pairs(request.query()).find(|(name, _)| name == "api_key");
-    let credentials = Credentials {
-        x_api_key: request.header("x-api-key"),
-        authorization: request.header("authorization"),
-        query: from_query.as_ref().map(|(_, key)| &**key),
-    };
-    if cx.shared.api_keys.admit(credentials) {
-        return Ok(());
-    }
-    cx.count(Counter::AuthApiKey);
-    let path = incoming.request.path();
-    cx.shared
-        .notices
-        .refused("request", path, "", "no good API key");
-    let sentence = "an API key is needed: send it as the header `X-API-Key`";
-    Err(Reject::new(401, sentence))
 }
 
 fn health<S>(incoming: &Incoming<'_, '_>, cx: &mut Context<'_>) -> Result<Opened<S>, Reject> {

@@ -72,10 +72,10 @@ impl<'a> Params<'a> {
     /// Checks the token.
     ///
     /// # Errors
-    /// 401, if it is not good, or is missing where one is needed.
+    /// 401, if it is not good, or is missing where one is needed; 503, if its key is not known yet.
     pub fn identify<S, O>(&self, cx: &Context<'_, S, O>) -> Result<Option<Box<Identity>>, Reject> {
         let claims = authenticate(self.token.as_deref(), cx.shared, cx.now)
-            .map_err(|error| Reject::new(401, error.message()))?;
+            .map_err(|error| Reject::new(error.status(), error.message()))?;
         Ok(claims.as_ref().map(Identity::from_claims).map(Box::new))
     }
 }

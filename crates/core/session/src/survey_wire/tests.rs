@@ -1,6 +1,11 @@
 //! Every survey and reply, whole and cut off.
 
+use throng_auth::SubscriptionOptions;
+use throng_types::{Epoch, Position};
+
 use super::*;
+use crate::Transport;
+use crate::survey::{Found, FoundConnection, NodeCount, Wish};
 
 fn surveys() -> Vec<Survey> {
     let name = |name: &str| ChannelName::new(name).expect("a name");
@@ -38,6 +43,15 @@ fn surveys() -> Vec<Survey> {
     vec![
         Survey::Channels,
         Survey::Count,
+        Survey::Find(Search::default()),
+        Survey::Find(Search {
+            user: text("an"),
+            address: text("192.0."),
+            transport: Some(Transport::Stream),
+            channel: Some(name("a:b")),
+            slow: true,
+            rows_max: 7,
+        }),
         Survey::Disconnect {
             user: text("u"),
             client: text("c"),
@@ -84,6 +98,19 @@ fn replies_are_read_as_they_were_written_and_no_part_of_them() {
         SurveyReply::Channels(vec![(name, 3)]),
         SurveyReply::Count(count),
         SurveyReply::Done(8),
+        SurveyReply::Found(Found {
+            count: 9,
+            is_cut: true,
+            rows: vec![FoundConnection {
+                client: "id".into(),
+                user: "ann".into(),
+                address: "192.0.2.1".into(),
+                transport: Transport::Sse,
+                queued_bytes: 1 << 40,
+                subscriptions: 3,
+                channels: vec![ChannelName::new("d").expect("a name")],
+            }],
+        }),
     ];
     let bytes = encode_replies("u", "1", 9, &replies);
     let node = NodeReply {

@@ -1,9 +1,15 @@
 //! Commands that fail, and how: which error, or which close.
 
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use throng_auth::{KeyConfig, KeySet, KeySource, Verifier};
+use throng_session::Port;
 use throng_ws::Opcode;
 
-use crate::scene::{BEGIN_S, Scene, sign};
+use crate::scene::{BEGIN_S, SECRET, Scene, sign};
 
 /// What a client that has connected says, and what it hears.
 #[test]
@@ -150,6 +156,69 @@ fn tokens_of_others_and_of_yesterday() {
             .say(&json!({"id": 3, "sub_refresh": {"channel": "c", "token": token}}).to_string());
         assert_eq!(told, [heard], "{token}");
     }
+}
+
+/// Keys that are still to come.
+#[derive(Debug)]
+struct NoKeys;
+
+impl KeySource for NoKeys {
+    fn keys(&self) -> Arc<KeySet> {
+        Arc::default()
+    }
+
+    fn want(&self) {}
+}
+
+/// A token whose key is not known yet: the client hears what SDKs come again after, as often as it
+/// tries, and it does not count as a bad one.
+#[test]
+fn a_token_whose_key_is_still_to_come() {
+    let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","kid":"next"}"#);
+    let token = format!("{header}.e30.AAAA");
+    let scene = || {
+        Scene::with(Port::Client, |shared| {
+            let keys = KeyConfig {
+                hmac_secret: Some(SECRET.as_bytes().into()),
+                key_source: Some(Arc::new(NoKeys)),
+                ..KeyConfig::default()
+            };
+            shared.verifier = Some(Arc::new(Verifier::new(keys).expect("keys")));
+        })
+    };
+    let error = |id: u32| {
+        format!(
+            concat!(
+                r#"{{"id":{id},"error":{{"code":100,"message":"internal server error","#,
+                r#""temporary":true}}}}"#
+            ),
+            id = id
+        )
+    };
+    let connect = json!({"id": 1, "connect": {"token": token}}).to_string();
+    let mut stranger = scene();
+    stranger.upgrade("/connection/websocket", "");
+    assert_eq!(stranger.say(&connect), [error(1)]);
+    let mut listener = scene();
+    listener.upgrade("/connection/uni_websocket", "");
+    let hello = json!({ "token": token }).to_string();
+    assert_eq!(listener.say(&hello), ["close 3004"]);
+    let mut ann = scene();
+    ann.upgrade("/connection/websocket", "");
+    let good = sign(&json!({ "sub": "ann", "exp": BEGIN_S + 100 }));
+    let told = ann.say(&json!({"id": 1, "connect": {"token": good}}).to_string());
+    assert!(told[0].starts_with(r#"{"id":1,"connect":"#), "{told:?}");
+    for id in 2..10 {
+        let subscribe = json!({"id": id, "subscribe": {"channel": "c", "token": token}});
+        assert_eq!(ann.say(&subscribe.to_string()), [error(id)]);
+    }
+    let refresh = json!({"id": 10, "refresh": {"token": token}}).to_string();
+    assert_eq!(ann.say(&refresh), [error(10)]);
+    let own = sign(&json!({"sub": "ann", "channel": "c", "exp": BEGIN_S + 100}));
+    ann.say(&json!({"id": 11, "subscribe": {"channel": "c", "token": own}}).to_string());
+    let refresh = json!({"id": 12, "sub_refresh": {"channel": "c", "token": token}});
+    assert_eq!(ann.say(&refresh.to_string()), [error(12)]);
+    assert!(!ann.has_ended());
 }
 
 /// Without a token, and before a connect.

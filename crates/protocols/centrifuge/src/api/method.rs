@@ -1,8 +1,9 @@
 //! The methods of the server API, and a call of each.
 
 use super::params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, DisconnectRequest, HistoryRequest,
-    PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest, UnsubscribeRequest,
+    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, DisconnectRequest,
+    HistoryRequest, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
+    UnsubscribeRequest,
 };
 
 /// The methods that are known; some are only refused.
@@ -30,6 +31,8 @@ pub enum Method {
     HistoryRemove,
     /// Asks which channels have subscribers.
     Channels,
+    /// Asks which connections of clients there are. Throng's own.
+    Connections,
     /// Asks about the nodes.
     Info,
     /// Calls a procedure of the server's.
@@ -38,7 +41,7 @@ pub enum Method {
 
 impl Method {
     /// Every method.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Publish,
         Self::Broadcast,
         Self::Subscribe,
@@ -50,6 +53,7 @@ impl Method {
         Self::History,
         Self::HistoryRemove,
         Self::Channels,
+        Self::Connections,
         Self::Info,
         Self::Rpc,
     ];
@@ -69,6 +73,7 @@ impl Method {
             Self::History => "history",
             Self::HistoryRemove => "history_remove",
             Self::Channels => "channels",
+            Self::Connections => "connections",
             Self::Info => "info",
             Self::Rpc => "rpc",
         }
@@ -106,6 +111,8 @@ pub enum ApiRequest<'a> {
     HistoryRemove(ChannelRequest<'a>),
     /// Asks which channels have subscribers.
     Channels(ChannelsRequest<'a>),
+    /// Asks which connections of clients there are.
+    Connections(ConnectionsRequest<'a>),
     /// Asks about the nodes.
     Info,
     /// Calls a procedure of the server's.
@@ -128,6 +135,7 @@ impl ApiRequest<'_> {
             Self::History(_) => Method::History,
             Self::HistoryRemove(_) => Method::HistoryRemove,
             Self::Channels(_) => Method::Channels,
+            Self::Connections(_) => Method::Connections,
             Self::Info => Method::Info,
             Self::Rpc(_) => Method::Rpc,
         }

@@ -22,13 +22,13 @@ mod response;
 pub use error::ApiError;
 pub use method::{ApiRequest, Method};
 pub use params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, CustomDisconnect, DisconnectRequest,
-    HistoryRequest, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
-    UnsubscribeRequest,
+    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, CustomDisconnect,
+    DisconnectRequest, HistoryRequest, PublishRequest, RefreshRequest, RpcRequest,
+    SubscribeRequest, UnsubscribeRequest,
 };
 pub use pattern::ChannelPattern;
 pub use request::{BatchRequest, LegacyRequest, MalformedBody, parse, parse_batch, parse_legacy};
 pub use response::{
-    ApiResult, NodeInfo, PublishResult, encode_bare_error, encode_batch_reply, encode_legacy,
-    encode_response,
+    ApiResult, ConnectionInfo, Connections, NodeInfo, PublishResult, encode_bare_error,
+    encode_batch_reply, encode_legacy, encode_response,
 };

@@ -173,6 +173,33 @@ pub struct ChannelsRequest<'a> {
     /// See [`super::ChannelPattern`]; empty for all.
     #[serde(borrow, deserialize_with = "text")]
     pub pattern: Cow<'a, str>,
+    /// Only so many, those with the most subscribers; 0 for all. Throng's own.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: u32,
+}
+
+/// Which connections of clients are asked for. What is empty fits all.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConnectionsRequest<'a> {
+    /// A part of the user's name.
+    #[serde(borrow, deserialize_with = "text")]
+    pub user: Cow<'a, str>,
+    /// A part of the client's address.
+    #[serde(borrow, deserialize_with = "text")]
+    pub address: Cow<'a, str>,
+    /// `websocket`, `sse` or `stream`.
+    #[serde(borrow, deserialize_with = "text")]
+    pub transport: Cow<'a, str>,
+    /// A channel that they subscribe to.
+    #[serde(borrow, deserialize_with = "text")]
+    pub channel: Cow<'a, str>,
+    /// Only those for which bytes wait.
+    #[serde(deserialize_with = "or_default")]
+    pub slow: bool,
+    /// How many at most; 0 for the usual number.
+    #[serde(deserialize_with = "or_default")]
+    pub limit: u32,
 }
 
 /// Subscribes a user's connections to a channel.

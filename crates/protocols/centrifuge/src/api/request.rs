@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use super::error::ApiError;
 use super::method::{ApiRequest, Method};
 use super::params::{
-    BroadcastRequest, ChannelRequest, ChannelsRequest, DisconnectRequest, HistoryRequest,
-    PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest, UnsubscribeRequest,
+    BroadcastRequest, ChannelRequest, ChannelsRequest, ConnectionsRequest, DisconnectRequest,
+    HistoryRequest, PublishRequest, RefreshRequest, RpcRequest, SubscribeRequest,
+    UnsubscribeRequest,
 };
 use crate::json::{or_default, text};
 use crate::strict::{self, Checked, Nothing};
@@ -70,6 +71,7 @@ pub fn parse(method: Method, body: &[u8]) -> Result<ApiRequest<'_>, MalformedBod
         Method::History => ApiRequest::History(strict::from_slice(body)?),
         Method::HistoryRemove => ApiRequest::HistoryRemove(strict::from_slice(body)?),
         Method::Channels => ApiRequest::Channels(strict::from_slice(body)?),
+        Method::Connections => ApiRequest::Connections(strict::from_slice(body)?),
         Method::Info => {
             strict::from_slice::<Nothing>(body)?;
             ApiRequest::Info
@@ -154,6 +156,8 @@ struct BatchCommand<'a> {
     history_remove: Option<ChannelRequest<'a>>,
     #[serde(borrow)]
     channels: Option<ChannelsRequest<'a>>,
+    #[serde(borrow)]
+    connections: Option<ConnectionsRequest<'a>>,
     info: Option<Nothing>,
     #[serde(borrow)]
     rpc: Option<RpcRequest<'a>>,
@@ -173,6 +177,7 @@ impl<'a> BatchCommand<'a> {
             .or_else(|| self.history.map(ApiRequest::History))
             .or_else(|| self.history_remove.map(ApiRequest::HistoryRemove))
             .or_else(|| self.channels.map(ApiRequest::Channels))
+            .or_else(|| self.connections.map(ApiRequest::Connections))
             .or_else(|| self.info.map(|_| ApiRequest::Info))
             .or_else(|| self.rpc.map(ApiRequest::Rpc))
             .ok_or(ApiError::NotFound)

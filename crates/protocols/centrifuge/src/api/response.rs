@@ -35,6 +35,38 @@ pub struct NodeInfo<'a> {
     pub uptime_s: u32,
 }
 
+/// One connection of a client.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo<'a> {
+    /// Its public id.
+    pub client: &'a str,
+    /// Its user.
+    pub user: &'a str,
+    /// Its address.
+    pub address: &'a str,
+    /// `websocket`, `sse` or `stream`.
+    pub transport: &'static str,
+    /// The node that it is connected to.
+    pub node: &'a str,
+    /// Bytes that wait for it.
+    pub queued_bytes: u64,
+    /// How many channels it subscribes to.
+    pub num_subs: u32,
+    /// The first of them.
+    pub channels: Vec<&'a str>,
+}
+
+/// What was found of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections<'a> {
+    /// At most as many as were asked for.
+    pub rows: &'a [ConnectionInfo<'a>],
+    /// How many fit.
+    pub num_found: u32,
+    /// Some were not looked at.
+    pub is_cut: bool,
+}
+
 /// The result of one call.
 #[derive(Clone, Copy, Debug)]
 pub enum ApiResult<'a> {
@@ -57,6 +89,10 @@ pub enum ApiResult<'a> {
     },
     /// Of [`Method::Channels`]: names and numbers of subscribed connections.
     Channels(&'a [(&'a str, u32)]),
+    /// The same, if not all were wanted, and how many there are.
+    SomeChannels(&'a [(&'a str, u32)], u32),
+    /// Of [`Method::Connections`].
+    Connections(Connections<'a>),
     /// Of [`Method::Info`].
     Info(&'a [NodeInfo<'a>]),
 }
@@ -72,7 +108,8 @@ impl ApiResult<'_> {
             Self::History(_) => Method::History,
             Self::Presence(_) => Method::Presence,
             Self::PresenceStats { .. } => Method::PresenceStats,
-            Self::Channels(_) => Method::Channels,
+            Self::Channels(_) | Self::SomeChannels(..) => Method::Channels,
+            Self::Connections(_) => Method::Connections,
             Self::Info(_) => Method::Info,
         }
     }
@@ -85,7 +122,9 @@ impl ApiResult<'_> {
             Self::History(result) => append_history(result, out),
             Self::Presence(present) => append_presence(present.iter().copied(), out),
             Self::PresenceStats { clients, users } => append_presence_stats(*clients, *users, out),
-            Self::Channels(channels) => append_channels(channels, out),
+            Self::Channels(channels) => append_channels(channels, None, out),
+            Self::SomeChannels(channels, found) => append_channels(channels, Some(*found), out),
+            Self::Connections(found) => append_connections(found, out),
             Self::Info(nodes) => append_nodes(nodes, out),
         }
     }
@@ -152,7 +191,7 @@ fn append_broadcast(responses: &[Result<PublishResult, ApiError>], out: &mut Vec
     broadcast.close();
 }
 
-fn append_channels(channels: &[(&str, u32)], out: &mut Vec<u8>) {
+fn append_channels(channels: &[(&str, u32)], found: Option<u32>, out: &mut Vec<u8>) {
     let mut result = Object::open(out);
     let mut by_name = Object::open(result.value("channels"));
     for (channel, clients) in channels {
@@ -161,6 +200,34 @@ fn append_channels(channels: &[(&str, u32)], out: &mut Vec<u8>) {
         info.close();
     }
     by_name.close();
+    if let Some(found) = found {
+        result.number("num_found", found.into());
+    }
+    result.close();
+}
+
+fn append_connections(found: &Connections<'_>, out: &mut Vec<u8>) {
+    let mut result = Object::open(out);
+    append_list(found.rows, result.value("connections"), |row, out| {
+        let mut object = Object::open(out);
+        for (key, text) in [
+            ("client", row.client),
+            ("user", row.user),
+            ("address", row.address),
+            ("transport", row.transport),
+            ("node", row.node),
+        ] {
+            append_text(text, object.value(key));
+        }
+        object.number("queued_bytes", row.queued_bytes);
+        object.number("num_subs", row.num_subs.into());
+        object.texts("channels", &row.channels);
+        object.close();
+    });
+    result.number("num_found", found.num_found.into());
+    result
+        .value("cut")
+        .extend_from_slice(if found.is_cut { b"true" } else { b"false" });
     result.close();
 }
 

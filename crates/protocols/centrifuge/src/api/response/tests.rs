@@ -41,6 +41,10 @@ fn results() {
     check_result(ApiResult::Done(Method::Unsubscribe), "{}");
     check_result(ApiResult::Channels(&[]), r#"{"channels":{}}"#);
     check_result(
+        ApiResult::SomeChannels(&[("a", 2)], 7),
+        r#"{"channels":{"a":{"num_clients":2}},"num_found":7}"#,
+    );
+    check_result(
         ApiResult::Channels(&[("a\"", 1), ("b", 20)]),
         r#"{"channels":{"a\"":{"num_clients":1},"b":{"num_clients":20}}}"#,
     );
@@ -53,6 +57,29 @@ fn results() {
         concat!(
             r#"{"responses":[{"result":{"epoch":"2f","offset":1}},"#,
             r#"{"error":{"code":102,"message":"unknown channel"}},{"result":{}}]}"#,
+        ),
+    );
+    let row = ConnectionInfo {
+        client: "id",
+        user: "a\"",
+        address: "::1",
+        transport: "sse",
+        node: "n",
+        queued_bytes: 5,
+        num_subs: 2,
+        channels: vec!["c"],
+    };
+    let found = Connections {
+        rows: &[row],
+        num_found: 3,
+        is_cut: false,
+    };
+    check_result(
+        ApiResult::Connections(found),
+        concat!(
+            r#"{"connections":[{"client":"id","user":"a\"","address":"::1","transport":"sse","#,
+            r#""node":"n","queued_bytes":5,"num_subs":2,"channels":["c"]}],"#,
+            r#""num_found":3,"cut":false}"#,
         ),
     );
     let node = NodeInfo {

@@ -1,0 +1,147 @@
+//! People who have signed in to the dashboard.
+//!
+//! Owns their secrets, as digests, in memory alone: whoever is signed in has to sign in again after
+//! a restart, an upgrade, and a reload that changes the API keys. Shared by all shards behind a
+//! lock, which only requests with a cookie take. Never: sees an API key.
+//!
+//! Rule for "full": who has signed in first is signed out.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use throng_session::Logins;
+use throng_types::Millis;
+
+/// People who may be signed in at once.
+const LOGINS_MAX: usize = 64;
+/// How long a login is good.
+const LIFETIME_MS: u64 = 12 * 3_600_000;
+
+/// Bytes of a secret.
+type Secret = [u8; 32];
+
+#[derive(Default)]
+pub(crate) struct Table(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// The oldest first. Bound: [`LOGINS_MAX`].
+    logins: VecDeque<Login>,
+    /// Of the API keys that let them in.
+    keys: Vec<u8>,
+}
+
+struct Login {
+    digest: Vec<u8>,
+    until: Millis,
+}
+
+impl Table {
+    /// These API keys count from now on. Who came in by others has to come in again.
+    pub(crate) fn renew<'a>(&self, keys: impl IntoIterator<Item = &'a str>) {
+        let all: Vec<u8> = keys.into_iter().flat_map(digest_of).collect();
+        let mut known = self.open();
+        if known.keys != all {
+            known.keys = all;
+            known.logins.clear();
+        }
+    }
+
+    fn begin_with(&self, secret: Secret, now: Millis) -> String {
+        let secret = URL_SAFE_NO_PAD.encode(secret);
+        let mut known = self.open();
+        known.logins.retain(|login| login.until > now);
+        if known.logins.len() >= LOGINS_MAX {
+            known.logins.pop_front();
+        }
+        known.logins.push_back(Login {
+            digest: digest_of(&secret),
+            until: now + LIFETIME_MS,
+        });
+        secret
+    }
+
+    /// A thread that panicked ends the server; until then the table is as good as ever.
+    fn open(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Logins for Table {
+    fn begin(&self, now: Millis) -> String {
+        let mut secret = Secret::default();
+        aws_lc_rs::rand::fill(&mut secret).expect("the system has randomness");
+        self.begin_with(secret, now)
+    }
+
+    fn knows(&self, secret: &str, now: Millis) -> bool {
+        // Digests may be compared in any time: nobody can choose one.
+        let digest = digest_of(secret);
+        let known = self.open();
+        let mut logins = known.logins.iter();
+        logins.any(|login| login.digest == digest && login.until > now)
+    }
+
+    fn end(&self, secret: &str) {
+        let digest = digest_of(secret);
+        self.open().logins.retain(|login| login.digest != digest);
+    }
+
+    fn lifetime_s(&self) -> u64 {
+        LIFETIME_MS / 1000
+    }
+}
+
+fn digest_of(secret: &str) -> Vec<u8> {
+    digest(&SHA256, secret.as_bytes()).as_ref().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_good_until_it_ends() {
+        let table = Table::default();
+        let now = Millis(1_000);
+        let [one, other] = [[1; 32], [2; 32]].map(|secret| table.begin_with(secret, now));
+        assert_ne!(one, other);
+        assert!(table.knows(&one, now) && table.knows(&other, now));
+        for wrong in ["", "x", &one[1..], &one.to_lowercase()] {
+            assert!(!table.knows(wrong, now), "{wrong}");
+        }
+        table.end(&one);
+        assert!(!table.knows(&one, now) && table.knows(&other, now));
+        assert!(table.knows(&other, now + (LIFETIME_MS - 1)));
+        assert!(!table.knows(&other, now + LIFETIME_MS));
+    }
+
+    #[test]
+    fn a_full_table_signs_out_who_came_first() {
+        let table = Table::default();
+        let begin = |n: usize| table.begin_with([n as u8; 32], Millis(n as u64));
+        let all: Vec<_> = (0..=LOGINS_MAX).map(begin).collect();
+        let knows = |secret: &String| table.knows(secret, Millis(100));
+        assert!(!knows(&all[0]));
+        assert!(all[1..].iter().all(knows));
+        // Those that have expired make room first.
+        let late = Millis(LIFETIME_MS + 50);
+        table.begin_with([99; 32], late);
+        assert!(table.knows(&all[LOGINS_MAX], late));
+        assert!(!table.knows(&all[1], late));
+    }
+
+    #[test]
+    fn other_keys_sign_everybody_out_and_the_same_nobody() {
+        let table = Table::default();
+        table.renew(["a", "b"]);
+        let secret = table.begin_with([1; 32], Millis(0));
+        table.renew(["a", "b"]);
+        assert!(table.knows(&secret, Millis(0)));
+        table.renew(["b"]);
+        assert!(!table.knows(&secret, Millis(0)));
+    }
+}

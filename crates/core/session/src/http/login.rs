@@ -1,0 +1,165 @@
+//! Who may call: by an API key, or by the cookie of a browser that has shown one.
+//!
+//! `POST /session` with a key answers with the cookie, `DELETE /session` takes it away. The cookie
+//! counts on the API port alone, because browsers send it to every port of a host.
+//!
+//! Invariants
+//! - A key that is sent along decides; a cookie does not mend a wrong one.
+//! - A cookie counts only for pages of this very server: whatever changes something has to come
+//!   with `Sec-Fetch-Site` or `Origin`, which pages cannot forge (Fetch section 3.2). `SameSite`
+//!   keeps the cookie from other sites, but other ports of one host are the same site.
+
+use throng_auth::{Credentials, is_same_origin};
+use throng_http1::{Request, query};
+use throng_metrics::Counter;
+
+use super::{Incoming, Reject, SAFE, respond};
+use crate::port::Port;
+use crate::{Context, Opened};
+
+/// Cookies of one request that are looked at.
+const COOKIES_MAX: usize = 64;
+
+/// Asks for a key on the API port, if there are any.
+pub(super) fn check_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Reject> {
+    if cx.shared.api_keys.is_empty() {
+        return Ok(());
+    }
+    match has_key(incoming, cx) {
+        Some(true) => return Ok(()),
+        None if cookie_of(incoming, cx).is_some() => return check_origin(incoming, cx),
+        None | Some(false) => {}
+    }
+    Err(refused(incoming, cx))
+}
+
+/// Signs a browser in or out.
+pub(super) fn login<S>(
+    incoming: &Incoming<'_, '_>,
+    cx: &mut Context<'_>,
+) -> Result<Opened<S>, Reject> {
+    let is_new = incoming.request.method == "POST";
+    let logins = cx.shared.pages.logins();
+    let cookie = match logins {
+        // Without keys there is nothing to sign in to.
+        Some(_) if cx.shared.api_keys.is_empty() => None,
+        Some(logins) if is_new => {
+            if has_key(incoming, cx) != Some(true) {
+                return Err(refused(incoming, cx));
+            }
+            cx.shared.notices.changed("sign in", "", "");
+            Some((logins.begin(cx.now.mono), logins.lifetime_s()))
+        }
+        Some(logins) => {
+            check_origin(incoming, cx)?;
+            if let Some(secret) = cookie_of(incoming, cx) {
+                logins.end(secret);
+                cx.shared.notices.changed("sign out", "", "");
+            }
+            Some((String::new(), 0))
+        }
+        None => None,
+    };
+    let cookie = cookie.map(|(secret, lifetime_s)| {
+        let name = cookie_name(incoming.request.host());
+        let secure = if is_secure(incoming) { "; Secure" } else { "" };
+        format!("{name}={secret}; Path=/; Max-Age={lifetime_s}; HttpOnly; SameSite=Strict{secure}")
+    });
+    let mut headers = vec![("Cache-Control", "no-store")];
+    headers.extend(SAFE);
+    headers.extend(cookie.as_deref().map(|cookie| ("Set-Cookie", cookie)));
+    let keep_alive = incoming.request.keep_alive();
+    respond(204, &headers, b"", keep_alive, cx);
+    Ok(Opened::Answered { keep_alive })
+}
+
+/// Whether the key that was sent is a good one; `None` if none was sent.
+fn has_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<bool> {
+    let request = incoming.request;
+    let from_query = query::pairs(request.query()).find(|(name, _)| name == "api_key");
+    let credentials = Credentials {
+        x_api_key: request.header("x-api-key"),
+        authorization: request.header("authorization"),
+        query: from_query.as_ref().map(|(_, key)| &**key),
+    };
+    let Credentials {
+        x_api_key,
+        authorization,
+        query,
+    } = credentials;
+    let is_sent = x_api_key.or(authorization).or(query).is_some();
+    is_sent.then(|| cx.shared.api_keys.admit(credentials))
+}
+
+fn refused(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Reject {
+    cx.count(Counter::AuthApiKey);
+    let path = incoming.request.path();
+    cx.shared
+        .notices
+        .refused("request", path, "", "no good API key");
+    let sentence = "an API key is needed: send it as the header `X-API-Key`";
+    Reject::new(401, sentence)
+}
+
+/// The secret of a good cookie.
+fn cookie_of<'b>(incoming: &Incoming<'_, 'b>, cx: &Context<'_>) -> Option<&'b str> {
+    if incoming.port != Port::Api {
+        return None;
+    }
+    let logins = cx.shared.pages.logins()?;
+    let name = cookie_name(incoming.request.host());
+    let mut secrets = cookies(incoming.request, &name);
+    secrets.find(|secret| logins.knows(secret, cx.now.mono))
+}
+
+/// The values of a cookie (RFC 6265 section 4.2.1).
+fn cookies<'b>(request: &Request<'b>, name: &str) -> impl Iterator<Item = &'b str> {
+    let lines = request.headers().values("cookie");
+    let lines = lines.filter_map(|line| str::from_utf8(line).ok());
+    let pairs = lines.flat_map(|line| line.split(';')).take(COOKIES_MAX);
+    pairs.filter_map(move |pair| {
+        let (known, value) = pair.trim().split_once('=')?;
+        (known == name).then_some(value)
+    })
+}
+
+/// Browsers send a cookie to every port of a host, so the port stands in its name.
+fn cookie_name(host: &str) -> String {
+    match host.rsplit_once(':') {
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("throng_session_{port}")
+        }
+        _ => "throng_session".to_owned(),
+    }
+}
+
+/// Whether the browser speaks TLS: with us, or with a proxy in front, as its page's origin tells.
+fn is_secure(incoming: &Incoming<'_, '_>) -> bool {
+    let origin = incoming.request.header("origin").unwrap_or_default();
+    incoming.is_tls || origin.starts_with("https://")
+}
+
+/// A cookie counts for pages of this server alone.
+fn check_origin(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Reject> {
+    let request = incoming.request;
+    let is_ours = match (request.header("sec-fetch-site"), request.header("origin")) {
+        (Some("same-origin"), _) => true,
+        // An address that somebody has typed in.
+        (Some("none"), None) => matches!(request.method, "GET" | "HEAD"),
+        (Some(_), _) => false,
+        // Browsers without it, and all of them over plain HTTP.
+        (None, Some(origin)) => is_same_origin(origin, request.host()),
+        (None, None) => matches!(request.method, "GET" | "HEAD"),
+    };
+    if is_ours {
+        return Ok(());
+    }
+    cx.count(Counter::RefusedOrigin);
+    let origin = request.header("origin").unwrap_or("none");
+    let why = format_args!("signed in, but origin {origin}");
+    let notices = &cx.shared.notices;
+    notices.refused("request", request.path(), "", why);
+    let sentence = "a signed-in browser may call from the dashboard's own page alone: \
+                    elsewhere send the key as the header `X-API-Key`";
+    Err(Reject::new(403, sentence))
+}

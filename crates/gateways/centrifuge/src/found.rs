@@ -1,0 +1,80 @@
+//! The call `connections` of the server API: what is looked for, and the rows of all nodes.
+//!
+//! Rule for "full": an answer has [`ROWS_MAX`] rows at most, and says how many there would be.
+
+use throng_centrifuge::api::{ApiError, ConnectionInfo, ConnectionsRequest};
+use throng_session::{NodeReply, Search, SurveyReply, Transport};
+use throng_types::ChannelName;
+
+/// Rows of an answer, unless the call says otherwise.
+const ROWS: u32 = 100;
+/// Rows of an answer, whatever the call says.
+const ROWS_MAX: u32 = 1_000;
+
+/// What the names of transports mean.
+const TRANSPORTS: [(&str, Transport); 4] = [
+    ("websocket", Transport::WebSocket),
+    ("sse", Transport::Sse),
+    ("stream", Transport::Stream),
+    ("http", Transport::Http),
+];
+
+/// What a call looks for.
+pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ApiError> {
+    let transport = match &*wanted.transport {
+        "" => None,
+        name => {
+            let known = TRANSPORTS.iter().find(|(known, _)| *known == name);
+            Some(known.ok_or(ApiError::BadRequest)?.1)
+        }
+    };
+    let channel = match &*wanted.channel {
+        "" => None,
+        name => Some(ChannelName::new(name).map_err(|_| ApiError::BadRequest)?),
+    };
+    Ok(Search {
+        user: (&*wanted.user).into(),
+        address: (&*wanted.address).into(),
+        transport,
+        channel,
+        slow: wanted.slow,
+        rows_max: match wanted.limit {
+            0 => ROWS,
+            limit => limit.min(ROWS_MAX),
+        },
+    })
+}
+
+/// The rows of all nodes, as many as are wanted; of slow ones the slowest.
+pub(crate) fn rows_of<'a>(nodes: &'a [NodeReply], search: &Search) -> Vec<ConnectionInfo<'a>> {
+    let mut rows: Vec<_> = nodes
+        .iter()
+        .flat_map(|node| {
+            let found = node.replies.iter().filter_map(|reply| match reply {
+                SurveyReply::Found(found) => Some(found),
+                _ => None,
+            });
+            let rows = found.flat_map(|found| &found.rows);
+            rows.map(|row| ConnectionInfo {
+                client: &row.client,
+                user: &row.user,
+                address: &row.address,
+                transport: name_of(row.transport),
+                node: &node.uid,
+                queued_bytes: row.queued_bytes,
+                num_subs: row.subscriptions,
+                channels: row.channels.iter().map(ChannelName::as_str).collect(),
+            })
+        })
+        .collect();
+    if search.slow {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.queued_bytes));
+    }
+    rows.truncate(search.rows_max as usize);
+    rows
+}
+
+fn name_of(transport: Transport) -> &'static str {
+    let known = TRANSPORTS.iter().find(|(_, known)| *known == transport);
+    known.map_or("", |(name, _)| name)
+}
