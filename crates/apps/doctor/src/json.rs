@@ -1,12 +1,12 @@
 //! Reports for machines.
 //!
-//! Schema 1, one object. Fields may be added; a change of meaning raises `schema`. `null` is
+//! Schema 2, one object. Fields may be added; a change of meaning raises `schema`. `null` is
 //! unknown or not asked.
 //!
 //! | Field | Type | Meaning |
 //! |---|---|---|
 //! | `schema` | number | [`SCHEMA`] |
-//! | `status` | string | worst of all checks: `ok`, `unknown`, `warn`, `fail` |
+//! | `status` | string | worst of all checks: `ok`, `info`, `unknown`, `warn`, `fail` |
 //! | `role` | string | `server`, `loadgen`, `both` |
 //! | `container` | bool | the facts come from inside a container |
 //! | `connections` | number or null | the number asked for |
@@ -16,12 +16,14 @@
 //! | `binds_first` | string or null | `id` of the check that decides it |
 //! | `summary` | string | one sentence |
 //! | `checks` | array | one object per limit |
+//! | `steps` | array | what to do first, at most three: `id` of the check, and the `line` |
 //! | `applied` | array | what `--fix` and `--persist` did; empty without them |
 //!
 //! A check: `id` (the kernel's name), `title`, `kind` (`holds`, `load`, `rate`), `current`
-//! (string or null), `needed` (string or null), `allows_connections` (number or null), `status`,
-//! `why`, `cost`, `fix` (array). A fix: `kind` (`sysctl`, `nofile`, `unit`, `command`,
-//! `advice`), `line`, and for `sysctl` also `key`, `value` and `scope` (`host`, `namespace`).
+//! and `needed` (a number where it is one, else a string, or null), `allows_connections` (number
+//! or null), `status`, `why`, `cost`, `fix` (array). A fix: `kind` (`sysctl`, `nofile`, `unit`,
+//! `command`, `advice`), `line`, and for `sysctl` also `key`, `value` and `scope` (`host`,
+//! `namespace`).
 //! An applied line: `line`, `effect` (`done`, `refused`, `by_hand`), `note` (string or null).
 
 use serde::Serialize;
@@ -32,7 +34,7 @@ use crate::report::{Fix, Kind, Report, Scope, Status};
 use crate::text::summary_line;
 
 /// The version of the layout that [`render_json`] writes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Renders a report and what was done about it as one JSON object, indented, with a final
 /// newline.
@@ -52,6 +54,12 @@ pub fn render_json(report: &Report, applied: &[Applied]) -> Result<String, serde
         binds_first: report.binds_first,
         summary: summary_line(report),
         checks: report.checks.iter().map(CheckDocument::from).collect(),
+        steps: { report.steps().into_iter() }
+            .map(|(check, fix)| StepDocument {
+                id: check.id,
+                line: fix.line(),
+            })
+            .collect(),
         applied: applied.iter().map(AppliedDocument::from).collect(),
     };
     let mut text = serde_json::to_string_pretty(&document)?;
@@ -72,7 +80,35 @@ struct Document<'a> {
     binds_first: Option<&'a str>,
     summary: String,
     checks: Vec<CheckDocument<'a>>,
+    steps: Vec<StepDocument<'a>>,
     applied: Vec<AppliedDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct StepDocument<'a> {
+    id: &'a str,
+    line: String,
+}
+
+/// What people read as a number is one for programs, too.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Amount<'a> {
+    Number(u64),
+    Text(&'a str),
+}
+
+impl<'a> From<&'a str> for Amount<'a> {
+    fn from(text: &'a str) -> Self {
+        let is_number = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b',');
+        let number = text.replace(',', "").parse().ok();
+        match number.filter(|_| is_number) {
+            Some(number) => Self::Number(number),
+            None => Self::Text(text),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -80,8 +116,8 @@ struct CheckDocument<'a> {
     id: &'a str,
     title: &'a str,
     kind: Kind,
-    current: Option<&'a str>,
-    needed: Option<&'a str>,
+    current: Option<Amount<'a>>,
+    needed: Option<Amount<'a>>,
     allows_connections: Option<u64>,
     status: Status,
     why: &'a str,
@@ -95,8 +131,8 @@ impl<'a> From<&'a crate::report::Check> for CheckDocument<'a> {
             id: check.id,
             title: check.title,
             kind: check.kind,
-            current: check.current.as_deref(),
-            needed: check.needed.as_deref(),
+            current: check.current.as_deref().map(Amount::from),
+            needed: check.needed.as_deref().map(Amount::from),
             allows_connections: check.allows_connections,
             status: check.status,
             why: &check.why,

@@ -4,15 +4,22 @@ use serde::Serialize;
 
 use crate::plan::Role;
 
+/// What a reader is told to do at once; after that the machine is another one.
+const STEPS_MAX: usize = 3;
+
 /// How a check came out. Ordered from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It holds what is asked for.
     Ok,
+    /// Nothing to do about it now, and worth knowing: it does not count here, or something else
+    /// binds first and no number was asked.
+    Info,
     /// The machine does not tell.
     Unknown,
-    /// Works, with a drawback; or short of what memory would allow when no number was asked.
+    /// Works, with a drawback; or binds first below what memory would allow, when no number was
+    /// asked.
     Warn,
     /// Short of the number asked for.
     Fail,
@@ -24,6 +31,7 @@ impl Status {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::Info => "info",
             Self::Unknown => "unknown",
             Self::Warn => "warn",
             Self::Fail => "fail",
@@ -179,6 +187,22 @@ impl Report {
     #[must_use]
     pub fn check(&self, id: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.id == id)
+    }
+
+    /// What to do first: the checks that are worst, of each the first line that is no advice if it
+    /// has one. At most three.
+    #[must_use]
+    pub fn steps(&self) -> Vec<(&Check, &Fix)> {
+        let mut short: Vec<&Check> = self.checks.iter().collect();
+        short.retain(|check| check.status >= Status::Warn);
+        // The sort is stable: what binds first comes first.
+        short.sort_by_key(|check| std::cmp::Reverse(check.status));
+        let steps = short.into_iter().filter_map(|check| {
+            let is_line = |fix: &&Fix| !matches!(fix, Fix::Advice { .. });
+            let fix = { check.fix.iter().find(is_line) }.or_else(|| check.fix.first());
+            Some((check, fix?))
+        });
+        steps.take(STEPS_MAX).collect()
     }
 
     /// The limit that binds first.

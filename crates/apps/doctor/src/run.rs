@@ -107,7 +107,7 @@ pub fn run(
     Ok(match after.status() {
         _ if refused => Outcome::Unfixed,
         Status::Fail => Outcome::Short,
-        Status::Ok | Status::Unknown | Status::Warn => Outcome::Good,
+        Status::Ok | Status::Info | Status::Unknown | Status::Warn => Outcome::Good,
     })
 }
 

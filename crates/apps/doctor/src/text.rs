@@ -36,7 +36,37 @@ pub fn render_text(report: &Report) -> String {
             let _ = writeln!(out, "    {hash}{}", fix.line());
         }
     }
+    steps(report, &mut out);
     out
+}
+
+/// The end, which is what stays on the screen: what to do first.
+fn steps(report: &Report, out: &mut String) {
+    let steps = report.steps();
+    let title = match steps.len() {
+        0 => "Nothing to do",
+        1 => "Do this",
+        2 => "Do these two",
+        _ => "Do these three",
+    };
+    out.push('\n');
+    out.push_str(title);
+    out.push_str(if steps.is_empty() { ".\n" } else { ":\n" });
+    for (n, (check, fix)) in steps.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {}. {}: {}", n + 1, check.id, fix.line());
+    }
+    let short = report.checks.iter();
+    let short = short.filter(|check| check.status >= Status::Warn).count();
+    let _ = match (report.connections, short.saturating_sub(steps.len())) {
+        (None, _) => writeln!(
+            out,
+            "Then say how many connections you want: `throng doctor --connections 100k` judges \
+             every limit."
+        ),
+        (Some(_), 0) => Ok(()),
+        (Some(_), left) => writeln!(out, "Then ask again: {left} more are above."),
+    };
 }
 
 /// One sentence for a server's banner.
@@ -98,7 +128,8 @@ fn verdict(report: &Report, out: &mut String) {
     if report.connections.is_none() {
         let _ = writeln!(
             out,
-            "Limits are compared with {} connections, which memory would allow.",
+            "Limits are compared with {} connections, which memory would allow; only the one that \
+             binds first is judged.",
             grouped(report.goal)
         );
     }
@@ -109,6 +140,7 @@ fn table(report: &Report, out: &mut String) {
     let rows = report.checks.iter().map(|check| {
         let status = match check.status {
             Status::Ok => "ok",
+            Status::Info => "INFO",
             Status::Unknown => "?",
             Status::Warn => "WARN",
             Status::Fail => "FAIL",

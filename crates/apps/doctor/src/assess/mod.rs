@@ -23,7 +23,8 @@ use limit::Context;
 /// Judges a machine. Touches nothing.
 ///
 /// With `plan.connections` a limit below that number fails. Without it, limits are compared
-/// with what memory would allow, and one below that is a warning.
+/// with what memory would allow, and of those below that only the one that binds first is a
+/// warning: the others matter once it is lifted, or once somebody names a number.
 #[must_use]
 pub fn assess(machine: &Machine, plan: &Plan) -> Report {
     let context = Context {
@@ -41,14 +42,18 @@ pub fn assess(machine: &Machine, plan: &Plan) -> Report {
     queues::check(&context, &mut checks);
     // Unknown limits go behind known ones; the sort is stable, so ties keep the order above.
     checks.sort_by_key(|check| (check.kind, check.allows_connections.unwrap_or(u64::MAX)));
-    for check in &mut checks {
+    let first = checks
+        .iter()
+        .position(|check| check.kind == Kind::Holds && check.allows_connections.is_some());
+    for (place, check) in checks.iter_mut().enumerate() {
+        if plan.connections.is_none() && check.status == Status::Warn && Some(place) != first {
+            check.status = Status::Info;
+        }
         if check.status < Status::Warn {
             check.fix.clear();
         }
     }
-    let first = checks
-        .iter()
-        .find(|check| check.kind == Kind::Holds && check.allows_connections.is_some());
+    let first = first.and_then(|place| checks.get(place));
     Report {
         role: plan.role,
         connections: plan.connections,

@@ -156,6 +156,12 @@ fn conntrack(context: &Context<'_>) -> Check {
     let (current, allowed, status) = match context.machine.conntrack {
         Conntrack::Unknown => (None, None, Status::Unknown),
         Conntrack::Absent => (Some(String::from("not loaded")), None, Status::Ok),
+        // No rule asks for it, or this very look would have found somebody's connection.
+        Conntrack::Active { max, count: 0 } => (
+            Some(format!("{} (none in use)", grouped(max))),
+            None,
+            Status::Info,
+        ),
         Conntrack::Active { max, count } => {
             let allowed = max.saturating_sub(count);
             let current = format!("{} ({} in use)", grouped(max), grouped(count));
@@ -179,10 +185,16 @@ fn conntrack(context: &Context<'_>) -> Check {
         needed: Some(grouped(needed)),
         status,
         allows: allowed,
-        why: String::from(
-            "when the table is full packets are dropped: connections time out at random, sends \
-             fail with EPERM",
-        ),
+        why: String::from(match status {
+            Status::Info => {
+                "the module is loaded and tracks nothing, so it binds nobody; a firewall rule that \
+                 needs it, or Docker's NAT, would change that"
+            }
+            _ => {
+                "when the table is full packets are dropped: connections time out at random, \
+                 sends fail with EPERM"
+            }
+        }),
         fix: vec![
             Fix::Sysctl {
                 key: "net.netfilter.nf_conntrack_max",

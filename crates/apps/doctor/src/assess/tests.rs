@@ -96,7 +96,10 @@ fn what_binds_first() {
 #[test]
 fn statuses_follow_the_number_asked_for() {
     let cases: &[(&str, Option<u64>, Status)] = &[
-        ("nofile", None, Status::Warn),
+        // Without a number only what binds first is a warning.
+        ("nf_conntrack_max", None, Status::Warn),
+        ("nofile", None, Status::Info),
+        ("somaxconn", None, Status::Info),
         ("nofile", Some(524_160), Status::Ok),
         ("nofile", Some(524_161), Status::Fail),
         ("nr_open", Some(1_048_448), Status::Ok),
@@ -128,6 +131,56 @@ fn statuses_follow_the_number_asked_for() {
         let check = report.check(id).unwrap_or_else(|| panic!("no check {id}"));
         assert_eq!(check.status, status, "{id} at {connections:?}");
     }
+}
+
+#[test]
+fn a_table_of_connections_that_tracks_none_binds_nobody() {
+    let untracking = Machine {
+        conntrack: Conntrack::Active {
+            max: 1_000,
+            count: 0,
+        },
+        ..stock()
+    };
+    for connections in [None, Some(1_000_000)] {
+        let report = assess(&untracking, &Plan::new(Role::Server, connections));
+        let check = report.check("nf_conntrack_max").unwrap();
+        assert_eq!(check.status, Status::Info, "{connections:?}");
+        assert_eq!(check.allows_connections, None);
+        assert!(check.fix.is_empty(), "{:?}", check.fix);
+        assert_ne!(report.binds_first, Some("nf_conntrack_max"));
+        let text = render_text(&report);
+        assert!(text.contains("INFO  nf_conntrack_max"), "{text}");
+    }
+}
+
+#[test]
+fn the_end_says_what_to_do_first() {
+    let end = |machine: &Machine, connections| {
+        let report = assess(machine, &Plan::new(Role::Server, connections));
+        let text = render_text(&report);
+        let (_, end) = text.rsplit_once("\n\n").expect("an end");
+        end.to_owned()
+    };
+    let many = end(&stock(), Some(1_000_000));
+    let lines: Vec<_> = many.lines().collect();
+    assert_eq!(lines[0], "Do these three:", "{many}");
+    assert!(
+        lines[1].starts_with("  1. nf_conntrack_max: sysctl -w net."),
+        "{many}"
+    );
+    assert!(lines[2].starts_with("  2. "), "{many}");
+    assert!(lines[3].starts_with("  3. "), "{many}");
+    assert!(lines[4].starts_with("Then ask again: "), "{many}");
+    assert_eq!(lines.len(), 5, "{many}");
+    assert_eq!(end(&tuned(), Some(1_000_000)), "Nothing to do.\n");
+    // Without a number: what binds first, and how to ask for more.
+    let first = end(&stock(), None);
+    assert!(
+        first.starts_with("Do this:\n  1. nf_conntrack_max: "),
+        "{first}"
+    );
+    assert!(first.contains("--connections 100k"), "{first}");
 }
 
 #[test]

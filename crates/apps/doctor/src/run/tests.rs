@@ -152,13 +152,14 @@ fn check_schema(document: &Value) {
         "binds_first",
         "summary",
         "checks",
+        "steps",
         "applied",
     ];
     top.sort_unstable();
     let mut have = keys(document);
     have.sort_unstable();
     assert_eq!(have, top);
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     let one_of = |value: &Value, words: &[&str]| {
         assert!(
             words.contains(&value.as_str().unwrap()),
@@ -166,7 +167,10 @@ fn check_schema(document: &Value) {
         );
     };
     one_of(&document["role"], &["server", "loadgen", "both"]);
-    one_of(&document["status"], &["ok", "unknown", "warn", "fail"]);
+    one_of(
+        &document["status"],
+        &["ok", "info", "unknown", "warn", "fail"],
+    );
     for number in ["connections", "holds_connections"] {
         assert!(
             document[number].is_u64() || document[number].is_null(),
@@ -191,7 +195,11 @@ fn check_schema(document: &Value) {
         have.sort_unstable();
         assert_eq!(have, fields);
         one_of(&check["kind"], &["holds", "load", "rate"]);
-        one_of(&check["status"], &["ok", "unknown", "warn", "fail"]);
+        for amount in [&check["current"], &check["needed"]] {
+            let is_number = |text: &str| text.replace(',', "").parse::<u64>().is_ok();
+            assert!(!amount.as_str().is_some_and(is_number), "{amount}");
+        }
+        one_of(&check["status"], &["ok", "info", "unknown", "warn", "fail"]);
         for fix in check["fix"].as_array().unwrap() {
             one_of(
                 &fix["kind"],
@@ -201,6 +209,11 @@ fn check_schema(document: &Value) {
             assert_eq!(fix["kind"] == "sysctl", fix["key"].is_string(), "{fix}");
             assert_eq!(fix["kind"] == "sysctl", fix["scope"].is_string(), "{fix}");
         }
+    }
+    let steps = document["steps"].as_array().unwrap();
+    assert!(steps.len() <= 3);
+    for step in steps {
+        assert!(step["id"].is_string() && step["line"].is_string(), "{step}");
     }
     for applied in document["applied"].as_array().unwrap() {
         one_of(&applied["effect"], &["done", "refused", "by_hand"]);
