@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     bench, completions, config, doctor, health, man, publish, pushpin_publish, reference, reload,
-    serve, subscribe, token, upgrade,
+    serve, subscribe, token, top, upgrade,
 };
 use crate::version::{VERSION, long};
 
@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Upgrade(upgrade::Args),
     Publish(publish::Args),
     Subscribe(subscribe::Args),
+    Tail(subscribe::TailArgs),
+    Top(top::Args),
     PushpinPublish(pushpin_publish::Args),
     Reload(reload::Args),
     Health(health::Args),

@@ -1,9 +1,12 @@
 //! From the section `[auth]` to keys that check tokens.
 
-use throng_auth::{KeyConfig, Verifier};
-use throng_config::{Auth, Secret};
+use std::sync::Arc;
 
-/// The keys, after the files were read.
+use throng_auth::{KeyConfig, KeySource, RefreshOptions, Verifier};
+use throng_config::{Auth, Secret};
+use throng_jwks::{Fetched, JwksOptions};
+
+/// The keys, after the files were read, and without those that are to be fetched.
 pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
     let text = |text: &Option<String>| text.as_deref().map(Box::from);
     let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.as_bytes().into());
@@ -13,11 +16,31 @@ pub(crate) fn key_config(auth: &Auth) -> KeyConfig {
         rsa_public_pem: text(&auth.rsa_public_key),
         ecdsa_public_pem: text(&auth.ecdsa_public_key),
         eddsa_public_pem: text(&auth.eddsa_public_key),
+        key_set: text(&auth.jwks),
+        key_source: None,
         audience: text(&auth.audience),
         issuer: text(&auth.issuer),
         leeway_s: auth.leeway_ms / 1000,
         require_exp: auth.require_exp,
     }
+}
+
+/// The keys that are to be fetched, if there are some; asks for them once.
+pub(crate) fn fetched(auth: &Auth) -> Result<Option<Arc<dyn KeySource>>, String> {
+    let Some(url) = &auth.jwks_url else {
+        return Ok(None);
+    };
+    let options = JwksOptions {
+        url: url.clone(),
+        timeout_ms: auth.jwks_timeout_ms,
+        refresh: RefreshOptions {
+            interval_ms: auth.jwks_refresh_interval_ms,
+            interval_min_ms: auth.jwks_refresh_interval_min_ms,
+        },
+    };
+    let keys = Fetched::start(&options, Arc::default())?;
+    keys.wait()?;
+    Ok(Some(Arc::new(keys)))
 }
 
 /// What is wrong with each key, by its option.
@@ -54,6 +77,14 @@ pub(crate) fn faults(auth: &Auth) -> Vec<String> {
             all.eddsa_public_pem.is_some(),
             KeyConfig {
                 eddsa_public_pem: all.eddsa_public_pem,
+                ..none()
+            },
+        ),
+        (
+            "jwks",
+            all.key_set.is_some(),
+            KeyConfig {
+                key_set: all.key_set,
                 ..none()
             },
         ),

@@ -1,4 +1,5 @@
-//! What the text of an argument means, where several commands read it the same way.
+//! What the text of an argument means, and how a value is shown, where several commands do it the
+//! same way.
 
 /// Seconds of `90s`, `15m`, `1h` or `30d`, or of several: `1h30m`.
 ///
@@ -40,6 +41,17 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
         .and_then(|number| number.checked_mul(unit))
         .filter(|&number| number > 0)
         .ok_or_else(|| "expected a whole number above 0, such as 50000, 50k or 1M".to_owned())
+}
+
+/// A span in its two largest units.
+pub(crate) fn span(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match seconds {
+        86_400.. => format!("{days} d {hours} h"),
+        3600.. => format!("{hours} h {minutes} min"),
+        60.. => format!("{minutes} min {} s", seconds % 60),
+        _ => format!("{seconds} s"),
+    }
 }
 
 #[cfg(test)]

@@ -11,12 +11,14 @@
 //! - Due times never decrease with the event's number.
 //! - The schedule ends with its last phase.
 
+mod stage;
 mod step;
 
 use serde::{Deserialize, Serialize};
 
 use throng_types::Rng;
 
+pub use stage::Stage;
 pub(crate) use step::positive_rate;
 pub use step::{Growth, Stepper};
 

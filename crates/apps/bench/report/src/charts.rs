@@ -236,7 +236,29 @@ fn measured(results: &Results) -> Option<(f64, f64)> {
     (end > begin).then(|| (begin as f64 / 1000.0, end as f64 / 1000.0))
 }
 
-fn chart(plan: &Plan, series: Vec<Series>, measured: Option<(f64, f64)>) -> Option<Chart> {
+/// Without the time after the last value of any line: how long connects took is known while
+/// connections come, and half of the chart would be empty behind it.
+fn cut(series: &mut [Series]) {
+    let known = |series: &Series| {
+        let known = series.points.iter().rposition(|(_, y)| y.is_some());
+        known.map(|place| series.points[place].0)
+    };
+    let Some(end) = series.iter().filter_map(known).reduce(f64::max) else {
+        return;
+    };
+    for series in series {
+        series.points.retain(|(at, _)| *at <= end);
+    }
+}
+
+fn chart(plan: &Plan, mut series: Vec<Series>, measured: Option<(f64, f64)>) -> Option<Chart> {
+    cut(&mut series);
+    let end = series
+        .iter()
+        .filter_map(|series| Some(series.points.last()?.0));
+    let end = end.reduce(f64::max).unwrap_or_default();
+    let measured = measured.filter(|(begin, _)| *begin < end);
+    let measured = measured.map(|(begin, until)| (begin, until.min(end)));
     (!series.is_empty()).then_some(Chart {
         title: plan.title,
         hint: plan.hint,
@@ -321,6 +343,27 @@ fn thin(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chart_ends_with_its_last_value() {
+        let series = |name: &str, values: &[Option<f64>]| Series {
+            name: name.to_owned(),
+            color: "c1",
+            dashed: false,
+            points: (0..).map(f64::from).zip(values.iter().copied()).collect(),
+        };
+        let x = Some(1.0);
+        let lines = vec![
+            series("a", &[None, x, None, None, None, None]),
+            series("b", &[x, None, None, x, None, None]),
+        ];
+        let made = |measured| chart(&PLANS[0], lines.clone(), measured).expect("a chart");
+        for series in made(None).series {
+            assert_eq!(series.points.len(), 4, "{}", series.name);
+        }
+        assert_eq!(made(Some((2.0, 5.0))).measured, Some((2.0, 3.0)));
+        assert_eq!(made(Some((4.0, 5.0))).measured, None);
+    }
 
     #[test]
     fn thinning_keeps_peaks_and_the_end() {

@@ -15,6 +15,7 @@ pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod subscribe;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod upgrade;
 
 use crate::args::{self, Command};
@@ -34,6 +35,8 @@ pub(crate) fn run(command: Command) -> Result {
         Command::Publish(args) => publish::run(args),
         Command::PushpinPublish(args) => pushpin_publish::run(&args),
         Command::Subscribe(args) => subscribe::run(args),
+        Command::Tail(args) => subscribe::tail(args),
+        Command::Top(args) => top::run(&args),
         Command::Config(args) => config::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Bench(args) => bench::run(args),

@@ -26,6 +26,26 @@ pub(crate) struct ApiArgs {
 }
 
 impl ApiArgs {
+    fn key(&self) -> Option<(&str, &str)> {
+        self.api_key.as_deref().map(|key| ("X-API-Key", key))
+    }
+
+    /// Asks for a document, or a stream that never ends.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub(crate) fn get(&self, target: &str) -> Result<Exchange, Fault> {
+        let headers = [("Cache-Control", "no-store")].into_iter();
+        let headers: Vec<(&str, &str)> = headers.chain(self.key()).collect();
+        let request = Request {
+            method: "GET",
+            target: &self.api.target(target),
+            headers: &headers,
+            body: None,
+        };
+        Exchange::open(&self.api, &self.trust, request)
+    }
+
     /// Makes a call, on a connection of its own. Gives the status and the answer's body.
     ///
     /// # Errors
@@ -37,7 +57,7 @@ impl ApiArgs {
         body: &[u8],
         bytes_max: usize,
     ) -> Result<(u16, Vec<u8>), Fault> {
-        let key = self.api_key.as_deref().map(|key| ("X-API-Key", key));
+        let key = self.key();
         let headers = content.into_iter().chain([("Connection", "close")]);
         let headers: Vec<(&str, &str)> = headers.chain(key).collect();
         let request = Request {

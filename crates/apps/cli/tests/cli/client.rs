@@ -193,6 +193,44 @@ fn json_lines_come_as_the_server_wrote_them() {
 }
 
 #[test]
+fn tail_has_a_line_for_each_publication() {
+    let line = "{\"channel\":\"a\",\"data\":{\"x\":1},\"offset\":1}";
+    let stream = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\
+         \r\n{:x}\r\n{line}\n\r\n0\r\n\r\n",
+        line.len() + 1
+    );
+    let fake = Fake::new(&[&stream]);
+    let done = run(&["tail", "a", "--count", "1", "--server", &fake.url]).expect(0);
+    let (time, shown) = done.out.split_once("  ").expect("a time before it");
+    assert_eq!(shown, "a  {\"x\":1}\n");
+    assert!(time.len() == 13 && time.ends_with('Z'), "{time}");
+    assert!(fake.asked().line.starts_with("GET /stream?channel=a "));
+}
+
+#[test]
+fn top_shows_samples_and_nothing_else() {
+    let samples = events(
+        "event: subscribed\ndata: {\"recovered\":false}\n\ndata: {\"time_unix_ms\":1,\"pid\":42,\
+         \"publications_per_s\":7000}\n\n",
+    );
+    let fake = Fake::new(&[&samples, &samples, &answer(401, "an API key is needed")]);
+    let top = |more: &[&str]| run(&[&["top", "--api", &fake.url], more].concat());
+    let done = top(&["--count", "1", "--api-key", "K"]).expect(0);
+    let done = done.prints(&["pid 42", "7,000/s published"]);
+    assert_eq!(done.out.matches("Throng ").count(), 1, "{}", done.out);
+    // No terminal, no codes for one.
+    assert!(!done.out.contains('\x1b'), "{}", done.out);
+    let asked = fake.asked();
+    assert_eq!(asked.line, "GET /sse?channel=throng:stats HTTP/1.1");
+    assert_eq!(asked.header("x-api-key"), Some("K"));
+    top(&[]).expect(5).says(&["ended the stream"]);
+    top(&[])
+        .expect(6)
+        .says(&["an API key is needed", "--api-key"]);
+}
+
+#[test]
 fn subscribing_ends_when_there_is_no_sense_in_going_on() {
     let ended = |text: &str| events(&format!("data: x\n\n{text}"));
     for (first, code, part) in [

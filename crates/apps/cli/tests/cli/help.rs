@@ -21,6 +21,8 @@ fn help_names_every_command() {
             "upgrade",
             "publish",
             "subscribe",
+            "tail",
+            "top",
             "pushpin-publish",
             "reload",
             "health",

@@ -1,4 +1,4 @@
-//! Fifteen mistakes that people make, and what they are told: what is wrong, where, what to do.
+//! Seventeen mistakes that people make, and what they are told: what is wrong, where, what to do.
 
 use std::fs;
 use std::process::Command;
@@ -31,7 +31,7 @@ type Mistake = (
 );
 
 /// `API`, `CLIENTS`, `FOLDER`, `TOKEN` and `EXPIRED` stand for what the test has made.
-const MISTAKES: [Mistake; 14] = [
+const MISTAKES: [Mistake; 15] = [
     (
         "wrong port: publishing to the clients' one",
         &[
@@ -156,6 +156,33 @@ const MISTAKES: [Mistake; 14] = [
         &["an API key is needed", "--api-key KEY", "THRONG_API_KEY"],
     ),
     (
+        "full disk for results",
+        &[
+            "bench",
+            "pub",
+            "--url",
+            "API",
+            "--as",
+            "centrifugo",
+            "--key",
+            "the key of the server API",
+            "--channels",
+            "news:a",
+            "--duration",
+            "1s",
+            "--plain",
+            "--out",
+            "FOLDER/full",
+        ],
+        1,
+        &[
+            "full/manifest.json",
+            "No space left on device",
+            "--out DIR",
+            "--json",
+        ],
+    ),
+    (
         "results cannot be written",
         &[
             "bench",
@@ -194,6 +221,10 @@ fn each_mistake_is_told_with_what_where_and_what_to_do() {
     ] {
         fs::write(folder.path().join(name), text).unwrap();
     }
+    // A device that is always full.
+    let full = folder.path().join("full");
+    fs::create_dir(&full).unwrap();
+    std::os::unix::fs::symlink("/dev/full", full.join("manifest.json")).unwrap();
     let path = folder.path().display().to_string();
     let config = format!("{path}/server.toml");
     let serving = ["serve", "--config", &config, "--listen", "127.0.0.1:0"];
@@ -225,8 +256,20 @@ fn each_mistake_is_told_with_what_where_and_what_to_do() {
         println!("{name}");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         run(&arguments).expect(code).says(says);
+        documented(name, says);
     }
-    // The fifteenth: a page of a wrong origin. The server's answer is what a browser shows.
+    let url = format!("ws://{}/ws?channel=news:a", address("clients"));
+    let few = "ulimit -n 40; exec \"$0\" bench sub --clients 100 --url \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", few, env!("CARGO_BIN_EXE_throng"), &url]);
+    let says = [
+        "may open 40 descriptors and the run needs 164",
+        "LimitNOFILE",
+        "throng doctor --role loadgen",
+    ];
+    Running::start(&mut shell).wait().expect(13).says(&says);
+    documented("no descriptors", &says);
+    // A page of a wrong origin. The server's answer is what a browser shows.
     let url = format!(
         "http://{}/sse?channel=news:a&token={good}",
         address("clients")
@@ -240,6 +283,21 @@ fn each_mistake_is_told_with_what_where_and_what_to_do() {
         said.contains("https://elsewhere.example") && said.contains("auth.allowed_origins"),
         "{said}"
     );
+    documented("wrong origin", &["may not connect", "auth.allowed_origins"]);
+}
+
+/// The page for people has a row for the mistake, with the same words.
+#[track_caller]
+fn documented(mistake: &str, says: &[&str]) {
+    const PAGE: &str = include_str!("../../../../../docs/guides/mistakes.md");
+    let start = format!("| {mistake} |");
+    let row = PAGE.lines().find(|line| line.starts_with(&start));
+    let row = row.unwrap_or_else(|| panic!("no row for {mistake:?}"));
+    for part in says {
+        // What a test chose.
+        let part = part.replace("http://127.0.0.1:1", "http://127.0.0.1:8001");
+        assert!(row.contains(&part), "{part:?} is missing in {row}");
+    }
 }
 
 #[test]

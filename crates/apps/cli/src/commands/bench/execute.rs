@@ -86,6 +86,8 @@ fn write_files(folder: &Path, finished: &Finished) -> Result<()> {
                 Exit::Failed,
                 format!("cannot write {}: {error}", path.display()),
             )
+            .advise("make room there, or name another folder: --out DIR")
+            .advise("--json prints the results instead")
         })?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! `throng bench sub`: connections that subscribe and are kept.
 
 use throng_bench_plan::ports::parse_sources;
+use throng_bench_plan::schedule::Stage;
 use throng_bench_plan::{Kind, Scenario, Target};
 use throng_types::units;
 
@@ -33,6 +34,15 @@ pub(crate) struct Args {
         default_value = "100/s"
     )]
     rate: f64,
+    /// Instead of both: so many connections within that time, 10k:2m; may be repeated, for one
+    /// stage after another
+    #[arg(
+        long = "stage",
+        value_name = "N:TIME",
+        value_parser = Stage::parse,
+        conflicts_with_all = ["clients", "rate"]
+    )]
+    stages: Vec<Stage>,
     /// Which channel each connection subscribes to, a template; several make several subscriptions
     /// each
     #[arg(long, value_name = "TEMPLATE")]
@@ -130,7 +140,12 @@ pub(super) fn run(args: Args) -> Result {
     if args.rate <= 0.0 {
         return Err(Failure::usage("--rate must be above zero"));
     }
-    scenario.set_clients(args.clients, args.rate);
+    if args.stages.is_empty() {
+        scenario.set_clients(args.clients, args.rate);
+    } else {
+        scenario.arrivals = Stage::schedule(&args.stages).map_err(Failure::usage)?;
+        scenario.clients = scenario.arrivals.count();
+    }
     scenario.channels = args.channels;
     scenario.hold_us = args.duration;
     scenario.warm_up_us = args.warm_up;

@@ -38,6 +38,51 @@ pub(crate) struct Args {
     /// End after this many publications
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub(super) count: Option<u64>,
+    /// Each publication has a line of its own, with its time and channel.
+    #[arg(skip)]
+    pub(super) stamped: bool,
+}
+
+/// Watch channels: a line for each publication, with the time and the channel
+///
+/// Like subscribe, for people: the time is when the publication arrived here. When the connection
+/// breaks it is made again, and where the channels keep history nothing is missed. Ctrl-C ends it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TailArgs {
+    /// The channels
+    #[arg(required = true, value_name = "CHANNEL", value_parser = publish::channel)]
+    channels: Vec<ChannelName>,
+    /// Where the server's port for clients is
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "THRONG_SERVER_URL",
+        default_value = "http://127.0.0.1:8000"
+    )]
+    server: Endpoint,
+    #[command(flatten)]
+    trust: TrustArgs,
+    /// A token (`throng token create` makes one)
+    #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// End after this many publications
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    count: Option<u64>,
+}
+
+impl From<TailArgs> for Args {
+    fn from(args: TailArgs) -> Self {
+        Self {
+            channels: args.channels,
+            server: args.server,
+            url: None,
+            trust: args.trust,
+            token: args.token,
+            json: true,
+            count: args.count,
+            stamped: true,
+        }
+    }
 }
 
 /// Reads the URL of a WebSocket; without a path it is `/ws`.

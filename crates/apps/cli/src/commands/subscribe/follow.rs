@@ -12,6 +12,7 @@ use throng_ws::handshake::{self, ResponseFault};
 
 use super::args::Args;
 use super::backoff::Backoff;
+use super::stamp::stamped_now;
 use crate::commands::publish::{UNKNOWN_NAMESPACE, said};
 use crate::console;
 use crate::exit::Exit;
@@ -109,7 +110,8 @@ impl Follower {
         loop {
             let mut turn = Turn::default();
             let (subscription, left) = (&mut self.subscription, &mut self.left);
-            let more = exchange.read_some(|data| turn.take(data, subscription, left));
+            let is_stamped = self.args.stamped;
+            let more = exchange.read_some(|data| turn.take(data, subscription, left, is_stamped));
             turn.printed?;
             // Whether it arrives does not matter: the next read finds out whether the connection
             // lives.
@@ -364,11 +366,22 @@ impl Default for Turn {
 impl Turn {
     /// Prints publications as long as somebody reads them and more are wanted, and keeps the
     /// notices.
-    fn take(&mut self, data: &[u8], subscription: &mut Subscription, left: &mut Option<u64>) {
+    fn take(
+        &mut self,
+        data: &[u8],
+        subscription: &mut Subscription,
+        left: &mut Option<u64>,
+        is_stamped: bool,
+    ) {
         let (printed, notices) = (&mut self.printed, &mut self.notices);
         let fed = subscription.feed(data, mask_key, &mut self.answers, |event| match event {
             SubscriptionEvent::Publication(line) if printed.is_ok() && *left != Some(0) => {
-                *printed = console::print([line, b"\n"].concat());
+                let line = if is_stamped {
+                    stamped_now(line)
+                } else {
+                    line.to_vec()
+                };
+                *printed = console::print([line, b"\n".to_vec()].concat());
                 if let Some(left) = left {
                     *left -= 1;
                 }
