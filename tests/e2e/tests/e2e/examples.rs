@@ -1,5 +1,5 @@
-//! The programs of `examples/`, as a newcomer runs them: both pages in a browser, with each of two
-//! back ends.
+//! The programs of `examples/`, as a newcomer runs them: both pages in a browser, with each of
+//! three back ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -197,4 +197,24 @@ fn the_pages_work_with_django() {
     let mut python = Command::new(python_of("example-django", "examples/django"));
     python.arg(examples().join("django/app.py"));
     both_pages(python);
+}
+
+#[test]
+fn the_pages_work_with_php() {
+    let mut php = Command::new("php");
+    php.arg(examples().join("php/server.php"));
+    both_pages(php);
+}
+
+#[test]
+fn the_back_ends_that_are_not_run_have_good_syntax() {
+    for (program, option, file) in [
+        ("php", "-l", "laravel/routes.php"),
+        ("ruby", "-c", "rails/app.rb"),
+    ] {
+        let mut check = Command::new(program);
+        check.arg(option).arg(examples().join(file));
+        let done = check.output().expect(program);
+        assert!(done.status.success(), "{file}: {done:?}");
+    }
 }
