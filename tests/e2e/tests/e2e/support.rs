@@ -73,3 +73,12 @@ pub(crate) fn channel_token(user: &str, channel: &str, seconds: i64) -> String {
         SECRET,
     )
 }
+
+/// Writes another configuration, and asks for it: the status, and what the answer tells.
+#[track_caller]
+pub(crate) fn reload(server: &Server, text: &str) -> (u16, Value) {
+    server.configure(text);
+    let answer = server.ask("POST", "/api/reload", "");
+    let told = serde_json::from_str(&answer.body);
+    (answer.status, told.unwrap_or_else(|_| panic!("{answer:?}")))
+}

@@ -83,7 +83,7 @@ fn went_well(server: &Server, output: &Output) {
 }
 
 /// A request for a stream or a WebSocket.
-fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
+pub(crate) fn ask(to: SocketAddr, target: &str, is_socket: bool) -> Wire {
     ask_on(Wire::connect(to), target, is_socket)
 }
 
@@ -103,7 +103,7 @@ fn ask_on(mut wire: Wire, target: &str, is_socket: bool) -> Wire {
 }
 
 /// A text as a client sends it, under a mask that changes nothing.
-fn frame(text: &str) -> Vec<u8> {
+pub(crate) fn frame(text: &str) -> Vec<u8> {
     let mut frame = vec![0x81];
     match text.len() {
         length @ 0..126 => frame.push(0x80 | length as u8),
