@@ -58,6 +58,10 @@ pub(crate) const HOUSE: &[Room] = &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
         "drivers/redis-address",
     ]),
+    // One HTTP client for all who are asked; keys are fetched with it.
+    room("drivers/jwks", &[
+        "types", "core/auth", "core/metrics", "protocols/*", "drivers/origin",
+    ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
     room("drivers/redis-address", &[]),
     room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),

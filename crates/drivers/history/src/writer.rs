@@ -214,20 +214,16 @@ impl Writer {
         if bytes.is_empty() {
             return;
         }
-        let Some(place) = self.place.as_mut().filter(|place| place.file.is_some()) else {
+        let file = self.place.as_mut().and_then(|place| place.file.as_mut());
+        let written = file.map(|file| file.write_all(bytes));
+        let Some((Ok(()), place)) = written.as_ref().zip(self.place.as_mut()) else {
             let lost = Frames::new(bytes).count() as u64;
             self.options.counters.add(Counter::HistoryStoreLost, lost);
+            if let Some(Err(error)) = written {
+                self.fail(&error);
+            }
             return;
         };
-        let written = match &mut place.file {
-            Some(file) => file.write_all(bytes),
-            None => Ok(()),
-        };
-        if let Err(error) = written {
-            let lost = Frames::new(bytes).count() as u64;
-            self.options.counters.add(Counter::HistoryStoreLost, lost);
-            return self.fail(&error);
-        }
         let count = bytes.len() as u64;
         self.options
             .counters
