@@ -1,4 +1,4 @@
-//! A network between a client and a server, which a test can cut.
+//! A network between a client and a server, which a test can cut, or lose words on.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,6 +17,8 @@ struct State {
     ends: bool,
     links: Vec<TcpStream>,
     taken: usize,
+    /// What of a client's is lost, and how often still.
+    loses: (&'static str, usize),
 }
 
 impl Proxy {
@@ -34,6 +36,7 @@ impl Proxy {
             ends: false,
             links: Vec::new(),
             taken: 0,
+            loses: ("", 0),
         };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
@@ -47,7 +50,7 @@ impl Proxy {
                     state.taken += 1;
                     // A connection that comes while the network is cut is closed at once.
                     if state.whole {
-                        let _ = state.link(&client);
+                        let _ = state.link(&client, &shared);
                     }
                 }
             }
@@ -76,6 +79,17 @@ impl Proxy {
         lock(&self.state).whole = true;
     }
 
+    /// Loses the next `times` writes of clients that have this in them.
+    pub fn lose(&self, word: &'static str, times: usize) {
+        lock(&self.state).loses = (word, times);
+    }
+
+    /// How many writes are still to be lost.
+    #[must_use]
+    pub fn to_lose(&self) -> usize {
+        lock(&self.state).loses.1
+    }
+
     /// Leads new connections to another server.
     pub fn lead_to(&self, server: SocketAddr) {
         lock(&self.state).server = server;
@@ -102,24 +116,38 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl State {
-    fn link(&mut self, client: &TcpStream) -> io::Result<()> {
+    fn link(&mut self, client: &TcpStream, shared: &Arc<Mutex<Self>>) -> io::Result<()> {
         let server = TcpStream::connect(self.server)?;
         for stream in [client, &server] {
             stream.set_nodelay(true)?;
             self.links.push(stream.try_clone()?);
         }
-        forward(client.try_clone()?, server.try_clone()?);
-        forward(server, client.try_clone()?);
+        let shared = shared.clone();
+        let loses = move |bytes: &[u8]| lock(&shared).loses(bytes);
+        forward(client.try_clone()?, server.try_clone()?, loses);
+        forward(server, client.try_clone()?, |_| false);
         Ok(())
+    }
+
+    fn loses(&mut self, bytes: &[u8]) -> bool {
+        let (word, times) = &mut self.loses;
+        let is_lost =
+            *times > 0 && { bytes.windows(word.len()) }.any(|window| window == word.as_bytes());
+        *times -= usize::from(is_lost);
+        is_lost
     }
 }
 
-/// Copies one direction until it ends, then tells the other side.
-fn forward(mut from: TcpStream, mut to: TcpStream) {
+/// Copies one direction until it ends, but for what is lost; then tells the other side.
+fn forward(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    mut loses: impl FnMut(&[u8]) -> bool + Send + 'static,
+) {
     thread::spawn(move || {
         let mut bytes = vec![0; 16 * 1024];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            if to.write_all(&bytes[..count]).is_err() {
+            if !loses(&bytes[..count]) && to.write_all(&bytes[..count]).is_err() {
                 break;
             }
         }

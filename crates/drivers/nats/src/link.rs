@@ -4,7 +4,7 @@
 //! the driver takes it; while that is full nothing more is read, and NATS keeps the rest or ends
 //! the connection.
 
-use std::io::{self, Read, Write as _};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,9 @@ const LIMITS: Limits = Limits {
 };
 /// Bytes of one read.
 const READ: usize = 64 << 10;
+/// How often a request is made that JetStream does not answer; each time it has its part of the
+/// timeout.
+const ASKED_MAX: u32 = 4;
 /// The number of the subscription for answers to requests.
 pub(crate) const ANSWERS: u64 = 1;
 /// Of what is for this node.
@@ -112,6 +115,23 @@ impl Word {
     }
 }
 
+/// Why nothing was read.
+enum Unread {
+    /// Nothing came in time; something may still come.
+    Late,
+    /// The connection cannot be used any more, in words.
+    Over(String),
+}
+
+impl From<Unread> for String {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Late => "NATS does not answer".to_owned(),
+            Unread::Over(why) => why,
+        }
+    }
+}
+
 /// What comes from NATS, on a connection or on its end that is read.
 struct Incoming<S> {
     stream: S,
@@ -122,10 +142,10 @@ struct Incoming<S> {
 
 impl<S: Read> Incoming<S> {
     /// Reads the next thing that NATS says.
-    fn next<T>(&mut self, mut take: impl FnMut(&Op<'_>) -> Option<T>) -> Result<T, String> {
+    fn next<T>(&mut self, mut take: impl FnMut(&Op<'_>) -> Option<T>) -> Result<T, Unread> {
         loop {
             let rest = self.bytes.get(self.taken..).unwrap_or_default();
-            match decode(rest, LIMITS).map_err(|error| error.to_string())? {
+            match decode(rest, LIMITS).map_err(|error| Unread::Over(error.to_string()))? {
                 Some((op, taken)) => {
                     self.taken += taken;
                     if let Some(it) = take(&op) {
@@ -138,10 +158,20 @@ impl<S: Read> Incoming<S> {
                     let had = self.bytes.len();
                     self.bytes.resize(had + READ, 0);
                     let room = self.bytes.get_mut(had..).unwrap_or_default();
-                    let read = self.stream.read(room).map_err(|error| error.to_string())?;
-                    self.bytes.truncate(had + read);
-                    if read == 0 {
-                        return Err("NATS has closed the connection".to_owned());
+                    let read = self.stream.read(room);
+                    self.bytes.truncate(had + *read.as_ref().unwrap_or(&0));
+                    match read {
+                        Ok(0) => {
+                            let why = "NATS has closed the connection";
+                            return Err(Unread::Over(why.to_owned()));
+                        }
+                        Ok(_) => {}
+                        Err(error) => match error.kind() {
+                            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                                return Err(Unread::Late);
+                            }
+                            _ => return Err(Unread::Over(error.to_string())),
+                        },
                     }
                 }
             }
@@ -150,20 +180,24 @@ impl<S: Read> Incoming<S> {
 }
 
 /// A connection that is being made.
-type Making = Incoming<Stream>;
+struct Making {
+    incoming: Incoming<Stream>,
+    /// Requests so far: each answer comes to a subject of its own.
+    asked: u32,
+}
 
 impl Making {
     fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let written = self.stream.write_all(bytes);
+        let written = self.incoming.stream.write_all(bytes);
         written.map_err(|error| error.to_string())
     }
 
     /// Waits for one thing; any other one but a ping is not waited for.
-    fn expect<T>(&mut self, take: impl Fn(&Word) -> Option<T>) -> Result<T, String> {
+    fn expect<T>(&mut self, take: impl Fn(&Word) -> Option<T>) -> Result<T, Unread> {
         loop {
-            match self.next(Word::new)? {
-                Word::Ping => self.write(b"PONG\r\n")?,
-                Word::Refused(why) => return Err(format!("NATS refuses: {why}")),
+            match self.incoming.next(Word::new)? {
+                Word::Ping => self.write(b"PONG\r\n").map_err(Unread::Over)?,
+                Word::Refused(why) => return Err(Unread::Over(format!("NATS refuses: {why}"))),
                 word => {
                     if let Some(it) = take(&word) {
                         return Ok(it);
@@ -173,21 +207,36 @@ impl Making {
         }
     }
 
+    /// Asks JetStream, and once more if no answer comes: a server may lose a request while it makes
+    /// the same stream for somebody else, and those that are made here may be made twice.
     fn ask(&mut self, dial: &NatsDial, subject: &str, body: &str) -> Result<Box<[u8]>, String> {
-        let mut out = Vec::new();
-        let reply = dial.subjects[0].replace('*', "0");
-        write::publish(&mut out, subject, Some(&reply), &[], body.as_bytes());
-        self.write(&out)?;
-        let answer = self.expect(|word| match word {
-            Word::Message(message) if message.sid == ANSWERS => {
-                Some((message.status, message.payload.clone()))
+        self.incoming
+            .stream
+            .set_read_timeout(dial.timeout / ASKED_MAX)
+            .map_err(|error| error.to_string())?;
+        for _ in 0..ASKED_MAX {
+            self.asked += 1;
+            // Not a number, as those of the driver's own requests are.
+            let reply = dial.subjects[0].replace('*', &format!("dial-{}", self.asked));
+            let mut out = Vec::new();
+            write::publish(&mut out, subject, Some(&reply), &[], body.as_bytes());
+            self.write(&out)?;
+            let answer = self.expect(|word| match word {
+                Word::Message(message) if *message.subject == *reply => {
+                    Some((message.status, message.payload.clone()))
+                }
+                _ => None,
+            });
+            match answer {
+                Ok((None, payload)) => return Ok(payload),
+                Ok((Some(_), _)) => {
+                    return Err("JetStream does not answer; is it enabled?".to_owned());
+                }
+                Err(Unread::Late) => tracing::debug!(subject, "JetStream did not answer"),
+                Err(Unread::Over(why)) => return Err(why),
             }
-            _ => None,
-        })?;
-        match answer {
-            (None, payload) => Ok(payload),
-            (Some(_), _) => Err("JetStream does not answer; is it enabled?".to_owned()),
         }
+        Err(format!("JetStream does not answer {subject}"))
     }
 }
 
@@ -197,13 +246,18 @@ impl Dial for NatsDial {
 
     fn run(self, link: u64, inbox: &Arc<DialInbox<Self>>) -> String {
         match self.connect() {
-            Ok((established, made)) => read(link, established, made, inbox),
+            Ok((established, made)) => read(link, established, made.incoming, inbox),
             Err(why) => format!("{}:{}: {why}", self.target.host, self.target.port),
         }
     }
 }
 
-fn read(link: u64, established: Established, made: Making, inbox: &DialInbox<NatsDial>) -> String {
+fn read(
+    link: u64,
+    established: Established,
+    made: Incoming<Stream>,
+    inbox: &DialInbox<NatsDial>,
+) -> String {
     let (reader, writer) = match made.stream.split() {
         Ok(ends) => ends,
         Err(error) => return error.to_string(),
@@ -225,7 +279,7 @@ fn read(link: u64, established: Established, made: Making, inbox: &DialInbox<Nat
                     return String::new();
                 }
             }
-            Err(why) => return why,
+            Err(why) => return why.into(),
         }
     }
 }
@@ -235,12 +289,12 @@ impl NatsDial {
         let fail = |error: io::Error| error.to_string();
         let target = &self.target;
         let stream = Stream::connect(&target.host, target.port, self.timeout).map_err(fail)?;
-        let mut made = Making {
+        let mut incoming = Incoming {
             stream,
             bytes: Vec::new(),
             taken: 0,
         };
-        let info = made.next(|op| match op {
+        let info = incoming.next(|op| match op {
             Op::Info(info) => Some(serde_json::from_slice::<Value>(info).unwrap_or_default()),
             _ => None,
         })?;
@@ -249,12 +303,13 @@ impl NatsDial {
         }
         if target.is_tls || info["tls_required"] == true {
             // Nobody may have said more before TLS than NATS does.
-            if made.bytes.len() > made.taken {
+            if incoming.bytes.len() > incoming.taken {
                 return Err("NATS said something before TLS".to_owned());
             }
             let trust = throng_remote::trust(self.authorities.as_deref())?;
-            made.stream = made.stream.secure(&target.host, &trust)?;
+            incoming.stream = incoming.stream.secure(&target.host, &trust)?;
         }
+        let mut made = Making { incoming, asked: 0 };
         let options = self.introduction(&info)?;
         let mut out = Vec::new();
         write::connect(&mut out, &options.to_string());

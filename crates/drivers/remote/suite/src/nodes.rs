@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use throng_broker::{BrokerStats, HistoryQuery, Remote as _, Reply, Request, Ticket};
+use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
 use throng_metrics::Counters;
 use throng_remote::{RemoteBroker, RemoteOptions, Ring};
@@ -110,28 +110,44 @@ pub fn nodes(
 }
 
 impl Nodes {
-    /// Waits until every node is connected: subscribes wait for that.
+    /// Waits until every node is connected: subscribes wait for that, each for as long as the
+    /// broker may take to answer. A node that does not reach it in that time connects anew, so one
+    /// that was refused subscribes once more.
     fn connected(mut self) -> Self {
         for node in 0..self.nodes {
-            let channel = ChannelName::new("plain").unwrap();
-            let ticket = Ticket(OWN);
-            let subscribe = Request::Subscribe {
-                ticket,
-                channel: channel.clone(),
-                since: None,
-                presence: None,
+            let reply = match self.subscribed(node) {
+                Reply::Subscribed { result: Ok(_), .. } => continue,
+                Reply::Subscribed {
+                    result: Err(Refusal::Unavailable),
+                    ..
+                } => {
+                    eprintln!("node {node} did not reach the broker in time");
+                    self.subscribed(node)
+                }
+                reply => reply,
             };
-            assert!(self.parts[node].request(subscribe).is_none());
-            while self.parts[node].peek().is_none() {
-                self.bell.wait();
-            }
-            assert!(matches!(
-                self.parts[node].next(),
-                Some(Reply::Subscribed { result: Ok(_), .. })
-            ));
-            self.parts[node].request(Request::Leave { channel });
+            let is_subscribed = matches!(&reply, Reply::Subscribed { result: Ok(_), .. });
+            assert!(is_subscribed, "node {node} answers {reply:?}");
         }
         self
+    }
+
+    /// Subscribes on a node, and leaves again; gives the answer.
+    fn subscribed(&mut self, node: usize) -> Reply {
+        let channel = ChannelName::new("plain").unwrap();
+        let subscribe = Request::Subscribe {
+            ticket: Ticket(OWN),
+            channel: channel.clone(),
+            since: None,
+            presence: None,
+        };
+        assert!(self.parts[node].request(subscribe).is_none());
+        while self.parts[node].peek().is_none() {
+            self.bell.wait();
+        }
+        let reply = self.parts[node].next().unwrap();
+        self.parts[node].request(Request::Leave { channel });
+        reply
     }
 
     /// Asks every node for something that is answered after all that was sent to it before.
