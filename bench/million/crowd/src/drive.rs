@@ -8,36 +8,35 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::args::Args;
 use crate::plan::{Layout, Transport};
 use crate::publish::{Api, to_each};
 use crate::report::{self, Check, Evidence, Seen};
 use crate::sample::{Sample, read, slabs};
+use crate::server::Server;
 use crate::settings::Settings;
 use crate::tally::Tally;
 
 const CLIENT_PORT: u16 = 8_000;
-const API_PORT: u16 = 8_001;
+pub(crate) const API_PORT: u16 = 8_001;
 /// Without any progress for so long, a phase has failed. Emulation is slow but not that slow.
 const STALLED: Duration = Duration::from_secs(180);
 /// Connections that publish one to one.
 const PUBLISHERS: usize = 128;
 
-struct Run<'a> {
-    settings: &'a Settings,
+pub(crate) struct Run<'a> {
+    pub(crate) settings: &'a Settings,
     start: Instant,
-    server: Child,
+    pub(crate) server: Server,
     clients: Vec<Child>,
-    tally: Tally,
+    pub(crate) tally: Tally,
     samples: Vec<Sample>,
 }
 
 /// Runs all phases and writes the results; `true` if every check holds.
 pub(crate) fn run(args: &Args) -> Result<bool, String> {
     let settings = Settings::read(args)?;
-    let server = start_server(&settings)?;
+    let server = Server::start(&settings)?;
     let mut run = Run {
         settings: &settings,
         start: Instant::now(),
@@ -52,7 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
         run.look_closer();
     }
     // Whatever went wrong, nothing that we started stays.
-    for child in run.clients.iter_mut().chain([&mut run.server]) {
+    run.server.kill();
+    for child in &mut run.clients {
         if matches!(child.try_wait(), Ok(None)) {
             let _ = child.kill();
             let _ = child.wait();
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
     Ok(evidence.checks.iter().all(Check::holds))
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     println!("million: {line}");
 }
 
@@ -93,33 +93,6 @@ fn metrics() -> Result<String, String> {
     Api::connect(API_PORT)
         .and_then(|mut api| api.ask("GET", "/metrics", ""))
         .map_err(|error| format!("/metrics: {error}"))
-}
-
-fn start_server(settings: &Settings) -> Result<Child, String> {
-    let log = std::fs::File::create(settings.out.join("server.log"))
-        .map_err(|error| format!("server.log: {error}"))?;
-    let again = log
-        .try_clone()
-        .map_err(|error| format!("server.log: {error}"))?;
-    let ping = settings.ping_s;
-    Command::new(&settings.throng)
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:8000",
-            "--api",
-            "127.0.0.1:8001",
-        ])
-        .args(["--set", &format!("websocket.ping_interval={ping}s")])
-        .args(["--set", &format!("websocket.pong_timeout={}s", ping - 1)])
-        .args(["--set", &format!("stream.keepalive_interval={ping}s")])
-        // A packet that is lost comes again after 15 s here, see `guest-init`.
-        .args(["--set", "limits.head_timeout=60s"])
-        .stdin(Stdio::null())
-        .stdout(log)
-        .stderr(again)
-        .spawn()
-        .map_err(|error| format!("{}: {error}", settings.throng.display()))
 }
 
 impl Run<'_> {
@@ -142,6 +115,9 @@ impl Run<'_> {
         let ping = Duration::from_secs(2 * self.settings.ping_s);
         self.watch("pinging", ping, |tally| tally.pinged >= wanted);
 
+        if self.settings.upgrade {
+            seen.upgraded = Some(self.upgrade()?);
+        }
         self.round(0)?;
         if self.settings.layout == Layout::Own {
             self.one_to_one()?;
@@ -153,13 +129,13 @@ impl Run<'_> {
         seen.tally = Some(self.tally.clone());
 
         self.leave()?;
-        seen.ended = self.end_server();
+        seen.ended = self.server.end();
         Ok(())
     }
 
     /// What the server's threads are at, when something has gone wrong.
     fn look_closer(&self) {
-        let pid = self.server.id();
+        let pid = self.server.pid();
         let mut text = String::new();
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
         for task in tasks.into_iter().flatten().flatten() {
@@ -244,7 +220,7 @@ impl Run<'_> {
         self.tally = tally;
     }
 
-    fn sample(&mut self, phase: &'static str) -> &Sample {
+    pub(crate) fn sample(&mut self, phase: &'static str) -> &Sample {
         self.count();
         let clients: Vec<u32> = self.clients.iter().map(Child::id).collect();
         let tally = &self.tally;
@@ -254,7 +230,7 @@ impl Run<'_> {
             alive: tally.alive,
             received: tally.rounds.iter().sum::<u64>() + tally.own,
             pings: tally.pings,
-            ..Sample::take(self.server.id(), &clients)
+            ..Sample::take(&self.server.pids(), &clients)
         };
         const MIB: u64 = 1 << 20;
         say(&format!(
@@ -276,7 +252,12 @@ impl Run<'_> {
     }
 
     /// Samples for as long as that, or until something is true.
-    fn watch(&mut self, phase: &'static str, most: Duration, until: impl Fn(&Tally) -> bool) {
+    pub(crate) fn watch(
+        &mut self,
+        phase: &'static str,
+        most: Duration,
+        until: impl Fn(&Tally) -> bool,
+    ) {
         let deadline = Instant::now() + most;
         while Instant::now() < deadline && !until(&self.tally) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -360,22 +341,5 @@ impl Run<'_> {
         }
         self.sample("left");
         Ok(())
-    }
-
-    fn end_server(&mut self) -> bool {
-        let pid = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
-        let Some(pid) = pid else { return false };
-        if kill_process(pid, Signal::TERM).is_err() {
-            return false;
-        }
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while Instant::now() < deadline {
-            match self.server.try_wait() {
-                Ok(Some(status)) => return status.success(),
-                Ok(None) => std::thread::sleep(Duration::from_millis(100)),
-                Err(_) => return false,
-            }
-        }
-        false
     }
 }

@@ -14,8 +14,10 @@ mod plan;
 mod publish;
 mod report;
 mod sample;
+mod server;
 mod settings;
 mod tally;
+mod upgrade;
 
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@ use crate::plan::{Layout, Transport};
 use crate::sample::{COLUMNS, Sample, read};
 use crate::settings::Settings;
 use crate::tally::Tally;
+use crate::upgrade::Upgraded;
 
 /// Slab caches are listed down to this share of the growth.
 const SHOWN_BYTES_PER_CONNECTION: u64 = 8;
@@ -50,6 +51,8 @@ pub(crate) struct Seen {
     pub(crate) slabs_end: BTreeMap<String, u64>,
     pub(crate) metrics_idle: String,
     pub(crate) metrics: String,
+    /// The upgrade, if there was one.
+    pub(crate) upgraded: Option<Upgraded>,
     /// The clients' count before they were told to leave.
     pub(crate) tally: Option<Tally>,
     /// Whether the server ended well.
@@ -199,6 +202,9 @@ fn figures(settings: &Settings, evidence: &Evidence) -> String {
     }
     let start = evidence.samples.first().cloned().unwrap_or_default();
     memory(&mut line, n, &start, evidence);
+    if let Some(upgraded) = &evidence.seen.upgraded {
+        upgrade(&mut line, upgraded);
+    }
     kernel(&mut line, n, evidence);
     text
 }
@@ -245,6 +251,26 @@ fn memory(
          The kernel held {} sockets when all were idle.",
         mib(left.server_peak.max(end.server_peak)),
         idle.tcp_sockets
+    ));
+}
+
+fn upgrade(line: &mut impl FnMut(std::fmt::Arguments<'_>), upgraded: &Upgraded) {
+    let Upgraded {
+        alive: [alive_before, alive_after],
+        memory: [before, most, after],
+        told,
+    } = upgraded;
+    line(format_args!("\n## The upgrade\n"));
+    line(format_args!(
+        "{alive_before} connections before and {alive_after} after. The server's memory (PSS) was \
+         {} MiB before, {} MiB at most for both processes together ({:.2} times), and {} MiB after \
+         ({:.2} times). What was published came afterwards, and was counted by the new process \
+         alone.\n\n```text\n{told}\n```",
+        before >> 20,
+        most >> 20,
+        *most as f64 / *before.max(&1) as f64,
+        after >> 20,
+        *after as f64 / *before.max(&1) as f64,
     ));
 }
 

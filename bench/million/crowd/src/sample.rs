@@ -15,7 +15,7 @@ pub(crate) struct Sample {
     pub(crate) received: u64,
     /// Pings that the clients got.
     pub(crate) pings: u64,
-    /// The server's proportional set size.
+    /// The proportional set size of the server, and of the one that takes over from it.
     pub(crate) server_pss: u64,
     /// The most that the server had resident at once.
     pub(crate) server_peak: u64,
@@ -43,8 +43,9 @@ pub(crate) const COLUMNS: &str = "at_s,phase,alive,received,pings,\
 const PAGE: u64 = 4_096;
 
 impl Sample {
-    /// Looks, with the server's and the clients' process ids.
-    pub(crate) fn take(server: u32, clients: &[u32]) -> Self {
+    /// Looks, with the process ids of the server, or of both of them, and of the clients.
+    pub(crate) fn take(servers: &[u32], clients: &[u32]) -> Self {
+        let server = servers.first().copied().unwrap_or_default();
         let info = read("/proc/meminfo");
         let sockets = read("/proc/net/sockstat");
         let tcp = sockets
@@ -57,7 +58,7 @@ impl Sample {
         };
         let status = read(&format!("/proc/{server}/status"));
         Self {
-            server_pss: pss(server),
+            server_pss: servers.iter().map(|&pid| pss(pid)).sum(),
             server_peak: kib(&status, "VmHWM:"),
             clients_pss: clients.iter().map(|&pid| pss(pid)).sum(),
             slab: kib(&info, "Slab:"),
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn this_process_has_memory() {
-        let sample = Sample::take(std::process::id(), &[]);
+        let sample = Sample::take(&[std::process::id()], &[]);
         assert!(sample.server_peak > 100_000);
         assert!(sample.available > 0);
         assert_eq!(COLUMNS.split(',').count(), sample.row().split(',').count());

@@ -14,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) hold_s: u64,
     pub(crate) ping_s: u64,
     pub(crate) sample_s: u64,
+    /// Another process takes over before anything is published.
+    pub(crate) upgrade: bool,
     pub(crate) throng: PathBuf,
     pub(crate) out: PathBuf,
 }
@@ -28,6 +30,7 @@ impl Settings {
             hold_s: args.get("hold")?,
             ping_s: args.get("ping")?,
             sample_s: args.get("sample")?,
+            upgrade: args.get("upgrade")?,
             throng: args.get("throng")?,
             out: args.get("out")?,
         })

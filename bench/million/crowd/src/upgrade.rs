@@ -1,0 +1,44 @@
+//! An upgrade in the midst of it: another process takes over from the server, and no client may
+//! notice.
+
+use std::time::{Duration, Instant};
+
+use crate::drive::{Run, say};
+use crate::sample::{Sample, read};
+
+/// How often memory is looked at meanwhile.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What an upgrade cost.
+pub(crate) struct Upgraded {
+    /// Connections that the clients held before and after.
+    pub(crate) alive: [u64; 2],
+    /// The server's memory before, the most of both processes together, and after: PSS.
+    pub(crate) memory: [u64; 3],
+    /// What the server says of it in its log.
+    pub(crate) told: String,
+}
+
+impl Run<'_> {
+    pub(crate) fn upgrade(&mut self) -> Result<Upgraded, String> {
+        let (before, alive) = (self.sample("upgrade").server_pss, self.tally.alive);
+        say("the server is upgraded");
+        let mut most = before;
+        let began = Instant::now();
+        let settings = self.settings;
+        self.server.upgrade(settings, |server| {
+            std::thread::sleep(LOOK);
+            most = most.max(Sample::take(&server.pids(), &[]).server_pss);
+        })?;
+        say(&format!("upgraded in {} s", began.elapsed().as_secs()));
+        self.watch("upgraded", Duration::from_secs(30), |_| false);
+        let after = self.sample("upgraded").server_pss;
+        let log = read(&settings.out.join("server.log").to_string_lossy());
+        let told = log.lines().find(|line| line.contains("handed over"));
+        Ok(Upgraded {
+            alive: [alive, self.tally.alive],
+            memory: [before, most, after],
+            told: told.unwrap_or_default().to_owned(),
+        })
+    }
+}
