@@ -7,8 +7,7 @@ use std::time::Instant;
 use throng_engine::Running;
 use throng_types::{ConnId, Parts, Save as _};
 
-use super::link::Link;
-use super::order::{Giving, Moved};
+use super::order::{Giving, Moved, Word};
 use super::taking::{CONNECTIONS, END, HUB};
 use crate::drain::{DrainOptions, Ports};
 use crate::list::GatewayList;
@@ -31,7 +30,7 @@ pub(crate) fn give<L: GatewayList>(
     let rests = come_to_rest(running, giving)?;
     let mut moved = Vec::new();
     let sent = match rests {
-        true => send(running, &giving.link, &mut moved).map_err(|error| error.to_string()),
+        true => send(running, giving, &mut moved).map_err(|error| error.to_string()),
         false => Err("the shards have too much under way to come to rest".to_owned()),
     };
     let stay = running.conns().len() - moved.len();
@@ -40,7 +39,7 @@ pub(crate) fn give<L: GatewayList>(
         stay,
     });
     // Whoever asked may have given up; then nobody says that it is over.
-    let _ = giving.report.send(counts);
+    let _ = giving.report.send(Word::Sent(counts));
     if giving.verdict.recv().is_ok() {
         leave(running, &moved, giving.drain);
     }
@@ -80,31 +79,31 @@ fn come_to_rest<L: GatewayList>(
 /// Sends the hub, then the connections in the order of their places. Nothing is given away by it.
 fn send<L: GatewayList>(
     running: &Running<ShardApp<L>>,
-    link: &Link,
+    giving: &Giving,
     moved: &mut Vec<ConnId>,
 ) -> io::Result<()> {
     let (app, conns) = (running.app(), running.conns());
-    if send_items(link, |parts| app.save_hub(parts))? {
-        send_conns(running, link, moved)?;
+    if send_items(giving, |parts| app.save_hub(parts))? {
+        send_conns(running, giving, moved)?;
         let all = conns.sessions().map(|(id, _)| id);
         // They moved in the order of their places.
         let has_moved = |id: &ConnId| moved.binary_search_by_key(&id.index(), |id| id.index());
         let mut stay = all.filter(|id| has_moved(id).is_err());
-        send_items(link, |parts| app.save_quits(&mut stay, parts))?;
+        send_items(giving, |parts| app.save_quits(&mut stay, parts))?;
     }
     let mut end = vec![END];
     (conns.generation(), moved.len()).save(&mut end);
-    link.send(&end, &[])
+    giving.link.send(&end, &[])
 }
 
 /// Sends items of the hub, a piece at a time.
-fn send_items<R>(link: &Link, save: impl FnOnce(&mut Parts<'_>) -> R) -> io::Result<R> {
+fn send_items<R>(giving: &Giving, save: impl FnOnce(&mut Parts<'_>) -> R) -> io::Result<R> {
     let mut sent = Ok(());
     let mut send_piece = |piece: &[u8]| {
         if sent.is_ok() {
             let mut message = vec![HUB];
             message.extend_from_slice(piece);
-            sent = link.send(&message, &[]);
+            sent = send_message(giving, &message, &[]);
         }
     };
     let mut parts = Parts::new(&mut send_piece);
@@ -113,9 +112,17 @@ fn send_items<R>(link: &Link, save: impl FnOnce(&mut Parts<'_>) -> R) -> io::Res
     sent.map(|()| result)
 }
 
+/// Sends a message, and lets the handle know that it went.
+fn send_message(giving: &Giving, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    giving.link.send(message, fds)?;
+    // Whoever asked may have given up; the verdict tells.
+    let _ = giving.report.send(Word::GoesOn);
+    Ok(())
+}
+
 fn send_conns<L: GatewayList>(
     running: &Running<ShardApp<L>>,
-    link: &Link,
+    giving: &Giving,
     moved: &mut Vec<ConnId>,
 ) -> io::Result<()> {
     let (app, conns) = (running.app(), running.conns());
@@ -130,13 +137,13 @@ fn send_conns<L: GatewayList>(
         fds.push(socket.as_fd());
         moved.push(id);
         if fds.len() == BATCH || batch.len() >= BATCH_BYTES {
-            link.send(&batch, &fds)?;
+            send_message(giving, &batch, &fds)?;
             batch.truncate(1);
             fds.clear();
         }
     }
     if !fds.is_empty() {
-        link.send(&batch, &fds)?;
+        send_message(giving, &batch, &fds)?;
     }
     Ok(())
 }

@@ -12,8 +12,17 @@ use crate::drain::DrainOptions;
 /// How long the shards may take to come to rest. Nothing is read meanwhile, so what they do is
 /// bounded by what waited.
 const REST: Duration = Duration::from_secs(2);
-/// How long all of it may take until a shard has reported.
+/// How long a shard may take until it says its next word. All of it may take as long as there are
+/// connections.
 const GIVE: Duration = Duration::from_secs(20);
+
+/// What a shard says meanwhile.
+pub(super) enum Word {
+    /// A message has gone to the new process.
+    GoesOn,
+    /// Everything has gone, or it does not.
+    Sent(Result<Moved, String>),
+}
 
 /// What a shard is told when it is to hand over.
 pub(crate) struct Giving {
@@ -22,7 +31,7 @@ pub(crate) struct Giving {
     /// By then the shards have come to rest, or go on.
     pub(super) until: Instant,
     pub(super) drain: DrainOptions,
-    pub(super) report: Sender<Result<Moved, String>>,
+    pub(super) report: Sender<Word>,
     pub(super) verdict: Receiver<()>,
 }
 
@@ -35,7 +44,7 @@ pub(crate) struct Moved {
 
 /// The other end: hears what a shard did. Dropping it lets the shard go on as before.
 pub(crate) struct Report {
-    report: Receiver<Result<Moved, String>>,
+    report: Receiver<Word>,
     verdict: Sender<()>,
 }
 
@@ -68,9 +77,14 @@ impl Report {
     pub(crate) fn all(shards: &[Self]) -> Result<Moved, HandOverError> {
         let mut all = Moved::default();
         for shard in shards {
-            let heard = shard.report.recv_timeout(GIVE);
-            let heard = heard.unwrap_or_else(|_| Err("a shard does not answer".to_owned()));
-            let Moved { moved, stay } = heard.map_err(HandOverError::Here)?;
+            let sent = loop {
+                match shard.report.recv_timeout(GIVE) {
+                    Ok(Word::GoesOn) => {}
+                    Ok(Word::Sent(sent)) => break sent,
+                    Err(_) => break Err("a shard does not answer".to_owned()),
+                }
+            };
+            let Moved { moved, stay } = sent.map_err(HandOverError::Here)?;
             all.moved += moved;
             all.stay += stay;
         }

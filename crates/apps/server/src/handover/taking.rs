@@ -3,7 +3,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use throng_engine::Running;
 use throng_types::{Save as _, Saved};
@@ -16,9 +15,6 @@ use crate::shard::ShardApp;
 pub(super) const HUB: u8 = 0;
 pub(super) const CONNECTIONS: u8 = 1;
 pub(super) const END: u8 = 2;
-
-/// How long the old process may take until a shard has everything.
-const TAKE: Duration = Duration::from_secs(60);
 
 /// What a shard needs to take over.
 pub(crate) struct Taking {
@@ -63,11 +59,12 @@ impl Taking {
 }
 
 impl Taken {
-    /// Waits until all shards have everything; gives the number of connections.
+    /// Waits until all shards have everything; gives the number of connections. Each message of the
+    /// old process has its time, and its end is heard, so this ends.
     pub(crate) fn all(shards: &[Self]) -> Result<usize, String> {
         let mut all = 0;
         for shard in shards {
-            let heard = shard.report.recv_timeout(TAKE);
+            let heard = shard.report.recv();
             all += heard.unwrap_or_else(|_| Err("a shard does not answer".to_owned()))?;
         }
         Ok(all)
