@@ -3,6 +3,8 @@
 //! Nothing is kept for it: users and transports stand in the sessions, and addresses are asked of
 //! the kernel, which is why not all of them are.
 
+use std::cmp::Reverse;
+
 use throng_engine::{Conns, Kernel};
 use throng_session::{Found, FoundConnection, Search, Transport};
 use throng_types::ConnId;
@@ -25,11 +27,9 @@ impl<L: GatewayList> ShardApp<L> {
     ) -> Found {
         let mut found = Found::default();
         let mut asked = 0;
-        // Of slow ones the slowest are wanted, which nobody knows before all were looked at.
-        let room = match search.slow {
-            true => 2 * search.rows_max as usize,
-            false => search.rows_max as usize,
-        };
+        let most = search.rows_max as usize;
+        // What waits for them, and who they are. Bound: twice the rows.
+        let mut chosen: Vec<(usize, ConnId)> = Vec::new();
         for (conn, session) in conns.sessions() {
             let class = L::class(session);
             if !class.is_client || class.transport == Transport::Http {
@@ -45,38 +45,44 @@ impl<L: GatewayList> ShardApp<L> {
             if !fits {
                 continue;
             }
-            let mut address = None;
             if !search.address.is_empty() {
                 if asked == ADDRESSES_MAX {
                     found.is_cut = true;
                     break;
                 }
                 asked += 1;
-                let known = address.insert(self.address_of(conn, conns));
-                if !known.contains(&*search.address) {
+                if !self.address_of(conn, conns).contains(&*search.address) {
                     continue;
                 }
             }
             found.count += 1;
-            if found.rows.len() >= room {
-                if !search.slow {
-                    continue;
+            if search.slow {
+                // The slowest are wanted, which nobody knows before all were looked at.
+                if chosen.len() >= 2 * most {
+                    keep_slowest(&mut chosen, most);
                 }
-                found.keep(search);
+                chosen.push((queued_bytes, conn));
+            } else if chosen.len() < most {
+                chosen.push((queued_bytes, conn));
             }
+        }
+        if search.slow {
+            keep_slowest(&mut chosen, most);
+        }
+        let rows = chosen.into_iter().filter_map(|(queued_bytes, conn)| {
+            let class = L::class(conns.session(conn)?);
             let hub = &self.parts.hub;
-            let address = address.unwrap_or_else(|| self.address_of(conn, conns));
-            found.rows.push(FoundConnection {
+            Some(FoundConnection {
                 client: self.parts.shared.node.client_id(conn).as_str().into(),
-                user: user.into(),
-                address: address.into(),
+                user: class.identity.map_or("", |it| &*it.user).into(),
+                address: self.address_of(conn, conns).into(),
                 transport: class.transport,
                 queued_bytes: queued_bytes as u64,
                 subscriptions: hub.channels_of(conn).count() as u32,
                 channels: hub.channels_of(conn).take(CHANNELS_MAX).cloned().collect(),
-            });
-        }
-        found.keep(search);
+            })
+        });
+        found.rows = rows.collect();
         found
     }
 
@@ -97,4 +103,10 @@ impl<L: GatewayList> ShardApp<L> {
         let address = told.or_else(|| Some(conns.peer(conn)?.ip().to_canonical()));
         address.map_or_else(String::new, |address| address.to_string())
     }
+}
+
+/// Those for which the most waits, first of all.
+fn keep_slowest(chosen: &mut Vec<(usize, ConnId)>, most: usize) {
+    chosen.sort_unstable_by_key(|(queued_bytes, _)| Reverse(*queued_bytes));
+    chosen.truncate(most);
 }
