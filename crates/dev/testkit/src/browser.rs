@@ -24,6 +24,32 @@ const FLAGS: [&str; 10] = [
     "--window-size=1280,900",
 ];
 
+/// How often a driver is started until it has a port.
+const TRIES: usize = 10;
+
+/// A driver and its port. The kernel chooses one for IPv4 or IPv6, and chromedriver wants the same
+/// for the other; where somebody else has that, it ends.
+#[track_caller]
+fn driver() -> (Process, u16) {
+    for _ in 0..TRIES {
+        let mut command = Command::new("chromedriver");
+        let driver = Process::start(command.arg("--port=0"), install::PROGRAMS);
+        let port = driver.out("its port", |lines| {
+            lines.iter().find_map(|line| {
+                if line.contains("port not available") {
+                    return Some(None);
+                }
+                let (_, port) = line.split_once("started successfully on port ")?;
+                port.trim_end_matches('.').parse::<u16>().ok().map(Some)
+            })
+        });
+        if let Some(port) = port {
+            return (driver, port);
+        }
+    }
+    panic!("chromedriver found no port in {TRIES} tries");
+}
+
 /// A browser with one page.
 pub struct Browser {
     address: SocketAddr,
@@ -40,20 +66,7 @@ impl Browser {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
-        let driver = Process::start(
-            Command::new("chromedriver").arg("--port=0"),
-            install::PROGRAMS,
-        );
-        let port = driver.out("its port", |lines| {
-            let line = lines
-                .iter()
-                .find(|line| line.contains("started successfully on port"))?;
-            line.rsplit(' ')
-                .next()?
-                .trim_end_matches('.')
-                .parse::<u16>()
-                .ok()
-        });
+        let (driver, port) = driver();
         let profile = tempfile::tempdir().expect("a temporary folder");
         let mut flags: Vec<String> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
         flags.push(format!("--user-data-dir={}", profile.path().display()));
