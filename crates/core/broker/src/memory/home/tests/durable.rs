@@ -291,6 +291,44 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     assert_eq!(recover(&mut home, "kept:a", seen[2], at(4)), None);
 }
 
+/// A client whose stream the crash took with it gets nothing of another one that has its number.
+#[test]
+fn what_was_known_of_a_forgotten_stream_is_not_said_of_the_next() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(true, at(0));
+    for n in 1..=5 {
+        publish(&mut home, "kept:a", "a", at(n));
+    }
+    home.tick(at(2000), 10);
+    home.tick(at(3_700_000), 10);
+    assert_eq!(home.stats().streams, 0);
+    publish(&mut home, "kept:b", "1", at(3_700_001));
+    let seen = publish(&mut home, "kept:b", "2", at(3_700_001));
+    // The disk knows nothing of the end of the first stream, nor of the second.
+    log.end(&tape, 5);
+    let (mut home, _) = log.next(true, at(3_700_002));
+    assert_eq!(home.stats().streams, 1);
+    home.tick(at(7_400_000), 10);
+    assert_eq!(home.stats().streams, 0);
+    for data in ["other 1", "other 2", "other 3"] {
+        publish(&mut home, "kept:b", data, at(7_400_001));
+    }
+    assert_eq!(recover(&mut home, "kept:b", seen, at(7_400_002)), None);
+    home.check();
+}
+
+/// To remove the history of a channel that never had any costs the disk nothing.
+#[test]
+fn nothing_is_written_where_nothing_was() {
+    let (mut home, tape) = Log::default().next(true, at(0));
+    home.subscribe(SHARD, &name("kept:a"), None, at(0));
+    let page = home.forget_history(&name("kept:a"), at(0));
+    assert!(page.is_ok() && tape.state().records.is_empty());
+    publish(&mut home, "kept:a", "1", at(1));
+    assert!(home.forget_history(&name("kept:a"), at(1)).is_ok());
+    assert_eq!(tape.state().records.len(), 2, "now it says where it stands");
+}
+
 #[test]
 fn what_cannot_be_written_may_be_refused() {
     let home = home(5, 1000, 1 << 20);
