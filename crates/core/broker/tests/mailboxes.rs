@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use throng_broker::{
     Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
-    Namespaces, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket, home_of,
+    Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket,
+    home_of,
 };
-use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, ShardId, Told};
+use throng_types::{ChannelName, Now, Payload, PayloadKind, Publication, Publisher, ShardId, Told};
 
 const NOW: Now = Now {
     mono: throng_types::Millis(0),
@@ -181,6 +182,39 @@ fn so_many_deliveries_wait_for_a_mailbox() {
         assert_eq!(fill(&mut home, 100 << 20), 1);
         while home.take_mail(ShardId(0)).is_some() {}
     }
+}
+
+/// Comings that nobody took leave the room to publications.
+#[test]
+fn so_many_comings_wait_for_a_mailbox() {
+    let mut home = part(1);
+    join(&mut home, 0);
+    let coming = || Request::Subscribe {
+        ticket: Ticket(0),
+        channel: channel(),
+        since: None,
+        presence: Some(Presence {
+            who: Arc::new(Publisher::default()),
+            is_listed: false,
+            is_announced: true,
+        }),
+    };
+    let comings_max = DELIVERIES_MAX / 16;
+    for _ in 0..=comings_max {
+        home.request(coming(), NOW, &mut Heard::default());
+    }
+    let published = home.publish(draft(1), NOW, &mut Heard::default());
+    assert_eq!(published.expect("there is room").shards, Some(2));
+    let mail = std::iter::from_fn(|| home.take_mail(ShardId(0)));
+    let told = mail.map(|mail| match mail {
+        Mail::Reply(Reply::Delivery(publication)) => publication.told,
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<Told> = told.collect();
+    let (last, comings) = told.split_last().expect("deliveries");
+    assert_eq!(*last, Told::Data);
+    assert_eq!(comings.len(), comings_max as usize);
+    assert!(comings.iter().all(|told| *told == Told::Joined));
 }
 
 #[test]

@@ -124,6 +124,31 @@ fn homes_share_one_budget() {
     }
 }
 
+/// Who wants more than there is gets nothing of those that have no more than an equal part.
+#[test]
+fn an_equal_part_is_safe_from_others() {
+    let budget = Budget::new(8 * TINY_BYTES, 2);
+    let [mut modest, mut greedy] = [0, 1].map(|_| {
+        let history = budget.clone();
+        let options = options(10, 1_000_000, 0);
+        Home::new(MemoryOptions { history, ..options })
+    });
+    for channel in ["kept:a", "kept:b", "kept:c", "kept:d"] {
+        publish(&mut modest, channel, "x", 0);
+    }
+    for channel in ["kept:e", "kept:f", "kept:g"] {
+        publish(&mut greedy, channel, "x", 0);
+    }
+    publish(&mut greedy, "kept:h", &"x".repeat(1 + TINY_BYTES), 1);
+    modest.tick(at(2), 10);
+    assert_eq!(modest.stats().history_publications, 4);
+    modest.check();
+    // What it publishes itself takes the place of its own.
+    publish(&mut modest, "kept:i", "x", 3);
+    assert_eq!(modest.stats().history_publications, 4);
+    modest.check();
+}
+
 #[test]
 fn streams_without_subscribers_and_history_are_bounded() {
     let mut home = Home::new(MemoryOptions {

@@ -1,5 +1,6 @@
 //! A home that writes down what it keeps, and what another one makes of it.
 
+mod copies;
 mod random;
 
 use std::sync::{Mutex, PoisonError};

@@ -139,7 +139,10 @@ fn a_copy_alone_says_everything() {
         // The segments before it go.
         tape.state().records.clear();
         tape.state().round = 1;
+        let mut steps = 0;
         while tape.state().copied == 0 {
+            steps += 1;
+            assert!(steps < 10_000, "seed {seed}: the copy has no end");
             tape.state().room = 1 + rng.below(3) as usize;
             home.copy(at(ms));
             ms += rng.below(5);
