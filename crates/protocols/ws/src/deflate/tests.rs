@@ -134,6 +134,29 @@ fn what_does_not_shrink_is_sent_as_it_is() {
     assert_eq!(noisy[0], 0x82);
 }
 
+/// Of the same length it saves nobody anything, and costs the client its time.
+#[test]
+fn what_only_stays_as_long_is_sent_as_it_is() {
+    let mut state = 1_u32;
+    let random = std::iter::from_fn(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        Some((state >> 24) as u8)
+    });
+    let mut data: Vec<u8> = random.take(200).collect();
+    let mut is_as_long = false;
+    // With each zero it shrinks better.
+    for zeros in 0..40 {
+        let bytes = deflated(&data).len();
+        is_as_long |= bytes == data.len();
+        let mut out = Vec::new();
+        encode_deflated(Opcode::Binary, &data, &mut out);
+        let is_compressed = out[0] & 0x40 != 0;
+        assert_eq!(is_compressed, bytes < data.len(), "{zeros} zeros");
+        data.push(0);
+    }
+    assert!(is_as_long);
+}
+
 #[test]
 fn the_first_offer_that_can_be_kept_is_answered() {
     const ANSWER: &str =
