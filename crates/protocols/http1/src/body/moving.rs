@@ -58,7 +58,11 @@ impl Save for BodyDecoder {
             state,
             State::Size | State::SizeSpace | State::Extension | State::SizeLf
         );
-        let is_sound = size_digits <= SIZE_DIGITS_MAX && (!is_size || open_bytes <= budget_bytes);
+        let is_size_sound = !is_size || open_bytes <= budget_bytes;
+        // Data of which nothing is outstanding has ended.
+        let is_data = matches!(state, State::Length | State::Chunk);
+        let is_data_sound = !is_data || open_bytes > 0;
+        let is_sound = size_digits <= SIZE_DIGITS_MAX && is_size_sound && is_data_sound;
         is_sound.then_some(Self {
             open_bytes,
             budget_bytes,
@@ -83,6 +87,7 @@ mod tests {
                     if step.done {
                         return true;
                     }
+                    assert!(step.consumed > 0, "progress");
                 }
                 Err(_) => return false,
             }
