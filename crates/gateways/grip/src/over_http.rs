@@ -320,12 +320,8 @@ impl OverHttp {
 
     /// Sets the deadline, and ends what is over.
     fn settle(&mut self, cx: &mut Cx<'_>) {
-        let _ = cx;
-        let is_done = self.is_over() && (self.side.close_sent || self.close_heard);
-        if is_done && (self.close_heard || !self.side.is_open) {
-            return cx.end(End::Flush);
-        }
-        if self.side.close_sent && self.close_heard && self.is_over() {
+        let is_closed = self.close_heard || self.side.close_sent && !self.side.is_open;
+        if self.is_over() && is_closed {
             return cx.end(End::Flush);
         }
         let deadlines = [self.conversation.next_timeout(), self.side.next_timeout()];
