@@ -204,5 +204,10 @@ mod tests {
         assert!(members.remove(&channel, "3"));
         assert_eq!(numbers(&members), (0, 0, 0));
         assert!(members.lists.is_empty());
+        // Who asks for the members is given a list, also of nobody.
+        for with_members in [true, false] {
+            let present = members.present(&channel, with_members, 0).expect("nobody");
+            assert_eq!(present.members, with_members.then(Vec::new));
+        }
     }
 }

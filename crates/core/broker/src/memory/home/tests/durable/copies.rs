@@ -57,3 +57,30 @@ fn a_copy_says_which_keys_were_used_and_when() {
     assert!(!is_new("plain", "2") && !is_new("kept:a", "3"));
     home.check();
 }
+
+/// Streams in which nothing happens while the copy is made.
+#[test]
+fn a_copy_says_where_each_stream_stands_and_what_it_keeps() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(true, at(0));
+    let newer = |number, data: &str| Draft {
+        version: Some(Box::new(Version {
+            number,
+            epoch: "".into(),
+        })),
+        ..draft("kept:a", data)
+    };
+    let first = home.publish(newer(7, "1"), at(1)).position;
+    home.publish(newer(9, "2"), at(2));
+    publish(&mut home, "kept:bare", "x", at(3));
+    let bare = publish(&mut home, "kept:bare", "x", at(3));
+    assert!(home.forget_history(&name("kept:bare"), at(3)).is_ok());
+    let mut home = copied(&mut log, &mut home, &tape, at(4));
+    let known = recover(&mut home, "kept:a", first.expect("history"), at(4));
+    assert_eq!(known.expect("whole"), ["2"]);
+    let known = recover(&mut home, "kept:bare", bare, at(4));
+    assert_eq!(known, Some(Vec::new()));
+    assert!(home.publish(newer(9, "3"), at(4)).publication.is_none());
+    assert!(home.publish(newer(10, "3"), at(4)).publication.is_some());
+    home.check();
+}
