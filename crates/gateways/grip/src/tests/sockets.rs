@@ -128,9 +128,32 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     // The frame as the backend gets it: masked, so of the same length.
     client.feeds(&said("hi"));
     assert_eq!(client.sent().len(), said("hi").len());
+    // Of what is published the backend hears nothing, but that its client was sent away.
+    client.item(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
+    client.told_lossy();
+    assert_eq!(client.sent(), b"");
     client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
     assert!(client.told_lossy().ends_with('x'));
     assert_eq!(client.hub, ["+grip:a", "-grip:a"]);
+    assert_eq!(client.sent().first(), Some(&0x88), "a close frame");
+}
+
+/// A backend that has detached itself has nothing to do with the client any more.
+#[test]
+fn a_detached_backend_is_not_told_of_a_close() {
+    let mut client = upgrades("/a");
+    client.head(1, 101, &[ACCEPT, ("Sec-WebSocket-Extensions", "grip")]);
+    for order in [
+        r#"{"type":"subscribe","channel":"a"}"#,
+        r#"{"type":"detach"}"#,
+    ] {
+        let control = frame(Masking::Server, &format!("c:{order}"));
+        client.backend(1, OriginEvent::Body(control));
+    }
+    client.sent();
+    client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
+    assert!(client.told_lossy().ends_with('x'));
+    assert_eq!(client.sent(), b"");
 }
 
 #[test]

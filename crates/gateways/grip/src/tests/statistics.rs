@@ -92,6 +92,34 @@ fn a_reader_on_any_shard_hears_of_all_clients() {
     }
 }
 
+/// What was sent is told by form: to streams, and to those that waited for one publication.
+#[test]
+fn a_message_is_told_for_each_form_that_somebody_got() {
+    let mut world = world();
+    let reader = reads(&mut world, 0, &["message"]);
+    world.stream(1, "news");
+    let waits = world.asks(2, "/a");
+    let fields = [("Grip-Hold", "response"), ("Grip-Channel", "news")];
+    world.answer(waits, 1, 200, &fields, "");
+    wait(&mut world, 1);
+    let publisher = world.connect(0, Port::Api);
+    let forms = r#""http-stream":{"content":"x"},"http-response":{"body":"y"},"ws-message":{"content":"z"}"#;
+    let body = format!(r#"{{"items":[{{"channel":"news",{forms}}}]}}"#);
+    let bytes = body.len();
+    let head = format!("POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n");
+    world.say(publisher, format!("{head}\r\n{body}"));
+    wait(&mut world, 3);
+    let told = world.told(reader);
+    for (form, is_told) in [
+        ("http-stream", true),
+        ("http-response", true),
+        ("ws-message", false),
+    ] {
+        let form = format!(r#""transport":"{form}""#);
+        assert_eq!(told.contains(&form), is_told, "{told}");
+    }
+}
+
 /// While nobody reads, or after all readers have gone, nothing is made; whoever reads next hears of
 /// what is then.
 #[test]

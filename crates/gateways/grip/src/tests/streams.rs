@@ -61,6 +61,14 @@ fn a_stream_begins_when_its_client_is_a_member() {
     client.item(r#"{"channel":"a","http-stream":{"action":"close"}}"#);
     assert_eq!(client.told(), "0\r\n\r\n");
     assert_eq!(client.solo.actions.end, Some(End::Flush));
+    // A client that wanted no further request gets none.
+    let mut client = Client::asks("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    client.head(1, 200, &HOLD);
+    client.joins("a");
+    client.end(1);
+    client.item(r#"{"channel":"a","http-stream":{"action":"close"}}"#);
+    assert!(client.told().ends_with("0\r\n\r\n"));
+    assert_eq!(client.solo.actions.end, Some(End::Flush));
     // To HEAD there is no stream.
     let mut client = Client::asks("HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n");
     client.head(1, 200, &HOLD);
@@ -260,4 +268,36 @@ fn links_are_pages_or_hold_on() {
             assert_eq!(client.asked().path, "/page");
         }
     }
+}
+
+/// An answer that holds nobody and names a link is the first page. One that holds its client for a
+/// single publication is no page, whatever it names.
+#[test]
+fn an_answer_with_a_link_is_the_first_page() {
+    let next = ("Grip-Link", "</page>; rel=next; timeout=60");
+    let mut client = Client::gets();
+    client.asked();
+    client.head(1, 200, &[next]);
+    client.body(1, "first");
+    let told = client.told();
+    assert!(told.ends_with("5\r\nfirst\r\n"), "{told}");
+    client.end(1);
+    assert_eq!(client.told(), "", "it goes on");
+    assert_eq!(client.deadline_ms(), Some(0));
+    client.wait_ms(0);
+    assert_eq!(client.asked().path, "/page");
+    client.head(2, 200, &[]);
+    client.body(2, "last");
+    client.end(2);
+    assert_eq!(client.told(), "4\r\nlast\r\n0\r\n\r\n");
+    let mut client = Client::gets();
+    client.asked();
+    client.head(1, 200, &[("Grip-Hold", "response"), HOLD[1], next]);
+    client.body(1, "timeout");
+    client.end(1);
+    client.joins("a");
+    assert_eq!(client.told(), "");
+    client.item(r#"{"channel":"a","http-response":{"body":"news"}}"#);
+    let told = client.told();
+    assert!(told.ends_with("Content-Length: 4\r\n\r\nnews"), "{told}");
 }
