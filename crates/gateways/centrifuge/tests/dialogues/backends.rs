@@ -427,7 +427,10 @@ fn a_backend_says_who_a_listener_is() {
         assert_eq!(told, [&json!("refresh"), &json!("ann"), &json!([1])]);
         // It cannot be asked, and the client stays for a while.
         assert_eq!(objects(&scene.answer_text(number, None)), [json!(null); 0]);
-        scene.pass_s(61);
+        scene.pass_s(59);
+        scene.happens(Event::Timeout);
+        assert!(scene.asked.is_empty() && !scene.has_ended(), "not yet");
+        scene.pass_s(2);
         scene.happens(Event::Timeout);
         let (number, _) = scene.question();
         let over = Some((200, r#"{"result":{"expired":true}}"#));

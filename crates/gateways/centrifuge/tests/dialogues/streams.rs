@@ -231,6 +231,10 @@ fn a_token_gives_channels_from_the_start() {
     assert!(told[0].starts_with(r#"{"connect":{"client":""#), "{told:?}");
     assert!(told[0].contains(r#""subs":{"c":{}}"#), "{told:?}");
     assert!(!told[0].contains("pong"), "{told:?}");
+    // From then on it listens; what it says again is not taken for a second connect.
+    let told = scene.say(&json!({ "token": token }).to_string());
+    assert_eq!(told, [""; 0]);
+    assert_eq!(scene.publish("c", "1").len(), 1);
     let told = scene.happens(Event::Drained { dropped: 2 });
     let expected = r#"{"message":{"data":{"dropped":2}}}"#;
     assert!(told.ends_with(expected), "{told}");

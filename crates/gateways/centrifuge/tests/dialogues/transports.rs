@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use throng_broker::{Draft, Published, Refusal};
+use throng_broker::{BackendId, Draft, Published, Refusal};
 use throng_centrifuge::proxy::ProxyKind;
 use throng_gateway_centrifuge::{
     BackendOptions, Backends, Centrifuge, Mail, NewBackends, Order, ProxyOptions, Question, Session,
@@ -14,13 +14,14 @@ use throng_gateway_centrifuge::{
 use throng_hub::Hub;
 use throng_session::solo::{self, Solo};
 use throng_session::{Flow, Gateway as _, Order as AnyOrder, Own, Port, Sender, Shard, Shared};
-use throng_types::{ConnId, Frame, Now, ShardId};
+use throng_types::{ChannelName, ConnId, Frame, Millis, Now, ShardId};
 
 /// Connections of one shard of two, and its gateway.
 struct Floor {
     this: ShardId,
     solos: Vec<Solo<Centrifuge>>,
     mails: Vec<(ShardId, Mail)>,
+    now: Now,
 }
 
 impl Floor {
@@ -29,6 +30,7 @@ impl Floor {
             this: ShardId(shard),
             solos: Vec::new(),
             mails: Vec::new(),
+            now: Now::default(),
         }
     }
 
@@ -67,7 +69,7 @@ impl Shard<Centrifuge> for Floor {
     }
 
     fn now(&self) -> Now {
-        Now::default()
+        self.now
     }
 
     fn shared(&self) -> &Shared {
@@ -399,4 +401,39 @@ fn backends_may_change() {
         asked.questions.borrow().is_empty(),
         "the old ones are not asked"
     );
+}
+
+/// A crowd that comes to an empty channel is one question in a second. Who comes later is another
+/// one, since the backend may have forgotten it; so is another channel.
+#[test]
+fn that_a_channel_is_empty_is_told_once_in_a_second() {
+    let asked = Asked::default();
+    let mut gateway = Centrifuge::with_backends(proxies(), Box::new(asked.clone()));
+    let mut floor = Floor::new(0);
+    let at = floor.connect(&gateway);
+    let conn = floor.solos[at].id;
+    let mut is_told = |at_ms, channel| {
+        floor.now.mono = Millis(at_ms);
+        let order = Order::CacheEmpty {
+            conn,
+            channel: ChannelName::new(channel).expect("a name"),
+            question: Question {
+                to: BackendId(0),
+                kind: ProxyKind::CacheEmpty,
+                headers: Vec::new(),
+                body: Vec::new(),
+            },
+        };
+        let before = asked.questions.borrow().len();
+        gateway.order(order, &mut floor);
+        asked.questions.borrow().len() > before
+    };
+    assert!(is_told(5000, "a"));
+    assert!(!is_told(5000, "a"));
+    assert!(is_told(5500, "b"));
+    assert!(!is_told(5999, "a"));
+    assert!(is_told(6000, "a"));
+    assert!(!is_told(6499, "b"));
+    assert!(!is_told(6999, "a"));
+    assert!(is_told(7000, "b"));
 }
