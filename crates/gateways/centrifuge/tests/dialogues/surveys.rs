@@ -1,7 +1,10 @@
 //! The server API's calls to every shard, and publications that are published once.
 
 use serde_json::{Value, json};
-use throng_session::{CloseReason, Event, NodeCount, Port, Survey, SurveyReply};
+use throng_session::{
+    CloseReason, Event, Found, FoundConnection, NodeCount, Port, Search, Survey, SurveyReply,
+    Transport,
+};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::scene::{BEGIN_S, Scene, channel_on};
@@ -143,6 +146,48 @@ fn whom_a_call_is_about() {
         let told = scene.happens(Event::Surveyed(vec![SurveyReply::Done(0)]));
         assert_eq!(bodies(&told), [json!({ "result": {} })], "{who}");
     }
+}
+
+/// Connections are looked for by how they are connected, and told of by the same word.
+#[test]
+fn connections_are_found_by_their_transport() {
+    for (word, transport) in [
+        ("websocket", Transport::WebSocket),
+        ("sse", Transport::Sse),
+        ("stream", Transport::Stream),
+        ("http", Transport::Http),
+    ] {
+        let mut scene = Scene::new(Port::Api);
+        let body = json!({ "transport": word, "user": "an", "limit": 5 }).to_string();
+        scene.raw(&request("connections", &body));
+        let search = Search {
+            user: "an".into(),
+            transport: Some(transport),
+            rows_max: 5,
+            ..Search::default()
+        };
+        assert_eq!(scene.surveys, [Survey::Find(search)], "{word}");
+        let row = FoundConnection {
+            client: "c".into(),
+            user: "ann".into(),
+            address: "".into(),
+            transport,
+            queued_bytes: 0,
+            subscriptions: 0,
+            channels: Vec::new(),
+        };
+        let found = SurveyReply::Found(Found {
+            count: 1,
+            is_cut: false,
+            rows: vec![row],
+        });
+        let told = scene.happens(Event::Surveyed(vec![found]));
+        let rows = bodies(&told)[0]["result"]["connections"].clone();
+        assert_eq!(rows[0]["transport"], word, "{told}");
+    }
+    let mut scene = Scene::new(Port::Api);
+    let told = scene.raw(&request("connections", r#"{"transport":"pigeon"}"#));
+    assert_eq!(bodies(&told)[0]["error"]["code"], 107);
 }
 
 /// The same key is the same publication, and no key is none.
