@@ -5,6 +5,7 @@ mod backends;
 mod batches;
 mod changed;
 mod codes;
+mod compressed;
 mod emulated;
 mod moved;
 mod order;

@@ -18,7 +18,7 @@ fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
 }
 
 /// A command: its id, the number of its request, and the request.
-fn command(id: u8, request: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
+pub(crate) fn command(id: u8, request: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
     let body = message(fields);
     let mut command = vec![8, id];
     command.push(request << 3 | 2);
@@ -37,7 +37,7 @@ fn push_length(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn connected(target: &str, headers: &str) -> Scene {
+pub(crate) fn connected(target: &str, headers: &str) -> Scene {
     let mut scene = Scene::open(target, headers);
     let token = sign(&json!({ "sub": "ann" }));
     let connect = {

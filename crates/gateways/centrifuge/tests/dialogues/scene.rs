@@ -75,8 +75,8 @@ impl Sink for Outlet {
 
 /// What a server with keys allows: channels in `open:` and `kept:` for who has a token, `anyone:`
 /// for all, `asked:` for whom a backend lets in, `other:` for whom the second one does, `latest:`
-/// with the newest publication, `changed:` as differences or filtered, others for nobody without a
-/// token of their own.
+/// with the newest publication, `changed:` as differences or filtered, `zipped:` compressed, others
+/// for nobody without a token of their own.
 fn options() -> Namespaces {
     let closed = ChannelOptions::default();
     let open = ChannelOptions {
@@ -127,6 +127,10 @@ fn options() -> Namespaces {
         tags_filter: true,
         ..kept
     };
+    let zipped = ChannelOptions {
+        compression: true,
+        ..open
+    };
     let named = [
         ("open", open),
         ("kept", kept),
@@ -135,6 +139,7 @@ fn options() -> Namespaces {
         ("other", other),
         ("latest", latest),
         ("changed", changed),
+        ("zipped", zipped),
         ("throng", anyone),
     ];
     Namespaces::new(closed, named.map(|(name, it)| (name.into(), it)).into())
@@ -435,6 +440,11 @@ impl Scene {
                 return;
             }
         }
+    }
+
+    /// The bytes that have come.
+    pub(crate) fn wire(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.heard)
     }
 
     /// The frames that have come: opcode and payload.
