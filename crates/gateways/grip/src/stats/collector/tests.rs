@@ -26,8 +26,12 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let book = || Book::new(OPTIONS.connection_ttl_ms);
-        let mut collector = Collector::new(OPTIONS, "me".to_owned(), Millis(0));
+        Self::with(OPTIONS)
+    }
+
+    fn with(options: StatsOptions) -> Self {
+        let book = || Book::new(options.connection_ttl_ms);
+        let mut collector = Collector::new(options, "me".to_owned(), Millis(0));
         collector.is_read = true;
         Self {
             books: [book(), book()],
@@ -113,6 +117,18 @@ fn subscribers_of_all_shards_are_one_number() {
     let gone = r#"sub {"channel":"a","mode":"stream","unavailable":true}"#;
     assert_eq!(stage.run(100_000, &["sub"]), [gone]);
     assert!(stage.collector.subscribers.is_empty() && stage.collector.changed.is_empty());
+}
+
+#[test]
+fn reports_may_be_left_out() {
+    for (report_interval_ms, reports) in [(10_000, 2), (0, 0)] {
+        let mut stage = Stage::with(StatsOptions {
+            report_interval_ms,
+            ..OPTIONS
+        });
+        stage.open(0, 1, "r");
+        assert_eq!(stage.run(20_000, &["report"]).len(), reports);
+    }
 }
 
 #[test]
