@@ -138,6 +138,22 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     assert_eq!(client.sent().first(), Some(&0x88), "a close frame");
 }
 
+/// The longest message is so long without what marks it as the client's.
+#[test]
+fn a_backends_message_is_bounded() {
+    let extension = ("Sec-WebSocket-Extensions", "grip; message-prefix=\"m:\"");
+    for more in [0, 1] {
+        let mut client = upgrades("/a");
+        client.head(1, 101, &[ACCEPT, extension]);
+        client.told_lossy();
+        let message = "x".repeat((1 << 20) + more);
+        let marked = frame(Masking::Server, &format!("m:{message}"));
+        client.backend(1, OriginEvent::Body(marked));
+        let is_told = client.told_lossy() == text(&message);
+        assert_eq!((is_told, client.ended.is_none()), (more == 0, more == 0));
+    }
+}
+
 /// A backend that has detached itself has nothing to do with the client any more.
 #[test]
 fn a_detached_backend_is_not_told_of_a_close() {

@@ -169,6 +169,20 @@ fn channels_that_linger_are_bounded() {
     assert!(String::from_utf8_lossy(&last).contains("unavailable"));
 }
 
+/// Who waits in another form than the publication's gets nothing, and is not counted.
+#[test]
+fn a_message_is_told_in_its_own_forms() {
+    let mut stage = Stage::new();
+    for (slot, mode) in [(1, Mode::Stream), (2, Mode::Response), (3, Mode::WebSocket)] {
+        let conn = stage.open(0, slot, "r");
+        stage.subscribe(conn, mode);
+    }
+    stage.run(STEP_MS, &[]);
+    stage.publish(bit(Mode::Response));
+    let told = r#"message {"channel":"a","count":1,"item-id":"7","transport":"http-response"}"#;
+    assert_eq!(stage.run(STEP_MS, &["message"]), [told]);
+}
+
 #[test]
 fn items_count_for_the_routes_of_those_who_get_them() {
     let mut stage = Stage::new();
