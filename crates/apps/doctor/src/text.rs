@@ -44,7 +44,7 @@ pub fn render_text(report: &Report) -> String {
 fn steps(report: &Report, out: &mut String) {
     let steps = report.steps();
     let title = match steps.len() {
-        0 => "Nothing to do",
+        0 => "Nothing has to be done",
         1 => "Do this",
         2 => "Do these two",
         _ => "Do these three",
@@ -61,8 +61,8 @@ fn steps(report: &Report, out: &mut String) {
     let _ = match (report.connections, short.saturating_sub(steps.len())) {
         (None, _) => writeln!(
             out,
-            "Then say how many connections you want: `throng doctor --connections 100k` judges \
-             every limit."
+            "To have every limit judged, say how many connections you want: `throng doctor \
+             --connections 100k`."
         ),
         (Some(_), 0) => Ok(()),
         (Some(_), left) => writeln!(out, "Then ask again: {left} more are above."),

@@ -173,14 +173,16 @@ fn the_end_says_what_to_do_first() {
     assert!(lines[3].starts_with("  3. "), "{many}");
     assert!(lines[4].starts_with("Then ask again: "), "{many}");
     assert_eq!(lines.len(), 5, "{many}");
-    assert_eq!(end(&tuned(), Some(1_000_000)), "Nothing to do.\n");
+    assert_eq!(end(&tuned(), Some(1_000_000)), "Nothing has to be done.\n");
     // Without a number: what binds first, and how to ask for more.
     let first = end(&stock(), None);
     assert!(
         first.starts_with("Do this:\n  1. nf_conntrack_max: "),
         "{first}"
     );
-    assert!(first.contains("--connections 100k"), "{first}");
+    let last = "To have every limit judged, say how many connections you want: `throng doctor \
+                --connections 100k`.\n";
+    assert!(first.ends_with(last), "{first}");
 }
 
 #[test]
