@@ -96,11 +96,25 @@ const findConnections = () =>
     return told(found, "connection");
   });
 
+/** Clients that were closed for being slow, the newest first. */
+function fillClosed(closed) {
+  const rows = closed.map(({ time_unix_ms: t, user, address, transport, channels, num_subs: n }) => [
+    clock(t),
+    user || "(no user)",
+    address || "–",
+    TITLES[transport] ?? transport,
+    channels.join(", ") + (n > channels.length ? ` and ${whole(n - channels.length)} more` : ""),
+  ]);
+  const heads = ["When", "User", "Address", "Transport", "Channels"];
+  fill("slow-closed", heads, rows, "Nobody since the start.");
+}
+
 const showSlow = () =>
   act("slow-note", async () => {
     const found = await call("connections", { slow: true, limit: FOUND_MAX });
     const none = "Nothing waits for any client: all of them keep up.";
     fillConnections("slow-rows", "slow-note", found, none);
+    fillClosed((await page("/slow")).closed);
     return found.num_found ? `${told(found, "slow consumer")}, the slowest first` : "";
   });
 

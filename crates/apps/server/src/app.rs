@@ -106,6 +106,9 @@ impl<L: GatewayList, K: Kernel> App<K> for ShardApp<L> {
     }
 
     fn closed(&mut self, id: ConnId, session: L::Session, tag: u32, why: Closed, now: Now) {
+        if why == Closed::Slow {
+            self.tell_slow(id, &session, tag, now);
+        }
         self.parts.hub.gone(id, now);
         self.parts.shared.forwarded.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.

@@ -1,16 +1,20 @@
-//! Writes to the log what sessions have noted: refusals and calls that changed something.
+//! Writes to the log what sessions have noted: refusals and calls that changed something. Hands
+//! refusals and clients that were too slow to the dashboard.
 //!
 //! Refusals and changes are told at `info`, under the targets `throng::refused` and
 //! `throng::audit`; publications of the server API at `debug`.
 
 use throng_engine::{Conns, Kernel};
 use throng_session::NoticeKind;
-use throng_types::Now;
+use throng_types::{ConnId, Now};
 use tracing::Level;
 
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
-use crate::watch::Refusal;
+use crate::watch::{Refusal, TooSlow};
+
+/// Channels of a slow client that are told.
+const CHANNELS_MAX: usize = 3;
 
 /// Whether publications are logged.
 pub(crate) fn wants_published() -> bool {
@@ -59,6 +63,23 @@ impl<L: GatewayList> ShardApp<L> {
                 }
             }
         }
+    }
+
+    /// Keeps for the dashboard who is closed for being too slow; the hub still knows its channels.
+    pub(crate) fn tell_slow(&self, id: ConnId, session: &L::Session, tag: u32, now: Now) {
+        let class = L::class(session);
+        let hub = &self.parts.hub;
+        let channels = hub.channels_of(id).take(CHANNELS_MAX);
+        let address = self.parts.shared.forwarded.client_of(id);
+        let address = address.or_else(|| self.addresses.get(tag).copied());
+        self.parts.observatory.watch.too_slow(TooSlow {
+            unix_ms: now.unix_ms,
+            address: address.map_or_else(String::new, |address| address.to_string()),
+            user: class.identity.map_or("", |identity| &*identity.user).into(),
+            transport: class.transport.as_str(),
+            channels: channels.map(|name| name.as_str().to_owned()).collect(),
+            subscriptions: hub.channels_of(id).count(),
+        });
     }
 
     /// Says how much was not written, once a second.

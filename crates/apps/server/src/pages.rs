@@ -96,6 +96,10 @@ impl Pages for ServerPages {
                 text = observatory.watch.refusals();
                 "application/json"
             }
+            "/slow" => {
+                text = observatory.watch.slow();
+                "application/json"
+            }
             "/config" => {
                 text = observatory.watch.config();
                 "application/json"

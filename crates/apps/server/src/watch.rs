@@ -1,8 +1,9 @@
-//! What the dashboard shows besides the present: the last hour, recent refusals, the configuration.
+//! What the dashboard shows besides the present: the last hour, recent refusals, clients that were
+//! closed because they were too slow, the configuration.
 //!
-//! Owns these three, in memory alone. The numbers come from the handle's thread, every five
-//! seconds; refusals from shards, at most as many a second as the log gets. Pages read. Never:
-//! knows a secret.
+//! Owns these four, in memory alone. The numbers come from the handle's thread, every five
+//! seconds; refusals from shards, at most as many a second as the log gets; slow clients from
+//! shards, each as it is closed. Pages read. Never: knows a secret.
 //!
 //! Rule for "full": the oldest goes first.
 
@@ -19,12 +20,15 @@ use throng_sys::cpu;
 const EVERY_MS: u64 = 5_000;
 const MOMENTS_MAX: usize = 720;
 const REFUSALS_MAX: usize = 200;
+const SLOW_MAX: usize = 200;
 
 /// Behind the observatory.
 pub(crate) struct Watch {
     hour: Mutex<Hour>,
     /// Bound: [`REFUSALS_MAX`].
     refusals: Mutex<VecDeque<Refusal>>,
+    /// Bound: [`SLOW_MAX`].
+    slow: Mutex<VecDeque<TooSlow>>,
     config: Mutex<Value>,
     /// Connections of each shard that watch, which are no clients. Bound: the shards.
     watchers: Vec<AtomicU64>,
@@ -60,11 +64,24 @@ pub(crate) struct Refusal {
     pub(crate) why: Box<str>,
 }
 
+/// A client whose connection was closed, since what waited for it would not fit any more.
+pub(crate) struct TooSlow {
+    pub(crate) unix_ms: u64,
+    pub(crate) address: String,
+    pub(crate) user: Box<str>,
+    pub(crate) transport: &'static str,
+    /// Some of what it subscribed to.
+    pub(crate) channels: Vec<String>,
+    /// All of it.
+    pub(crate) subscriptions: usize,
+}
+
 impl Watch {
     pub(crate) fn new(config: &Config, shards: u8) -> Self {
         Self {
             hour: Mutex::default(),
             refusals: Mutex::default(),
+            slow: Mutex::default(),
             config: Mutex::new(shown(config)),
             watchers: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             watched: (0..shards).map(|_| AtomicBool::new(false)).collect(),
@@ -153,11 +170,12 @@ impl Watch {
 
     /// Keeps a refusal.
     pub(crate) fn refused(&self, refusal: Refusal) {
-        let mut refusals = open(&self.refusals);
-        if refusals.len() >= REFUSALS_MAX {
-            refusals.pop_front();
-        }
-        refusals.push_back(refusal);
+        keep(&self.refusals, refusal, REFUSALS_MAX);
+    }
+
+    /// Keeps a client that was too slow.
+    pub(crate) fn too_slow(&self, client: TooSlow) {
+        keep(&self.slow, client, SLOW_MAX);
     }
 
     /// The last hour: each moment in the order of `fields`.
@@ -206,6 +224,22 @@ impl Watch {
         json!({"refusals": refusals.collect::<Vec<_>>()}).to_string()
     }
 
+    /// Clients that were closed because they were too slow, the newest first.
+    pub(crate) fn slow(&self) -> String {
+        let slow = open(&self.slow);
+        let slow = slow.iter().rev().map(|client| {
+            json!({
+                "time_unix_ms": client.unix_ms,
+                "address": client.address,
+                "user": client.user,
+                "transport": client.transport,
+                "channels": client.channels,
+                "num_subs": client.subscriptions,
+            })
+        });
+        json!({"closed": slow.collect::<Vec<_>>()}).to_string()
+    }
+
     /// The configuration that is in force, without secrets.
     pub(crate) fn config(&self) -> String {
         open(&self.config).to_string()
@@ -216,6 +250,15 @@ fn shown(config: &Config) -> Value {
     let options = config.in_force().into_iter();
     let options = options.map(|(path, value)| json!({"option": path, "value": value}));
     json!({"options": options.collect::<Vec<_>>()})
+}
+
+/// Adds the newest, and lets the oldest go.
+fn keep<T>(list: &Mutex<VecDeque<T>>, newest: T, max: usize) {
+    let mut list = open(list);
+    if list.len() >= max {
+        list.pop_front();
+    }
+    list.push_back(newest);
 }
 
 /// A thread that panicked ends the server; until then its numbers are as good as others.
@@ -276,6 +319,26 @@ mod tests {
         assert_eq!(refusals.len(), REFUSALS_MAX);
         assert_eq!(refusals[0]["time_unix_ms"], REFUSALS_MAX + 4);
         assert_eq!(refusals[0]["object"], "a \"quoted\" channel");
+    }
+
+    #[test]
+    fn slow_clients_are_bounded_and_the_newest_comes_first() {
+        let watch = watch();
+        for n in 0..SLOW_MAX as u64 + 5 {
+            watch.too_slow(TooSlow {
+                unix_ms: n,
+                address: "192.0.2.1".to_owned(),
+                user: "ann".into(),
+                transport: "sse",
+                channels: vec!["news".to_owned()],
+                subscriptions: 2,
+            });
+        }
+        let told: Value = serde_json::from_str(&watch.slow()).unwrap();
+        let closed = told["closed"].as_array().unwrap();
+        assert_eq!(closed.len(), SLOW_MAX);
+        assert_eq!(closed[0]["time_unix_ms"], SLOW_MAX + 4);
+        assert_eq!(closed[0]["channels"][0], "news");
     }
 
     #[test]

@@ -16,6 +16,19 @@ pub enum Transport {
     Stream,
 }
 
+impl Transport {
+    /// Its name in the server API and on the dashboard.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::WebSocket => "websocket",
+            Self::Sse => "sse",
+            Self::Stream => "stream",
+        }
+    }
+}
+
 /// Whether there is room for a client. If not, it is told so when it asks for something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {

@@ -11,12 +11,12 @@ const ROWS: u32 = 100;
 /// Rows of an answer, whatever the call says.
 const ROWS_MAX: u32 = 1_000;
 
-/// What the names of transports mean.
-const TRANSPORTS: [(&str, Transport); 4] = [
-    ("websocket", Transport::WebSocket),
-    ("sse", Transport::Sse),
-    ("stream", Transport::Stream),
-    ("http", Transport::Http),
+/// The transports that can be looked for.
+const TRANSPORTS: [Transport; 4] = [
+    Transport::WebSocket,
+    Transport::Sse,
+    Transport::Stream,
+    Transport::Http,
 ];
 
 /// What a call looks for.
@@ -24,8 +24,8 @@ pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ApiError
     let transport = match &*wanted.transport {
         "" => None,
         name => {
-            let known = TRANSPORTS.iter().find(|(known, _)| *known == name);
-            Some(known.ok_or(ApiError::BadRequest)?.1)
+            let known = TRANSPORTS.iter().find(|known| known.as_str() == name);
+            Some(*known.ok_or(ApiError::BadRequest)?)
         }
     };
     let channel = match &*wanted.channel {
@@ -59,7 +59,7 @@ pub(crate) fn rows_of<'a>(nodes: &'a [NodeReply], search: &Search) -> Vec<Connec
                 client: &row.client,
                 user: &row.user,
                 address: &row.address,
-                transport: name_of(row.transport),
+                transport: row.transport.as_str(),
                 node: &node.uid,
                 queued_bytes: row.queued_bytes,
                 num_subs: row.subscriptions,
@@ -72,9 +72,4 @@ pub(crate) fn rows_of<'a>(nodes: &'a [NodeReply], search: &Search) -> Vec<Connec
     }
     rows.truncate(search.rows_max as usize);
     rows
-}
-
-fn name_of(transport: Transport) -> &'static str {
-    let known = TRANSPORTS.iter().find(|(_, known)| *known == transport);
-    known.map_or("", |(name, _)| name)
 }

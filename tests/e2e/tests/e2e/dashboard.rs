@@ -112,6 +112,7 @@ fn an_operator_enters_a_key_looks_up_and_acts() {
     let ended = ann.event("unsubscribed", &json!({}));
     assert_eq!(ended["channel"], "room:blue");
     tab(&browser, "slow", "slow-rows", "all of them keep up");
+    tab(&browser, "slow", "slow-closed", "Nobody since the start.");
     assert_eq!(
         browser.run("return document.getElementById('nodes-tab').hidden"),
         true
@@ -167,7 +168,7 @@ fn an_operator_enters_a_key_looks_up_and_acts() {
 #[test]
 fn what_operators_look_up_wants_a_key() {
     let server = Setup::default().shards(1).api_key(KEY).start();
-    for path in ["/stats/hour", "/refusals", "/config"] {
+    for path in ["/stats/hour", "/refusals", "/slow", "/config"] {
         let get = |headers: &[(&str, &str)]| {
             request(server.api_address(), "GET", path, headers, "").status
         };

@@ -2,7 +2,7 @@
 //! counted.
 
 use serde_json::{Value, json};
-use throng_testkit::{Server, Setup, Signal, Wire, script};
+use throng_testkit::{Server, Setup, Signal, Wire, request, script};
 
 use crate::support::{sdks, url};
 
@@ -67,6 +67,13 @@ fn close_ends_the_slow_one() {
     assert_eq!(slow_consumers(&server), 1);
     assert!(server.metric("throng_dropped_total{policy=\"close\"}") >= 1);
     slow.until_closed();
+    // An operator who looks later sees who it was.
+    let told = request(server.api_address(), "GET", "/slow", &[], "");
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    let closed = &told["closed"][0];
+    assert_eq!(closed["transport"], "sse", "{told}");
+    assert_eq!(closed["channels"], json!(["news"]), "{told}");
+    assert_eq!(closed["address"], "127.0.0.1", "{told}");
     // What it got until then has no gap.
     let told = slow.rest();
     let numbers: Vec<u64> = told
