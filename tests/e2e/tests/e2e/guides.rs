@@ -119,11 +119,14 @@ impl Story {
             command.env("THRONG_API_URL", format!("http://{}", self.api));
             command.env("THRONG_SERVER_URL", format!("http://{}", self.clients));
         }
-        let script = script
-            .replace("127.0.0.1:8000", &self.clients)
-            .replace("127.0.0.1:8001", &self.api);
-        command.args(["-euo", "pipefail", "-c", &script]);
+        command.args(["-euo", "pipefail", "-c", &self.placed(script)]);
         command
+    }
+
+    /// A text of the page with the ports that the server got.
+    fn placed(&self, text: &str) -> String {
+        text.replace("127.0.0.1:8000", &self.clients)
+            .replace("127.0.0.1:8001", &self.api)
     }
 
     fn serve(&mut self, script: &str) {
@@ -149,7 +152,7 @@ impl Story {
     fn step(&mut self, block: &Block) {
         let (verb, rest) = block.order.split_once(' ').unwrap_or((&block.order, ""));
         match verb {
-            "file" => fs::write(self.folder.path().join(rest), &block.text).unwrap(),
+            "file" => fs::write(self.folder.path().join(rest), self.placed(&block.text)).unwrap(),
             "server" => self.serve(&block.text),
             "run" => {
                 let done = self.shell(&block.text).output().unwrap();

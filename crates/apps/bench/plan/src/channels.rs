@@ -49,7 +49,7 @@ impl Channels {
         let mut slots: Vec<Slot> = Vec::with_capacity(scenario.channels.len());
         let mut count = 0_u32;
         for text in &scenario.channels {
-            let template = Template::compile(text, Place::Channel)?;
+            let template = Template::compile_with(text, Place::Channel, scenario.data.as_ref())?;
             let mut slot = numbered(&template, scenario.clients)
                 .unwrap_or_else(|| listed(&template, scenario));
             slot.first = count;

@@ -9,6 +9,7 @@
 //! warm_up = "5s"
 //! duration = "60s"
 //! grace = "10s"                  # at the end, for what is on its way
+//! data = "users.csv"             # `{data.NAME}` in templates: this connection's row
 //! checks = ["p99<50ms", "missing==0"]
 //!
 //! [connect]
@@ -26,19 +27,29 @@
 
 use toml::de::DeTable;
 
-use super::Target;
 use super::scenario::{
     Choose, Dialect, Kind, Marker, Publish, Say, Scenario, StatsdExport, Transport, Until, Via,
 };
 use super::section::{Complaints, Problem, Section};
 use super::validate;
+use super::{Data, Target};
 use crate::check::Check;
 use crate::ports::parse_sources;
 use crate::schedule::{Growth, Phase, Schedule, Spread, positive_rate};
 use throng_types::units;
 
-/// Reads and validates a scenario. On failure, every problem that was found, by line.
+/// Reads and validates a scenario that names no files. On failure, every problem that was found, by
+/// line.
 pub fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
+    read_toml_with(text, &|_| Err("files cannot be read here".into()))
+}
+
+/// Whoever reads the files that a scenario names: the name as it was written, and the text of the
+/// file or why it cannot be read.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// The same, with the files that it names.
+pub fn read_toml_with(text: &str, file: ReadFile<'_>) -> Result<Scenario, Vec<Problem>> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         vec![Problem {
@@ -48,7 +59,7 @@ pub fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
     })?;
     let complaints = Complaints::new(text);
     let root = Section::new("", 0, table.into_inner(), &complaints);
-    let scenario = read_root(root);
+    let scenario = read_root(root, file);
     let mut problems = complaints.into_problems();
     if problems.is_empty() {
         match scenario {
@@ -68,7 +79,7 @@ pub fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
     Err(problems)
 }
 
-fn read_root(mut root: Section<'_>) -> Option<Scenario> {
+fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Option<Scenario> {
     let name = root.text("name");
     let kind = read_kind(&mut root);
     root.require("targets", "targets = [\"ws://host:port/path\"]");
@@ -82,6 +93,9 @@ fn read_root(mut root: Section<'_>) -> Option<Scenario> {
     let lifetime_us = root.parsed("lifetime", units::parse_duration_us);
     let checks = root.list("checks", str::parse::<Check>);
     let seed = root.parsed("seed", str::parse::<u64>);
+    let data = root.parsed("data", |name| {
+        Data::from_csv(&file(name)?).map_err(|error| error.to_string())
+    });
     let marker = root.word("marker", &["throng", "tcpkali"]);
     let connect = root.section("connect");
     let say = root.section("say").and_then(read_say);
@@ -104,6 +118,7 @@ fn read_root(mut root: Section<'_>) -> Option<Scenario> {
     scenario.lifetime_us = lifetime_us;
     scenario.checks = checks.unwrap_or_default();
     scenario.seed = seed.unwrap_or(scenario.seed);
+    scenario.data = data;
     if marker == Some("tcpkali") {
         scenario.marker = Marker::Tcpkali;
     }

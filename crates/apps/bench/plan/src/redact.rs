@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-use crate::Scenario;
+use crate::{Data, Scenario};
 
 /// What stands in the place of a secret.
 pub const MASK: &str = "***";
@@ -48,8 +48,15 @@ impl Redactor {
     pub fn new(scenario: &Scenario, command: &[String]) -> Self {
         let mut values = Vec::new();
         // A scenario becomes JSON without fail.
-        if let Ok(mut value) = serde_json::to_value(scenario) {
+        if let Ok(mut value) = serde_json::to_value(bare(scenario)) {
             mask_value(&mut value, &mut values);
+        }
+        if let Some(data) = &scenario.data {
+            for (at, name) in data.columns().iter().enumerate() {
+                if is_secret(name) {
+                    values.extend(data.cells_of(at).map(str::to_owned));
+                }
+            }
         }
         mask_command(command, &mut values);
         values.retain(|value| value.len() >= VALUE_BYTES_MIN && !value.contains(MASK));
@@ -61,9 +68,13 @@ impl Redactor {
     /// A text without secrets.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        let known = self.values.iter().fold(text.to_owned(), |text, value| {
-            text.replace(value.as_str(), MASK)
-        });
+        let mut known = text.to_owned();
+        for value in &self.values {
+            // Data may bring many, and texts are short.
+            if known.contains(value.as_str()) {
+                known = known.replace(value.as_str(), MASK);
+            }
+        }
         mask_text(&known, &mut Vec::new())
     }
 
@@ -74,10 +85,11 @@ impl Redactor {
         masked.iter().map(|word| self.text(word)).collect()
     }
 
-    /// A scenario without secrets. It says what was run, and cannot be run again.
+    /// A scenario without secrets, and without the rows of its data. It says what was run, and
+    /// cannot be run again.
     #[must_use]
     pub fn scenario(&self, scenario: &Scenario) -> Scenario {
-        let masked = serde_json::to_value(scenario).and_then(|mut value| {
+        let masked = serde_json::to_value(bare(scenario)).and_then(|mut value| {
             mask_value(&mut value, &mut Vec::new());
             each_text(&mut value, &mut |text| *text = self.text(text));
             serde_json::from_value(value)
@@ -92,6 +104,14 @@ impl Redactor {
             bare.clients = scenario.clients;
             bare
         })
+    }
+}
+
+/// A scenario without the rows of its data.
+fn bare(scenario: &Scenario) -> Scenario {
+    Scenario {
+        data: scenario.data.as_ref().map(Data::without_rows),
+        ..scenario.clone()
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Target;
+use super::{Data, Target};
 use crate::check::Check;
 use crate::schedule::{Schedule, Spread};
 
@@ -65,6 +65,9 @@ pub struct Scenario {
     pub statsd: Option<StatsdExport>,
     /// Where every random choice comes from.
     pub seed: u64,
+    /// What `{data.NAME}` in templates stands for: a row for each connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
 }
 
 /// Whom connections by TLS believe: this machine's list of authorities unless told otherwise.
@@ -104,6 +107,7 @@ impl Scenario {
             checks: Vec::new(),
             statsd: None,
             seed: 1,
+            data: None,
         };
         scenario.set_clients(100, 100.0);
         scenario

@@ -13,6 +13,7 @@
 //! | `{channel:url}` | the same, percent-encoded for a query |
 //! | `{payload}` | the measured message |
 //! | `{payload:base64}` | the same in base64 |
+//! | `{data.NAME}`, `{data.NAME:url}` | the cell of that column, in the row that `n` has in the scenario's data |
 //! | `{worker}` | the number of the worker |
 //!
 //! Only a `{` that a letter follows opens a hole, so JSON needs no escaping:
@@ -27,6 +28,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use throng_types::Rng;
+
+use crate::Data;
 
 use hole::{Part, Source};
 use parse::parse_hole;
@@ -54,8 +57,23 @@ pub struct Template {
 }
 
 impl Template {
-    /// Compiles a text for the place where it will be used.
+    /// Compiles a text for the place where it will be used, in a scenario without data.
+    ///
+    /// # Errors
+    /// The first hole that cannot be filled.
     pub fn compile(text: &str, place: Place) -> Result<Self, TemplateError> {
+        Self::compile_with(text, place, None)
+    }
+
+    /// Compiles a text for the place where it will be used, with the scenario's data.
+    ///
+    /// # Errors
+    /// The first hole that cannot be filled.
+    pub fn compile_with(
+        text: &str,
+        place: Place,
+        data: Option<&Data>,
+    ) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut at = 0;
@@ -80,7 +98,7 @@ impl Template {
             if !literal.is_empty() {
                 parts.push(Part::Literal(std::mem::take(&mut literal).into()));
             }
-            parts.push(parse_hole(&after[..close], place).map_err(fail)?);
+            parts.push(parse_hole(&after[..close], place, data).map_err(fail)?);
             at = open + 1 + close + 1;
         }
         literal.push_str(text.get(at..).unwrap_or_default());
@@ -120,6 +138,14 @@ impl Template {
                 Part::Channel { url: true } => push_percent_encoded(values.channel, out),
                 Part::Payload { base64: false } => out.extend_from_slice(values.payload),
                 Part::Payload { base64: true } => push_base64(values.payload, out),
+                Part::Data { data, column, url } => {
+                    let cell = data.cell(*column, values.n);
+                    if *url {
+                        push_percent_encoded(cell, out);
+                    } else {
+                        out.extend_from_slice(cell.as_bytes());
+                    }
+                }
             }
         }
     }
@@ -182,6 +208,17 @@ impl Template {
         self.parts
             .iter()
             .any(|part| matches!(part, Part::Channel { .. }))
+    }
+
+    /// The cells that can stand in the text.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().flat_map(|part| {
+            let cells = match part {
+                Part::Data { data, column, .. } => Some(data.cells_of(*column)),
+                _ => None,
+            };
+            cells.into_iter().flatten()
+        })
     }
 
     /// Whether renderings with the same values can differ.

@@ -2,6 +2,7 @@
 
 use super::scenario::{Dialect, Kind, Publish, Say, Scenario, Transport, Via};
 use super::section::Problem;
+use crate::Data;
 use crate::payload;
 use crate::template::{Place, Template};
 
@@ -18,7 +19,14 @@ impl Scenario {
 }
 
 pub(super) fn problems(scenario: &Scenario) -> Vec<Problem> {
-    let mut checker = Checker::default();
+    let mut checker = Checker {
+        data: scenario.data.clone(),
+        problems: Vec::new(),
+    };
+    checker.require(
+        scenario.data.as_ref().is_none_or(|data| data.rows() > 0),
+        "the data has no rows",
+    );
     checker.connections(scenario);
     checker.templates(scenario);
     if let Some(say) = &scenario.say {
@@ -31,8 +39,8 @@ pub(super) fn problems(scenario: &Scenario) -> Vec<Problem> {
     checker.problems
 }
 
-#[derive(Default)]
 struct Checker {
+    data: Option<Data>,
     problems: Vec<Problem>,
 }
 
@@ -51,7 +59,7 @@ impl Checker {
     }
 
     fn template(&mut self, what: &str, text: &str, place: Place) -> Option<Template> {
-        match Template::compile(text, place) {
+        match Template::compile_with(text, place, self.data.as_ref()) {
             Ok(template) => Some(template),
             Err(error) => {
                 self.add(format!("{what} `{text}`: {error}"));
@@ -110,13 +118,19 @@ impl Checker {
             "there are more than 1024 channel templates for each connection",
         );
         for text in &scenario.channels {
-            self.template("channel", text, Place::Channel);
-            if text.is_empty() || text.contains(|c: char| c.is_control() || c == '"' || c == '\\') {
-                self.add(format!(
-                    "channel `{}`: a name is not empty and has no quotes, backslashes or control \
-                     characters",
-                    text.escape_debug()
-                ));
+            let template = self.template("channel", text, Place::Channel);
+            let cells = template.iter().flat_map(Template::cells);
+            for name in std::iter::once(text.as_str()).chain(cells) {
+                if name.is_empty()
+                    || name.contains(|c: char| c.is_control() || c == '"' || c == '\\')
+                {
+                    self.add(format!(
+                        "channel `{}`: a name is not empty and has no quotes, backslashes or \
+                         control characters",
+                        name.escape_debug()
+                    ));
+                    break;
+                }
             }
         }
         for target in &scenario.targets {
@@ -239,7 +253,9 @@ impl Checker {
             );
         }
         for text in &scenario.channels {
-            let random = Template::compile(text, Place::Channel).is_ok_and(|t| t.is_random());
+            let data = self.data.as_ref();
+            let random = Template::compile_with(text, Place::Channel, data)
+                .is_ok_and(|template| template.is_random());
             if random {
                 self.add(format!(
                     "channel `{text}` is random, so it is not known how many subscribers a \

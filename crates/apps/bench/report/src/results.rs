@@ -1,5 +1,6 @@
 //! The schema of results.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,10 @@ pub struct Results {
     pub server: Option<ServerTotals>,
     /// Whether the generator kept up.
     pub verdict: Verdict,
+    /// What checks can look at, by the names that checks use: µs, counts, shares, bytes, per second.
+    /// What was not measured is not there.
+    #[serde(default)]
+    pub figures: BTreeMap<String, f64>,
     /// Promises and how they ended.
     pub checks: Vec<CheckResult>,
     /// The steps of a search for the highest rate.
@@ -206,6 +211,7 @@ impl Results {
             totals: Totals::default(),
             server: None,
             verdict: Verdict::Valid,
+            figures: BTreeMap::new(),
             checks: Vec::new(),
             steps: Vec::new(),
             agents: Vec::new(),
@@ -233,8 +239,12 @@ impl Results {
         Ok(read)
     }
 
-    /// Judges the promises of the scenario by what was found, and keeps the outcomes.
+    /// Judges the promises of the scenario by what was found, and keeps the outcomes and the figures.
     pub fn judge(&mut self) {
+        self.figures = Metric::all()
+            .filter_map(|metric| Some((metric.to_string(), self.get(metric)?)))
+            .filter(|(_, figure)| figure.is_finite())
+            .collect();
         self.checks = self
             .scenario
             .checks

@@ -1,11 +1,11 @@
-//! The summary that ends a run on a terminal.
+//! The summary that ends a run on a terminal. Figures have the names by which checks know them.
 
 use std::fmt::Write as _;
 
 use super::Results;
 use super::compare::show;
 use throng_bench_measure::{LatencySummary, Verdict};
-use throng_bench_plan::check::Outcome;
+use throng_bench_plan::check::{Figure, Kind, Metric, Outcome};
 use throng_types::units::grouped;
 use throng_types::units::{format_bytes, format_us};
 
@@ -59,7 +59,7 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     if counters.published > 0 {
         writeln!(
             out,
-            "published    {}, {} acknowledged, {} refused or lost",
+            "published    {}, {} acknowledged, {} publish_failed",
             grouped(counters.published),
             grouped(counters.publish_acknowledged),
             grouped(counters.publish_failed),
@@ -71,9 +71,9 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     if deliveries.expected() + deliveries.received > 0 {
         writeln!(
             out,
-            "deliveries   {} of {} received, {} missing, {} duplicates, {} out of order",
-            grouped(deliveries.distinct),
+            "deliveries   {} expected, {} received, {} missing, {} duplicates, {} out_of_order",
             grouped(deliveries.expected()),
+            grouped(deliveries.received),
             grouped(deliveries.missing),
             grouped(deliveries.duplicates),
             grouped(deliveries.out_of_order),
@@ -82,7 +82,12 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     if let Some(reconnected_us) = results.totals.reconnected_us {
         let back = results.totals.back_us.map_or_else(
             || "not all got what they had missed".into(),
-            |us| format!("{} with all that was missed", format_us(us as f64)),
+            |us| {
+                format!(
+                    "back_time {} with all that was missed",
+                    format_us(us as f64)
+                )
+            },
         );
         writeln!(
             out,
@@ -90,13 +95,13 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
             format_us(reconnected_us as f64)
         )?;
     }
-    for (name, latency) in [
-        ("latency     ", &results.totals.delivery),
-        ("usable after", &results.totals.connect),
-        ("lag         ", &results.totals.lag),
+    for (name, kind, latency) in [
+        ("latency     ", Kind::Delivery, &results.totals.delivery),
+        ("usable after", Kind::Connect, &results.totals.connect),
+        ("lag         ", Kind::Lag, &results.totals.lag),
     ] {
         if let Some(latency) = latency {
-            writeln!(out, "{name} {}", percentiles(latency))?;
+            writeln!(out, "{name} {}", percentiles(kind, latency))?;
         }
     }
     if let Some(server) = &results.server {
@@ -104,7 +109,8 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
     }
     for step in &results.steps {
         let held = if step.held { "held" } else { "broke" };
-        let latency = step.delivery.as_ref().map_or_else(String::new, percentiles);
+        let latency = step.delivery.as_ref();
+        let latency = latency.map_or_else(String::new, |it| percentiles(Kind::Delivery, it));
         writeln!(
             out,
             "step         {:>10}/s  {held}  {latency}",
@@ -151,7 +157,11 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
 fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Result {
     let mut parts = Vec::new();
     if let Some(bytes) = server.process_bytes_per_connection {
-        parts.push(format!("{} per connection", measured_bytes(bytes)));
+        parts.push(format!(
+            "{} {}",
+            Figure::ServerMemory.as_str(),
+            measured_bytes(bytes)
+        ));
     }
     if let Some(bytes) = server.kernel_bytes_per_connection {
         parts.push(format!(
@@ -160,7 +170,8 @@ fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Res
         ));
     }
     if let Some(cpu) = server.cpu_mean {
-        parts.push(format!("{:.0} % of a CPU", cpu * 100.0));
+        let name = Figure::ServerCpu.as_str();
+        parts.push(format!("{name} {cpu:.2}"));
     }
     if let Some(bytes) = server.memory_bytes_max {
         parts.push(format!("{} at most", format_bytes(bytes as f64)));
@@ -171,14 +182,15 @@ fn write_server(server: &super::ServerTotals, out: &mut String) -> std::fmt::Res
     writeln!(out, "server       {}", parts.join(", "))
 }
 
-fn percentiles(latency: &LatencySummary) -> String {
+fn percentiles(kind: Kind, latency: &LatencySummary) -> String {
+    let named = |metric: Metric, us: f64| format!("{metric} {}", format_us(us));
     let mut parts: Vec<String> = latency
         .percentiles_us
         .iter()
         .filter(|(p, _)| [50.0, 90.0, 99.0, 99.9].contains(p))
-        .map(|(p, us)| format!("p{p} {}", format_us(*us as f64)))
+        .map(|(p, us)| named(Metric::Percentile(kind, *p), *us as f64))
         .collect();
-    parts.push(format!("max {}", format_us(latency.max_us as f64)));
+    parts.push(named(Metric::Max(kind), latency.max_us as f64));
     parts.join("  ")
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use throng_bench_plan::payload::Scanner;
 use throng_bench_plan::ports::{PortPlan, PortSpace, parse_port_range};
 use throng_bench_plan::template::{Place, Template, TemplateError};
-use throng_bench_plan::{Channels, Dialect, Marker, Scenario, TlsTrust, Transport, Via};
+use throng_bench_plan::{Channels, Data, Dialect, Marker, Scenario, Transport, Via};
 use throng_types::Rng;
 
 pub use error::PrepareError;
@@ -94,16 +94,17 @@ impl Script {
             let sentences = problems.into_iter().map(|problem| problem.message);
             return Err(PrepareError::Scenario(sentences.collect()));
         }
+        let data = scenario.data.as_ref();
         let channels = Channels::new(scenario)?;
         let goals = scenario
             .targets
             .iter()
-            .map(|target| goal(target, Place::Connection, &scenario.tls))
+            .map(|target| goal(target, Place::Connection, scenario))
             .collect::<Result<Vec<_>, _>>()?;
         let publish = scenario
             .publish
             .as_ref()
-            .map(|publish| publish_script(&publish.via, &scenario.tls))
+            .map(|publish| publish_script(&publish.via, scenario))
             .transpose()?;
         let (header_texts, first_texts, token_text) = opening(&scenario.transport);
         let sequences = if scenario.publish.is_some() {
@@ -119,15 +120,15 @@ impl Script {
             part,
             goals,
             ports,
-            headers: compile_headers(header_texts, Place::Connection)?,
-            first: compile_all(first_texts, Place::Connection)?,
+            headers: compile_headers(header_texts, Place::Connection, data)?,
+            first: compile_all(first_texts, data)?,
             token: token_text
-                .map(|text| Template::compile(text, Place::Connection))
+                .map(|text| Template::compile_with(text, Place::Connection, data))
                 .transpose()?,
             say: scenario
                 .say
                 .as_ref()
-                .map(|say| Template::compile(&say.text, Place::Publish))
+                .map(|say| Template::compile_with(&say.text, Place::Publish, data))
                 .transpose()?,
             publish,
             scanner: match scenario.marker {
@@ -180,7 +181,8 @@ impl Script {
 /// Warm-up messages carry this publisher: they warm and are not counted.
 pub(crate) const WARM_UP_PUBLISHER: u32 = u32::MAX;
 
-fn publish_script(via: &Via, trust: &TlsTrust) -> Result<PublishScript, PrepareError> {
+fn publish_script(via: &Via, scenario: &Scenario) -> Result<PublishScript, PrepareError> {
+    let data = scenario.data.as_ref();
     Ok(match via {
         Via::Http {
             target,
@@ -188,11 +190,11 @@ fn publish_script(via: &Via, trust: &TlsTrust) -> Result<PublishScript, PrepareE
             headers,
             body,
         } => PublishScript {
-            goal: goal(target, Place::Publish, trust)?,
+            goal: goal(target, Place::Publish, scenario)?,
             form: PublishForm::Http {
                 method: method.clone(),
-                headers: compile_headers(headers, Place::Publish)?,
-                body: Template::compile(body, Place::Publish)?,
+                headers: compile_headers(headers, Place::Publish, data)?,
+                body: Template::compile_with(body, Place::Publish, data)?,
             },
         },
         Via::WebSocket {
@@ -200,10 +202,10 @@ fn publish_script(via: &Via, trust: &TlsTrust) -> Result<PublishScript, PrepareE
             first_frames,
             frame,
         } => PublishScript {
-            goal: goal(target, Place::Publish, trust)?,
+            goal: goal(target, Place::Publish, scenario)?,
             form: PublishForm::WebSocket {
-                first_frames: compile_all(first_frames, Place::Connection)?,
-                frame: Template::compile(frame, Place::Publish)?,
+                first_frames: compile_all(first_frames, data)?,
+                frame: Template::compile_with(frame, Place::Publish, data)?,
             },
         },
     })
@@ -230,17 +232,21 @@ fn opening(transport: &Transport) -> Opening<'_> {
     }
 }
 
-fn compile_headers(texts: &[(String, String)], place: Place) -> Result<Headers, TemplateError> {
+fn compile_headers(
+    texts: &[(String, String)],
+    place: Place,
+    data: Option<&Data>,
+) -> Result<Headers, TemplateError> {
     texts
         .iter()
-        .map(|(name, value)| Ok((name.clone(), Template::compile(value, place)?)))
+        .map(|(name, value)| Ok((name.clone(), Template::compile_with(value, place, data)?)))
         .collect()
 }
 
-fn compile_all(texts: &[String], place: Place) -> Result<Vec<Template>, TemplateError> {
+fn compile_all(texts: &[String], data: Option<&Data>) -> Result<Vec<Template>, TemplateError> {
     texts
         .iter()
-        .map(|text| Template::compile(text, place))
+        .map(|text| Template::compile_with(text, Place::Connection, data))
         .collect()
 }
 

@@ -201,7 +201,11 @@ const MISTAKES: [Mistake; 15] = [
         "bad scenario",
         &["bench", "run", "FOLDER/scenario.toml"],
         2,
-        &["scenario.toml"],
+        &[
+            "scenario.toml: line 1: ",
+            "`targets` is missing",
+            "as in `targets = ",
+        ],
     ),
 ];
 

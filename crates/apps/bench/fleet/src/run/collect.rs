@@ -286,6 +286,7 @@ impl Collector {
             totals,
             server,
             verdict,
+            figures: std::collections::BTreeMap::new(),
             checks: Vec::new(),
             steps: self.steps,
             agents: self.agents,

@@ -155,6 +155,13 @@ impl Metric {
         names
     }
 
+    /// Everything that has a name of its own in [`Metric::names`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        // Each name is one that can be read, which a test checks.
+        let names = Self::names().into_iter();
+        names.filter_map(|name| Self::parse(name).ok())
+    }
+
     /// # Errors
     /// A sentence that says what to write instead.
     pub(super) fn parse(name: &str) -> Result<Self, String> {

@@ -1,6 +1,7 @@
 //! Scenarios from TOML: what is understood, and what is refused with its line.
 
 use super::*;
+use crate::template::{Place, Template, Values};
 
 const WHOLE: &str = r#"
 name = "groups"
@@ -251,4 +252,65 @@ fn scaling_and_bounding_keep_the_shape() {
     assert_eq!(scenario.publish.as_ref().unwrap().per_s, 10.0);
     scenario.bound_duration(10_000_000);
     assert_eq!((scenario.clients, scenario.duration_us()), (40, 10_000_000));
+}
+
+#[test]
+fn data_from_a_file_fills_templates() {
+    let text = "targets = 'ws://h:1/?token={data.token:url}'\ndata = 'users.csv'\nchannels = \
+                '{data.room}'\n[connect]\nclients = 3\n";
+    let files = |name: &str| match name {
+        "users.csv" => Ok("room,token\na,1+1\nb,2\n".to_owned()),
+        _ => Err("no such file".to_owned()),
+    };
+    let scenario = read_toml_with(text, &files).unwrap();
+    let channels = crate::Channels::new(&scenario).unwrap();
+    let subscribed = |n| channels.of_connection(n).collect::<Vec<_>>();
+    assert_eq!((channels.len(), channels.subscribers(0)), (2, 2));
+    assert_eq!(subscribed(0), subscribed(2));
+    let path = Template::compile_with(
+        &scenario.targets[0].path,
+        Place::Connection,
+        scenario.data.as_ref(),
+    );
+    let values = Values {
+        n: 2,
+        ..Values::default()
+    };
+    let path = path
+        .unwrap()
+        .render_to_string(&values, &mut throng_types::Rng::new(1));
+    assert_eq!(path, "/?token=1%2B1");
+
+    // Its rows are for agents; results do not keep them.
+    let json = serde_json::to_string(&scenario).unwrap();
+    assert_eq!(serde_json::from_str::<Scenario>(&json).unwrap(), scenario);
+    let redactor = crate::Redactor::new(&scenario, &[]);
+    let kept = serde_json::to_string(&redactor.scenario(&scenario)).unwrap();
+    assert!(
+        kept.contains(r#""data":{"columns":["room","token"],"rows":[]}"#),
+        "{kept}"
+    );
+}
+
+#[test]
+fn data_that_cannot_be_used_is_refused_with_its_line() {
+    let refused = |scenario: &str, csv: &str| {
+        let text = format!("targets = 'ws://h:1/'\n{scenario}");
+        let read = |_: &str| Ok(csv.to_owned());
+        let problems = read_toml_with(&text, &read).unwrap_err();
+        problems.iter().map(Problem::to_string).collect::<String>()
+    };
+    let says = refused("data = 'x.csv'\n", "a,b\n1\n");
+    assert!(
+        says.starts_with("line 2: `data`: line 2 of the CSV: "),
+        "{says}"
+    );
+    let says = refused("channels = '{data.a}'\n", "");
+    assert!(says.contains("there is no data"), "{says}");
+    let says = refused("data = 'x.csv'\nchannels = '{data.b}'\n", "a\n1\n");
+    assert!(says.contains("no column `b`; its columns are a"), "{says}");
+    let says = refused("data = 'x.csv'\nchannels = '{data.a}'\n", "a\n\\\n");
+    assert!(says.contains("has no quotes, backslashes"), "{says}");
+    let problems = read_toml("targets = 'ws://h:1/'\ndata = 'x.csv'").unwrap_err();
+    assert!(problems[0].message.contains("cannot be read here"));
 }

@@ -39,6 +39,13 @@ pub enum TemplateErrorKind {
         /// What it takes.
         takes: &'static str,
     },
+    /// The data has no column of this name.
+    NoColumn {
+        /// The name as written.
+        name: String,
+        /// The names that there are.
+        columns: String,
+    },
     /// `%0` or `/0`.
     ByZero,
     /// `{rand:9-1}`.
@@ -63,6 +70,12 @@ impl fmt::Display for TemplateError {
             }
             TemplateErrorKind::BadArgument { hole, takes } => {
                 write!(f, "`{{{hole}}}`: {takes}")
+            }
+            TemplateErrorKind::NoColumn { name, columns } => {
+                write!(
+                    f,
+                    "the data has no column `{name}`; its columns are {columns}"
+                )
             }
             TemplateErrorKind::ByZero => f.write_str("a division by zero"),
             TemplateErrorKind::EmptyRange => {

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use crate::Data;
+
 /// What a template may speak about in the place where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A channel name: `n`, `rand`.
+    /// A channel name: `n`, `rand`, `data`.
     Channel,
     /// Something one connection sends when it opens (URL, header, first frame): also `channel`,
     /// `worker`.
@@ -17,7 +19,7 @@ pub enum Place {
 impl Place {
     pub(super) const fn knows(self, name: Name) -> bool {
         match name {
-            Name::N | Name::Rand => true,
+            Name::N | Name::Rand | Name::Data => true,
             // A channel's name must be the same whoever renders it.
             Name::Channel | Name::Worker => !matches!(self, Self::Channel),
             Name::Payload => matches!(self, Self::Publish),
@@ -47,15 +49,17 @@ pub(super) enum Name {
     Channel,
     Payload,
     Worker,
+    Data,
 }
 
 impl Name {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::N,
         Self::Rand,
         Self::Channel,
         Self::Payload,
         Self::Worker,
+        Self::Data,
     ];
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -65,6 +69,15 @@ impl Name {
             Self::Channel => "channel",
             Self::Payload => "payload",
             Self::Worker => "worker",
+            Self::Data => "data",
+        }
+    }
+
+    /// How it is written, for people.
+    pub(super) const fn shown(self) -> &'static str {
+        match self {
+            Self::Data => "data.NAME",
+            other => other.as_str(),
         }
     }
 }
@@ -74,9 +87,21 @@ impl Name {
 pub(super) enum Part {
     Literal(Box<str>),
     Number(Source, Box<[Step]>),
-    Rand { low: u64, high: u64 },
-    Channel { url: bool },
-    Payload { base64: bool },
+    Rand {
+        low: u64,
+        high: u64,
+    },
+    Channel {
+        url: bool,
+    },
+    Payload {
+        base64: bool,
+    },
+    Data {
+        data: Data,
+        column: usize,
+        url: bool,
+    },
 }
 
 /// Where a number comes from.

@@ -2,10 +2,16 @@
 
 use throng_types::nearest;
 
+use crate::Data;
+
 use super::error::TemplateErrorKind;
 use super::hole::{Name, Part, Place, Source, Step};
 
-pub(super) fn parse_hole(hole: &str, place: Place) -> Result<Part, TemplateErrorKind> {
+pub(super) fn parse_hole(
+    hole: &str,
+    place: Place,
+    data: Option<&Data>,
+) -> Result<Part, TemplateErrorKind> {
     let end = hole
         .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .unwrap_or(hole.len());
@@ -37,11 +43,44 @@ pub(super) fn parse_hole(hole: &str, place: Place) -> Result<Part, TemplateError
             ":base64" => Ok(Part::Payload { base64: true }),
             _ => Err(bad("takes nothing, or `:base64`")),
         },
+        Name::Data => parse_data(argument, hole, data),
     }
 }
 
+fn parse_data(argument: &str, hole: &str, data: Option<&Data>) -> Result<Part, TemplateErrorKind> {
+    let bad = |takes| TemplateErrorKind::BadArgument {
+        hole: hole.to_owned(),
+        takes,
+    };
+    let name = argument.strip_prefix('.').unwrap_or_default();
+    let (name, url) = match name.split_once(':') {
+        None => (name, false),
+        Some((name, "url")) => (name, true),
+        Some(_) => return Err(bad("takes `:url` for percent-encoding, or nothing")),
+    };
+    if name.is_empty() {
+        return Err(bad("needs the name of a column, as in `{data.user}`"));
+    }
+    let Some(data) = data else {
+        return Err(bad(
+            "there is no data: name a CSV file with `data`, or --data",
+        ));
+    };
+    let Some(column) = data.columns().iter().position(|column| column == name) else {
+        return Err(TemplateErrorKind::NoColumn {
+            name: name.to_owned(),
+            columns: data.columns().join(", "),
+        });
+    };
+    Ok(Part::Data {
+        data: data.clone(),
+        column,
+        url,
+    })
+}
+
 fn unknown(word: &str, place: Place) -> TemplateErrorKind {
-    let names: Vec<&str> = place.names().map(Name::as_str).collect();
+    let names: Vec<&str> = place.names().map(Name::shown).collect();
     let nearest = nearest(word, names.iter().copied());
     let list = names
         .iter()

@@ -1,5 +1,7 @@
 //! Results written, read, shown and compared.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::{
     AgentSummary, LimitSetting, Machine, Manifest, Reading, ResultsError, SCHEMA, ServerTotals,
@@ -166,6 +168,7 @@ fn sample_run(seed: u64) -> Results {
             memory_bytes_max: Some(35_000_000),
         }),
         verdict: Verdict::Valid,
+        figures: BTreeMap::new(),
         checks: Vec::new(),
         steps: Vec::new(),
         agents: Vec::new(),
@@ -194,6 +197,33 @@ fn the_page_is_whole_and_needs_nothing_else() {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.len() < 600_000, "{} bytes", page.len());
+}
+
+#[test]
+fn figures_have_the_names_of_checks() {
+    let results = sample_run(1);
+    assert_eq!(results.figures.get("missing"), Some(&12.0));
+    assert!(!results.figures.contains_key("lag_p99"));
+    let text = summary(&results);
+    for name in [
+        "attempted",
+        "connected",
+        "lost",
+        "expected",
+        "received",
+        "missing",
+        "out_of_order",
+        "p99",
+        "connect_p99",
+        "server_memory_per_connection",
+        "server_cpu",
+    ] {
+        assert!(results.figures.contains_key(name), "{name}");
+        let is_there = text
+            .split(|c: char| c.is_whitespace() || c == ',')
+            .any(|word| word == name);
+        assert!(is_there, "{name} is missing in:\n{text}");
+    }
 }
 
 #[test]
@@ -279,7 +309,7 @@ fn checks_are_judged_by_what_was_found() {
         "check        FAIL  missing==0  (12)",
         "check        FAIL  lag_p99<1ms  (no data)",
         "37 lost, 20 failed",
-        "290 B per connection",
+        "server_memory_per_connection 290 B",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use throng_bench_plan::template::{Place, Template};
-use throng_bench_plan::{Target, TlsTrust};
+use throng_bench_plan::{Scenario, Target, TlsTrust};
 use throng_tls::{Authorities, ClientTls, Trust};
 
 use super::error::PrepareError;
@@ -31,8 +31,13 @@ impl Goal {
 }
 
 /// Resolves a target.
-pub(super) fn goal(target: &Target, place: Place, trust: &TlsTrust) -> Result<Goal, PrepareError> {
-    let tls = target.tls.then(|| speak(target, trust)).transpose()?;
+pub(super) fn goal(
+    target: &Target,
+    place: Place,
+    scenario: &Scenario,
+) -> Result<Goal, PrepareError> {
+    let speak = || speak(target, &scenario.tls);
+    let tls = target.tls.then(speak).transpose()?;
     let resolve = |why: String| PrepareError::Resolve {
         target: target.authority(),
         why,
@@ -46,7 +51,7 @@ pub(super) fn goal(target: &Target, place: Place, trust: &TlsTrust) -> Result<Go
             .ok_or_else(|| resolve("it has no address".into()))?,
         tls,
         authority: target.authority(),
-        path: Template::compile(&target.path, place)?,
+        path: Template::compile_with(&target.path, place, scenario.data.as_ref())?,
         shown_path: target.path.split('?').next().unwrap_or_default().to_owned(),
     })
 }

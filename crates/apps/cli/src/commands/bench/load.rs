@@ -1,11 +1,15 @@
-//! What `sub` and `pub` have in common: channels, what is published, and reading options into a
-//! scenario.
+//! What `sub` and `pub` have in common: channels, data, what is published, and reading options into
+//! a scenario.
+
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use throng_bench_plan::check::Check;
 use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Choose, Dialect, Publish, Scenario, Target, Transport, Until, Via};
+use throng_bench_plan::{
+    Choose, DATA_BYTES_MAX, Data, Dialect, Publish, Scenario, Target, Transport, Until, Via,
+};
 use throng_types::units;
 
 use super::faults::bad_scenario;
@@ -39,6 +43,43 @@ pub(super) enum Form {
     Http,
     /// A frame of your own on a WebSocket: --body is the template
     Websocket,
+}
+
+/// Data for templates.
+#[derive(Debug, clap::Args)]
+pub(super) struct DataArgs {
+    /// A CSV file whose first line names columns: `{data.NAME}` in templates is the cell of the row
+    /// that `{n}` has, from 0; after the last row comes the first
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+}
+
+impl DataArgs {
+    /// Reads the file, if there is one.
+    pub(super) fn read(&self) -> Result<Option<Data>> {
+        let Some(file) = &self.data else {
+            return Ok(None);
+        };
+        let read = read_data(file).and_then(|text| {
+            Data::from_csv(&text).map_err(|error| format!("{}: {error}", file.display()))
+        });
+        read.map(Some)
+            .map_err(|why| Failure::usage(format!("--data: {why}")))
+    }
+}
+
+/// The text of a file of data, if it is not too large to be one.
+pub(super) fn read_data(file: &Path) -> std::result::Result<String, String> {
+    let cannot = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", file.display());
+    let bytes = std::fs::metadata(file)
+        .map_err(|error| cannot(&error))?
+        .len();
+    if bytes > DATA_BYTES_MAX as u64 {
+        return Err(cannot(&format!(
+            "it has {bytes} bytes, {DATA_BYTES_MAX} are allowed"
+        )));
+    }
+    std::fs::read_to_string(file).map_err(|error| cannot(&error))
 }
 
 /// How publications are made and measured.

@@ -5,7 +5,7 @@ use throng_types::units;
 
 use super::common::Common;
 use super::execute::execute;
-use super::load::{Opening, PublishArgs, Speak, checked, transport};
+use super::load::{DataArgs, Opening, PublishArgs, Speak, checked, transport};
 use crate::failure::{Failure, Result};
 
 /// Publish at a steady rate, or faster and faster until a promise breaks
@@ -66,6 +66,8 @@ pub(crate) struct Args {
     )]
     rate: f64,
     #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
     publishing: PublishArgs,
     #[command(flatten)]
     common: Common,
@@ -111,6 +113,7 @@ pub(super) fn run(args: Args) -> Result {
     scenario.hold_us = args.duration;
     scenario.warm_up_us = args.warm_up;
     scenario.seed = args.seed;
+    scenario.data = args.data.read()?;
     scenario.publish = Some(args.publishing.publish(&args.url));
     let scenario = checked(scenario)?;
     execute(scenario, &args.common, args.subscribe.is_some(), Vec::new())

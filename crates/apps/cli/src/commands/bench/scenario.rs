@@ -3,17 +3,31 @@
 use std::path::{Path, PathBuf};
 
 use throng_bench_plan::import::{Imported, TsungOptions, read_tsung};
-use throng_bench_plan::{Scenario, Target, read_toml};
+use throng_bench_plan::{Scenario, Target, read_toml_with};
 use throng_types::units;
 
 use super::common::Common;
 use super::execute::execute;
 use super::faults::bad_scenario;
+use super::load::read_data;
 use crate::console;
 use crate::failure::{Failure, Result};
 
 /// Run a scenario: a TOML file, or the XML of Tsung
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example, a file groups.toml:
+  scenario = \"fan-out\"
+  targets = [\"ws://127.0.0.1:8000/ws?channel={channel:url}\"]
+  channels = \"group-{n%10}\"
+  duration = \"1m\"
+  checks = [\"missing==0\", \"p99<50ms\"]
+  [connect]
+  clients = 1000
+  rate = \"100/s\"
+  [publish]
+  to = \"http://127.0.0.1:8001\"
+  rate = \"50/s\"
+Every key, template and check: docs/guides/load-testing.md.")]
 pub(crate) struct Args {
     /// The scenario; a file whose name ends in .xml is read as Tsung's
     file: PathBuf,
@@ -53,7 +67,9 @@ pub(super) fn run(args: Args) -> Result {
         go_to(&mut imported.scenario.targets, &args.targets);
         imported
     } else {
-        let scenario = read_toml(&text)
+        // Files that it names are beside it.
+        let folder = args.file.parent().unwrap_or(Path::new(""));
+        let scenario = read_toml_with(&text, &|name| read_data(&folder.join(name)))
             .map_err(|problems| bad_scenario(&args.file.display().to_string(), problems))?;
         Imported {
             scenario: bent(scenario, &args),

@@ -7,7 +7,7 @@ use throng_types::units;
 
 use super::common::Common;
 use super::execute::execute;
-use super::load::{Opening, PublishArgs, Speak, checked, header, transport};
+use super::load::{DataArgs, Opening, PublishArgs, Speak, checked, header, transport};
 use crate::failure::{Failure, Result};
 
 /// Open connections at a steady rate, keep them, and count what they receive
@@ -100,6 +100,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", value_parser = Target::parse, help_heading = "Publishing")]
     publish: Option<Target>,
     #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
     publishing: PublishArgs,
     #[command(flatten)]
     common: Common,
@@ -154,6 +156,7 @@ pub(super) fn run(args: Args) -> Result {
     scenario.lifetime_us = args.lifetime;
     scenario.replace_lost = args.replace_lost;
     scenario.seed = args.seed;
+    scenario.data = args.data.read()?;
     scenario.publish = args
         .publish
         .as_ref()
