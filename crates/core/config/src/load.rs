@@ -225,13 +225,15 @@ impl<'a> Loader<'a> {
                 let origin = Origin::Env(name.to_owned());
                 self.take_text(&spec, value, origin, section);
             }
-            let values: Vec<&str> = self.flag_values(&spec).collect();
+            let (names, values): (Vec<&str>, Vec<&str>) = self.flag_values(&spec).unzip();
             let value = match values.as_slice() {
                 [] => continue,
                 values if spec.list => values.join(","),
                 [.., last] => (*last).to_owned(),
             };
-            self.take_text(&spec, &value, Origin::Flag(spec.flag_name()), section);
+            let has_own = names.last().is_some_and(|name| name.starts_with("--"));
+            let origin = Origin::Flag(spec.flag_name(has_own));
+            self.take_text(&spec, &value, origin, section);
         }
     }
 
@@ -327,12 +329,13 @@ impl<'a> Loader<'a> {
         Some((name, value))
     }
 
-    fn flag_values(&self, spec: &OptionSpec) -> impl Iterator<Item = &'a str> {
-        let path = spec.path();
+    /// The flags that set an option, as they were written, and their values.
+    fn flag_values(&self, spec: &OptionSpec) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let (path, own) = (spec.path(), spec.flag);
         let flags = self.sources.flags.iter();
         flags
-            .filter(move |(option, _)| *option == path)
-            .map(|(_, value)| value.as_str())
+            .filter(move |(name, _)| *name == path || own == Some(name.as_str()))
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Other programs set variables that begin like ours, so a strange one is worth no more
@@ -353,9 +356,11 @@ impl<'a> Loader<'a> {
     }
 
     fn unknown_flags(&mut self) {
-        let known: Vec<String> = settable().iter().map(OptionSpec::path).collect();
+        let specs = settable();
+        let known: Vec<String> = specs.iter().map(OptionSpec::path).collect();
         for (path, _) in &self.sources.flags {
-            if !known.contains(path) {
+            let is_own = specs.iter().any(|spec| spec.flag == Some(path.as_str()));
+            if !known.contains(path) && !is_own {
                 let origin = Origin::Flag(format!("--set {path}"));
                 self.problems
                     .push(Problem::new(origin, unknown_path(path, &known)));

@@ -64,10 +64,10 @@ impl OptionSpec {
         format!("{}.{}", self.section, self.key)
     }
 
-    /// The flag that sets it: its own, or the general one.
-    pub(crate) fn flag_name(&self) -> String {
-        self.flag
-            .map_or_else(|| format!("--set {}", self.path()), str::to_owned)
+    /// The flag that sets it: its own if that was used, or the general one.
+    pub(crate) fn flag_name(&self, own: bool) -> String {
+        let flag = self.flag.filter(|_| own);
+        flag.map_or_else(|| format!("--set {}", self.path()), str::to_owned)
     }
 
     /// The variable that sets it, such as `THRONG_LISTEN_CLIENT`.

@@ -8,6 +8,8 @@ mod reload;
 mod stop;
 mod upgrade;
 
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
 use throng_config::{Config, LogFormat};
@@ -32,7 +34,8 @@ use crate::version::VERSION;
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigFlag,
-    /// Address for clients; may be repeated [default: 127.0.0.1:8000]
+    /// Address for clients, or the name of a host, with a port; may be repeated [default:
+    /// 127.0.0.1:8000]
     #[arg(long, value_name = "ADDR")]
     listen: Vec<String>,
     /// Address of the server API, the metrics and the dashboard [default: 127.0.0.1:8001]
@@ -56,23 +59,50 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// As the loader takes them. What is wrong with a value is the loader's to say.
-    fn flags(&self) -> Vec<(String, String)> {
-        let listen = self.listen.iter().map(|value| ("listen.client", value));
-        let single = [
-            ("listen.api", &self.api),
-            ("engine.shards", &self.shards),
-            ("log.level", &self.log_level),
-            ("log.format", &self.log_format),
-        ];
-        let single = single
-            .into_iter()
-            .filter_map(|(path, value)| Some((path, value.as_ref()?)));
-        let own = listen
-            .chain(single)
-            .map(|(path, value)| (path.to_owned(), value.clone()));
-        own.chain(self.set.iter().cloned()).collect()
+    /// As the loader takes them. What is wrong with a value is the loader's to say, but for names of
+    /// hosts, which it does not know.
+    fn flags(&self) -> Result<Vec<(String, String)>> {
+        let mut flags = Vec::new();
+        for value in &self.listen {
+            flags.push(("--listen".to_owned(), address("--listen", value)?));
+        }
+        if let Some(value) = &self.api {
+            flags.push(("--api".to_owned(), address("--api", value)?));
+        }
+        for (name, value) in [
+            ("--shards", &self.shards),
+            ("--log-level", &self.log_level),
+            ("--log-format", &self.log_format),
+        ] {
+            flags.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
+        }
+        flags.extend(self.set.iter().cloned());
+        Ok(flags)
     }
+}
+
+/// An address to listen on, with the address of a host in the place of its name: the first one, of
+/// IPv4 if there is one.
+fn address(flag: &str, value: &str) -> Result<String> {
+    let (scheme, place) = match value.strip_prefix("tls://") {
+        Some(place) => ("tls://", place),
+        None => ("", value),
+    };
+    let named = place.rsplit_once(':').filter(|(host, port)| {
+        let letter = host.starts_with(|c: char| c.is_ascii_alphanumeric());
+        letter && !host.contains(':') && port.parse::<u16>().is_ok()
+    });
+    let Some((host, _)) = named.filter(|(host, _)| host.parse::<IpAddr>().is_err()) else {
+        return Ok(value.to_owned());
+    };
+    let cannot = |why: &dyn fmt::Display| {
+        let what = format!("{flag} {value}: cannot find the address of {host}: {why}");
+        Failure::new(Exit::Start, what).advise("an IP address needs no look-up: 127.0.0.1:8000")
+    };
+    let found = place.to_socket_addrs().map_err(|error| cannot(&error))?;
+    let found = found.min_by_key(SocketAddr::is_ipv6);
+    let found = found.ok_or_else(|| cannot(&"it has none"))?;
+    Ok(format!("{scheme}{found}"))
 }
 
 /// Serves until a signal.
@@ -82,7 +112,8 @@ pub(crate) fn run(args: &Args) -> Result {
     let calls = stop::Calls::catch()?;
     let mut upgrade = upgrade::Upgrade::prepare()?;
     let predecessor = args.take_over.then(upgrade::greet).transpose()?;
-    let loaded = load::complete(args.config.config.as_deref(), args.flags())?;
+    let flags = args.flags()?;
+    let loaded = load::complete(args.config.config.as_deref(), flags.clone())?;
     let config = loaded.config;
     let level = logging::start(&config.log);
     let mut warnings = loaded.warnings;
@@ -120,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Result {
         LogFormat::Json => banner::log(&facts, &warnings),
     }
     let path = args.config.config.clone();
-    let current = reload::Current::new(path, args.flags(), config, level);
+    let current = reload::Current::new(path, flags, config, level);
     stop::run(calls, handle, current, &mut upgrade)
 }
 

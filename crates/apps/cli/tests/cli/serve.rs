@@ -294,6 +294,22 @@ fn what_keeps_it_from_starting_is_told() {
     run(&["serve", "--set", "log.levle=info"])
         .expect(4)
         .says(&["log.level"]);
+    run(&["serve", "--set", "log.level=loud"])
+        .expect(4)
+        .says(&["flag --set log.level: "]);
+    run(&["serve", "--log-level", "loud"])
+        .expect(4)
+        .says(&["flag --log-level: "]);
+    run(&["serve", "--listen", "no-such-host.invalid:8000"])
+        .expect(7)
+        .says(&["--listen no-such-host.invalid:8000: cannot find the address of"]);
+}
+
+#[test]
+fn it_listens_on_the_address_of_a_host() {
+    let server = Server::start(&["--listen", "localhost:0"]);
+    run(&["publish", "news", "x", "--api", &server.api]).expect(0);
+    server.stop();
 }
 
 /// `throng serve 2>&1 | head` must not take the server with it.

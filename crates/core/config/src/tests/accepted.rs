@@ -139,7 +139,7 @@ fn later_layers_win_and_are_remembered() {
             ("THRONG_LISTEN_API", ""),
             ("PATH", "x"),
         ],
-        &[("engine.shards", "3"), ("engine.shards", "4")],
+        &[("engine.shards", "3"), ("--shards", "4")],
     );
     let origin = |path| loaded.origins.get(path).to_string();
     assert_eq!(
@@ -156,7 +156,7 @@ fn later_layers_win_and_are_remembered() {
     assert_eq!(loaded.warnings, [""; 0]);
 
     let flags = [
-        ("listen.client", "127.0.0.1:3"),
+        ("--listen", "127.0.0.1:3"),
         ("listen.client", "127.0.0.1:4"),
     ];
     let loaded = load_all(file, &[], &flags);
@@ -170,16 +170,22 @@ fn later_layers_win_and_are_remembered() {
         refusals(
             "[engine]\nshards = 999",
             &[("THRONG_ENGINE_SHARDS", "x")],
-            &[("engine.shard", "1"), ("engine.shards", "")]
+            &[
+                ("engine.shard", "1"),
+                ("engine.shards", ""),
+                ("--shard", "1")
+            ]
         ),
         [
             "throng.toml:2:10: engine.shards: expected a whole number from 0 to 256, found the \
              number 999",
             "env THRONG_ENGINE_SHARDS: engine.shards: expected a whole number from 0 to 256, \
              found \"x\"",
+            "flag --set --shard: unknown option \"--shard\": `throng config show` lists the options",
             "flag --set engine.shard: unknown option \"engine.shard\": did you mean \
              \"engine.shards\"?",
-            "flag --shards: engine.shards: expected a whole number from 0 to 256, found \"\"",
+            "flag --set engine.shards: engine.shards: expected a whole number from 0 to 256, \
+             found \"\"",
         ]
     );
 }

@@ -372,7 +372,7 @@ fn addresses_that_others_reach_need_keys() {
            `openssl rand -hex 32` makes, and not the placeholder of an example, found a number",
         ],
     );
-    let by_flag = refusals("", &[], &[("listen.client", "0.0.0.0:8000")]);
+    let by_flag = refusals("", &[], &[("--listen", "0.0.0.0:8000")]);
     assert_eq!(by_flag, [format!("flag --listen: {client}")]);
     let by_variable = refusals("", &[("THRONG_LISTEN_API", "[::]:8001")], &[]);
     assert_eq!(by_variable, [format!("env THRONG_LISTEN_API: {api}")]);
