@@ -1,5 +1,5 @@
 //! The programs of `examples/`, as a newcomer runs them: both pages in a browser, with each of
-//! three back ends.
+//! four back ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -204,6 +204,19 @@ fn the_pages_work_with_php() {
     let mut php = Command::new("php");
     php.arg(examples().join("php/server.php"));
     both_pages(php);
+}
+
+#[test]
+fn the_pages_work_with_go() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("example-go");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(".");
+    build.current_dir(examples().join("go"));
+    let done = build
+        .output()
+        .expect("go 1.22, which deploy/check needs too");
+    assert!(done.status.success(), "{done:?}");
+    both_pages(Command::new(program));
 }
 
 #[test]
