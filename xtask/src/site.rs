@@ -66,9 +66,14 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// Where a file of the repository is in the site: `docs/` is its root.
-fn place(path: &str) -> &str {
-    path.strip_prefix("docs/").unwrap_or(path)
+/// Where a file of the repository is in the site: `docs/` is its root. The page of a folder gets the
+/// name that mdBook gives it, since links to a README in a folder are left as they are.
+fn place(path: &str) -> String {
+    let path = path.strip_prefix("docs/").unwrap_or(path);
+    match path.strip_suffix("README.md") {
+        Some(folder) => format!("{folder}index.md"),
+        None => path.to_owned(),
+    }
 }
 
 /// A page with the links that the site has, and text for those that it does not.
@@ -189,6 +194,10 @@ mod tests {
             "[b](../b.md#x) [c](../C.md) code [w](https://w) [h](../g/a.md#h)"
         );
         assert_eq!(moved("C.md", "[b](docs/b.md)", &pages), "[b](b.md)");
+        let pages = ["docs/README.md", "e/README.md"].map(str::to_owned);
+        let text = "[e](../e/README.md) [top](README.md)";
+        let expected = "[e](e/index.md) [top](index.md)";
+        assert_eq!(moved("docs/README.md", text, &pages), expected);
     }
 
     #[test]
