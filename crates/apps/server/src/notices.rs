@@ -66,6 +66,8 @@ impl<L: GatewayList> ShardApp<L> {
     }
 
     /// Keeps for the dashboard who is closed for being too slow; the hub still knows its channels.
+    /// The address is there where a proxy told it or connections of an address are counted: the
+    /// socket has gone.
     pub(crate) fn tell_slow(&self, id: ConnId, session: &L::Session, tag: u32, now: Now) {
         let class = L::class(session);
         let hub = &self.parts.hub;
