@@ -98,13 +98,16 @@ const findConnections = () =>
 
 /** Clients that were closed for being slow, the newest first. */
 function fillClosed(closed) {
-  const rows = closed.map(({ time_unix_ms: t, user, address, transport, channels, num_subs: n }) => [
-    clock(t),
-    user || "(no user)",
-    address || "–",
-    TITLES[transport] ?? transport,
-    channels.join(", ") + (n > channels.length ? ` and ${whole(n - channels.length)} more` : ""),
-  ]);
+  const rows = closed.map((row) => {
+    const more = row.num_subs - row.channels.length;
+    return [
+      clock(row.time_unix_ms),
+      row.user || "(no user)",
+      row.address || "–",
+      TITLES[row.transport] ?? row.transport,
+      row.channels.join(", ") + (more > 0 ? ` and ${whole(more)} more` : ""),
+    ];
+  });
   const heads = ["When", "User", "Address", "Transport", "Channels"];
   fill("slow-closed", heads, rows, "Nobody since the start.");
 }

@@ -66,8 +66,8 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// Where a file of the repository is in the site: `docs/` is its root. The page of a folder gets the
-/// name that mdBook gives it, since links to a README in a folder are left as they are.
+/// Where a file of the repository is in the site: `docs/` is its root. The page of a folder gets
+/// the name that mdBook gives it, since links to a README in a folder are left as they are.
 fn place(path: &str) -> String {
     let path = path.strip_prefix("docs/").unwrap_or(path);
     match path.strip_suffix("README.md") {

@@ -231,9 +231,8 @@ impl<'a> Loader<'a> {
                 values if spec.list => values.join(","),
                 [.., last] => (*last).to_owned(),
             };
-            let has_own = names.last().is_some_and(|name| name.starts_with("--"));
-            let origin = Origin::Flag(spec.flag_name(has_own));
-            self.take_text(&spec, &value, origin, section);
+            let flag = spec.flag_name(names.last().is_some_and(|name| name.starts_with("--")));
+            self.take_text(&spec, &value, Origin::Flag(flag), section);
         }
     }
 
@@ -333,9 +332,8 @@ impl<'a> Loader<'a> {
     fn flag_values(&self, spec: &OptionSpec) -> impl Iterator<Item = (&'a str, &'a str)> {
         let (path, own) = (spec.path(), spec.flag);
         let flags = self.sources.flags.iter();
-        flags
-            .filter(move |(name, _)| *name == path || own == Some(name.as_str()))
-            .map(|(name, value)| (name.as_str(), value.as_str()))
+        let flags = flags.map(|(name, value)| (name.as_str(), value.as_str()));
+        flags.filter(move |(name, _)| *name == path || own == Some(*name))
     }
 
     /// Other programs set variables that begin like ours, so a strange one is worth no more
@@ -356,11 +354,9 @@ impl<'a> Loader<'a> {
     }
 
     fn unknown_flags(&mut self) {
-        let specs = settable();
-        let known: Vec<String> = specs.iter().map(OptionSpec::path).collect();
+        let known: Vec<String> = settable().iter().map(OptionSpec::path).collect();
         for (path, _) in &self.sources.flags {
-            let is_own = specs.iter().any(|spec| spec.flag == Some(path.as_str()));
-            if !known.contains(path) && !is_own {
+            if !known.contains(path) && settable().iter().all(|spec| spec.flag != Some(path)) {
                 let origin = Origin::Flag(format!("--set {path}"));
                 self.problems
                     .push(Problem::new(origin, unknown_path(path, &known)));

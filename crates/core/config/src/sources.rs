@@ -23,8 +23,8 @@ pub struct Sources {
     /// Environment variables. The caller may hand over all: names that do not begin with
     /// `THRONG_` are not looked at, and an empty value counts as not set.
     pub env: Vec<(String, String)>,
-    /// Flags with values. A flag is `--api`, if the option has one of its own, or the option's path,
-    /// if it was set by path: `("listen.api", "127.0.0.1:9001")`. Of several values for
+    /// Flags with values. A flag is `--api`, if the option has one of its own, or the option's
+    /// path, if it was set by path: `("listen.api", "127.0.0.1:9001")`. Of several values for
     /// one option the last wins; an option that is a list takes them all.
     pub flags: Vec<(String, String)>,
 }

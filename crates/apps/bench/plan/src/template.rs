@@ -13,7 +13,7 @@
 //! | `{channel:url}` | the same, percent-encoded for a query |
 //! | `{payload}` | the measured message |
 //! | `{payload:base64}` | the same in base64 |
-//! | `{data.NAME}`, `{data.NAME:url}` | the cell of that column, in the row that `n` has in the scenario's data |
+//! | `{data.NAME}`, `{data.NAME:url}` | a cell of the scenario's data, in the row of `n` |
 //! | `{worker}` | the number of the worker |
 //!
 //! Only a `{` that a letter follows opens a hole, so JSON needs no escaping:

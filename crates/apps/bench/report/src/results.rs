@@ -27,8 +27,8 @@ pub struct Results {
     pub server: Option<ServerTotals>,
     /// Whether the generator kept up.
     pub verdict: Verdict,
-    /// What checks can look at, by the names that checks use: µs, counts, shares, bytes, per second.
-    /// What was not measured is not there.
+    /// What checks can look at, by the names that checks use: µs, counts, shares, bytes, per
+    /// second. What was not measured is not there.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     /// Promises and how they ended.
@@ -239,7 +239,8 @@ impl Results {
         Ok(read)
     }
 
-    /// Judges the promises of the scenario by what was found, and keeps the outcomes and the figures.
+    /// Judges the promises of the scenario by what was found, and keeps the outcomes and the
+    /// figures.
     pub fn judge(&mut self) {
         self.figures = Metric::all()
             .filter_map(|metric| Some((metric.to_string(), self.get(metric)?)))

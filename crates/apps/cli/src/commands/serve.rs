@@ -59,8 +59,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// As the loader takes them. What is wrong with a value is the loader's to say, but for names of
-    /// hosts, which it does not know.
+    /// As the loader takes them. What is wrong with a value is the loader's to say, but for names
+    /// of hosts, which it does not know.
     fn flags(&self) -> Result<Vec<(String, String)>> {
         let mut flags = Vec::new();
         for value in &self.listen {
