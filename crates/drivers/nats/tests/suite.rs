@@ -2,7 +2,7 @@
 //! up to three nodes and a real `nats-server`.
 
 use throng_nats::NatsOptions;
-use throng_remote_suite::{Cluster, Setup, nodes};
+use throng_remote_suite::{Cluster, On, Setup, nodes};
 use throng_testkit::NatsServer;
 
 thread_local! {
@@ -12,8 +12,11 @@ thread_local! {
 
 fn on_nats(setup: Setup) -> Box<dyn Cluster> {
     // A server passes on what several connections publish as it comes to each subscriber.
-    let orders_all = false;
-    nodes(&setup, orders_all, |remote, rings| {
+    let on = On {
+        servers: 1,
+        orders_all: false,
+    };
+    nodes(&setup, on, |remote, rings| {
         let url = SERVER.with(NatsServer::url);
         let replicas = 1;
         let options = NatsOptions {

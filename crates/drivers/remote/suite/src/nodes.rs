@@ -2,6 +2,10 @@
 //!
 //! Owns: each shard's part of its node's driver, and the replies that have come. Waits for a reply
 //! with a deadline that only a broken driver reaches.
+//!
+//! A node of several servers has a driver for each, and no answer of one says anything of the
+//! others. So whatever is asked of a node to know that it has heard everything is asked once of
+//! each server, by a channel that this server has.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +15,7 @@ use std::time::Duration;
 use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
 use throng_metrics::Counters;
-use throng_remote::{RemoteBroker, RemoteOptions, Ring};
+use throng_remote::{RemoteBroker, RemoteOptions, Ring, server_of};
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
 /// Far beyond what an answer takes.
@@ -43,7 +47,27 @@ impl Bell {
     }
 }
 
+/// What a driver keeps its channels on.
+#[derive(Clone, Copy, Debug)]
+pub struct On {
+    /// Servers that share the channels; each node has a driver for each of them.
+    pub servers: usize,
+    /// See [`Cluster::orders_all`].
+    pub orders_all: bool,
+}
+
+impl On {
+    /// A channel that begins so and that this server has.
+    fn channel(&self, begin: &str, server: usize) -> ChannelName {
+        let names = (0..).map(|n| format!("{begin}of the test itself {n}"));
+        let mut names = names.map(|name| ChannelName::new(&name).unwrap());
+        let has = |name: &ChannelName| server_of(name, self.servers) == server;
+        names.find(has).unwrap()
+    }
+}
+
 struct Nodes {
+    on: On,
     parts: Vec<RemoteBroker>,
     /// By shard, until the suite takes it. Bound: what one property asks.
     arrived: Vec<VecDeque<Reply>>,
@@ -55,18 +79,16 @@ struct Nodes {
     is_dirty: bool,
     syncs: u32,
     has_room: bool,
-    orders_all: bool,
 }
 
-/// Starts the driver of each node with `start`, and waits until all are connected. `orders_all` is
-/// [`Cluster::orders_all`].
+/// Starts the drivers of each node with `start`, and waits until all are connected.
 ///
 /// # Panics
 /// If one of them does not connect.
 #[must_use]
 pub fn nodes(
     setup: &Setup,
-    orders_all: bool,
+    on: On,
     mut start: impl FnMut(RemoteOptions, Vec<Ring>) -> Vec<RemoteBroker>,
 ) -> Box<dyn Cluster> {
     let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
@@ -95,6 +117,7 @@ pub fn nodes(
     }
     let parts = (0..shards).map(|shard| by_node[shard % nodes].pop_front().unwrap());
     let cluster = Nodes {
+        on,
         parts: parts.collect(),
         arrived: (0..shards).map(|_| VecDeque::new()).collect(),
         bell,
@@ -104,37 +127,43 @@ pub fn nodes(
         is_dirty: false,
         syncs: 0,
         has_room: true,
-        orders_all,
     };
     Box::new(cluster.connected())
 }
 
 impl Nodes {
-    /// Waits until every node is connected: subscribes wait for that, each for as long as the
-    /// broker may take to answer. A node that does not reach it in that time connects anew, so one
-    /// that was refused subscribes once more.
+    /// Waits until every node is connected to every server: subscribes wait for that, each for as
+    /// long as the broker may take to answer. A node that does not reach it in that time connects
+    /// anew, so one that was refused subscribes once more.
     fn connected(mut self) -> Self {
-        for node in 0..self.nodes {
-            let reply = match self.subscribed(node) {
+        for (node, server) in self.pairs() {
+            let reply = match self.subscribed(node, server) {
                 Reply::Subscribed { result: Ok(_), .. } => continue,
                 Reply::Subscribed {
                     result: Err(Refusal::Unavailable),
                     ..
                 } => {
-                    eprintln!("node {node} did not reach the broker in time");
-                    self.subscribed(node)
+                    eprintln!("node {node} did not reach server {server} in time");
+                    self.subscribed(node, server)
                 }
                 reply => reply,
             };
             let is_subscribed = matches!(&reply, Reply::Subscribed { result: Ok(_), .. });
-            assert!(is_subscribed, "node {node} answers {reply:?}");
+            assert!(is_subscribed, "node {node}, server {server}: {reply:?}");
         }
         self
     }
 
-    /// Subscribes on a node, and leaves again; gives the answer.
-    fn subscribed(&mut self, node: usize) -> Reply {
-        let channel = ChannelName::new("plain").unwrap();
+    /// Every node with every server.
+    fn pairs(&self) -> Vec<(usize, usize)> {
+        let servers = 0..self.on.servers;
+        let pairs = (0..self.nodes).flat_map(|node| servers.clone().map(move |it| (node, it)));
+        pairs.collect()
+    }
+
+    /// Subscribes on a node to a channel of a server, and leaves again; gives the answer.
+    fn subscribed(&mut self, node: usize, server: usize) -> Reply {
+        let channel = self.on.channel("plain ", server);
         let subscribe = Request::Subscribe {
             ticket: Ticket(OWN),
             channel: channel.clone(),
@@ -150,17 +179,18 @@ impl Nodes {
         reply
     }
 
-    /// Asks every node for something that is answered after all that was sent to it before.
+    /// Asks every node for something of every server that is answered after all that was sent to
+    /// it before by that server.
     fn sync(&mut self) {
-        for node in 0..self.nodes {
+        for (number, (node, server)) in self.pairs().into_iter().enumerate() {
             let query = HistoryQuery {
                 limit: Some(0),
                 since: None,
                 reverse: false,
             };
             let request = Request::History {
-                ticket: Ticket(OWN + node as u32),
-                channel: ChannelName::new("kept:of the test itself").unwrap(),
+                ticket: Ticket(OWN + number as u32),
+                channel: self.on.channel("kept:", server),
                 query,
             };
             if self.parts[node].request(request).is_none() {
@@ -233,7 +263,7 @@ impl Cluster for Nodes {
     }
 
     fn orders_all(&self) -> bool {
-        self.orders_all
+        self.on.orders_all
     }
 
     fn stats(&self) -> Option<BrokerStats> {
