@@ -21,8 +21,8 @@ impl Script {
         Self::Sweep,
     ];
 
-    /// Its text.
-    pub(crate) fn text(self) -> String {
+    /// Its text, which publishes by this command.
+    pub(crate) fn text(self, publish: &str) -> String {
         let own = match self {
             Self::Publish => include_str!("lua/publish.lua"),
             Self::Look => include_str!("lua/look.lua"),
@@ -31,7 +31,8 @@ impl Script {
             Self::Present => include_str!("lua/present.lua"),
             Self::Sweep => include_str!("lua/sweep.lua"),
         };
-        format!("{}{own}", include_str!("lua/common.lua"))
+        let common = include_str!("lua/common.lua");
+        format!("local publish = '{publish}'\n{common}{own}")
     }
 }
 

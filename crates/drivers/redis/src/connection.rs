@@ -7,9 +7,13 @@ use throng_broker::{Refusal, Reply, Request};
 use throng_metrics::Counter;
 use throng_remote::{Desk, Fault, Machine, NOBODY};
 
+use crate::answer;
 use crate::flight::Flight;
 use crate::link::{RedisDial, field};
 use crate::node::{Due, Established, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
+
+/// How long a slot may be on its way before the connection is made anew, in milliseconds.
+const MOVE_MS: u64 = 10_000;
 
 impl Machine for Node {
     type Dial = RedisDial;
@@ -24,7 +28,7 @@ impl Machine for Node {
         RedisDial {
             target: self.target.clone(),
             authorities: self.desk.options.authorities.clone(),
-            prefix: self.desk.options.prefix.clone(),
+            prefix: self.target.prefix(&self.desk.options.prefix),
             incarnation: format!("{:016x}", self.desk.rng.next_u64()),
             timeout: Duration::from_millis(self.desk.options.timeout_ms),
         }
@@ -34,6 +38,7 @@ impl Machine for Node {
         self.desk.set_up(true);
         self.proved_at_ms = self.desk.now_ms;
         self.due = Due::default();
+        self.anew_at_ms = None;
         self.link = Some(link);
         self.announce_node();
         self.again = self.channels.iter().map(|(name, _)| name.clone()).collect();
@@ -81,6 +86,13 @@ impl Machine for Node {
             let fault = format!("nothing was delivered for {} ms", 2 * timeout_ms);
             return Err(Fault(fault));
         }
+        if self
+            .anew_at_ms
+            .is_some_and(|at_ms| self.desk.now_ms >= at_ms)
+        {
+            let fault = "its slot was on two servers, and not all was written";
+            return Err(Fault(fault.to_owned()));
+        }
         self.probe();
         self.keep_lease();
         self.subscribe_again();
@@ -99,8 +111,13 @@ impl Machine for Node {
     fn word(&mut self, value: Value) -> Result<(), Fault> {
         match value {
             Value::Push { kind, data } => {
-                if kind == redis::PushKind::Message {
-                    self.message(&data);
+                match kind {
+                    redis::PushKind::Message | redis::PushKind::SMessage => self.message(&data),
+                    redis::PushKind::SUnsubscribe if self.is_own(&data) => {
+                        let fault = "its slot is on another server now";
+                        return Err(Fault(fault.to_owned()));
+                    }
+                    _ => {}
                 }
                 Ok(())
             }
@@ -125,8 +142,26 @@ impl Machine for Node {
 }
 
 impl Node {
+    /// Whether this is of the channel by which the node speaks to itself, which it never leaves.
+    fn is_own(&self, data: &[Value]) -> bool {
+        let name = data.first().and_then(answer::text);
+        { self.link.as_ref() }.is_some_and(|link| {
+            let own = self.keys.probe(&link.incarnation);
+            name == Some(&*own)
+        })
+    }
+
+    /// Redis refused something because its slot is on its way to another server. Most of this is
+    /// made good by the connection to that one; should the slot stay, by another one to this.
+    pub(crate) fn slot_moves(&mut self) {
+        if self.anew_at_ms.is_none() {
+            tracing::warn!("a slot of the cluster moves: publications to it are refused");
+            self.anew_at_ms = Some(self.desk.now_ms + MOVE_MS);
+        }
+    }
+
     /// Answers for Redis, which will not.
-    fn lost(&mut self, flight: Flight) {
+    pub(crate) fn lost(&mut self, flight: Flight) {
         match flight {
             Flight::Publish { lane, ticket } => {
                 self.desk.count(Counter::BrokerUnknown);
@@ -175,7 +210,8 @@ impl Node {
         self.due.probe_ms = self.desk.now_ms + self.desk.options.timeout_ms / 3;
         let Some(link) = &self.link else { return };
         let name = self.keys.probe(&link.incarnation);
-        self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), b""]);
+        let publish = self.target.verbs().publish.as_bytes();
+        self.send(Flight::Nothing, &[publish, name.as_bytes(), b""]);
         self.send(Flight::Line, &[b"INFO", b"replication"]);
     }
 

@@ -37,7 +37,8 @@ impl Node {
         if !channel.is_subscribed {
             channel.is_subscribed = true;
             let there = self.keys.channel(name);
-            command(&mut self.desk.out, &[b"SUBSCRIBE", there.as_bytes()]);
+            let subscribe = self.target.verbs().subscribe.as_bytes();
+            command(&mut self.desk.out, &[subscribe, there.as_bytes()]);
         }
         self.refill_if_deaf(name);
         if let Some(presence) = &presence {
@@ -139,7 +140,8 @@ impl Node {
         }
         if channel.is_subscribed {
             let there = self.keys.channel(name);
-            command(&mut self.desk.out, &[b"UNSUBSCRIBE", there.as_bytes()]);
+            let unsubscribe = self.target.verbs().unsubscribe.as_bytes();
+            command(&mut self.desk.out, &[unsubscribe, there.as_bytes()]);
         }
         self.channels.remove(key);
     }
@@ -302,8 +304,8 @@ impl Node {
             let there: Vec<String> = batch.iter().map(|name| self.keys.channel(name)).collect();
             if !there.is_empty() {
                 let names = there.iter().map(|name| name.as_bytes());
-                let parts: Vec<&[u8]> =
-                    [b"SUBSCRIBE".as_slice()].into_iter().chain(names).collect();
+                let subscribe = self.target.verbs().subscribe.as_bytes();
+                let parts: Vec<&[u8]> = [subscribe].into_iter().chain(names).collect();
                 command(&mut self.desk.out, &parts);
             }
             for name in &batch {

@@ -1,7 +1,8 @@
 //! The names of everything in Redis.
 //!
 //! Each begins with the configured prefix, so that applications that share a Redis do not mix. A
-//! channel's names have the channel in braces, so that a cluster would keep them together.
+//! channel's names have the channel in braces. In a cluster the prefix has braces of its own before
+//! these, which keep all names of one part of the channels together.
 
 use throng_types::ChannelName;
 

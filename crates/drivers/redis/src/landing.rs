@@ -21,6 +21,18 @@ impl Node {
                 self.failed(flight);
                 return Err(Fault(fault));
             }
+            if matches!(code, "MOVED" | "CLUSTERDOWN") {
+                // It may be said of a subscription, which has no flight of its own; so nobody knows
+                // what became of this one.
+                let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
+                self.lost(flight);
+                return Err(Fault(fault));
+            }
+            if matches!(code, "ASK" | "TRYAGAIN") {
+                self.slot_moves();
+                self.failed(flight);
+                return Ok(());
+            }
             let detail = error.details().unwrap_or("");
             tracing::warn!(code, detail, "Redis refuses a command");
             self.failed(flight);

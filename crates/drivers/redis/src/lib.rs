@@ -43,9 +43,16 @@
 //! itself come back to it. And every channel is compared with its stream now and then, which finds
 //! a loss that no later publication would show.
 //!
-//! Never: subscribers, wire formats. Not here: Redis Cluster.
+//! *In a cluster* all of this holds for each part of the channels, which is in one slot (see
+//! `cluster.rs`). A slot that moves takes its server along: the connection ends, and the stream has
+//! another writer, hence another epoch, in which every position is good. While its keys are on
+//! two servers, Redis refuses scripts that name one on each, before they do anything, and
+//! publishers are told that nothing was done.
+//!
+//! Never: subscribers, wire formats.
 
 mod answer;
+mod cluster;
 mod command;
 mod connection;
 mod deliveries;

@@ -128,6 +128,7 @@ impl RedisDial {
             let trust = throng_remote::trust(self.authorities.as_deref())?;
             stream = stream.secure(&place.host, &trust)?;
         }
+        let verbs = self.target.verbs();
         let mut parser = Parser::new();
         let mut ask = |parts: &[&[u8]]| {
             let mut out = Vec::new();
@@ -161,14 +162,14 @@ impl RedisDial {
         let line = field(&info, "master_replid").unwrap_or_default();
         let mut digests = Vec::new();
         for script in Script::ALL {
-            let loaded = ask(&[b"SCRIPT", b"LOAD", script.text().as_bytes()])?;
+            let loaded = ask(&[b"SCRIPT", b"LOAD", script.text(verbs.publish).as_bytes()])?;
             digests.push(text(&loaded).ok_or("Redis took no script")?.to_owned());
         }
         let keys = Keys::new(&self.prefix);
         for name in [keys.probe(&self.incarnation), keys.everybody()] {
-            match ask(&[b"SUBSCRIBE", name.as_bytes()])? {
+            match ask(&[verbs.subscribe.as_bytes(), name.as_bytes()])? {
                 Value::Push {
-                    kind: redis::PushKind::Subscribe,
+                    kind: redis::PushKind::Subscribe | redis::PushKind::SSubscribe,
                     ..
                 } => {}
                 other => return Err(format!("SUBSCRIBE was not confirmed: {other:?}")),

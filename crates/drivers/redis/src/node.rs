@@ -65,6 +65,8 @@ pub(crate) struct Node {
     /// When this connection was last proved to answer and to deliver.
     pub(crate) proved_at_ms: u64,
     pub(crate) due: Due,
+    /// When the connection is made anew, since Redis refused something while its slot moved.
+    pub(crate) anew_at_ms: Option<u64>,
     pub(crate) audits: Audits,
     /// Names that a new channel differs by from one of the same name before.
     pub(crate) serial: u64,
@@ -82,7 +84,7 @@ pub(crate) struct Due {
 impl Node {
     pub(crate) fn new(mut desk: Desk, target: Target) -> Self {
         Self {
-            keys: Keys::new(&desk.options.prefix),
+            keys: Keys::new(&target.prefix(&desk.options.prefix)),
             channels: ChannelMap::new(desk.rng.next_u64()),
             desk,
             target,
@@ -97,6 +99,7 @@ impl Node {
             questions: Questions::default(),
             proved_at_ms: 0,
             due: Due::default(),
+            anew_at_ms: None,
             audits: Audits::default(),
             serial: 0,
         }

@@ -6,18 +6,21 @@ use redis::ConnectionAddr;
 use throng_redis_address::Source;
 use throng_remote::RemoteOptions;
 
+use crate::cluster::{self, Part};
+
 /// What the driver is made of.
 #[derive(Clone)]
 pub struct RedisOptions {
     /// `redis://user:password@host:port/db`, `rediss://` where TLS is spoken, or
-    /// `redis+sentinel://user:password@sentinel:port,sentinel:port/master/db`.
+    /// `redis+sentinel://user:password@sentinel:port,sentinel:port/master/db`, or one of those that
+    /// [`servers`] makes of `redis+cluster://user:password@host:port,host:port`.
     pub url: String,
     /// What all drivers are made of.
     pub remote: RemoteOptions,
 }
 
-/// The URLs of several servers, with commas between. A comma within an address of Sentinels has no
-/// URL behind it.
+/// The URLs of several servers, with commas between, one for each driver: a cluster has several. A
+/// comma within an address of Sentinels or of a cluster has no URL behind it.
 #[must_use]
 pub fn servers(urls: &str) -> Vec<String> {
     let mut servers: Vec<String> = Vec::new();
@@ -30,7 +33,14 @@ pub fn servers(urls: &str) -> Vec<String> {
             _ => servers.push(part.trim().to_owned()),
         }
     }
-    servers
+    let each = servers.into_iter().flat_map(|url| {
+        if cluster::is_cluster(&url) {
+            cluster::parts(&url).collect()
+        } else {
+            vec![url]
+        }
+    });
+    each.collect()
 }
 
 /// Why a URL is not one of Redis that can be used.
@@ -42,13 +52,38 @@ pub enum RedisUrlError {
     /// What it asks for is not there.
     #[error("the broker is reached by redis://, rediss:// or redis+sentinel://, not by a socket")]
     NotSupported,
+    /// It is not one of a cluster.
+    #[error("the address of a cluster is redis+cluster://user:password@host:port,host:port")]
+    NoCluster,
 }
 
 /// How to find Redis.
 #[derive(Clone)]
-pub(crate) struct Target {
-    source: Source,
+pub(crate) enum Target {
+    One(Source),
+    Part(Part),
 }
+
+/// The commands by which publications go around.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verbs {
+    pub(crate) publish: &'static str,
+    pub(crate) subscribe: &'static str,
+    pub(crate) unsubscribe: &'static str,
+}
+
+const EVERYWHERE: Verbs = Verbs {
+    publish: "PUBLISH",
+    subscribe: "SUBSCRIBE",
+    unsubscribe: "UNSUBSCRIBE",
+};
+
+/// Within one slot of a cluster.
+const WITHIN_A_SLOT: Verbs = Verbs {
+    publish: "SPUBLISH",
+    subscribe: "SSUBSCRIBE",
+    unsubscribe: "SUNSUBSCRIBE",
+};
 
 /// Where Redis is, and who we are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,18 +98,41 @@ pub(crate) struct Place {
 
 impl Target {
     pub(crate) fn new(url: &str) -> Result<Self, RedisUrlError> {
+        if cluster::is_cluster(url) {
+            return Part::new(url)
+                .map(Self::Part)
+                .ok_or(RedisUrlError::NoCluster);
+        }
         let source = Source::new(url)?;
         if !source.is_named_by_sentinels() {
             let client = source.find(Duration::ZERO, None);
             let place = client.ok().and_then(|client| place(&client));
             place.ok_or(RedisUrlError::NotSupported)?;
         }
-        Ok(Self { source })
+        Ok(Self::One(source))
     }
 
-    /// Whether it may be somewhere else later.
+    /// Whether only others know that it is somewhere else. A server of a cluster says so itself.
     pub(crate) const fn may_move(&self) -> bool {
-        self.source.is_named_by_sentinels()
+        match self {
+            Self::One(source) => source.is_named_by_sentinels(),
+            Self::Part(_) => false,
+        }
+    }
+
+    pub(crate) const fn verbs(&self) -> Verbs {
+        match self {
+            Self::One(_) => EVERYWHERE,
+            Self::Part(_) => WITHIN_A_SLOT,
+        }
+    }
+
+    /// What all names begin with, where the configuration says `prefix`.
+    pub(crate) fn prefix(&self, prefix: &str) -> String {
+        match self {
+            Self::One(_) => prefix.to_owned(),
+            Self::Part(part) => format!("{prefix}:{{{}}}", part.tag()),
+        }
     }
 
     /// Where it is now.
@@ -83,8 +141,11 @@ impl Target {
         timeout: Duration,
         authorities: Option<&[u8]>,
     ) -> Result<Place, String> {
-        let client = self.source.find(timeout, authorities);
-        let client = client.map_err(|error| format!("no Sentinel names a master: {error}"))?;
+        let client = match self {
+            Self::One(source) => { source.find(timeout, authorities) }
+                .map_err(|error| format!("no Sentinel names a master: {error}"))?,
+            Self::Part(part) => part.find(timeout, authorities)?,
+        };
         place(&client).ok_or_else(|| RedisUrlError::NotSupported.to_string())
     }
 }
@@ -121,6 +182,7 @@ mod tests {
         let urls = "redis://a,redis+sentinel://b:1,c:2/main, rediss://d";
         let all = ["redis://a", "redis+sentinel://b:1,c:2/main", "rediss://d"];
         assert_eq!(servers(urls), all);
+        assert_eq!(servers("redis+cluster://a:1,b:2/").len(), 12);
     }
 
     #[test]

@@ -67,7 +67,8 @@ impl Node {
         let name = self.keys.channel(channel);
         let mut message = format!("j   {} ", self.desk.unix_ms).into_bytes();
         message.extend_from_slice(&blob::of_somebody(&presence.who));
-        self.send(Flight::Nothing, &[b"PUBLISH", name.as_bytes(), &message]);
+        let publish = self.target.verbs().publish.as_bytes();
+        self.send(Flight::Nothing, &[publish, name.as_bytes(), &message]);
     }
 
     /// Somebody has left.

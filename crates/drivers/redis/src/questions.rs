@@ -13,6 +13,7 @@ use crate::node::Node;
 impl Node {
     /// Takes what shards want of other nodes.
     pub(crate) fn take_peers(&mut self) {
+        let publish = self.target.verbs().publish.as_bytes();
         while let Some((lane, wanted)) = self.desk.next_to_peers() {
             match (wanted, &self.link) {
                 (ToPeers::Ask(ticket, _), None) => {
@@ -25,14 +26,14 @@ impl Node {
                     if let Some(message) = message {
                         let everybody = self.keys.everybody();
                         let flight = Flight::Asked(lane, ticket);
-                        self.send(flight, &[b"PUBLISH", everybody.as_bytes(), &message]);
+                        self.send(flight, &[publish, everybody.as_bytes(), &message]);
                     }
                 }
                 (ToPeers::Answer(..), None) => {}
                 (ToPeers::Answer(to, answer), Some(_)) => {
                     if let Some((node, message)) = Questions::answer(&to, &answer) {
                         let there = self.keys.probe(node);
-                        self.send(Flight::Nothing, &[b"PUBLISH", there.as_bytes(), &message]);
+                        self.send(Flight::Nothing, &[publish, there.as_bytes(), &message]);
                     }
                 }
             }

@@ -10,6 +10,7 @@ mod presence;
 mod secure;
 mod sentinel;
 mod several;
+mod slots;
 mod story;
 mod three_nats;
 

@@ -9,6 +9,8 @@ const REDIS: &[&str] = &[
     "rediss://",
     "redis+sentinel://",
     "rediss+sentinel://",
+    "redis+cluster://",
+    "rediss+cluster://",
 ];
 const NATS: &[&str] = &["nats://", "tls://"];
 
@@ -27,7 +29,8 @@ impl Checks<'_> {
             (BrokerKind::Redis, Some(url)) if !is(url.expose(), REDIS) => self.problem(
                 "broker.url",
                 "broker.url: with broker.kind = \"redis\" it is \
-                 redis://user:password@host:port/db, rediss:// or redis+sentinel://",
+                 redis://user:password@host:port/db, rediss://, redis+sentinel:// or \
+                 redis+cluster://",
             ),
             (BrokerKind::Nats, None) if !self.failed_under("broker.url") => self.problem(
                 "broker.kind",

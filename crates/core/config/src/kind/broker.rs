@@ -10,6 +10,16 @@ use crate::secret::Secret;
 /// are a secret.
 pub(crate) struct BrokerUrl;
 
+/// Whether this may be a Redis, or a cluster of them.
+fn redis(text: &str) -> Option<()> {
+    let schemes = ["redis+cluster://", "rediss+cluster://"];
+    let hosts = { schemes.iter() }.find_map(|scheme| text.trim().strip_prefix(scheme));
+    match hosts {
+        Some(hosts) => (!hosts.is_empty()).then_some(()),
+        None => RedisUrl::of(text).map(drop),
+    }
+}
+
 impl BrokerUrl {
     fn of(text: &str) -> Option<Secret> {
         let text = text.trim();
@@ -17,17 +27,17 @@ impl BrokerUrl {
         if is_nats(text) {
             return text.split(',').all(is_nats).then(|| Secret::from(text));
         }
-        // A comma within an address of Sentinels has no address behind it.
+        // A comma within an address of Sentinels or of a cluster has no address behind it.
         let mut at = 0;
         while let Some(comma) = text.get(at..)?.find(',') {
             let (head, tail) = text.split_at_checked(at + comma)?;
             if tail.get(1..)?.trim_start().starts_with("redis") {
                 Self::of(tail.get(1..)?)?;
-                return RedisUrl::of(head).map(|_| Secret::from(text));
+                return redis(head).map(|()| Secret::from(text));
             }
             at += comma + 1;
         }
-        RedisUrl::of(text).map(|_| Secret::from(text))
+        redis(text).map(|()| Secret::from(text))
     }
 }
 

@@ -34,8 +34,10 @@ section! {
         "kind" kind: BrokerKind, Choice<BrokerKind>, BrokerKind::Memory, Rule::ANY.restart();
         /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`, with
         /// `rediss://` by TLS. `redis+sentinel://user:password@sentinel:port,sentinel:port/master`
-        /// is the server that Sentinels name (`rediss+sentinel://` where all speak TLS). Several of
-        /// these, in the same order on all nodes, share the channels by their names. Or the
+        /// is the server that Sentinels name (`rediss+sentinel://` where all speak TLS), and
+        /// `redis+cluster://user:password@host:port,host:port` a Redis Cluster, version 7 or later
+        /// (`rediss+cluster://`). Several of these, in the same order on all nodes, share the
+        /// channels by their names. Or the
         /// NATS servers, version 2.9 or later with JetStream: `nats://user:password@host:port` or
         /// `nats://token@host:port`, several behind commas; `tls://` insists on TLS.
         "url" url: Option<Secret>, Opt<BrokerUrl>, None,

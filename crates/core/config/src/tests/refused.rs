@@ -112,7 +112,8 @@ fn a_broker_elsewhere_needs_an_address_that_can_be_used() {
             &format!("[broker]\nkind = \"redis\"\nurl = \"{url}\"\n"),
             &[
                 "throng.toml:3:7: broker.url: with broker.kind = \"redis\" it is \
-                 redis://user:password@host:port/db, rediss:// or redis+sentinel://",
+                 redis://user:password@host:port/db, rediss://, redis+sentinel:// or \
+                 redis+cluster://",
             ],
         );
     }

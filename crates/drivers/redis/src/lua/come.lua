@@ -19,6 +19,6 @@ redis.call('HSET', members, client, row)
 redis.call('HINCRBY', users, user(row), 1)
 redis.call('SADD', places, name)
 if again and not before and string.sub(row, 17, 17) == '1' then
-  redis.call('PUBLISH', channel, 'j   0 ' .. string.sub(row, 26 + #user(row)))
+  redis.call(publish, channel, 'j   0 ' .. string.sub(row, 26 + #user(row)))
 end
 return 0

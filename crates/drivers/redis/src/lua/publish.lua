@@ -27,7 +27,7 @@ if size > 0 and (version ~= '' or not skip) then
     redis.call('PEXPIRE', stream, int(ttl))
   end
 end
-redis.call('PUBLISH', channel, 'p ' .. e .. ' ' .. s .. ' ' .. int(now) .. ' ' .. body)
+redis.call(publish, channel, 'p ' .. e .. ' ' .. s .. ' ' .. int(now) .. ' ' .. body)
 if remember > 0 then
   redis.call('HSET', result, 't', int(now), 'e', e, 's', s)
   redis.call('PEXPIRE', result, int(remember))

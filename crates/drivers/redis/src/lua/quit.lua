@@ -12,6 +12,6 @@ elseif row then
   return 0
 end
 if announced == '1' then
-  redis.call('PUBLISH', channel, 'l   0 ' .. body)
+  redis.call(publish, channel, 'l   0 ' .. body)
 end
 return 1

@@ -13,7 +13,7 @@ for n = 1, #all, 2 do
     end
     gone = gone + 1
     if string.sub(row, 17, 17) == '1' then
-      redis.call('PUBLISH', channel, 'l   0 ' .. string.sub(row, 26 + length))
+      redis.call(publish, channel, 'l   0 ' .. string.sub(row, 26 + length))
     end
   end
 end
