@@ -1,7 +1,7 @@
 //! A network that loses what the driver asks, in front of a real server.
 
 use throng_nats::NatsOptions;
-use throng_remote_suite::{Setup, nodes};
+use throng_remote_suite::{On, Setup, nodes};
 use throng_testkit::{NatsServer, Proxy};
 
 #[test]
@@ -12,7 +12,11 @@ fn what_jetstream_never_heard_is_asked_again() {
     let url = format!("nats://{}", network.address());
     // This ends once the node is connected: a connection that has waited for its whole time would
     // come too late for that.
-    let cluster = nodes(&Setup::new(1), false, |remote, rings| {
+    let on = On {
+        servers: 1,
+        orders_all: false,
+    };
+    let cluster = nodes(&Setup::new(1), on, |remote, rings| {
         let options = NatsOptions {
             url: url.clone(),
             credentials: None,

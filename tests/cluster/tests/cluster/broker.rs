@@ -59,6 +59,14 @@ impl Broker {
         }
     }
 
+    /// The server itself, where it is one of Redis.
+    pub(crate) const fn redis(&self) -> Option<&RedisServer> {
+        match &self.server {
+            Server::Redis(server) => Some(server),
+            Server::Nats(_) => None,
+        }
+    }
+
     pub(crate) fn go_away(&mut self) {
         match &mut self.server {
             Server::Redis(server) => server.go_away(),

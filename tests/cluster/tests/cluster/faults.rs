@@ -2,7 +2,7 @@
 //! filled or told.
 
 use serde_json::json;
-use throng_testkit::{Proxy, Sdk, Server, until};
+use throng_testkit::{Proxy, Sdk, Server, script, until};
 
 use crate::broker::{Broker, Kind};
 use crate::nodes::{Publisher, event_source, node, subscriber, up};
@@ -111,6 +111,9 @@ pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
     let plain = subscriber(nodes[1].clients(), "plain");
+    let socket = format!("ws://{}/ws?channel=kept:a", nodes[1].clients());
+    let socket = script("ws.mjs", &[&socket]);
+    socket.event("open", &json!({}));
     let mut publisher = Publisher::new("kept:a");
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
@@ -123,6 +126,9 @@ pub(crate) fn the_broker_restarts_without_its_data(kind: Kind) {
     client.event("subscribing", &json!({ "code": 2500 }));
     let back = client.event("subscribed", &json!({ "was_recovering": true }));
     assert_eq!(back["recovered"], false, "{back}");
+    // One that cannot be told of a subscription's end is told to come again.
+    let told = json!({ "code": 3010, "reason": "insufficient state" });
+    socket.event("close", &told);
     let back = source.event("subscribed", &json!({}));
     assert_eq!(back["told"]["recovered"], false, "{back}");
     publisher.publish(&nodes.each_ref(), 10);

@@ -4,6 +4,7 @@
 mod api;
 mod broker;
 mod clocks;
+mod crowd;
 mod faults;
 mod nodes;
 mod presence;
@@ -33,6 +34,8 @@ macro_rules! stories {
                 $name, $kind =>
                 api::calls_concern_all_nodes_whichever_is_asked,
                 clocks::clocks_apart_by_ten_seconds_change_nothing,
+                crowd::all_clients_of_a_dead_node_come_back_at_once,
+                crowd::members_come_and_go_and_a_node_dies,
                 story::commands_that_come_to_another_node_are_carried_out,
                 faults::the_broker_restarts_with_its_data,
                 faults::the_broker_restarts_with_an_older_copy_of_its_data,

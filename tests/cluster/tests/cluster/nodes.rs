@@ -13,12 +13,25 @@ pub(crate) const TIMEOUT: &str = "1s";
 /// A node on the broker at this address.
 #[track_caller]
 pub(crate) fn node(kind: Kind, broker: SocketAddr) -> Server {
-    let node = node_of(&match kind {
-        Kind::Redis => format!("kind = \"redis\"\nurl = \"redis://{broker}/0\""),
-        Kind::Nats => format!("kind = \"nats\"\nurl = \"nats://{broker}\""),
-    });
+    let node = node_of(&lines(kind, broker));
     up(&node, true);
     node
+}
+
+/// A node that gives its broker thirty seconds for an answer, where a busy machine is no fault of
+/// the broker's.
+#[track_caller]
+pub(crate) fn patient_node(kind: Kind, broker: SocketAddr) -> Server {
+    let node = setup_with(&lines(kind, broker), "30s").start();
+    up(&node, true);
+    node
+}
+
+fn lines(kind: Kind, broker: SocketAddr) -> String {
+    match kind {
+        Kind::Redis => format!("kind = \"redis\"\nurl = \"redis://{broker}/0\""),
+        Kind::Nats => format!("kind = \"nats\"\nurl = \"nats://{broker}\""),
+    }
 }
 
 /// A node that may not have its broker yet, with these options of it.
@@ -29,11 +42,15 @@ pub(crate) fn node_of(broker: &str) -> Server {
 
 /// What such a node is started with.
 pub(crate) fn setup(broker: &str) -> Setup {
+    setup_with(broker, TIMEOUT)
+}
+
+fn setup_with(broker: &str, timeout: &str) -> Setup {
     let config = format!(
         r#"
 [broker]
 {broker}
-timeout = "{TIMEOUT}"
+timeout = "{timeout}"
 
 [[namespace]]
 name = "kept"
