@@ -1,0 +1,248 @@
+//! Batches of records, as they stand in a partition (Kafka's documentation, "Record Batch").
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::answer::Aborted;
+use crate::crc32c::crc32c;
+use crate::unpack::Packing;
+
+/// Bytes before a batch's records.
+const HEAD: usize = 61;
+/// The bytes that a batch's length does not count, and those that its sum does not cover.
+const UNCOUNTED: usize = 12;
+const UNSUMMED: usize = 21;
+/// The format since Kafka 0.11.
+const MAGIC: u8 = 2;
+/// Bits of a batch's attributes.
+const PACKING: i16 = 0b111;
+const TRANSACTIONAL: i16 = 1 << 4;
+const CONTROL: i16 = 1 << 5;
+
+/// Why batches cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchFault {
+    /// It is in a format of before Kafka 0.11.
+    Old,
+    /// Its checksum is wrong.
+    Damaged,
+    /// It is packed in a way that is not known, by its number.
+    Packing(u8),
+    /// Not even one batch is whole.
+    Short,
+}
+
+/// A batch whose records are still packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Offsets of records are counted from this one.
+    pub base_offset: i64,
+    /// The last offset of the batch, which may have no record any more.
+    pub last_offset: i64,
+    /// The records that are in it: none if they must not be read.
+    pub(crate) count: u32,
+    pub(crate) packing: Packing,
+    pub(crate) bytes: Part,
+}
+
+/// Some of the bytes that somebody else has too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    whole: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.whole[self.range.clone()]
+    }
+}
+
+/// The batches of an answer, in order; a last one that is cut off is left out. Those of transactions
+/// that were taken back, and those that are marks between them, have no records.
+///
+/// # Errors
+/// [`BatchFault`].
+pub fn batches(records: &Arc<[u8]>, aborted: &[Aborted]) -> Result<Vec<Batch>, BatchFault> {
+    let mut transactions = Transactions::new(aborted);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(head) = records.get(at..).and_then(<[u8]>::first_chunk::<HEAD>) {
+        if head[16] != MAGIC {
+            return Err(BatchFault::Old);
+        }
+        let length = usize::try_from(i32_at(head, 8)).map_err(|_| BatchFault::Short)?;
+        let end = at + UNCOUNTED + length;
+        if end < at + HEAD {
+            return Err(BatchFault::Short);
+        }
+        let Some(bytes) = records.get(at..end) else {
+            break;
+        };
+        if crc32c(&bytes[UNSUMMED..]) != i32_at(head, 17).cast_unsigned() {
+            return Err(BatchFault::Damaged);
+        }
+        let attributes = i16::from_be_bytes([head[21], head[22]]);
+        let base_offset = i64_at(head, 0);
+        let last_offset = base_offset.saturating_add(i64::from(i32_at(head, 23).max(0)));
+        let producer = i64_at(head, 43);
+        let is_taken_back = transactions.has_taken_back(producer, last_offset);
+        let has_records = if attributes & CONTROL != 0 {
+            transactions.end(producer);
+            false
+        } else {
+            attributes & TRANSACTIONAL == 0 || !is_taken_back
+        };
+        let packing = (attributes & PACKING) as u8;
+        found.push(Batch {
+            base_offset,
+            last_offset,
+            count: match has_records {
+                true => u32::try_from(i32_at(head, 57)).unwrap_or_default(),
+                false => 0,
+            },
+            packing: Packing::of(packing).ok_or(BatchFault::Packing(packing))?,
+            bytes: Part {
+                whole: records.clone(),
+                range: at + HEAD..end,
+            },
+        });
+        at = end;
+    }
+    match found.is_empty() && !records.is_empty() {
+        true => Err(BatchFault::Short),
+        false => Ok(found),
+    }
+}
+
+/// Transactions that were taken back, while batches go by.
+struct Transactions {
+    /// Not begun yet, in the order of their first offsets.
+    coming: Vec<Aborted>,
+    begun: usize,
+    /// Producers in the midst of one.
+    now: Vec<i64>,
+}
+
+impl Transactions {
+    fn new(aborted: &[Aborted]) -> Self {
+        let mut coming = aborted.to_vec();
+        coming.sort_by_key(|it| it.first_offset);
+        Self {
+            coming,
+            begun: 0,
+            now: Vec::new(),
+        }
+    }
+
+    /// Whether what this producer wrote up to this offset was taken back.
+    fn has_taken_back(&mut self, producer: i64, last_offset: i64) -> bool {
+        while let Some(next) = self.coming.get(self.begun) {
+            if next.first_offset > last_offset {
+                break;
+            }
+            self.now.push(next.producer);
+            self.begun += 1;
+        }
+        self.now.contains(&producer)
+    }
+
+    /// A mark ends the producer's transaction: the one that was taken back, or one that was not and
+    /// is not among these.
+    fn end(&mut self, producer: i64) {
+        if let Some(place) = self.now.iter().position(|now| *now == producer) {
+            self.now.swap_remove(place);
+        }
+    }
+}
+
+fn i32_at(head: &[u8; HEAD], at: usize) -> i32 {
+    i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+}
+
+fn i64_at(head: &[u8; HEAD], at: usize) -> i64 {
+    let (high, low) = (i32_at(head, at), i32_at(head, at + 4));
+    i64::from(high) << 32 | i64::from(low.cast_unsigned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A batch as a producer makes it, from packed records.
+    pub(crate) fn made(base: i64, count: u32, attributes: i16, records: &[u8]) -> Vec<u8> {
+        let mut tail = attributes.to_be_bytes().to_vec();
+        tail.extend(count.saturating_sub(1).to_be_bytes());
+        tail.extend([0; 16]);
+        tail.extend(7i64.to_be_bytes());
+        tail.extend([0; 6]);
+        tail.extend(count.to_be_bytes());
+        tail.extend(records);
+        let mut bytes = base.to_be_bytes().to_vec();
+        bytes.extend((tail.len() as u32 + 9).to_be_bytes());
+        bytes.extend([0, 0, 0, 0, MAGIC]);
+        bytes.extend(crc32c(&tail).to_be_bytes());
+        bytes.extend(tail);
+        bytes
+    }
+
+    fn found(bytes: &[u8], aborted: &[Aborted]) -> Result<Vec<(i64, i64, u32)>, BatchFault> {
+        let found = batches(&bytes.into(), aborted)?.into_iter();
+        Ok(found
+            .map(|it| (it.base_offset, it.last_offset, it.count))
+            .collect())
+    }
+
+    #[test]
+    fn a_batch_that_is_cut_off_is_left_out() {
+        let bytes = [made(5, 2, 0, b"abc"), made(7, 1, 0, b"d")].concat();
+        assert_eq!(found(&bytes, &[]), Ok(vec![(5, 6, 2), (7, 7, 1)]));
+        assert_eq!(found(&bytes[..bytes.len() - 1], &[]), Ok(vec![(5, 6, 2)]));
+        assert_eq!(found(&bytes[..60], &[]), Err(BatchFault::Short));
+        assert_eq!(found(b"", &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_no_batch_is_refused() {
+        let good = made(5, 2, 0, b"abc");
+        for at in 17..good.len() {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            assert_eq!(found(&bytes, &[]), Err(BatchFault::Damaged), "byte {at}");
+        }
+        let mut old = good.clone();
+        old[16] = 1;
+        assert_eq!(found(&old, &[]), Err(BatchFault::Old));
+        let mut short = good;
+        short[8..12].copy_from_slice(&48u32.to_be_bytes());
+        assert_eq!(found(&short, &[]), Err(BatchFault::Short));
+        assert_eq!(
+            found(&made(0, 1, 5, b"")[..], &[]),
+            Err(BatchFault::Packing(5))
+        );
+    }
+
+    #[test]
+    fn what_was_taken_back_has_no_records() {
+        let aborted = |first_offset| Aborted {
+            producer: 7,
+            first_offset,
+        };
+        let bytes = [
+            made(0, 2, TRANSACTIONAL, b""),
+            made(2, 1, CONTROL | TRANSACTIONAL, b""),
+            made(3, 1, TRANSACTIONAL, b""),
+            made(4, 1, 0, b""),
+            made(5, 1, CONTROL | TRANSACTIONAL, b""),
+            made(6, 1, TRANSACTIONAL, b""),
+        ];
+        let counts = |aborted: &[Aborted]| {
+            let found = found(&bytes.concat(), aborted).unwrap().into_iter();
+            found.map(|(.., count)| count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&[]), [2, 0, 1, 1, 0, 1]);
+        assert_eq!(counts(&[aborted(0)]), [0, 0, 1, 1, 0, 1]);
+        assert_eq!(counts(&[aborted(3)]), [2, 0, 0, 1, 0, 1]);
+        assert_eq!(counts(&[aborted(3), aborted(0)]), [0, 0, 0, 1, 0, 1]);
+    }
+}

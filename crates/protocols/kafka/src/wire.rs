@@ -1,0 +1,122 @@
+//! Numbers, texts and lists as they travel: big-endian, with their lengths before them.
+
+/// Reads from the front; `None` once something is not there.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    pub(crate) fn i8(&mut self) -> Option<i8> {
+        self.array().map(i8::from_be_bytes)
+    }
+
+    pub(crate) fn i16(&mut self) -> Option<i16> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    pub(crate) fn i32(&mut self) -> Option<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// A text, or that there is none.
+    pub(crate) fn nullable_text(&mut self) -> Option<Option<String>> {
+        match self.i16()? {
+            -1 => Some(None),
+            length => {
+                let bytes = self.take(usize::try_from(length).ok()?)?;
+                Some(Some(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        self.nullable_text()?
+    }
+
+    /// Bytes; none at all are none.
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        match self.i32()? {
+            -1 => Some(&[]),
+            length => self.take(usize::try_from(length).ok()?),
+        }
+    }
+
+    /// A list. Memory is taken for items that are there, not for those that are declared.
+    pub(crate) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let mut items = Vec::new();
+        // A list that is none has the length -1.
+        for _ in 0..self.i32()? {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+}
+
+/// Appends to a buffer.
+pub(crate) trait Write {
+    fn i8(&mut self, value: i8);
+    fn i16(&mut self, value: i16);
+    fn i32(&mut self, value: i32);
+    fn i64(&mut self, value: i64);
+    /// Longer texts than 32,767 bytes are cut; no name or message is that long.
+    fn text(&mut self, text: &str);
+    /// No text at all.
+    fn no_text(&mut self);
+    fn bytes(&mut self, bytes: &[u8]);
+    /// The number of items that follow.
+    fn count(&mut self, count: usize);
+}
+
+impl Write for Vec<u8> {
+    fn i8(&mut self, value: i8) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn i16(&mut self, value: i16) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn i32(&mut self, value: i32) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn i64(&mut self, value: i64) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        let length = i16::try_from(text.len()).unwrap_or(i16::MAX);
+        self.i16(length);
+        self.extend_from_slice(&text.as_bytes()[..length as usize]);
+    }
+
+    fn no_text(&mut self) {
+        self.i16(-1);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.extend_from_slice(bytes);
+    }
+
+    fn count(&mut self, count: usize) {
+        self.i32(i32::try_from(count).unwrap_or(i32::MAX));
+    }
+}
