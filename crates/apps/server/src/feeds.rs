@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use throng_config::{Config, FeedKind};
+use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Feed, FeedOptions, Inlet, PostgresOptions, RedisOptions, Round, SourceOptions, UrlError,
+    Feed, FeedOptions, Inlet, KafkaOptions, KafkaTopics, PostgresOptions, RedisOptions, Round,
+    SourceOptions, UrlError,
 };
 
 use crate::options::StartError;
@@ -50,6 +51,17 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
             &options.name,
             options.stream.as_deref().unwrap_or_default(),
             &options.group,
+        )?),
+        FeedKind::Kafka => SourceOptions::Kafka(KafkaOptions::new(
+            url,
+            &KafkaTopics {
+                feed: &options.name,
+                topics: &options.topics,
+                group: &options.group,
+                channel_header: &options.channel_header,
+                begins_with_newest: options.begin == FeedBegin::Newest,
+                data_bytes_max,
+            },
         )?),
     })
 }

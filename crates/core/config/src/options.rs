@@ -26,7 +26,7 @@ pub use backends::{DEFAULT_BACKEND, Proxy, ProxyBackend};
 pub use broker::{Broker, BrokerKind};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
-pub use feed::{Feed, FeedKind};
+pub use feed::{Feed, FeedBegin, FeedKind};
 pub use history::{History, OnDiskFailure};
 pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
 

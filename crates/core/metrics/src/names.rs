@@ -324,6 +324,7 @@ metrics! {
                     counted." {
             FeedLagPostgres(source = "postgres"),
             FeedLagRedis(source = "redis"),
+            FeedLagKafka(source = "kafka"),
         }
         "broker_up" "Whether the broker of several nodes answers; 0 too where there is \
                      none." { BrokerUp }

@@ -39,23 +39,35 @@ pub(crate) fn javascript() -> &'static Path {
     })
 }
 
-/// A folder with the Maven packages of `tests/e2e/java` in `lib` and its program in `classes`.
-pub(crate) fn java() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let from = binary::root().join("tests/e2e/java");
-        once("java", &from, &["pom.xml", "Sdk.java"], |folder| {
-            let lib = folder.join("lib");
-            let mut maven = Command::new("mvn");
-            maven.args(["--quiet", "--batch-mode", "dependency:copy-dependencies"]);
-            maven.arg(format!("-DoutputDirectory={}", lib.display()));
-            run(maven.arg("--file").arg(from.join("pom.xml")));
-            let mut javac = Command::new("javac");
-            javac.arg("-d").arg(folder.join("classes"));
-            javac.arg("-cp").arg(lib.join("*"));
-            run(javac.arg(from.join("Sdk.java")));
-        })
-    })
+/// The classpath of the program `Sdk` with the Maven packages of `tests/e2e/java`.
+pub(crate) fn java() -> &'static str {
+    static CLASSPATH: OnceLock<String> = OnceLock::new();
+    CLASSPATH.get_or_init(|| java_of("java", "tests/e2e/java", "Sdk.java"))
+}
+
+/// The classpath of Kafka and of the program `Kafka`, with the Maven packages of
+/// `tests/feeds/java`.
+pub(crate) fn kafka() -> &'static str {
+    static CLASSPATH: OnceLock<String> = OnceLock::new();
+    CLASSPATH.get_or_init(|| java_of("kafka", "tests/feeds/java", "Kafka.java"))
+}
+
+/// Maven packages in `lib`, which Maven keeps beside the checkout, and a program in `classes`.
+fn java_of(name: &str, folder: &str, program: &str) -> String {
+    let from = binary::root().join(folder);
+    let folder = once(name, &from, &["pom.xml", program], |folder| {
+        let lib = folder.join("lib");
+        let mut maven = Command::new("mvn");
+        maven.args(["--quiet", "--batch-mode", "dependency:copy-dependencies"]);
+        maven.args(["-DincludeScope=runtime"]);
+        maven.arg(format!("-DoutputDirectory={}", lib.display()));
+        run(maven.arg("--file").arg(from.join("pom.xml")));
+        let mut javac = Command::new("javac");
+        javac.arg("-d").arg(folder.join("classes"));
+        javac.arg("-cp").arg(lib.join("*"));
+        run(javac.arg(from.join(program)));
+    });
+    format!("{0}/classes:{0}/lib/*", folder.display())
 }
 
 /// The interpreter of an environment with the Python packages of `tests/e2e/python`.

@@ -13,6 +13,7 @@ mod browser;
 mod daemon;
 mod install;
 mod issuer;
+mod kafka;
 mod nats;
 mod patience;
 mod postgres;
@@ -27,6 +28,7 @@ mod wire;
 
 pub mod exposition;
 
+pub use self::kafka::{KafkaClient, KafkaServer};
 pub use self::nats::NatsServer;
 pub use self::postgres::PostgresServer;
 pub use self::redis::RedisServer;

@@ -103,7 +103,6 @@ impl Sdk {
     #[must_use]
     #[track_caller]
     pub fn java() -> Self {
-        let folder = install::java();
         let mut java = Command::new("java");
         java.args([
             "-Xmx64m",
@@ -111,7 +110,7 @@ impl Sdk {
             "-XX:TieredStopAtLevel=1",
             "-cp",
         ]);
-        java.arg(format!("{0}/classes:{0}/lib/*", folder.display()));
+        java.arg(install::java());
         Self::start(java.arg("Sdk"))
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Event {
     pub(crate) data: Option<Vec<u8>>,
     /// Tags: a JSON object of texts.
     pub(crate) tags: Option<String>,
+    /// It is longer than any that is published, so it was not read.
+    pub(crate) is_too_long: bool,
 }
 
 /// Why an event cannot be published, now or ever.
@@ -50,6 +52,9 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// The publication of an event.
     pub(crate) fn draft(&self, event: Event) -> Result<Draft, Unfit> {
+        if event.is_too_long {
+            return Err(Unfit::TooLong);
+        }
         let name = match &self.channel {
             Some(channel) if channel.contains("{key}") => {
                 let key = event.key.as_deref().ok_or(Unfit::Channel)?;
@@ -178,6 +183,8 @@ mod tests {
         assert_eq!(with(&|it| it.data = None).unwrap_err(), Unfit::Data);
         let long = with(&|it| it.data = Some(vec![b'1'; 9]));
         assert_eq!(long.unwrap_err(), Unfit::TooLong);
+        let unread = with(&|it| it.is_too_long = true);
+        assert_eq!(unread.unwrap_err(), Unfit::TooLong);
         let name = with(&|it| it.channel = Some(String::new()));
         assert_eq!(name.unwrap_err(), Unfit::Channel);
         for wrong in ["[]", "{\"a\":1}", "x"] {

@@ -173,7 +173,7 @@ impl Runner {
             self.status.set_idle(true);
             if let Left::Fault(fault) = left {
                 self.lost(&fault);
-                self.wait();
+                self.wait(&mut || {});
             }
         }
     }
@@ -214,7 +214,7 @@ impl Runner {
                 Err(why) => self.refused(&place, &why.to_string()),
             }
         }
-        match self.publisher.publish(&drafts) {
+        match self.publisher.publish(&drafts, &mut || source.keep()) {
             Ok(results) => {
                 for (draft, result) in drafts.iter().zip(results) {
                     let place = draft.idempotency_key.as_deref().unwrap_or_default();
@@ -251,7 +251,7 @@ impl Runner {
                         "the broker takes nothing from the feed: its events wait in their source"
                     );
                 }
-                self.wait();
+                self.wait(&mut || source.keep());
                 Ok(())
             }
         }
@@ -294,7 +294,7 @@ impl Runner {
     }
 
     /// Waits, longer each time, in short pieces so that the end of the server is noticed.
-    fn wait(&mut self) {
+    fn wait(&mut self, keep: &mut dyn FnMut()) {
         let until = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(PAUSES.1);
         while !self.status.is_over() && !self.status.is_paused() {
@@ -303,6 +303,7 @@ impl Runner {
                 return;
             }
             thread::sleep(left.min(LOOK));
+            keep();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use throng_metrics::Gauge;
 
+use crate::kafka::{self, KafkaOptions};
 use crate::postgres::{self, PostgresOptions};
 use crate::redis::{self, RedisOptions};
 use crate::source::{Fault, Source};
@@ -13,6 +14,8 @@ pub enum SourceOptions {
     Postgres(PostgresOptions),
     /// A stream of Redis.
     Redis(RedisOptions),
+    /// Topics of Kafka.
+    Kafka(KafkaOptions),
 }
 
 impl SourceOptions {
@@ -22,6 +25,7 @@ impl SourceOptions {
         match self {
             Self::Postgres(_) => "postgres",
             Self::Redis(_) => "redis",
+            Self::Kafka(_) => "kafka",
         }
     }
 
@@ -30,6 +34,7 @@ impl SourceOptions {
         match self {
             Self::Postgres(_) => Gauge::FeedLagPostgres,
             Self::Redis(_) => Gauge::FeedLagRedis,
+            Self::Kafka(_) => Gauge::FeedLagKafka,
         }
     }
 
@@ -38,6 +43,7 @@ impl SourceOptions {
         match self {
             Self::Postgres(options) => postgres::connect(options, batch_max),
             Self::Redis(options) => redis::connect(options, batch_max),
+            Self::Kafka(options) => kafka::connect(options, batch_max),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Publications from where events already are.
 //!
 //! A feed takes batches of events from its source, has the broker take them, and only then tells
-//! the source that they are done. Owns: one thread a feed, its connection to the source. Never:
+//! the source that they are done. Owns: one thread a feed, its connections to the source. Never:
 //! history, positions, or who gets a publication.
 //!
 //! # Why nothing is lost, and nothing doubled
@@ -21,6 +21,7 @@
 mod event;
 mod feed;
 mod inlet;
+mod kafka;
 mod kinds;
 mod postgres;
 mod publisher;
@@ -32,6 +33,7 @@ mod url;
 
 pub use feed::{Feed, FeedOptions, Feeds};
 pub use inlet::{Inlet, Round};
+pub use kafka::{KafkaOptions, KafkaTopics};
 pub use kinds::SourceOptions;
 pub use postgres::PostgresOptions;
 pub use redis::RedisOptions;

@@ -162,6 +162,7 @@ impl Outbox {
                     false => Some(data),
                 }),
             tags: text(row, 4),
+            is_too_long: false,
         };
         found.rows.iter().map(event).collect()
     }

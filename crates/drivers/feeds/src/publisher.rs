@@ -42,8 +42,13 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     /// Gives what became of each draft: a refusal here is for good. What was accepted before an
-    /// error has been published; to offer the same again is safe.
-    pub(crate) fn publish(&self, drafts: &[Draft]) -> Result<Results, NotTaken> {
+    /// error has been published; to offer the same again is safe. Calls `keep` about every
+    /// [`LOOK`] meanwhile.
+    pub(crate) fn publish(
+        &self,
+        drafts: &[Draft],
+        keep: &mut dyn FnMut(),
+    ) -> Result<Results, NotTaken> {
         let mut results: Vec<Option<Result<(), Refusal>>> = vec![None; drafts.len()];
         let mut refused_since = None;
         let mut pause = PAUSES.0;
@@ -58,7 +63,7 @@ impl Publisher {
                 return Ok(results.into_iter().flatten().collect());
             }
             let mut busy = None;
-            for (n, result) in self.offer(drafts, &next)? {
+            for (n, result) in self.offer(drafts, &next, keep)? {
                 match result {
                     Err(why @ (Refusal::Busy | Refusal::Unavailable | Refusal::Unknown)) => {
                         busy = Some(why);
@@ -76,12 +81,18 @@ impl Publisher {
                 return Err(NotTaken::Refused(why));
             }
             thread::sleep(pause);
+            keep();
             pause = (pause * 2).min(PAUSES.1);
         }
     }
 
     /// Offers these once, all shards at the same time.
-    fn offer(&self, drafts: &[Draft], which: &[usize]) -> Result<Vec<Offered>, NotTaken> {
+    fn offer(
+        &self,
+        drafts: &[Draft],
+        which: &[usize],
+        keep: &mut dyn FnMut(),
+    ) -> Result<Vec<Offered>, NotTaken> {
         let shards = self.inlet.shards();
         let mut parts: Vec<Vec<usize>> = vec![Vec::new(); usize::from(shards)];
         for &n in which {
@@ -100,6 +111,7 @@ impl Publisher {
                 if round.is_some() {
                     self.go_on()?;
                     thread::sleep(PAUSES.0);
+                    keep();
                 }
             }
             waiting += 1;
@@ -112,7 +124,10 @@ impl Publisher {
                     let part = parts[number as usize].iter().copied();
                     found.extend(part.zip(results));
                 }
-                Err(RecvTimeoutError::Timeout) => self.go_on()?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.go_on()?;
+                    keep();
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(NotTaken::Over),
             }
         }
@@ -202,7 +217,7 @@ mod tests {
                 draft("a", "a3"),
                 draft("b", "b2"),
             ];
-            let results = publisher.publish(&drafts).unwrap();
+            let results = publisher.publish(&drafts, &mut || {}).unwrap();
             for (draft, result) in drafts.iter().zip(&results) {
                 let is_known = draft.channel.as_str() != "none:x";
                 assert_eq!(result.is_ok(), is_known, "{result:?}");

@@ -318,6 +318,7 @@ mod tests {
             key: Some("k".to_owned()),
             data: Some(b"1".to_vec()),
             tags: Some("{}".to_owned()),
+            is_too_long: false,
         };
         let empty = Event {
             place: "f 1-1".to_owned(),

@@ -46,6 +46,9 @@ pub(crate) trait Source: Send {
     fn done(&mut self) -> Result<(), Fault>;
     /// Nothing of the last batch is done: it comes again.
     fn put_back(&mut self) -> Result<(), Fault>;
+    /// Called about every [`LOOK`] while a batch is under way, or waits for the broker: keeps what
+    /// the source takes back from who is silent. What goes wrong is said by the next call.
+    fn keep(&mut self) {}
     /// How many events wait, if that can be said now.
     fn lag(&mut self) -> Result<Option<u64>, Fault>;
 }

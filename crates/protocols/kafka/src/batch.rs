@@ -45,6 +45,14 @@ pub struct Batch {
     pub(crate) bytes: Part,
 }
 
+impl Batch {
+    /// How many bytes its records take, packed.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.range.len()
+    }
+}
+
 /// Some of the bytes that somebody else has too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {

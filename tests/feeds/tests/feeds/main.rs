@@ -1,5 +1,6 @@
 //! Every event of a source arrives once and in order, whatever dies.
 
+mod kafka;
 mod nodes;
 mod postgres;
 mod redis;

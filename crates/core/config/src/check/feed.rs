@@ -1,11 +1,15 @@
 //! Checks of feeds.
 
+use std::collections::BTreeSet;
+
 use super::Checks;
 use crate::kind::Named as _;
 use crate::layout::element;
-use crate::options::FeedKind;
+use crate::options::{Feed, FeedKind};
 
 const NAME_BYTES_MAX: usize = 64;
+/// Kafka's own bound.
+const TOPIC_BYTES_MAX: usize = 249;
 
 impl Checks<'_> {
     pub(super) fn feeds(&mut self) {
@@ -50,6 +54,34 @@ impl Checks<'_> {
                 let message = format!("{path} has no stream: add stream = \"events\"");
                 self.problem(&path, message);
             }
+            if feed.kind == FeedKind::Kafka {
+                self.topics(&path, feed);
+            }
+        }
+    }
+
+    fn topics(&mut self, path: &str, feed: &Feed) {
+        let at = format!("{path}.topics");
+        if feed.topics.is_empty() && !self.failed_under(&at) {
+            let message = format!("{path} has no topics: add topics = [\"orders\"]");
+            self.problem(path, message);
+        }
+        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        for topic in &feed.topics {
+            let is_name =
+                (1..=TOPIC_BYTES_MAX).contains(&topic.len()) && topic.chars().all(is_good);
+            if !is_name {
+                let message = format!(
+                    "{at}: {topic:?} is no topic: one has 1 to 249 ASCII letters, digits, \"-\", \
+                     \"_\" and \".\""
+                );
+                self.problem(&at, message);
+            }
+        }
+        let all: BTreeSet<&String> = feed.topics.iter().collect();
+        if all.len() < feed.topics.len() {
+            let message = format!("{at}: a topic is there twice");
+            self.problem(&at, message);
         }
     }
 }

@@ -89,10 +89,24 @@ fn a_feed_needs_a_name_of_its_own_and_a_source() {
         "[[feed]]\nname = \"a\"\nkind = \"redis\"\nurl = \"redis://a\"\n",
         &["throng.toml:1:1: feed[0] has no stream: add stream = \"events\""],
     );
+    let kafka = "[[feed]]\nname = \"a\"\nkind = \"kafka\"\nurl = \"kafka://a\"\n";
+    check(
+        kafka,
+        &["throng.toml:1:1: feed[0] has no topics: add topics = [\"orders\"]"],
+    );
+    check(
+        &format!("{kafka}topics = [\"a b\", \"c\", \"c\"]\nbegin = \"now\"\n"),
+        &[
+            "throng.toml:5:10: feed[0].topics: \"a b\" is no topic: one has 1 to 249 ASCII \
+             letters, digits, \"-\", \"_\" and \".\"",
+            "throng.toml:5:10: feed[0].topics: a topic is there twice",
+            "throng.toml:6:9: feed[0].begin: expected one of \"oldest\", \"newest\", found \"now\"",
+        ],
+    );
     check(
         &format!("[[feed]]\nname = \"a\"\nkind = \"postgre\"\n{url}"),
         &[
-            "throng.toml:3:8: feed[0].kind: expected one of \"postgres\", \"redis\", found \
+            "throng.toml:3:8: feed[0].kind: expected one of \"postgres\", \"redis\", \"kafka\", found \
              \"postgre\"",
         ],
     );

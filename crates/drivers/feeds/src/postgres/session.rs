@@ -3,15 +3,12 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::rand;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use throng_postgres_protocol::{Auth, Decoder, Message, ServerError, write};
 use throng_remote::Stream;
 use throng_tls::Trust;
 
 use super::options::{PostgresOptions, SslMode};
-use crate::scram::Scram;
+use crate::scram::{self, Hash, Scram};
 use crate::source::{ANSWER, Fault};
 
 const READ_BYTES: usize = 64 << 10;
@@ -86,9 +83,8 @@ impl Session {
                     if !mechanisms.iter().any(|name| name == MECHANISM) {
                         return Err(Fault(format!("it offers no {MECHANISM}")));
                     }
-                    let mut nonce = [0; 18];
-                    rand::fill(&mut nonce).map_err(|_| Fault::new("no random bytes"))?;
-                    let started = Scram::new("", password()?, STANDARD.encode(nonce));
+                    let nonce = scram::nonce().ok_or_else(|| Fault::new("no random bytes"))?;
+                    let started = Scram::new(Hash::Sha256, "", password()?, nonce);
                     let first = started.first();
                     write::sasl_initial(MECHANISM, first.as_bytes(), &mut self.out);
                     scram = Some(started);
