@@ -36,6 +36,8 @@ impl KafkaClient {
     #[track_caller]
     fn start(address: SocketAddr) -> Self {
         let mut java = java("96m");
+        // What it says on standard output are answers.
+        java.arg("-Dlog4j2.level=OFF");
         let process = Process::start(java.arg("Kafka").arg(address.to_string()), PROGRAMS);
         Self {
             process: Mutex::new((process, 0)),
@@ -122,6 +124,8 @@ impl KafkaServer {
              listeners={listeners},CONTROLLER://127.0.0.1:{controller}\n\
              advertised.listeners={listeners}\n\
              controller.listener.names=CONTROLLER\n\
+             listener.security.protocol.map=\
+             PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT\n\
              log.dirs={}\n\
              offsets.topic.replication.factor=1\n\
              offsets.topic.num.partitions=1\n\
