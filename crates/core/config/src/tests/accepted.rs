@@ -87,6 +87,14 @@ fn optional_sections_are_read_and_checked() {
     );
     let none = load("").config;
     assert!(none.grip.is_none() && none.appwrite.is_none());
+    for url in [
+        "redis+cluster://a:1,b",
+        "redis://a,rediss+cluster://u:p@b:1",
+    ] {
+        let loaded = load(&format!("[broker]\nkind = \"redis\"\nurl = \"{url}\"\n"));
+        let broker = loaded.config.broker.url.as_ref();
+        assert_eq!(broker.map(|url| url.expose()), Some(url));
+    }
 
     let loaded = load_all(
         "[[grip.route]]\npath = \"/api\"\norigin = \"http://127.0.0.1:9000/x\"\n[[grip.route]]\n\
