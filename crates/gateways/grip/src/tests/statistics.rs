@@ -103,7 +103,12 @@ fn a_message_is_told_for_each_form_that_somebody_got() {
     world.answer(waits, 1, 200, &fields, "");
     wait(&mut world, 1);
     let publisher = world.connect(0, Port::Api);
-    let forms = r#""http-stream":{"content":"x"},"http-response":{"body":"y"},"ws-message":{"content":"z"}"#;
+    let forms = [
+        r#""http-stream":{"content":"x"}"#,
+        r#""http-response":{"body":"y"}"#,
+        r#""ws-message":{"content":"z"}"#,
+    ]
+    .join(",");
     let body = format!(r#"{{"items":[{{"channel":"news",{forms}}}]}}"#);
     let bytes = body.len();
     let head = format!("POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n");
