@@ -240,6 +240,21 @@ fn a_token_gives_channels_from_the_start() {
     assert!(told.ends_with(expected), "{told}");
 }
 
+/// Where users have channels of their own, each is in its own one from the start, and who has no
+/// name is in none.
+#[test]
+fn a_user_has_a_channel_of_its_own() {
+    for (user, subs) in [("ann", json!({ "#ann": {} })), ("", Value::Null)] {
+        let mut scene = Scene::with(Port::Client, |shared| shared.personal_channel = true);
+        scene.upgrade("/connection/websocket", "");
+        let token = sign(&json!({ "sub": user }));
+        let told = scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
+        let told: Value = serde_json::from_str(&told[0]).expect("a reply");
+        assert!(told["connect"]["client"].is_string(), "{told}");
+        assert_eq!(told["connect"]["subs"], subs, "{user}");
+    }
+}
+
 /// Where nobody is pinged, nobody is asked for a pong.
 #[test]
 fn without_pings_there_are_no_pongs() {
