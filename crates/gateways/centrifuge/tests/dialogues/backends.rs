@@ -241,6 +241,12 @@ fn a_backend_says_whether_a_subscription_goes_on() {
     let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, BEGIN_S + 60);
     let told = scene.answer(number, Some((200, &until)));
     assert_eq!(told, [r#"{"id":2,"subscribe":{}}"#]);
+    // Of one that has ended nobody is asked, and it takes no other with it.
+    scene.say(r#"{"id":3,"subscribe":{"channel":"asked:b"}}"#);
+    let (number, _) = scene.question();
+    scene.answer(number, Some((200, &until)));
+    let told = scene.say(r#"{"id":4,"unsubscribe":{"channel":"asked:b"}}"#);
+    assert_eq!(told, [r#"{"id":4,"unsubscribe":{}}"#]);
     wait(&mut scene, 61);
     let (number, asked) = scene.question();
     let told = [&asked["to"], &asked["channel"]];
