@@ -191,7 +191,9 @@ impl Runner {
                 return Err(Left::Over);
             }
             let events = source.take()?;
-            self.found();
+            if source.reads() {
+                self.found();
+            }
             if !events.is_empty() {
                 self.publish(events, source)?;
             }

@@ -106,6 +106,10 @@ impl Source for Topics {
         Ok(())
     }
 
+    fn reads(&self) -> bool {
+        self.group.is_in()
+    }
+
     fn keep(&mut self) {
         if self.fault.is_none() {
             self.fault = self.group.beat().err();

@@ -46,6 +46,10 @@ pub(crate) trait Source: Send {
     fn done(&mut self) -> Result<(), Fault>;
     /// Nothing of the last batch is done: it comes again.
     fn put_back(&mut self) -> Result<(), Fault>;
+    /// Whether it reads, after a [`Source::take`] without a fault: it may wait for others first.
+    fn reads(&self) -> bool {
+        true
+    }
     /// Called about every [`LOOK`] while a batch is under way, or waits for the broker: keeps what
     /// the source takes back from who is silent. What goes wrong is said by the next call.
     fn keep(&mut self) {}
