@@ -1,9 +1,11 @@
 // The clients of a soak: node clients.mjs PORT CLIENTS CHANNELS FOLDER
 //
-// Packages of other people, from FOLDER/node_modules: `centrifuge` by JSON and Protobuf WebSockets, HTTP streaming and SSE, and
-// `eventsource`. Each client follows two channels, and knows by the numbers in publications what it should hear next. Now and then one
-// leaves for a moment and comes back to its place, or begins anew. Orders on standard input: a line of JSON `{"channel": last, …}`
-// asks whether everybody has heard everything up to there. What was counted goes out as a line of JSON each second.
+// Packages of other people, from FOLDER/node_modules: `centrifuge` by JSON and Protobuf WebSockets,
+// HTTP streaming and SSE, and `eventsource`. Each client follows two channels, and knows by the
+// numbers in publications what it should hear next. Now and then one leaves for a moment and comes
+// back to its place, or begins anew. Orders on standard input: a line of JSON `{"channel": last, …}`
+// asks whether everybody has heard everything up to there. What was counted goes out as a line of
+// JSON each second.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
@@ -19,7 +21,8 @@ const failures = [];
 
 const fail = (kind, place, number) => {
   counted[kind] += 1;
-  if (failures.length < 20) failures.push(`${place.who} ${place.channel}: ${kind} ${number} after ${place.last}`);
+  if (failures.length === 20) return;
+  failures.push(`${place.who} ${place.channel}: ${kind} ${number} after ${place.last}`);
 };
 
 // Where one client stands in one channel.
@@ -126,7 +129,9 @@ const source = (nth) => {
     it = mine;
     mine.onerror = ({ status }) => {
       // The package gives up at an answer like 503; a page's code would try again.
-      if (mine === it && mine.readyState === EventSource.CLOSED) setTimeout(() => mine === it && open(), 500);
+      if (mine === it && mine.readyState === EventSource.CLOSED) {
+        setTimeout(() => mine === it && open(), 500);
+      }
       if (status && status < 500) failures.push(`${place.who}: ${status}`);
     };
     mine.onmessage = hear((event) => place.hear(JSON.parse(event.data)));
@@ -167,7 +172,8 @@ setInterval(() => {
   setTimeout(client.comeBack, 300);
 }, 250).unref();
 
-const tell = (more) => process.stdout.write(`${JSON.stringify({ ...counted, failures, ...more })}\n`);
+const tell = (more) =>
+  process.stdout.write(`${JSON.stringify({ ...counted, failures, ...more })}\n`);
 setInterval(() => tell({}), 1000).unref();
 
 for await (const line of createInterface({ input: process.stdin })) {

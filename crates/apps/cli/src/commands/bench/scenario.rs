@@ -68,7 +68,7 @@ pub(super) fn run(args: Args) -> Result {
         imported
     } else {
         // Files that it names are beside it.
-        let folder = args.file.parent().unwrap_or(Path::new(""));
+        let folder = args.file.parent().unwrap_or_else(|| Path::new(""));
         let scenario = read_toml_with(&text, &|name| read_data(&folder.join(name)))
             .map_err(|problems| bad_scenario(&args.file.display().to_string(), problems))?;
         Imported {
