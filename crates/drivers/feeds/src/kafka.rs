@@ -17,7 +17,7 @@
 //!
 //! # Bounds
 //!
-//! Records wait as they were fetched, packed: [`FETCHED_BYTES_MAX`], and one answer of each broker
+//! Records wait as they were fetched, packed: 16 MiB, and one answer of each broker
 //! (4 MiB, or one batch that is longer). They are unpacked one by one, for a batch of
 //! [`GIVEN_BYTES_MAX`] and one record.
 
@@ -38,8 +38,6 @@ use crate::source::{Fault, LOOK, Source};
 
 pub use options::{KafkaOptions, KafkaTopics};
 
-/// Nothing more is fetched while so many bytes wait.
-const FETCHED_BYTES_MAX: usize = 16 << 20;
 /// A batch ends with the record that brings it to so many bytes.
 const GIVEN_BYTES_MAX: usize = 4 << 20;
 /// Records that are read at most for one batch: most may be marks of deleted keys.

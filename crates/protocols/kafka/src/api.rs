@@ -89,7 +89,7 @@ pub fn unsupported(ranges: &[ApiRange]) -> Option<Api> {
 pub struct ErrorCode(pub i16);
 
 impl ErrorCode {
-    /// Nothing.
+    /// Nothing is wrong.
     pub const NONE: Self = Self(0);
     /// There are no records at that offset.
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);

@@ -1,10 +1,10 @@
 //! Batches of records, as they stand in a partition (Kafka's documentation, "Record Batch").
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::answer::Aborted;
 use crate::crc32c::crc32c;
+use crate::part::Part;
 use crate::unpack::Packing;
 
 /// Bytes before a batch's records.
@@ -53,21 +53,8 @@ impl Batch {
     }
 }
 
-/// Some of the bytes that somebody else has too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    whole: Arc<[u8]>,
-    range: Range<usize>,
-}
-
-impl AsRef<[u8]> for Part {
-    fn as_ref(&self) -> &[u8] {
-        &self.whole[self.range.clone()]
-    }
-}
-
-/// The batches of an answer, in order; a last one that is cut off is left out. Those of transactions
-/// that were taken back, and those that are marks between them, have no records.
+/// The batches of an answer, in order; a last one that is cut off is left out. Those of
+/// transactions that were taken back, and those that are marks between them, have no records.
 ///
 /// # Errors
 /// [`BatchFault`].

@@ -19,6 +19,7 @@ mod batch;
 mod crc32c;
 mod frame;
 mod group;
+mod part;
 mod place;
 mod records;
 mod unpack;

@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Error, Read, Result};
 
-use crate::batch::Part;
+use crate::part::Part;
 
 /// The most that one block of Snappy may unpack to, in bytes. Java's blocks have 32 KiB; other
 /// clients pack a batch as one.

@@ -100,7 +100,8 @@ fn a_feed_needs_a_name_of_its_own_and_a_source() {
             "throng.toml:5:10: feed[0].topics: \"a b\" is no topic: one has 1 to 249 ASCII \
              letters, digits, \"-\", \"_\" and \".\"",
             "throng.toml:5:10: feed[0].topics: a topic is there twice",
-            "throng.toml:6:9: feed[0].begin: expected one of \"oldest\", \"newest\", found \"now\"",
+            "throng.toml:6:9: feed[0].begin: expected one of \"oldest\", \"newest\", \
+             found \"now\"",
         ],
     );
     check(

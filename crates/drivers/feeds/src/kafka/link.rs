@@ -20,6 +20,7 @@ pub(super) struct Link {
     frames: Frames,
     next_number: i32,
     /// Numbers of questions that are not answered yet; brokers answer in order.
+    /// Bound: one, since nothing is asked before the last answer but a good-bye.
     asked: VecDeque<i32>,
 }
 

@@ -11,7 +11,6 @@ use throng_kafka_protocol::{
     batches,
 };
 
-use super::FETCHED_BYTES_MAX;
 use super::fetcher::{Answer, Ask, Fetcher, Reply};
 use super::group::Group;
 use super::link::said;
@@ -19,6 +18,8 @@ use super::options::KafkaOptions;
 use super::partition::{Partition, Start};
 use crate::source::Fault;
 
+/// Nothing more is fetched while so many bytes wait.
+const FETCHED_BYTES_MAX: usize = 16 << 20;
 /// Between two looks at who leads what, and whether there are more partitions.
 const REFRESH_EVERY: Duration = Duration::from_secs(60);
 /// The same while somebody is missing.
