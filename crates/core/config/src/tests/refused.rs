@@ -107,8 +107,8 @@ fn a_feed_needs_a_name_of_its_own_and_a_source() {
     check(
         &format!("[[feed]]\nname = \"a\"\nkind = \"postgre\"\n{url}"),
         &[
-            "throng.toml:3:8: feed[0].kind: expected one of \"postgres\", \"redis\", \"kafka\", found \
-             \"postgre\"",
+            "throng.toml:3:8: feed[0].kind: expected one of \"postgres\", \"redis\", \"kafka\", \
+             found \"postgre\"",
         ],
     );
 }
