@@ -3,9 +3,9 @@
 // Packages of other people, from FOLDER/node_modules: `centrifuge` by JSON and Protobuf WebSockets,
 // HTTP streaming and SSE, and `eventsource`. Each client follows two channels, and knows by the
 // numbers in publications what it should hear next. Now and then one leaves for a moment and comes
-// back to its place, or begins anew. Orders on standard input: a line of JSON `{"channel": last, …}`
-// asks whether everybody has heard everything up to there. What was counted goes out as a line of
-// JSON each second.
+// back to its place, or begins anew. Orders on standard input: a line of JSON like
+// `{"channel": last, …}` asks whether everybody has heard everything up to there. What was counted
+// goes out as a line of JSON each second.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
