@@ -38,6 +38,8 @@ mod history_segment;
 mod http1_body;
 mod http1_request;
 mod http1_response;
+mod kafka_answers;
+mod kafka_batches;
 mod plain_publication;
 mod proxy_header;
 mod session_ids;
@@ -98,6 +100,8 @@ targets! {
     http1_body,
     http1_request,
     http1_response,
+    kafka_answers,
+    kafka_batches,
     plain_publication,
     proxy_header,
     session_ids,
