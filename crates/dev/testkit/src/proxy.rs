@@ -1,9 +1,13 @@
-//! A network between a client and a server, which a test can cut, or lose words on.
+//! A network between a client and a server, which a test can cut, make slow, or lose words on.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
+
+/// What a slow network takes at once, in bytes, and how long that takes in each direction.
+const SLOW: (usize, Duration) = (256, Duration::from_millis(20));
 
 /// Forwards TCP connections as long as it is whole.
 pub struct Proxy {
@@ -14,6 +18,7 @@ pub struct Proxy {
 struct State {
     server: SocketAddr,
     whole: bool,
+    is_slow: bool,
     ends: bool,
     links: Vec<TcpStream>,
     taken: usize,
@@ -33,6 +38,7 @@ impl Proxy {
         let state = State {
             server,
             whole: true,
+            is_slow: false,
             ends: false,
             links: Vec::new(),
             taken: 0,
@@ -79,6 +85,11 @@ impl Proxy {
         lock(&self.state).whole = true;
     }
 
+    /// Lets some 12 kB a second through in each direction, or everything again.
+    pub fn slow(&self, is_slow: bool) {
+        lock(&self.state).is_slow = is_slow;
+    }
+
     /// Loses the next `times` writes of clients that have this in them.
     pub fn lose(&self, word: &'static str, times: usize) {
         lock(&self.state).loses = (word, times);
@@ -122,10 +133,13 @@ impl State {
             stream.set_nodelay(true)?;
             self.links.push(stream.try_clone()?);
         }
-        let shared = shared.clone();
-        let loses = move |bytes: &[u8]| lock(&shared).loses(bytes);
-        forward(client.try_clone()?, server.try_clone()?, loses);
-        forward(server, client.try_clone()?, |_| false);
+        forward(
+            client.try_clone()?,
+            server.try_clone()?,
+            shared.clone(),
+            true,
+        );
+        forward(server, client.try_clone()?, shared.clone(), false);
         Ok(())
     }
 
@@ -139,20 +153,31 @@ impl State {
 }
 
 /// Copies one direction until it ends, but for what is lost; then tells the other side.
-fn forward(
-    mut from: TcpStream,
-    mut to: TcpStream,
-    mut loses: impl FnMut(&[u8]) -> bool + Send + 'static,
-) {
+fn forward(mut from: TcpStream, mut to: TcpStream, shared: Arc<Mutex<State>>, is_clients: bool) {
     thread::spawn(move || {
         let mut bytes = vec![0; 16 * 1024];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            if !loses(&bytes[..count]) && to.write_all(&bytes[..count]).is_err() {
+            let bytes = &bytes[..count];
+            if is_clients && lock(&shared).loses(bytes) {
+                continue;
+            }
+            if pass(bytes, &mut to, &shared).is_err() {
                 break;
             }
         }
         let _ = to.shutdown(Shutdown::Write);
     });
+}
+
+fn pass(mut bytes: &[u8], to: &mut TcpStream, shared: &Mutex<State>) -> io::Result<()> {
+    let (piece, pause) = SLOW;
+    while lock(shared).is_slow && !bytes.is_empty() {
+        let (now, later) = bytes.split_at(bytes.len().min(piece));
+        thread::sleep(pause);
+        to.write_all(now)?;
+        bytes = later;
+    }
+    to.write_all(bytes)
 }
 
 #[cfg(test)]

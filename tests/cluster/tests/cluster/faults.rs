@@ -196,3 +196,28 @@ pub(crate) fn the_network_between_a_node_and_the_broker_is_cut(kind: Kind) {
     assert_eq!(apart.metric("throng_broker_broken_total"), 0);
     assert!(apart.metric("throng_broker_refilled_total") >= 3);
 }
+
+/// A network that lets little through: answers come late, perhaps too late for their node. What is
+/// repeated is there once, and what comes late is in order.
+pub(crate) fn the_network_between_a_node_and_the_broker_is_slow(kind: Kind) {
+    let broker = Broker::start(kind);
+    let proxy = Proxy::new(broker.address());
+    let (apart, other) = (node(kind, proxy.address()), node(kind, broker.address()));
+    let clients = [&apart, &other].map(|node| subscriber(node.clients(), "kept:a"));
+    let sources = [&apart, &other].map(|node| event_source(node.clients(), "kept:a"));
+    let mut publisher = Publisher::new("kept:a");
+    publisher.publish(&[&apart, &other], 10);
+    proxy.slow(true);
+    publisher.publish(&[&other], 40);
+    publisher.publish(&[&apart, &other], 6);
+    proxy.slow(false);
+    up(&apart, true);
+    publisher.publish(&[&apart, &other], 10);
+    for client in clients.iter().chain(&sources) {
+        publisher.heard_by(client, 0);
+    }
+    stayed(&clients.each_ref());
+    for client in &clients {
+        assert_eq!(client.left("subscribing"), 0, "the gap was filled");
+    }
+}
