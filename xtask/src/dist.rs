@@ -39,7 +39,7 @@ rustup and a network are what has to be here. Two runs at the same commit make t
 ";
 
 /// A larger binary is a mistake: somebody turned on debug information, or worse.
-const BINARY_BYTES_MAX: u64 = 18_000_000;
+const BINARY_BYTES_MAX: u64 = 17_500_000;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
