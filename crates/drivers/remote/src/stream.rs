@@ -3,7 +3,7 @@
 //! One thread makes it and introduces itself; then it is split into what that thread reads on, and
 //! what the driver writes to.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
@@ -103,6 +103,24 @@ impl Stream {
         // Nothing at all would mean for ever.
         let timeout = timeout.max(Duration::from_millis(1));
         self.socket().set_read_timeout(Some(timeout))
+    }
+
+    /// Reads once, and waits for so long at most; how many bytes came, or none if nothing did in
+    /// time.
+    ///
+    /// # Errors
+    /// The kernel's or TLS's, and `UnexpectedEof` at the end.
+    pub fn read_within(&mut self, wait: Duration, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        self.set_read_timeout(wait)?;
+        match self.read(bytes) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => Ok(Some(count)),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => Ok(Some(0)),
+                ErrorKind::TimedOut | ErrorKind::WouldBlock => Ok(None),
+                _ => Err(error),
+            },
+        }
     }
 
     const fn socket(&self) -> &TcpStream {

@@ -1,7 +1,7 @@
 //! One connection to a broker: who we are, questions and their answers.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use throng_kafka_protocol::{ErrorCode, Frame, FrameFault, Frames, read, unsupported, write};
@@ -154,19 +154,9 @@ impl Link {
     /// Reads once; false if nothing comes in time.
     fn read(&mut self, wait: Duration) -> Result<bool, Fault> {
         let mut bytes = [0; READ_BYTES];
-        self.stream.set_read_timeout(wait)?;
-        match self.stream.read(&mut bytes) {
-            Ok(0) => Err(Fault::from(ErrorKind::UnexpectedEof)),
-            Ok(count) => {
-                self.frames.feed(&bytes[..count]);
-                Ok(true)
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted => Ok(true),
-                ErrorKind::TimedOut | ErrorKind::WouldBlock => Ok(false),
-                _ => Err(error.into()),
-            },
-        }
+        let count = self.stream.read_within(wait, &mut bytes)?;
+        self.frames.feed(&bytes[..count.unwrap_or_default()]);
+        Ok(count.is_some())
     }
 }
 

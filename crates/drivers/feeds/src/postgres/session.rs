@@ -1,6 +1,6 @@
 //! One session with PostgreSQL: who we are, queries and their rows, notifications.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use throng_postgres_protocol::{Auth, Decoder, Message, ServerError, write};
@@ -183,19 +183,9 @@ impl Session {
     /// Reads once; false if nothing comes in time.
     fn read(&mut self, wait: Duration) -> Result<bool, Fault> {
         let mut bytes = [0; READ_BYTES];
-        self.stream.set_read_timeout(wait)?;
-        match self.stream.read(&mut bytes) {
-            Ok(0) => Err(Fault::from(ErrorKind::UnexpectedEof)),
-            Ok(count) => {
-                self.decoder.feed(&bytes[..count]);
-                Ok(true)
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted => Ok(true),
-                ErrorKind::TimedOut | ErrorKind::WouldBlock => Ok(false),
-                _ => Err(error.into()),
-            },
-        }
+        let count = self.stream.read_within(wait, &mut bytes)?;
+        self.decoder.feed(&bytes[..count.unwrap_or_default()]);
+        Ok(count.is_some())
     }
 
     fn flush(&mut self) -> Result<(), Fault> {
