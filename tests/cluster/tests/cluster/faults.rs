@@ -5,7 +5,7 @@ use serde_json::json;
 use throng_testkit::{Proxy, Sdk, Server, script, until};
 
 use crate::broker::{Broker, Kind};
-use crate::nodes::{Publisher, event_source, node, subscriber, up};
+use crate::nodes::{Publisher, after_losing_three, event_source, node, subscriber, up};
 
 /// Publishes until it is refused; gives the reason.
 #[track_caller]
@@ -88,20 +88,7 @@ pub(crate) fn the_broker_restarts_with_an_older_copy_of_its_data(kind: Kind) {
     nodes.iter().for_each(|node| up(node, false));
     broker.come_back();
     nodes.iter().for_each(|node| up(node, true));
-    let back = ahead.event("subscribed", &json!({ "was_recovering": true }));
-    assert_eq!(back["recovered"], false, "{back}");
-    assert_eq!(back["offset"], 7, "{back}");
-    proxy.mend();
-    let back = behind.event("subscribed", &json!({ "was_recovering": true }));
-    assert_eq!(back["recovered"], true, "{back}");
-    publisher.publish(&nodes.each_ref(), 4);
-    publisher.heard_by(&ahead, 10);
-    // The sixth and the seventh, and what comes now; the others no longer exist.
-    for number in [6, 7, 11, 12, 13, 14] {
-        let heard = behind.event("publication", &json!({}));
-        assert_eq!(heard["data"], json!(number), "{heard}");
-    }
-    assert_eq!(behind.left("publication"), 0);
+    after_losing_three(&mut publisher, &nodes.each_ref(), &proxy, [&ahead, &behind]);
 }
 
 /// Who lost something is told, and who lost nothing is not.

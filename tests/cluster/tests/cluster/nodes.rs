@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use throng_testkit::{Sdk, Server, Setup, script, until};
+use throng_testkit::{Proxy, Sdk, Server, Setup, script, until};
 
 use crate::broker::Kind;
 
@@ -180,4 +180,29 @@ impl Publisher {
         }
         assert_eq!(client.left("publication"), 0);
     }
+}
+
+/// Of ten publications the broker has lost the last three. The client that had heard them is told,
+/// and the one behind the network, which had heard five, gets the others. New ones reach both.
+#[track_caller]
+pub(crate) fn after_losing_three(
+    publisher: &mut Publisher,
+    nodes: &[&Server],
+    proxy: &Proxy,
+    [ahead, behind]: [&Sdk; 2],
+) {
+    let back = ahead.event("subscribed", &json!({ "was_recovering": true }));
+    assert_eq!(back["recovered"], false, "{back}");
+    assert_eq!(back["offset"], 7, "{back}");
+    proxy.mend();
+    let back = behind.event("subscribed", &json!({ "was_recovering": true }));
+    assert_eq!(back["recovered"], true, "{back}");
+    publisher.publish(nodes, 4);
+    publisher.heard_by(ahead, 10);
+    // The sixth and the seventh, and what comes now; the others no longer exist.
+    for number in [6, 7, 11, 12, 13, 14] {
+        let heard = behind.event("publication", &json!({}));
+        assert_eq!(heard["data"], json!(number), "{heard}");
+    }
+    assert_eq!(behind.left("publication"), 0);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use throng_testkit::{Proxy, RedisServer, Server, until};
 
-use crate::nodes::{Publisher, event_source, node_of, subscriber, up};
+use crate::nodes::{Publisher, after_losing_three, event_source, node_of, subscriber, up};
 
 /// What is published there has its newest offset in this field.
 const NEWEST: &str = "HGET throng:{kept:a}:meta s";
@@ -127,20 +127,7 @@ fn the_primary_is_killed_and_its_replica_lacks_the_newest() {
     publisher.publish(&nodes.each_ref(), 3);
     publisher.heard_by(&ahead, 0);
     redis.primary.go_away();
-    let back = ahead.event("subscribed", &json!({ "was_recovering": true }));
-    assert_eq!(back["recovered"], false, "{back}");
-    assert_eq!(back["offset"], 7, "{back}");
-    proxy.mend();
-    let back = behind.event("subscribed", &json!({ "was_recovering": true }));
-    assert_eq!(back["recovered"], true, "{back}");
-    publisher.publish(&nodes.each_ref(), 4);
-    publisher.heard_by(&ahead, 10);
-    // The sixth and the seventh, and what comes now; the others no longer exist.
-    for number in [6, 7, 11, 12, 13, 14] {
-        let heard = behind.event("publication", &json!({}));
-        assert_eq!(heard["data"], json!(number), "{heard}");
-    }
-    assert_eq!(behind.left("publication"), 0);
+    after_losing_three(&mut publisher, &nodes.each_ref(), &proxy, [&ahead, &behind]);
 }
 
 /// The process that was the primary before is it again, without what it had alone: it is the same

@@ -6,7 +6,7 @@ use std::thread;
 use serde_json::json;
 use throng_testkit::{Proxy, RedisCluster, Sdk, Server, until};
 
-use crate::nodes::{Publisher, event_source, node_of, subscriber};
+use crate::nodes::{Publisher, after_losing_three, event_source, node_of, subscriber};
 
 #[track_caller]
 fn node(cluster: &RedisCluster) -> Server {
@@ -168,18 +168,5 @@ fn a_primary_is_killed_and_its_replica_lacks_the_newest() {
     publisher.heard_by(&ahead, 0);
     cluster.go_away(primary);
     cluster.servers()[primary + 3].resume();
-    let back = ahead.event("subscribed", &json!({ "was_recovering": true }));
-    assert_eq!(back["recovered"], false, "{back}");
-    assert_eq!(back["offset"], 7, "{back}");
-    proxy.mend();
-    let back = behind.event("subscribed", &json!({ "was_recovering": true }));
-    assert_eq!(back["recovered"], true, "{back}");
-    publisher.publish(&nodes.each_ref(), 4);
-    publisher.heard_by(&ahead, 10);
-    // The sixth and the seventh, and what comes now; the others no longer exist.
-    for number in [6, 7, 11, 12, 13, 14] {
-        let heard = behind.event("publication", &json!({}));
-        assert_eq!(heard["data"], json!(number), "{heard}");
-    }
-    assert_eq!(behind.left("publication"), 0);
+    after_losing_three(&mut publisher, &nodes.each_ref(), &proxy, [&ahead, &behind]);
 }
