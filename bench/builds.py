@@ -11,8 +11,9 @@ def throng_binary(given):
     """The file of the server: the given one, or a release build."""
     if given:
         return given
-    subprocess.run(["cargo", "build", "--quiet", "--release", "--package", "throng"], cwd=ROOT, check=True)
-    metadata = subprocess.run(
-        ["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=ROOT, check=True, capture_output=True
-    )
-    return str(pathlib.Path(json.loads(metadata.stdout)["target_directory"]) / "release" / "throng")
+    build = ["cargo", "build", "--quiet", "--release", "--package", "throng"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    ask = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
+    metadata = subprocess.run(ask, cwd=ROOT, check=True, capture_output=True)
+    target = json.loads(metadata.stdout)["target_directory"]
+    return str(pathlib.Path(target) / "release" / "throng")
