@@ -16,6 +16,8 @@ pub(crate) enum Stage {
     /// Begun; the request is not sent.
     #[default]
     Connecting,
+    /// TLS shakes hands; the request is not sent.
+    Shaking,
     /// The answer is awaited.
     Asked,
     /// The answer was the right one.
@@ -59,7 +61,7 @@ pub(crate) fn request(transport: Transport, layout: Layout, n: u32) -> String {
 /// The first item of `bytes` and how long it is, or nothing while it is not all there.
 pub(crate) fn next(transport: Transport, stage: Stage, bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     match (stage, transport) {
-        (Stage::Connecting | Stage::Asked, _) => answer(transport, bytes),
+        (Stage::Connecting | Stage::Shaking | Stage::Asked, _) => answer(transport, bytes),
         (Stage::Open, Transport::Ws) => frame(bytes),
         (Stage::Open, Transport::Sse) => event(bytes),
         (Stage::Ended, _) => None,

@@ -192,6 +192,7 @@ impl Run<'_> {
                 .args(["--first", &first.to_string()])
                 .args(["--count", &(end - first).to_string()])
                 .args(["--port", &CLIENT_PORT.to_string()])
+                .args(["--tls", &self.settings.tls.is_some().to_string()])
                 .arg("--status")
                 .arg(self.status(n))
                 .arg("--stop")

@@ -1,7 +1,8 @@
 //! `crowd hold`: opens connections, keeps them, answers pings and counts what each one gets.
 //!
 //! One thread, one edge-triggered epoll. A connection is eight bytes; what a read left unfinished
-//! is kept aside in a map that is nearly always empty.
+//! is kept aside in a map that is nearly always empty. With TLS its keys are kept apart, see
+//! [`crate::tls`].
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,6 +20,7 @@ use crate::args::Args;
 use crate::conn::{self, Item, Stage};
 use crate::plan::{self, Layout, Meaning, Transport};
 use crate::tally::Tally;
+use crate::tls::{Link, Tls};
 
 /// Connections that may be between their beginning and the server's answer: few enough for every
 /// backlog.
@@ -49,6 +51,11 @@ struct Crowd {
     first: u32,
     conns: Vec<Conn>,
     unfinished: HashMap<usize, Vec<u8>>,
+    tls: Option<Tls>,
+    /// The TLS of each connection; empty without.
+    links: Vec<Option<Link>>,
+    /// Records of which only a part is here.
+    sealed: HashMap<usize, Vec<u8>>,
     epoll: OwnedFd,
     tally: Tally,
 }
@@ -66,6 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         first: args.get("first")?,
         conns: Vec::with_capacity(count as usize),
         unfinished: HashMap::new(),
+        tls: args.get::<bool>("tls")?.then(Tls::new).transpose()?,
+        links: Vec::new(),
+        sealed: HashMap::new(),
         epoll: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?,
         tally: Tally::default(),
     };
@@ -160,7 +170,6 @@ impl Crowd {
     }
 
     fn serve(&mut self, index: usize, flags: EventFlags, buffer: &mut [u8]) {
-        let number = self.number(index);
         let Some(conn) = self.conns.get_mut(index) else {
             return;
         };
@@ -172,15 +181,79 @@ impl Crowd {
             if !flags.contains(EventFlags::OUT) {
                 return;
             }
-            let request = conn::request(self.transport, self.layout, number);
-            match rustix::io::write(fd, request.as_bytes()) {
-                Ok(length) if length == request.len() => conn.stage = Stage::Asked,
-                Ok(_) => return self.end(index, "request was cut"),
-                Err(error) => return self.end(index, &format!("request: {error}")),
+            let begun = match &self.tls {
+                None => self.ask(index),
+                Some(tls) => tls.link().and_then(|link| {
+                    self.links
+                        .resize_with(self.links.len().max(index + 1), || None);
+                    self.links[index] = Some(link);
+                    self.conns[index].stage = Stage::Shaking;
+                    self.shake(index, &[])
+                }),
+            };
+            if let Err(error) = begun {
+                return self.end(index, &error);
             }
         }
         let ending = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         self.read(index, buffer, flags.intersects(ending));
+    }
+
+    /// Sends the request.
+    fn ask(&mut self, index: usize) -> Result<(), String> {
+        let request = conn::request(self.transport, self.layout, self.number(index));
+        self.conns[index].stage = Stage::Asked;
+        self.write(index, request.as_bytes())
+            .map_err(|error| format!("request: {error}"))
+    }
+
+    /// Writes all of it, or says why not: what a client sends always fits.
+    fn write(&mut self, index: usize, plain: &[u8]) -> Result<(), String> {
+        let sealed;
+        let bytes = match self.links.get_mut(index) {
+            Some(Some(Link::Open(records))) => {
+                sealed = records.seal(plain)?;
+                &sealed
+            }
+            _ => plain,
+        };
+        let Some(fd) = &self.conns[index].fd else {
+            return Err("closed".to_owned());
+        };
+        match rustix::io::write(fd, bytes) {
+            Ok(length) if length == bytes.len() => Ok(()),
+            Ok(_) => Err("cut".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Goes on with the handshake, and sends the request after it.
+    fn shake(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
+        let Some(mut link) = self.links[index].take() else {
+            return Err("no TLS".to_owned());
+        };
+        let mut out = Vec::new();
+        let done = link.shake(bytes, &mut out)?;
+        if !out.is_empty() {
+            // No link is there now, so that these bytes leave as they are.
+            self.write(index, &out)?;
+        }
+        self.links[index] = Some(if done { link.finish()? } else { link });
+        if done { self.ask(index) } else { Ok(()) }
+    }
+
+    /// What the records in `fresh` say, with what came before of them.
+    fn open(&mut self, index: usize, fresh: &[u8]) -> Result<Vec<u8>, String> {
+        let mut joined = self.sealed.remove(&index).unwrap_or_default();
+        joined.extend_from_slice(fresh);
+        let mut plain = Vec::new();
+        if let Some(Some(Link::Open(records))) = self.links.get_mut(index) {
+            let used = records.open(&joined, &mut plain)?;
+            if used < joined.len() {
+                self.sealed.insert(index, joined.split_off(used));
+            }
+        }
+        Ok(plain)
     }
 
     /// Reads what there is. A short read has emptied the socket, and more would be a new edge; only
@@ -194,7 +267,7 @@ impl Crowd {
                 Ok(0) => return self.end(index, "closed by the server"),
                 Ok(length) => {
                     self.tally.bytes += length as u64;
-                    self.take(index, &buffer[..length]);
+                    self.come(index, &buffer[..length]);
                     if length < buffer.len() && !to_the_end {
                         return;
                     }
@@ -203,6 +276,23 @@ impl Crowd {
                 Err(Errno::INTR) => {}
                 Err(error) => return self.end(index, &format!("read: {error}")),
             }
+        }
+    }
+
+    /// What came over the wire, with TLS or without.
+    fn come(&mut self, index: usize, bytes: &[u8]) {
+        let taken = match self.conns[index].stage {
+            Stage::Shaking => self.shake(index, bytes),
+            _ if self.tls.is_some() => self
+                .open(index, bytes)
+                .map(|plain| self.take(index, &plain)),
+            _ => {
+                self.take(index, bytes);
+                Ok(())
+            }
+        };
+        if let Err(error) = taken {
+            self.end(index, &error);
         }
     }
 
@@ -262,9 +352,8 @@ impl Crowd {
             }
             Item::Ping(payload) => {
                 let pong = conn::pong(payload);
-                let written = conn.fd.as_ref().map(|fd| rustix::io::write(fd, &pong));
-                if !matches!(written, Some(Ok(length)) if length == pong.len()) {
-                    return self.end(index, "a pong was not taken");
+                if let Err(error) = self.write(index, &pong) {
+                    return self.end(index, &format!("a pong was not taken: {error}"));
                 }
                 self.pinged(index);
             }
@@ -292,9 +381,13 @@ impl Crowd {
                 self.tally.alive -= 1;
                 self.tally.lost += 1;
             }
-            Stage::Connecting | Stage::Asked => self.tally.failed += 1,
+            Stage::Connecting | Stage::Shaking | Stage::Asked => self.tally.failed += 1,
         }
         conn.fd = None;
+        if let Some(link) = self.links.get_mut(index) {
+            *link = None;
+        }
+        self.sealed.remove(&index);
         self.unfinished.remove(&index);
         self.tally.because(reason);
     }

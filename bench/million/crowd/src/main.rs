@@ -17,6 +17,7 @@ mod sample;
 mod server;
 mod settings;
 mod tally;
+mod tls;
 mod upgrade;
 
 use std::process::ExitCode;

@@ -176,8 +176,12 @@ fn figures(settings: &Settings, evidence: &Evidence) -> String {
     };
     line(format_args!("{verdict}\n"));
     line(format_args!("## What was counted\n"));
+    let tls = match &settings.tls {
+        None => String::new(),
+        Some(records) => format!(" over TLS, with {records}'s records"),
+    };
     line(format_args!(
-        "{n} {transport}, {}, opened by {} client processes; \
+        "{n} {transport}{tls}, {}, opened by {} client processes; \
          held for {} s and until everyone had a ping (one each {} s).\n",
         settings.layout.words(),
         settings.clients,

@@ -3,6 +3,8 @@
 //! Invariant: a process that takes over is waited for as a child. It belongs to the old one, and
 //! comes to this one when that has ended.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,33 @@ fn pid(number: u32) -> Result<Pid, String> {
     raw.ok_or_else(|| format!("{number} is no process"))
 }
 
+/// Where it listens and, with TLS, what it shows there: a certificate that is made now.
+fn listen(settings: &Settings) -> Result<Vec<String>, String> {
+    let Some(records) = &settings.tls else {
+        return Ok(vec!["127.0.0.1:8000".to_owned()]);
+    };
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+        .map_err(|error| format!("a certificate: {error}"))?;
+    let mut words = vec!["tls://127.0.0.1:8000".to_owned()];
+    words.extend(["--set".to_owned(), format!("tls.records={records}")]);
+    for (name, text) in [
+        ("certificate", made.cert.pem()),
+        ("key", made.signing_key.serialize_pem()),
+    ] {
+        let path = settings.out.join(format!("{name}.pem"));
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        words.extend(["--set".to_owned(), format!("tls.{name}={}", path.display())]);
+    }
+    Ok(words)
+}
+
 impl Server {
     pub(crate) fn start(settings: &Settings) -> Result<Self, String> {
         // Whose process ends before its children: they come here.
@@ -42,13 +71,8 @@ impl Server {
         let ping = settings.ping_s;
         // It is waited for by its number, as the one that takes over from it is.
         let child = Command::new(&settings.throng)
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:8000",
-                "--api",
-                "127.0.0.1:8001",
-            ])
+            .args(["serve", "--api", "127.0.0.1:8001", "--listen"])
+            .args(listen(settings)?)
             .args(["--set", &format!("websocket.ping_interval={ping}s")])
             .args(["--set", &format!("websocket.pong_timeout={}s", ping - 1)])
             .args(["--set", &format!("stream.keepalive_interval={ping}s")])

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) sample_s: u64,
     /// Another process takes over before anything is published.
     pub(crate) upgrade: bool,
+    /// Who makes the records of TLS, if there is TLS.
+    pub(crate) tls: Option<String>,
     pub(crate) throng: PathBuf,
     pub(crate) out: PathBuf,
 }
@@ -31,6 +33,7 @@ impl Settings {
             ping_s: args.get("ping")?,
             sample_s: args.get("sample")?,
             upgrade: args.get("upgrade")?,
+            tls: Some(args.get("tls")?).filter(|records| records != "no"),
             throng: args.get("throng")?,
             out: args.get("out")?,
         })
