@@ -33,8 +33,7 @@ pub use request::{Incoming, Reject};
 pub use response::{SAFE, answer_text, respond, respond_json};
 pub use serve::send_page;
 pub use subscribe::{
-    Params, allow_origin, check_draining, permitted_channels, write_stream_head,
-    write_stream_head_of,
+    Params, StreamHead, allow_origin, check_draining, permitted_channels, write_stream_head,
 };
 
 use crate::flow::Resume;

@@ -10,7 +10,7 @@
 //! Who knows a session's id may speak as its client: the id is told to that client alone.
 
 use throng_centrifuge::Codec;
-use throng_session::http::{Params, check_draining, write_stream_head_of};
+use throng_session::http::{Params, StreamHead, check_draining, write_stream_head};
 use throng_session::{Family, Flow, Incoming, Opened, Reject, Shard, Survey};
 
 use crate::backend::ProxyOptions;
@@ -68,7 +68,11 @@ fn stream(
         Mode::Messages => PROTOBUF,
         _ => "application/x-ndjson",
     };
-    write_stream_head_of(incoming, content_type, mode.is_chunked(), cx)?;
+    let head = StreamHead {
+        content_type,
+        ..StreamHead::of(mode.is_chunked())
+    };
+    write_stream_head(incoming, head, cx)?;
     let mut socket = Socket::new(mode, cx);
     socket.remember(incoming, cx);
     commands::run_all(&mut socket, first, cx);

@@ -1,7 +1,7 @@
 //! The paths of Centrifugo's clients and server API, and what a request at each becomes.
 
 use throng_centrifuge::{Codec, Connect};
-use throng_session::http::{Params, check_draining, write_stream_head};
+use throng_session::http::{Params, StreamHead, check_draining, write_stream_head};
 use throng_session::{
     Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
@@ -132,7 +132,7 @@ fn uni_stream(
         token => Some(token),
     };
     if token.is_none() && is_backends(&connect, cx) {
-        write_stream_head(incoming, is_chunked, cx)?;
+        write_stream_head(incoming, StreamHead::of(is_chunked), cx)?;
         let hello = Hello {
             command: 0,
             request,
@@ -151,7 +151,7 @@ fn uni_stream(
         };
         Reject::new(status, reason.reason())
     })?;
-    write_stream_head(incoming, is_chunked, cx)?;
+    write_stream_head(incoming, StreamHead::of(is_chunked), cx)?;
     Ok(UniStream::open(
         framing,
         identity.map(Box::new),

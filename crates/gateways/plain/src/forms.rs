@@ -1,12 +1,12 @@
 //! The wire forms of deliveries to plain clients.
 
 use throng_centrifuge::{append_json, append_payload, append_text};
-use throng_session::encode::chunk;
 use throng_session::{Form, FormKind};
 use throng_types::{Payload, PayloadKind, Publication};
 use throng_ws::{Masking, Opcode, encode_deflated, encode_header};
 
 use crate::cursor::write_entry;
+use crate::framing::Framing;
 
 /// `/ws`: the data alone, one frame.
 pub(crate) const WS: Form = Form::new(0, FormKind::Shared);
@@ -22,9 +22,49 @@ pub(crate) const LINES_MANY: Form = Form::new(4, FormKind::Personal);
 
 /// `/ws`, compressed.
 pub(crate) const WS_DEFLATED: Form = Form::new(5, FormKind::Shared);
+/// `/sse` with one channel, compressed.
+pub(crate) const SSE_GZIP: Form = Form::new(6, FormKind::Shared);
+/// `/stream` with one channel, compressed.
+pub(crate) const LINES_GZIP: Form = Form::new(7, FormKind::Shared);
 
 /// All of them.
-pub(crate) const ALL: &[Form] = &[WS, SSE, LINES, SSE_MANY, LINES_MANY, WS_DEFLATED];
+pub(crate) const ALL: &[Form] = &[
+    WS,
+    SSE,
+    LINES,
+    SSE_MANY,
+    LINES_MANY,
+    WS_DEFLATED,
+    SSE_GZIP,
+    LINES_GZIP,
+];
+
+impl Framing {
+    /// The form of a stream's deliveries. With several channels each id has the place in all of
+    /// them, so that nothing is shared, and nothing compressed.
+    pub(crate) const fn form(self, has_several: bool) -> Form {
+        match (self, has_several) {
+            (Self::Sse, false) => SSE,
+            (Self::SseGzip, false) => SSE_GZIP,
+            (Self::Sse | Self::SseGzip, true) => SSE_MANY,
+            (Self::Lines, false) => LINES,
+            (Self::LinesGzip, false) => LINES_GZIP,
+            (Self::Lines | Self::LinesGzip, true) => LINES_MANY,
+        }
+    }
+
+    /// Appends a publication to a stream with one channel.
+    pub(crate) fn publication(self, publication: &Publication, out: &mut Vec<u8>) {
+        if self.is_lines() {
+            return stream_line(publication, "", out);
+        }
+        let mut id = String::new();
+        if let Some(position) = publication.position {
+            write_entry(publication.channel.stable_hash(), position, &mut id);
+        }
+        sse_event(publication, &id, out);
+    }
+}
 
 /// Appends a publication in a shared wire form.
 pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
@@ -35,16 +75,15 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
     } else if form == WS_DEFLATED.number {
         let payload = &publication.payload;
         encode_deflated(opcode(payload), &payload.bytes, out);
-    } else if form == SSE.number {
-        let mut id = String::new();
-        if let Some(position) = publication.position {
-            write_entry(publication.channel.stable_hash(), position, &mut id);
-        }
-        sse_event(publication, &id, out);
-    } else if form == LINES.number {
-        chunk(out, |line| stream_line(publication, "", line));
     } else {
-        debug_assert!(false, "personal forms are encoded by their sessions");
+        let framing = match form {
+            form if form == SSE.number => Framing::Sse,
+            form if form == LINES.number => Framing::Lines,
+            form if form == SSE_GZIP.number => Framing::SseGzip,
+            form if form == LINES_GZIP.number => Framing::LinesGzip,
+            _ => return debug_assert!(false, "personal forms are encoded by their sessions"),
+        };
+        framing.shared(out, |out| framing.publication(publication, out));
     }
 }
 

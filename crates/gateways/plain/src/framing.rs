@@ -2,33 +2,101 @@
 
 use throng_centrifuge::{append_text, encode_ping};
 use throng_http1::LAST_CHUNK;
-use throng_session::encode::line;
+use throng_session::encode::chunk;
 use throng_session::{CloseReason, Opening};
 use throng_types::ChannelName;
 
 use crate::cursor::Cursor;
+use crate::gzip;
 
 /// How long an `EventSource` waits before it comes back, in milliseconds.
 const RETRY_MS: u64 = 2000;
 
-/// How a stream is framed.
+/// How a stream is framed and coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// `/sse`.
     Sse,
     /// `/stream`.
     Lines,
+    /// `/sse`, with gzip.
+    SseGzip,
+    /// `/stream`, with gzip.
+    LinesGzip,
 }
 
-throng_types::save_choice!(Framing { 0: Sse, 1: Lines });
+throng_types::save_choice!(Framing {
+    0: Sse,
+    1: Lines,
+    2: SseGzip,
+    3: LinesGzip
+});
 
 impl Framing {
+    /// Lines of JSON in chunks, rather than events.
+    pub(crate) const fn is_lines(self) -> bool {
+        matches!(self, Self::Lines | Self::LinesGzip)
+    }
+
+    /// Whether the stream has gzip's coding.
+    pub(crate) const fn is_gzip(self) -> bool {
+        matches!(self, Self::SseGzip | Self::LinesGzip)
+    }
+
+    /// The same with gzip's coding.
+    pub(crate) const fn with_gzip(self) -> Self {
+        match self.is_lines() {
+            true => Self::LinesGzip,
+            false => Self::SseGzip,
+        }
+    }
+
+    /// What goes before everything else.
+    pub(crate) fn begin(self, out: &mut Vec<u8>) {
+        if self.is_gzip() {
+            self.enclose(out, |out| out.extend_from_slice(&gzip::HEAD));
+        }
+    }
+
+    /// Appends events or lines that many get.
+    pub(crate) fn shared(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.put(gzip::compressed, out, write);
+    }
+
+    /// Appends events or lines of this connection alone.
+    pub(crate) fn own(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.put(gzip::stored, out, write);
+    }
+
+    fn put(
+        self,
+        coding: fn(&[u8], &mut Vec<u8>),
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.enclose(out, |out| match self.is_gzip() {
+            false => write(out),
+            true => {
+                let mut plain = Vec::new();
+                write(&mut plain);
+                coding(&plain, out);
+            }
+        });
+    }
+
+    fn enclose(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        match self.is_lines() {
+            true => chunk(out, write),
+            false => write(out),
+        }
+    }
+
     /// Shows that the connection is alive.
     pub(super) fn sign_of_life(self, out: &mut Vec<u8>) {
-        match self {
-            Self::Sse => throng_sse::encode_comment("", out),
-            Self::Lines => line(out, encode_ping),
-        }
+        self.own(out, |out| match self.is_lines() {
+            false => throng_sse::encode_comment("", out),
+            true => line(out, encode_ping),
+        });
     }
 
     /// Whether the client was recovered, and where it stands.
@@ -47,32 +115,27 @@ impl Framing {
             append_text(opened.channel.as_str(), &mut words);
         }
         words.push(b']');
-        if self == Self::Lines {
+        if self.is_lines() {
             if !id.is_empty() {
                 words.extend_from_slice(b",\"id\":");
                 append_text(&id, &mut words);
             }
-            words.push(b'}');
-            line(out, |line| line.append(&mut words));
-        } else {
-            words.push(b'}');
-            event(
-                out,
-                "subscribed",
-                &words,
-                Some(&id).filter(|id| !id.is_empty()),
-                Some(RETRY_MS),
-            );
         }
+        words.push(b'}');
+        let id = Some(&id).filter(|id| !id.is_empty());
+        self.own(out, |out| match self.is_lines() {
+            true => line(out, |line| line.append(&mut words)),
+            false => event(out, "subscribed", &words, id, Some(RETRY_MS)),
+        });
     }
 
     /// Deliveries were shed.
     pub(super) fn dropped(self, dropped: u32, out: &mut Vec<u8>) {
         let mut words = format!("{{\"dropped\":{dropped}}}").into_bytes();
-        match self {
-            Self::Sse => event(out, "dropped", &words, None, None),
-            Self::Lines => line(out, |line| line.append(&mut words)),
-        }
+        self.own(out, |out| match self.is_lines() {
+            false => event(out, "dropped", &words, None, None),
+            true => line(out, |line| line.append(&mut words)),
+        });
     }
 
     /// A subscription was ended.
@@ -80,11 +143,10 @@ impl Framing {
         let mut words = b"{\"unsubscribed\":".to_vec();
         append_text(channel.as_str(), &mut words);
         words.push(b'}');
-        if self == Self::Sse {
-            event(out, "unsubscribed", &words, None, None);
-        } else {
-            line(out, |line| line.append(&mut words));
-        }
+        self.own(out, |out| match self.is_lines() {
+            false => event(out, "unsubscribed", &words, None, None),
+            true => line(out, |line| line.append(&mut words)),
+        });
     }
 
     /// The connection ends.
@@ -93,12 +155,12 @@ impl Framing {
         let wait_ms = why.reconnect_ms();
         let mut words = format!("{{\"code\":{code},\"reason\":").into_bytes();
         append_text(reason, &mut words);
-        match self {
-            Self::Sse => {
+        self.own(out, |out| match self.is_lines() {
+            false => {
                 words.push(b'}');
                 event(out, "disconnect", &words, None, wait_ms);
             }
-            Self::Lines => {
+            true => {
                 if let Some(ms) = wait_ms {
                     words.extend_from_slice(format!(",\"reconnect_ms\":{ms}").as_bytes());
                 }
@@ -108,11 +170,17 @@ impl Framing {
                     line.extend_from_slice(b"}}");
                 });
             }
-        }
-        if self == Self::Lines {
+        });
+        if self.is_lines() {
             out.extend_from_slice(LAST_CHUNK);
         }
     }
+}
+
+/// Appends one line.
+fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write(out);
+    out.push(b'\n');
 }
 
 /// Appends one named event.

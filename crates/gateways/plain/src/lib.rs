@@ -9,6 +9,7 @@ mod cursor;
 mod forms;
 mod framing;
 mod gateway;
+mod gzip;
 mod moving;
 mod open;
 mod operate;

@@ -1,6 +1,8 @@
 //! The paths of plain clients, and what a request at each becomes.
 
-use throng_session::http::{Params, check_draining, permitted_channels, write_stream_head};
+use throng_session::http::{
+    Params, StreamHead, check_draining, permitted_channels, write_stream_head,
+};
 use throng_session::{Claim, Incoming, Opened, Port, Reject, answer_handshake};
 use throng_types::{ChannelName, Epoch, Position};
 use throng_ws::handshake;
@@ -107,6 +109,25 @@ fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Res
     };
     let channels = channels.into_iter();
     let channels = channels.map(|channel| (channel.clone(), since(&channel)));
-    write_stream_head(incoming, framing == Framing::Lines, cx)?;
-    Ok(Lines::open(framing, identity, channels.collect(), cx))
+    let channels: Vec<_> = channels.collect();
+    let framing = match compresses(incoming, &channels, cx) {
+        true => framing.with_gzip(),
+        false => framing,
+    };
+    let head = StreamHead {
+        is_gzip: framing.is_gzip(),
+        ..StreamHead::of(framing.is_lines())
+    };
+    write_stream_head(incoming, head, cx)?;
+    Ok(Lines::open(framing, identity, channels, cx))
+}
+
+/// Whether both sides want the stream compressed, and its deliveries are shared.
+fn compresses<T>(incoming: &Incoming<'_, '_>, channels: &[(ChannelName, T)], cx: &Cx<'_>) -> bool {
+    let [(channel, _)] = channels else {
+        return false;
+    };
+    let options = cx.shared.namespaces.find(channel);
+    options.is_some_and(|options| options.compression)
+        && incoming.request.headers().accepts_coding("gzip")
 }

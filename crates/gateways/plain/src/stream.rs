@@ -6,13 +6,12 @@
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_session::encode::chunk;
-use throng_session::{CloseReason, Event, Form, Identity, Opening, Stream, StreamBeat, Transport};
+use throng_session::{CloseReason, Event, Identity, Opening, Stream, StreamBeat, Transport};
 use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Saved, Unsubscribe};
 
 use crate::context::Cx;
 use crate::cursor::Cursor;
-use crate::forms::{self, LINES, LINES_MANY, SSE, SSE_MANY, sse_event, stream_line};
+use crate::forms::{sse_event, stream_line};
 use crate::framing::Framing;
 
 /// One client of `/sse` or `/stream`.
@@ -40,7 +39,8 @@ impl Lines {
             }
             Box::new(cursor)
         });
-        let form = form(framing, cursor.is_some());
+        let form = framing.form(cursor.is_some());
+        framing.begin(cx.out);
         Self {
             stream: Stream::open(identity, channels, form, cx),
             cursor,
@@ -64,9 +64,9 @@ impl Lines {
     }
 
     pub(crate) const fn transport(&self) -> Transport {
-        match self.framing {
-            Framing::Sse => Transport::Sse,
-            Framing::Lines => Transport::Stream,
+        match self.framing.is_lines() {
+            false => Transport::Sse,
+            true => Transport::Stream,
         }
     }
 
@@ -171,7 +171,8 @@ impl Lines {
         if self.cursor.is_some() {
             self.encode_personal(publication, out);
         } else {
-            forms::encode(form(self.framing, false).number, publication, out);
+            let framing = self.framing;
+            framing.own(out, |out| framing.publication(publication, out));
         }
     }
 
@@ -187,10 +188,11 @@ impl Lines {
         }
         let mut id = String::new();
         cursor.write(&mut id);
-        match self.framing {
-            Framing::Lines => chunk(out, |line| stream_line(publication, &id, line)),
-            Framing::Sse => sse_event(publication, &id, out),
-        }
+        let is_lines = self.framing.is_lines();
+        self.framing.own(out, |out| match is_lines {
+            true => stream_line(publication, &id, out),
+            false => sse_event(publication, &id, out),
+        });
     }
 
     fn disconnect(&mut self, reason: Disconnect, cx: &mut Cx<'_>) {
@@ -201,14 +203,5 @@ impl Lines {
         if self.stream.close(why, cx) {
             self.framing.close(why, cx.out);
         }
-    }
-}
-
-const fn form(framing: Framing, has_several: bool) -> Form {
-    match (framing, has_several) {
-        (Framing::Sse, false) => SSE,
-        (Framing::Sse, true) => SSE_MANY,
-        (Framing::Lines, false) => LINES,
-        (Framing::Lines, true) => LINES_MANY,
     }
 }

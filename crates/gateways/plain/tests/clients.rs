@@ -1,6 +1,7 @@
 //! Who a client of `/ws`, `/sse` and `/stream` is, where it comes in, when its token ends it, and
 //! what ends it besides.
 
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -424,4 +425,126 @@ fn deliveries_are_compressed_where_both_want_it() {
         })
         .expect("a good frame");
     assert_eq!(heard, text.as_bytes());
+}
+
+/// A stream has gzip where its namespace asks for it, the client takes it, and its deliveries are
+/// shared with others.
+#[test]
+fn streams_are_compressed_where_both_want_it() {
+    let takes = "Accept-Encoding: br, gzip;q=0.5\r\n";
+    for (compression, target, fields, form) in [
+        (true, "/sse?channel=a", takes, 6),
+        (true, "/stream?channel=a", takes, 7),
+        (true, "/sse?channel=a&channel=b", takes, 3),
+        (true, "/stream?channel=a&channel=b", takes, 4),
+        (true, "/sse?channel=a", "Accept-Encoding: gzip;q=0.0\r\n", 1),
+        (true, "/sse?channel=a", "Accept-Encoding: br, *\r\n", 1),
+        (true, "/stream?channel=a", "", 2),
+        (false, "/sse?channel=a", takes, 1),
+        (false, "/stream?channel=a", takes, 2),
+    ] {
+        let options = ChannelOptions {
+            anonymous_subscribe: true,
+            compression,
+            ..ChannelOptions::default()
+        };
+        let shared = Shared {
+            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+            ..solo::shared()
+        };
+        let mut solo = opens(shared, Port::Client, target, fields);
+        let is_gzip = form >= 6;
+        let head = String::from_utf8_lossy(&solo.out).into_owned();
+        assert_eq!(
+            head.contains("Content-Encoding: gzip\r\n"),
+            is_gzip,
+            "{head}"
+        );
+        assert_eq!(
+            head.contains("Vary: Accept-Encoding\r\n"),
+            is_gzip,
+            "{head}"
+        );
+        assert_eq!(
+            subscribes(&mut solo)[0].1,
+            form,
+            "{compression} {target} {fields}"
+        );
+    }
+}
+
+/// What a compressed stream says, from its first words to its last, is what one says that is not.
+#[test]
+fn a_compressed_stream_says_the_same() {
+    let options = ChannelOptions {
+        anonymous_subscribe: true,
+        compression: true,
+        ..ChannelOptions::default()
+    };
+    for (path, forms) in [("/sse", [1, 6]), ("/stream", [2, 7])] {
+        let said = forms.map(|form| {
+            let shared = Shared {
+                namespaces: Arc::new(Namespaces::new(options.clone(), Vec::new())),
+                ..solo::shared()
+            };
+            let takes = match form >= 6 {
+                true => "Accept-Encoding: gzip\r\n",
+                false => "",
+            };
+            let mut solo = opens(shared, Port::Client, &format!("{path}?channel=a"), takes);
+            let head = solo.out.windows(4).position(|window| window == b"\r\n\r\n");
+            solo.out.drain(..head.expect("a head") + 4);
+            answer(
+                &mut solo,
+                "a",
+                Ok(Recovery::Whole(vec![publication("a", 3)])),
+            );
+            let long = Publication {
+                payload: Payload {
+                    bytes: "the same again and again, "
+                        .repeat(9000)
+                        .into_bytes()
+                        .into(),
+                    kind: PayloadKind::Text,
+                },
+                ..Arc::unwrap_or_clone(publication("a", 4))
+            };
+            Plain::encode(&(), form, &long, &mut solo.out);
+            solo.event(Event::Drained { dropped: 3 });
+            Plain::encode(&(), form, &publication("a", 5), &mut solo.out);
+            solo.event(Event::Close(&CloseReason::Because(Disconnect::Shutdown)));
+            let mut wire = std::mem::take(&mut solo.out);
+            if path == "/stream" {
+                wire = unchunked(&wire);
+            }
+            if form < 6 {
+                return wire;
+            }
+            assert!(wire.len() < 3000, "{} bytes", wire.len());
+            let mut plain = Vec::new();
+            // It is cut off, as every stream of events is.
+            let _ = flate2::read::GzDecoder::new(&wire[..]).read_to_end(&mut plain);
+            plain
+        });
+        assert!(said[0].len() > 234_000);
+        assert_eq!(
+            String::from_utf8_lossy(&said[0]),
+            String::from_utf8_lossy(&said[1])
+        );
+    }
+}
+
+/// The bytes of whole chunks.
+fn unchunked(mut wire: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let end = wire.iter().position(|&byte| byte == b'\r').expect("a size");
+        let size = std::str::from_utf8(&wire[..end]).expect("a number");
+        let size = usize::from_str_radix(size, 16).expect("a number");
+        if size == 0 {
+            return bytes;
+        }
+        bytes.extend_from_slice(&wire[end + 2..end + 2 + size]);
+        wire = &wire[end + 4 + size..];
+    }
 }

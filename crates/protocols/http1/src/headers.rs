@@ -57,6 +57,34 @@ impl<'b> Headers<'b> {
     }
 }
 
+impl Headers<'_> {
+    /// Whether the client takes a content coding that it names (RFC 9110, section 12.5.3): `*` is
+    /// not taken for a name, and a weight of 0 refuses.
+    #[must_use]
+    pub fn accepts_coding(self, coding: &str) -> bool {
+        let mut elements = self
+            .values("accept-encoding")
+            .flat_map(|value| value.split(|&byte| byte == b','));
+        elements.any(|element| {
+            let mut parts = element.split(|&byte| byte == b';').map(trim);
+            let named = parts
+                .next()
+                .is_some_and(|name| name.eq_ignore_ascii_case(coding.as_bytes()));
+            named && !parts.any(is_weight_0)
+        })
+    }
+}
+
+/// `q=0`, `q=0.`, `q=0.0` and so on.
+fn is_weight_0(parameter: &[u8]) -> bool {
+    let weight = parameter
+        .strip_prefix(b"q=")
+        .or_else(|| parameter.strip_prefix(b"Q="));
+    weight.is_some_and(|weight| {
+        weight.first() == Some(&b'0') && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
+    })
+}
+
 /// Names as they were written, and values without the white space around them.
 impl<'b> Iterator for Headers<'b> {
     type Item = (&'b str, &'b [u8]);

@@ -138,6 +138,18 @@ fn an_event_source_hears_what_it_missed_on_several_channels() {
     server.stop();
 }
 
+#[test]
+fn an_event_source_hears_a_compressed_stream() {
+    let server = Setup::new(&format!("{RECOVERY}compression = true\n")).start();
+    story(&server, &["chat:news"]);
+    let mut wire = Wire::connect(server.clients());
+    wire.send(
+        "GET /sse?channel=chat:news HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n",
+    );
+    assert_eq!(wire.head().header("content-encoding"), Some("gzip"));
+    server.stop();
+}
+
 /// A page of a stranger gets nothing, not even from a server that lets everyone on this machine in.
 #[test]
 fn pages_of_strangers_are_refused() {

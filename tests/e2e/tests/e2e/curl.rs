@@ -83,6 +83,41 @@ fn the_readme_commands_work() {
     server.stop();
 }
 
+/// Where a namespace asks for it and the client takes gzip, each publication is there as soon as it
+/// was published, and the server's own words between them.
+#[test]
+fn a_compressed_stream_is_read_as_it_comes() {
+    let options =
+        format!("{RECOVERY}compression = true\n\n[stream]\nkeepalive_interval = \"1s\"\n");
+    let server = Setup::new(&options).shards(2).start();
+    let text = "the same again and again, ".repeat(400) + "end";
+    for (path, sign_of_life) in [("sse", ":"), ("stream", "{}")] {
+        let url = format!("http://{}/{path}?channel=chat:a", server.clients());
+        let curl = stream(&url, &["--compressed", "--include"]);
+        wait_for(&curl, "Content-Encoding: gzip");
+        wait_for(&curl, "\"recovered\"");
+        for n in 0..3 {
+            publish(&server, "chat:a", &format!("{n} {text}"));
+            wait_for(&curl, &format!("{n} {text}"));
+        }
+        wait_for(&curl, sign_of_life);
+        // Several channels have ids of each connection's own, which nobody else can share.
+        let curl = stream(
+            &format!("{url}&channel=chat:b"),
+            &["--compressed", "--include"],
+        );
+        publish(&server, "chat:b", "alone");
+        let lines = curl.out("its head", |lines| {
+            lines
+                .iter()
+                .any(|line| line.is_empty())
+                .then(|| lines.to_vec())
+        });
+        assert!(lines.iter().all(|line| !line.contains("gzip")), "{lines:?}");
+    }
+    server.stop();
+}
+
 #[test]
 fn a_stream_resumes_by_its_id() {
     let server = Setup::new(RECOVERY).shards(2).start();

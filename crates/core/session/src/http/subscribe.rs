@@ -145,46 +145,58 @@ pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Writes the head of a stream: of events, or of lines in chunks.
-///
-/// # Errors
-/// 426, if lines are wanted by HTTP/1.0, which has no chunks.
-pub fn write_stream_head<S, O>(
-    incoming: &Incoming<'_, '_>,
-    is_lines: bool,
-    cx: &mut Context<'_, S, O>,
-) -> Result<(), Reject> {
-    let content_type = match is_lines {
-        true => "application/x-ndjson",
-        false => "text/event-stream",
-    };
-    write_stream_head_of(incoming, content_type, is_lines, cx)
+/// What the head of a stream says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamHead<'a> {
+    /// The media type.
+    pub content_type: &'a str,
+    /// Sent in chunks, or until the connection ends.
+    pub in_chunks: bool,
+    /// Sent with the content coding gzip.
+    pub is_gzip: bool,
 }
 
-/// Writes the head of a stream of any type, in chunks or until the connection ends.
+impl StreamHead<'_> {
+    /// Of lines in chunks, or of events.
+    #[must_use]
+    pub const fn of(is_lines: bool) -> Self {
+        Self {
+            content_type: match is_lines {
+                true => "application/x-ndjson",
+                false => "text/event-stream",
+            },
+            in_chunks: is_lines,
+            is_gzip: false,
+        }
+    }
+}
+
+/// Writes the head of a stream.
 ///
 /// # Errors
 /// 426, if chunks are wanted by HTTP/1.0, which has none.
-pub fn write_stream_head_of<S, O>(
+pub fn write_stream_head<S, O>(
     incoming: &Incoming<'_, '_>,
-    content_type: &str,
-    in_chunks: bool,
+    head: StreamHead<'_>,
     cx: &mut Context<'_, S, O>,
 ) -> Result<(), Reject> {
     let request = incoming.request;
-    if in_chunks && request.minor_version == 0 {
+    if head.in_chunks && request.minor_version == 0 {
         let sentence = "this stream is sent in chunks, which needs HTTP/1.1";
         return Err(Reject::new(426, sentence).with("Upgrade", "HTTP/1.1"));
     }
     let mut headers = vec![
-        ("Content-Type", content_type),
+        ("Content-Type", head.content_type),
         ("Cache-Control", "no-cache"),
         // Proxies such as nginx would otherwise keep events back.
         ("X-Accel-Buffering", "no"),
     ];
+    if head.is_gzip {
+        headers.extend([("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]);
+    }
     allow_origin(request.header("origin"), &mut headers);
     let date = cx.shared.dates.at(cx.now);
-    encode_stream_head(200, date.as_str(), &headers, in_chunks, cx.out);
+    encode_stream_head(200, date.as_str(), &headers, head.in_chunks, cx.out);
     Ok(())
 }
 

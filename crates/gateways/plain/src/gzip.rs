@@ -1,0 +1,95 @@
+//! gzip for a stream that many hear (RFC 1951, RFC 1952): each piece is whole blocks that look back
+//! at nothing before them.
+//!
+//! So a publication is compressed once for all who get it, in whatever order and after whatever
+//! else each of them got it. The stream ends without a last block and without the trailer, whose
+//! checksum would be each connection's own: a client hears all, and then that the stream was cut
+//! off, as it is with every stream of events.
+//!
+//! Owns: nothing; what compresses is there once for each thread. Never: compresses what does not
+//! become smaller.
+
+use throng_ws::deflate;
+
+/// What each stream begins with: no name, no time, an unknown system.
+pub(crate) const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+
+/// What is shorter is stored as it is: it would hardly become smaller.
+const DEFLATED_BYTES_MIN: usize = 96;
+/// An empty stored block, after which the next one begins at a whole byte.
+const FLUSH: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
+/// The most bytes of a stored block (RFC 1951, section 3.2.4).
+const STORED_BYTES_MAX: usize = 0xffff;
+
+/// Appends bytes in blocks, compressed if that makes them shorter.
+pub(crate) fn compressed(data: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    if data.len() >= DEFLATED_BYTES_MIN {
+        deflate(data, out);
+        out.extend_from_slice(&FLUSH);
+        if out.len() - start < data.len() {
+            return;
+        }
+        out.truncate(start);
+    }
+    stored(data, out);
+}
+
+/// Appends bytes in blocks as they are: for what one connection alone gets.
+pub(crate) fn stored(data: &[u8], out: &mut Vec<u8>) {
+    for block in data.chunks(STORED_BYTES_MAX) {
+        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
+        out.push(0);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(!length).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Pieces in any order, each compressed or stored, are the bytes that went in, as soon as
+        /// the piece is there.
+        #[test]
+        fn every_piece_stands_for_itself(
+            pieces in prop::collection::vec(
+                (prop::collection::vec(0_u8..4, 0..3000), any::<bool>()), 1..8
+            ),
+        ) {
+            let (mut wire, mut plain) = (HEAD.to_vec(), Vec::new());
+            for (piece, is_shared) in pieces {
+                match is_shared {
+                    true => compressed(&piece, &mut wire),
+                    false => stored(&piece, &mut wire),
+                }
+                plain.extend_from_slice(&piece);
+                let mut heard = Vec::new();
+                let end = flate2::read::GzDecoder::new(&wire[..]).read_to_end(&mut heard);
+                prop_assert!(end.is_err(), "such a stream has no end of its own");
+                prop_assert_eq!(&heard, &plain);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_stored() {
+        let noise: Vec<u8> = (0..200_000_u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
+        for data in [&b"short"[..], &noise] {
+            let mut wire = Vec::new();
+            compressed(data, &mut wire);
+            assert!(wire.len() <= data.len() + 5 * (data.len() / STORED_BYTES_MAX + 1));
+        }
+        let mut wire = Vec::new();
+        compressed(&[b'a'; 1000], &mut wire);
+        assert!(wire.len() < 30, "{} bytes", wire.len());
+    }
+}
