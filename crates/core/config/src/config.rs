@@ -289,8 +289,7 @@ pub struct Namespace {
 const NAMESPACE_DOC: &str = "The options of channels whose names begin with the namespace and a \
                              colon: `chat:42` is in `chat`. Repeat the section for each \
                              namespace; a channel in an unknown namespace is refused.";
-const NAME_DOC: &str =
-    "What stands before the first colon: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.";
+const NAME_DOC: &str = "The part of channel names before the first colon: 1 to 64 ASCII letters, digits, `-`, `_`, `.`.";
 const NAME_RULE: Rule = Rule::ANY.example("\"chat\"");
 
 impl Section for Namespace {

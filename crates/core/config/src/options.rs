@@ -49,25 +49,25 @@ const fn loopback(port: u16) -> ListenAddress {
 section! {
     /// Where Throng listens. An address that other machines can reach needs keys, see `[auth]`.
     "listen" Listen {
-        /// Addresses for clients: WebSocket, SSE and HTTP streaming. Where `tls://` stands before
-        /// one, as in `tls://0.0.0.0:443`, TLS is spoken there; see `[tls]`.
+        /// Addresses for clients: WebSocket, SSE and HTTP streaming. An address with `tls://`
+        /// before it, as in `tls://0.0.0.0:443`, speaks TLS; see `[tls]`.
         "client" client: Vec<ListenAddress>, List<Listener>, vec![loopback(8000)],
             Rule::ANY.restart().flag("--listen");
-        /// Address of the server API, the metrics and the dashboard; with `tls://` before it, by
-        /// TLS.
+        /// The address of the server API, the metrics and the dashboard. With `tls://` before it,
+        /// it speaks TLS.
         "api" api: ListenAddress, Listener, loopback(8001), Rule::ANY.restart().flag("--api");
-        /// Whether the server API (`/api`) is served on the addresses for clients too, as
-        /// Centrifugo does. It needs `auth.api_keys`; limits of clients hold for its callers.
+        /// Whether the addresses for clients serve the server API (`/api`) too, as in Centrifugo.
+        /// It needs `auth.api_keys`. Callers there have the limits of clients.
         "api_for_clients" api_for_clients: bool, Bool, false, Rule::ANY;
-        /// The proxies in front, by address or block. What one of them says of a client is
-        /// believed: `X-Forwarded-For` (the last address that is none of theirs) and PROXY headers.
-        /// Limits and logs then mean that client. Name no address from which clients come
-        /// themselves.
+        /// The proxies in front of Throng, by address or block. Throng takes a client's address
+        /// from them: from PROXY headers, and from `X-Forwarded-For` (the last address there that
+        /// is not a trusted proxy itself). Limits and logs use that address. Do not name addresses
+        /// from which clients connect directly.
         "trusted_proxies" trusted_proxies: Vec<Block>, List<AddressBlock>, Vec::new(),
             Rule::ANY;
-        /// Those of the addresses above on which each connection begins with a PROXY header, of
-        /// version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`), before TLS if that is spoken
-        /// there. Only trusted proxies may connect there.
+        /// Those addresses, out of `client` and `api`, on which each connection begins with a PROXY
+        /// header of version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). The header comes
+        /// before TLS. Only trusted proxies may connect there.
         "proxy_protocol" proxy_protocol: Vec<SocketAddr>, List<Address>, Vec::new(),
             Rule::ANY.restart();
     }
@@ -78,13 +78,14 @@ section! {
     "engine" Engine {
         /// How many shards, each a thread with its own connections. 0 means one per core.
         "shards" shards: u32, Count, 0, Rule::ANY.restart().range(0, 256).flag("--shards");
-        /// How many connections the kernel may hold for us before we accept them, per listener and
+        /// How many connections may wait in the kernel until Throng accepts them, per listener and
         /// shard.
         "backlog" backlog: u32, Count, 4096, Rule::ANY.restart().range(1, 65_535);
-        /// The most that waits for one slow connection, in bytes; then the channel's
+        /// The most bytes that may wait for one slow connection. Beyond that the channel's
         /// `slow_consumer` rule applies.
         "out_buffer_bytes_max" out_buffer_bytes_max: u64, Size, MIB, Rule::ANY.range(4 * KIB, GIB);
-        /// The most connections of the whole process. 0 means as many as the descriptors allow.
+        /// The most connections of the whole process. 0 means as many as the file descriptors
+        /// allow.
         "connections_max" connections_max: u32, Count, 0, Rule::ANY;
     }
 }
@@ -99,19 +100,20 @@ section! {
             Rule::ANY.range(1, 65_535);
         /// The largest message from a client, in bytes.
         "message_bytes_max" message_bytes_max: u64, Size, 64 * KIB, Rule::ANY.range(128, 64 * MIB);
-        /// The most messages a second from one connection: commands, of which a frame may hold
-        /// many, pings, and messages to GRIP backends. Twice as many may come at once; who sends
-        /// more is closed with 3013 (1008 on WebSockets of GRIP). Subscribing counts less: a client
-        /// may take all `channels_per_connection` twice a second. 0 means no limit.
+        /// The most messages a second from one connection. What counts is commands (a frame may
+        /// hold many), pings, and messages to GRIP backends. Twice as many may come at once. A
+        /// connection that sends more is closed with 3013 (1008 on WebSockets of GRIP). Subscribing
+        /// counts less: a client may subscribe to all `channels_per_connection` twice a second. 0
+        /// means no limit.
         "messages_per_second_max" messages_per_second_max: u32, Count, 100, Rule::ANY;
-        /// The most HTTP requests a second on one connection to a client port, over which it is
-        /// answered 429 and closed. 0 means no limit.
+        /// The most HTTP requests a second on one connection to a client port. Beyond that Throng
+        /// answers 429 and closes the connection. 0 means no limit.
         "requests_per_second_max" requests_per_second_max: u32, Count, 1000, Rule::ANY;
         /// For how much of each second the clients of one IP address (of one /64 with IPv6) may
-        /// keep a shard busy, by an estimate of what each connection, request, command and token
-        /// costs; bad tokens count ten times. Requests beyond are answered 429, WebSockets are
-        /// closed with 3013. While `listen.trusted_proxies` is empty, addresses of private networks
-        /// are not counted, since each of them may be a proxy. "0s" means no limit.
+        /// keep a shard busy. Throng estimates what each connection, request, command and token
+        /// costs; a bad token counts ten times. Beyond that, requests are answered 429 and
+        /// WebSockets are closed with 3013. While `listen.trusted_proxies` is empty, addresses of
+        /// private networks are not counted, because each may be a proxy. "0s" means no limit.
         "address_work_max" address_work_max_ms: u64, Duration, 500,
             Rule::ANY.range(1, HOUR).zero("off");
         /// The largest request head (request line and headers), in bytes.
@@ -119,22 +121,22 @@ section! {
         /// How long a client may take to send a request head, or the next KiB of a body that goes
         /// to a GRIP backend.
         "head_timeout" head_timeout_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(100, HOUR);
-        /// How long an HTTP connection may stay without a request.
+        /// How long an HTTP connection may stay open without a request.
         "keepalive_timeout" keepalive_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(SECOND, HOUR);
         /// The memory for the history of all channels together, in bytes; the oldest goes first.
         "history_bytes_max" history_bytes_max: u64, Size, 256 * MIB,
             Rule::ANY.restart().range(MIB, 1024 * GIB);
-        /// The most publications in one answer with history. A longer page is cut; a client that
+        /// The most publications in one answer with history. A longer page is cut. A client that
         /// missed more is told `recovered: false`.
         "history_reply_max" history_reply_max: u32, Count, 1000, Rule::ANY.range(1, 1_000_000);
-        /// The most bytes in one answer with history, unless it is a single publication.
+        /// The most bytes in one answer with history. Only a single publication may be longer.
         "history_reply_bytes_max" history_reply_bytes_max: u64, Size, MIB,
             Rule::ANY.range(4 * KIB, GIB);
-        /// The most members of a channel in one answer to `presence`; where there are more, the
-        /// answer is an error, and `presence_stats` says how many.
+        /// The most members in one answer to `presence`. If a channel has more, the answer is an
+        /// error; `presence_stats` still says how many there are.
         "presence_reply_max" presence_reply_max: u32, Count, 10_000, Rule::ANY.range(1, 1_000_000);
-        /// How many channels without subscribers and history have their position remembered, so
+        /// For how many channels without subscribers and history Throng remembers the position, so
         /// that a client that comes back is told that it missed nothing. The oldest goes first.
         "streams_max" streams_max: u32, Count, 2_000_000, Rule::ANY.range(1, 1_000_000_000);
         /// The largest request body on the server API, in bytes.
@@ -156,8 +158,8 @@ section! {
 section! {
     /// Heartbeats of SSE and HTTP streaming connections.
     "stream" Stream {
-        /// How often an idle stream carries a sign of life, so that proxies keep it. "0s" sends
-        /// none.
+        /// How often Throng sends a keep-alive on an idle stream, so that proxies do not close it.
+        /// "0s" sends none.
         "keepalive_interval" keepalive_interval_ms: u64, Duration, 25 * SECOND,
             Rule::ANY.range(SECOND, HOUR).zero("off");
     }
@@ -201,26 +203,27 @@ section! {
         /// The file that holds the Ed25519 public key.
         "eddsa_public_key_file" eddsa_public_key_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/ed25519.pem\"");
-        /// A set of public keys (JWK Set, RFC 7517), as JSON. A token names the one that it is
-        /// checked with (`kid`); keys for other purposes, secrets and private keys are left out.
+        /// A set of public keys (JWK Set, RFC 7517), as JSON. A token names the key that checks it
+        /// (`kid`). Keys for other purposes, secrets and private keys are left out.
         "jwks" jwks: Option<String>, Opt<Text>, None,
             Rule::ANY.example("'{\"keys\": [{\"kty\": \"EC\", \"kid\": \"a\", …}]}'");
         /// The file that holds the set of public keys.
         "jwks_file" jwks_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/jwks.json\"");
-        /// Where the issuer of tokens publishes its set of public keys. Keys that were fetched stay
-        /// until others come, whatever becomes of the issuer. A token whose key is not known yet
-        /// has the set fetched, and its client is told to try again.
+        /// Where the issuer of tokens publishes its set of public keys. Fetched keys stay in use
+        /// until the next successful fetch, also while the issuer is down. When a token names a key
+        /// that is not known yet, Throng fetches the set and tells the client to try again.
         "jwks_url" jwks_url: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"https://login.example.com/.well-known/jwks.json\"");
         /// How long one request for the set may take.
         "jwks_timeout" jwks_timeout_ms: u64, Duration, 5 * SECOND,
             Rule::ANY.range(100, 60 * SECOND);
-        /// From one request for the set to the next.
+        /// How often Throng fetches the set.
         "jwks_refresh_interval" jwks_refresh_interval_ms: u64, Duration, 600 * SECOND,
             Rule::ANY.range(SECOND, 24 * HOUR);
-        /// The same at least, whatever tokens name: clients choose what those say. Also the pause
-        /// after a request that failed, which doubles from one to the next.
+        /// The shortest time between two fetches, whatever keys tokens name: clients choose what
+        /// tokens say. Also the pause after a failed fetch, which doubles with each further
+        /// failure.
         "jwks_refresh_interval_min" jwks_refresh_interval_min_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.range(100, HOUR);
         /// The audience that a token must name in its `aud` claim.
@@ -229,42 +232,44 @@ section! {
         /// The issuer that a token must name in its `iss` claim.
         "issuer" issuer: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"https://login.example.com\"").unset("any issuer");
-        /// By how much the clocks of issuer and server may differ: a token is accepted so long
-        /// after its `exp` and before its `nbf`.
+        /// By how much the clocks of issuer and server may differ. A token is accepted for this
+        /// long before its `nbf` and after its `exp`.
         "leeway" leeway_ms: u64, Duration, 0, Rule::ANY.range(0, HOUR);
-        /// Refuse tokens without `exp`, which never expire.
+        /// Refuse tokens without `exp`. They would never expire.
         "require_exp" require_exp: bool, Bool, false, Rule::ANY;
-        /// Subscribe each connection with a user to the channel `#USER`, from its start.
+        /// Subscribe each connection that has a user to the channel `#USER` when it connects.
         "personal_channel" personal_channel: bool, Bool, false, Rule::ANY;
         /// Whether clients may connect without a token.
         "anonymous" anonymous: Option<bool>, Opt<Bool>, None,
             Rule::ANY.example("false").unset(OPEN);
-        /// The web origins whose pages may connect. `*` allows all; without a list, pages of the
-        /// same host may, and where no key is asked for only pages of this machine (localhost).
+        /// The web origins whose pages may connect. `*` allows all. Without a list, pages of the
+        /// same host may connect; on a port that asks for no key, only pages of this machine
+        /// (localhost).
         "allowed_origins" allowed_origins: Vec<String>, List<WebOrigin>, Vec::new(), Rule::ANY;
-        /// The names by which a port that asks for no key may be asked (header `Host`), beside
-        /// addresses and `localhost`: the server API without keys, GRIP's publishers, and in open
-        /// mode the client port. `*.example.com` allows all below a domain, `*` all, and then any
-        /// web page may give its own name this server's address. Where other machines reach the
-        /// port, names without a dot are allowed too.
+        /// The host names (header `Host`) that are accepted on a port that asks for no key: the
+        /// server API without keys, GRIP's ports for publishers, and in open mode the client port.
+        /// IP addresses and `localhost` are always accepted. `*.example.com` allows all names below
+        /// a domain. `*` allows every name; then any web page can point its own name at this server
+        /// and use the port. If other machines can reach the port, names without a dot are accepted
+        /// too.
         "allowed_hosts" allowed_hosts: Vec<String>, List<HostName>, Vec::new(), Rule::ANY;
         /// The keys of the server API, sent as `X-API-Key`.
         "api_keys" api_keys: Vec<Secret>, List<SecretText>, Vec::new(), Rule::ANY.secret();
         /// The file that holds the keys of the server API, one on each line.
         "api_keys_file" api_keys_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/api-keys\"");
-        /// Accept addresses that other machines can reach although no keys are set. Everyone who
-        /// reaches them may use them.
+        /// Allow addresses that other machines can reach although no keys are set. Everyone who
+        /// reaches them may do everything.
         "insecure" insecure: bool, Bool, false, Rule::ANY;
     }
 }
 
 section! {
-    /// How the server leaves.
+    /// How the server shuts down.
     "drain" Drain {
-        /// How long connections get to leave after the server was asked to stop.
+        /// How long connections have to leave after the server was asked to stop.
         "timeout" timeout_ms: u64, Duration, 30 * SECOND, Rule::ANY.range(0, 24 * HOUR);
-        /// Over how long the clients are told to spread their return.
+        /// Over how long clients are told to spread their reconnects.
         "jitter" jitter_ms: u64, Duration, 10 * SECOND, Rule::ANY.range(0, HOUR);
     }
 }
@@ -319,9 +324,9 @@ impl Named for LogFormat {
 }
 
 section! {
-    /// What is logged, on standard error.
+    /// What is logged. The log goes to standard error.
     "log" Log {
-        /// The least severe lines that are logged: `error`, `warn`, `info`, `debug` or `trace`.
+        /// How much is logged: `error` (least), `warn`, `info`, `debug` or `trace` (most).
         "level" level: LogLevel, Choice<LogLevel>, LogLevel::Info, Rule::ANY.flag("--log-level");
         /// The form of log lines: `text` for people, `json` for machines.
         "format" format: LogFormat, Choice<LogFormat>, LogFormat::Text,

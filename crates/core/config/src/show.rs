@@ -193,14 +193,14 @@ pub fn reference_text() -> String {
          Durations are numbers with a unit (`250ms`, `1.5s`, `5m`, `1h`, `1d`, or several: \
          `1m30s`),\n\
          sizes are bytes or numbers with `KiB`, `MiB` or `GiB` (`k`, `M` and `G` mean the same).\n\
-         Lists are TOML lists in the file, and texts with commas in variables and flags. A \
-         variable that is empty counts as not set.\n\
-         Options in double brackets can be set in the file alone.\n\n\
-         *Open mode* holds while no keys are set, `auth.anonymous` is not `false` and all \
+         Lists are TOML lists in the file, and texts with commas in variables and flags. An \
+         empty variable counts as not set.\n\
+         Sections in double brackets can only be in the file.\n\n\
+         Throng is in *open mode* while no keys are set, `auth.anonymous` is not `false` and all \
          addresses are on\n\
-         loopback: everyone on the machine may do everything. `auth.insecure = true` extends the \
-         same to\n\
-         addresses that other machines reach.\n\n\
+         loopback: everyone on the machine may do everything. `auth.insecure = true` allows the \
+         same on\n\
+         addresses that other machines can reach.\n\n\
          This page is generated from the table of options.\n",
     );
     for (shape, section) in sections() {

@@ -8,56 +8,59 @@ use crate::secret::Secret;
 use crate::section::section;
 
 section! {
-    /// Backends that are asked on behalf of Centrifugo's clients, by `POST` of JSON. Each address
-    /// is used for one kind of questions; without one nobody is asked. `[[proxy.backend]]` has
-    /// others.
+    /// Backends that Throng asks on behalf of Centrifugo's clients, with a `POST` of JSON. Each
+    /// address is for one kind of question. Without an address, questions of that kind are not
+    /// asked. `[[proxy.backend]]` names more backends.
     "proxy" Proxy {
-        /// Who a client is that brings no token.
+        /// Asked who a client is that connects without a token.
         "connect" connect: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/connect\"");
-        /// Whether a connection goes on that `connect` has let in and that has expired.
+        /// Asked whether a connection may go on that `connect` let in and that has expired.
         "refresh" refresh: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/refresh\"");
-        /// Who may subscribe, in channels with `subscribe_proxy_enabled`.
+        /// Asked whether a client may subscribe, in channels with `subscribe_proxy_enabled`.
         "subscribe" subscribe: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/subscribe\"");
-        /// Who may publish and what, in channels with `publish_proxy_enabled`.
+        /// Asked whether a client may publish and what, in channels with `publish_proxy_enabled`.
         "publish" publish: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/publish\"");
-        /// Whether a subscription goes on that `subscribe` has allowed and that has expired, in
+        /// Asked whether a subscription may go on that `subscribe` allowed and that has expired, in
         /// channels with `sub_refresh_proxy_enabled`.
         "sub_refresh" sub_refresh: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/sub_refresh\"");
-        /// What clients call by `rpc`.
+        /// Carries out what clients call with `rpc`.
         "rpc" rpc: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/rpc\"");
-        /// Who is told that a client subscribes to a channel with `cache_empty_proxy_enabled` whose
-        /// newest publication it would get, and that there is none. It may publish one then.
+        /// Told when a client subscribes to a channel with `cache_empty_proxy_enabled` and would
+        /// get its newest publication, but there is none. The backend may then publish one.
         "cache_empty" cache_empty: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3000/cache_empty\"");
-        /// What `rpc` is called for, if there are several backends for that: methods whose names
-        /// begin with one of these and a colon, besides those without a colon. As soon as this or a
-        /// backend's own `rpc_namespaces` has a name, others are unknown (error 104).
+        /// The methods that `rpc` carries out, if there are several backends for `rpc`: those whose
+        /// names begin with one of these and a colon, and those without a colon. As soon as this
+        /// list or that of a backend has a name, methods of other namespaces are unknown (error
+        /// 104).
         "rpc_namespaces" rpc_namespaces: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// How long a question may take.
+        /// How long a backend may take to answer.
         "timeout" timeout_ms: u64, Duration, SECOND, Rule::ANY.range(10, 60 * SECOND);
-        /// Fields of a client's own request that go with each question, such as "Cookie".
+        /// Header fields of the client's own request that are sent with each question, such as
+        /// "Cookie".
         "http_headers" http_headers: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// Fields that go with each question too, out of `headers` of the client's `connect`, for
-        /// browsers, which cannot set any on a WebSocket. The client alone says what is in them; a
-        /// field of the request itself that stands in `http_headers` goes before one of these.
+        /// Header fields that are sent with each question too, taken from `headers` in the client's
+        /// `connect`. They are for browsers, which cannot set header fields on a WebSocket. Only
+        /// the client says what they hold, so they prove nothing. If the request itself has a field
+        /// that `http_headers` names, that field is used instead.
         "emulated_headers" emulated_headers: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
         /// The field `Authorization` of each question.
         "authorization" authorization: Option<Secret>, Opt<SecretText>, None,
             Rule::ANY.secret().example("\"Bearer a-long-text\"").unset("none is sent");
-        /// Whether data travel in base64, as `b64data`, rather than as JSON.
+        /// Whether data is sent in base64, as `b64data`, rather than as JSON.
         "binary_encoding" binary_encoding: bool, Bool, false, Rule::ANY;
-        /// Whether questions carry the `meta` that the answer to `connect` had.
+        /// Whether questions include the `meta` from the answer to `connect`.
         "include_connection_meta" include_connection_meta: bool, Bool, false, Rule::ANY;
-        /// What other statuses than 200 mean: "404 error 1404 not found", "503 temporary 1503 try
-        /// again", "403 disconnect 4403 forbidden". Without a meaning the question has failed.
+        /// What statuses other than 200 mean: "404 error 1404 not found", "503 temporary 1503 try
+        /// again", "403 disconnect 4403 forbidden". A status without a meaning is a failure.
         "status_codes" status_codes: Vec<ProxyStatus>, List<StatusText>, Vec::new(), Rule::ANY;
-        /// The most questions that may be under way, of all clients. More fail.
+        /// The most questions under way at once, of all clients together. Further ones fail.
         "requests_max" requests_max: u32, Count, 1000, Rule::ANY.restart().range(1, 100_000);
     }
     lists {
@@ -68,16 +71,16 @@ section! {
 
 section! {
     /// A backend with a name, for the channels and methods that name it. Repeat the section for
-    /// each. It takes over nothing from `[proxy]` but `requests_max`.
+    /// each. It takes only `requests_max` from `[proxy]`.
     "proxy.backend" ProxyBackend {
-        /// What options of channels call it, as in `subscribe_proxy_name`. The backend of `[proxy]`
-        /// is `default`.
+        /// Its name, for channel options such as `subscribe_proxy_name`. The backend of `[proxy]`
+        /// is called `default`.
         "name" name: String, Text, String::new(), Rule::ANY.example("\"chat\"");
-        /// Where it is asked, whatever the question.
+        /// Its address, for every kind of question.
         "endpoint" endpoint: Option<String>, Opt<HttpUrl>, None,
             Rule::ANY.example("\"http://127.0.0.1:3001/ask\"");
-        /// Methods of `rpc` that it carries out: those whose names begin with one of these and a
-        /// colon.
+        /// The methods of `rpc` that it carries out: those whose names begin with one of these and
+        /// a colon.
         "rpc_namespaces" rpc_namespaces: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
         /// As in `[proxy]`.
         "timeout" timeout_ms: u64, Duration, SECOND, Rule::ANY.range(10, 60 * SECOND);

@@ -30,39 +30,41 @@ section! {
     /// nodes serve the same channels; see docs/CLUSTER.md.
     "broker" Broker {
         /// `memory` for one node, `redis` or `nats` for several. All nodes of a cluster need the
-        /// same options of channels.
+        /// same channel options.
         "kind" kind: BrokerKind, Choice<BrokerKind>, BrokerKind::Memory, Rule::ANY.restart();
-        /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`, with
-        /// `rediss://` by TLS. `redis+sentinel://user:password@sentinel:port,sentinel:port/master`
-        /// is the server that Sentinels name (`rediss+sentinel://` where all speak TLS), and
-        /// `redis+cluster://user:password@host:port,host:port` a Redis Cluster, version 7 or later
-        /// (`rediss+cluster://`). Several of these, in the same order on all nodes, share the
-        /// channels by their names. Or the
-        /// NATS servers, version 2.9 or later with JetStream: `nats://user:password@host:port` or
-        /// `nats://token@host:port`, several behind commas; `tls://` insists on TLS.
+        /// The Redis server, version 6.2 or later: `redis://user:password@host:port/db`, or
+        /// `rediss://` for TLS. `redis+sentinel://user:password@sentinel:port,sentinel:port/master`
+        /// is the server that the Sentinels name (`rediss+sentinel://` if all of them speak TLS).
+        /// `redis+cluster://user:password@host:port,host:port` is a Redis Cluster, version 7 or
+        /// later (`rediss+cluster://` for TLS). With several of these, each holds a part of the
+        /// channels; list them in the same order on all nodes. Or the NATS servers, version 2.9 or
+        /// later with JetStream: `nats://user:password@host:port` or `nats://token@host:port`,
+        /// several separated by commas; `tls://` requires TLS.
         "url" url: Option<Secret>, Opt<BrokerUrl>, None,
             Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379/0\"")
                 .unset("needed for `redis` and `nats`");
-        /// The PEM file with the authorities whose certificates are believed where TLS is spoken to
+        /// The PEM file with the certificate authorities that Throng trusts when it speaks TLS to
         /// the broker. It is read for each connection.
         "authorities" authorities: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"/etc/throng/broker-ca.pem\"")
-                .unset("those of this machine");
-        /// Who we are in NATS: a credentials file as `nsc` writes it, or a file with the seed of a
-        /// user. It is read for each connection.
+                .unset("the certificate authorities of the system");
+        /// How Throng logs in to NATS: a credentials file as `nsc` writes it, or a file with the
+        /// seed of a user. It is read for each connection.
         "credentials" credentials: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"/etc/throng/nats.creds\"");
-        /// On how many servers of a NATS cluster each message is kept. Three survive the loss of
-        /// one of them.
+        /// On how many servers of a NATS cluster each message is kept. With three, the loss of one
+        /// server loses no message.
         "replicas" replicas: u32, Count, 1, Rule::ANY.restart().range(1, 5);
-        /// Begins every name in Redis or NATS. Nodes with the same one are one cluster.
+        /// The first part of every name in Redis or NATS. Nodes with the same prefix form one
+        /// cluster.
         "prefix" prefix: String, Text, "throng".to_owned(), Rule::ANY.restart();
-        /// How long the broker may take to answer. Then its connection is given up: publications
-        /// are refused and subscribers stay. Who subscribes meanwhile waits as long.
+        /// How long the broker may take to answer. After that Throng gives up the connection: it
+        /// refuses publications and keeps subscribers. A client that subscribes meanwhile waits at
+        /// most this long.
         "timeout" timeout_ms: u64, Duration, 5 * SECOND,
             Rule::ANY.restart().range(200, 60 * SECOND);
-        /// How long a channel without subscribers remembers its position in the broker after its
-        /// last publication. A client that comes back later is told that it may have missed
+        /// How long the broker remembers the position of a channel without subscribers, from its
+        /// last publication on. A client that comes back later is told that it may have missed
         /// something.
         "position_ttl" position_ttl_ms: u64, Duration, 24 * HOUR,
             Rule::ANY.restart().range(HOUR, 24 * 365 * HOUR);

@@ -51,8 +51,8 @@ impl Named for DeltaType {
 }
 
 section! {
-    /// The options of channels without a namespace. The options of a namespace have the same names,
-    /// and the same defaults: nothing is inherited from here.
+    /// The options of channels without a namespace. A namespace has options with the same names and
+    /// the same defaults. It inherits nothing from here.
     "channel" ChannelOptions {
         /// How many publications the channel keeps. 0 keeps no history.
         "history_size" history_size: u32, Count, 0, Rule::ANY.range(0, 1_000_000);
@@ -61,56 +61,56 @@ section! {
         /// Whether clients that come back get what they missed. It needs `history_size` and
         /// `history_ttl`.
         "recovery" recovery: bool, Bool, false, Rule::ANY;
-        /// What they get: with `stream` all that they missed, or word that something is missing;
-        /// with `cache` the newest publication, also if they ask for the first time.
+        /// What clients that come back get: with `stream` everything that they missed, or a note
+        /// that something is missing; with `cache` the newest publication, also when they subscribe
+        /// for the first time and ask for recovery.
         "force_recovery_mode" force_recovery_mode: RecoveryMode, Choice<RecoveryMode>,
             RecoveryMode::Stream, Rule::ANY;
-        /// What happens to a subscriber whose queue is full: `close` ends the
-        /// connection, `drop-oldest` drops its oldest deliveries, `latest-only` keeps the newest.
+        /// What happens to a subscriber whose queue is full: `close` ends the connection,
+        /// `drop-oldest` drops its oldest deliveries, `latest-only` keeps only the newest delivery
+        /// of the channel.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
             Rule::ANY;
-        /// How long a publication may wait for others, so that they leave together: one system call
-        /// for each subscriber carries all of them. "0s" sends each at once, and under load they
-        /// still gather by themselves.
+        /// How long a publication may wait for others, so that one system call for each subscriber
+        /// sends all of them. "0s" sends each at once; under load they are sent together anyway.
         "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
-        /// Whether deliveries to WebSockets of `/ws` and of Centrifugo's SDKs are compressed, for
+        /// Whether deliveries to WebSockets (`/ws` and Centrifugo's SDKs) are compressed, for
         /// clients that offer permessage-deflate (browsers do). A publication is compressed once
-        /// for all of them. Publications of less than 96 bytes, and what does not become smaller,
-        /// go as they are.
+        /// for all of them. Publications of less than 96 bytes, and those that would not become
+        /// smaller, are sent as they are.
         "compression" compression: bool, Bool, false, Rule::ANY;
-        /// How Centrifugo's clients may have publications said shorter, if they ask for it: with
-        /// `fossil` as the difference from the publication before. It needs `slow_consumer =
-        /// "close"`.
+        /// How publications may be shortened for Centrifugo's clients that ask for it. `fossil`
+        /// sends the difference from the publication before. It needs `slow_consumer = "close"`.
         "allowed_delta_types" allowed_delta_types: Vec<DeltaType>, List<Choice<DeltaType>>,
             Vec::new(), Rule::ANY;
-        /// Whether Centrifugo's clients may put a filter over tags on a subscription. Such a
-        /// subscriber costs more: each publication is looked at for it alone. It is not told who
-        /// comes and goes.
+        /// Whether Centrifugo's clients may subscribe with a filter on tags. Such a subscriber
+        /// costs more, because Throng checks each publication for it alone. It gets no join and
+        /// leave messages.
         "allow_tags_filter" allow_tags_filter: bool, Bool, false, Rule::ANY;
-        /// Whether clients with a token may subscribe. Where neither this nor another option opens
-        /// the channel, only tokens do: a connection token that names it, or a subscription token.
-        /// A channel whose name begins with `$` always needs a subscription token.
+        /// Whether clients with a token may subscribe. If neither this nor another option opens the
+        /// channel, only a token does: a connection token that names it, or a subscription token. A
+        /// channel whose name begins with `$` always needs a subscription token.
         "subscribe" subscribe: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
-        /// Whether clients without a token may subscribe, and so those with one.
+        /// Whether clients without a token may subscribe. Clients with a token then may too.
         "anonymous_subscribe" anonymous_subscribe: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
         /// Whether clients without a token may publish.
         "anonymous_publish" anonymous_publish: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
-        /// Whether a channel with `#` in its name is for the users named after the last `#` alone,
-        /// with commas between them (`chat#ann,bob`). Otherwise `#` means nothing.
+        /// Whether a channel with `#` in its name is only for the users named after the last `#`,
+        /// separated by commas (`chat#ann,bob`). Otherwise `#` means nothing.
         "user_channels" user_channels: bool, Bool, false, Rule::ANY;
         /// Whether clients with a token may publish.
         "publish" publish: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
-        /// Whether `proxy.subscribe` says who may subscribe, unless the channel's name or a token
-        /// says it.
+        /// Whether `proxy.subscribe` decides who may subscribe, unless the channel's name or a
+        /// token decides it.
         "subscribe_proxy_enabled" subscribe_proxy_enabled: bool, Bool, false, Rule::ANY;
-        /// Whether `proxy.publish` says who may publish, and what.
+        /// Whether `proxy.publish` decides who may publish, and what.
         "publish_proxy_enabled" publish_proxy_enabled: bool, Bool, false, Rule::ANY;
-        /// Whether `proxy.sub_refresh` is asked when a subscription expires that `proxy.subscribe`
-        /// has allowed.
+        /// Whether `proxy.sub_refresh` is asked when a subscription that `proxy.subscribe` allowed
+        /// expires.
         "sub_refresh_proxy_enabled" sub_refresh_proxy_enabled: bool, Bool, false, Rule::ANY;
-        /// Whether `proxy.cache_empty` is told that a client asks for the newest publication and
+        /// Whether `proxy.cache_empty` is told when a client asks for the newest publication and
         /// there is none. It needs `force_recovery_mode = "cache"`.
         "cache_empty_proxy_enabled" cache_empty_proxy_enabled: bool, Bool, false, Rule::ANY;
         /// Who is asked in place of `proxy.subscribe`: the name of a `[[proxy.backend]]`.
@@ -125,25 +125,27 @@ section! {
         /// Who is told in place of `proxy.cache_empty`.
         "cache_empty_proxy_name" cache_empty_proxy_name: String, Text, DEFAULT_BACKEND.to_owned(),
             Rule::ANY;
-        /// Whether clients may read the history of channels that they do not subscribe to: those
-        /// with a token, and those without if `anonymous_subscribe` is true. Subscribers always
-        /// may.
+        /// Whether clients may read the history of channels that they are not subscribed to. It
+        /// applies to clients with a token, and to those without one if `anonymous_subscribe` is
+        /// true. Subscribers always may.
         "history" history: bool, Permission, false, Rule::ANY.example("false").unset(OPEN);
-        /// Whether there is a list of those who subscribe, for the commands and calls `presence`
-        /// and `presence_stats`. A member costs some 300 bytes and the length of its `info`.
+        /// Whether Throng keeps a list of the channel's subscribers, for the commands and calls
+        /// `presence` and `presence_stats`. A member costs some 300 bytes plus the length of its
+        /// `info`.
         "presence" presence: bool, Bool, false, Rule::ANY;
-        /// Whether subscribers may ask to be told who comes and goes; they need to be allowed to
-        /// see who is there. In a crowd some of it is left out: the list is what counts.
+        /// Whether subscribers may ask for join and leave messages. They need the right to see who
+        /// is subscribed. When very many clients come and go, some messages are left out; the list
+        /// of members stays right.
         "join_leave" join_leave: bool, Bool, false, Rule::ANY;
-        /// Whether all subscribers are told, unasked. It needs `join_leave`.
+        /// Whether all subscribers get these messages without asking. It needs `join_leave`.
         "force_push_join_leave" force_push_join_leave: bool, Bool, false, Rule::ANY;
-        /// Whether subscribers may see who is there.
+        /// Whether subscribers may see who is subscribed.
         "allow_presence_for_subscriber" allow_presence_for_subscriber: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
-        /// Whether clients with a token may see who is there without subscribing.
+        /// Whether clients with a token may see who is subscribed without subscribing themselves.
         "allow_presence_for_client" allow_presence_for_client: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
-        /// Whether clients without a token may do so too where `allow_presence_for_client` is set.
+        /// Whether clients without a token may do so too. It needs `allow_presence_for_client`.
         "allow_presence_for_anonymous" allow_presence_for_anonymous: bool, Permission, false,
             Rule::ANY.example("false").unset(OPEN);
     }

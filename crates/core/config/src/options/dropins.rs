@@ -19,7 +19,7 @@ section! {
         "redis" redis: Option<Secret>, Opt<RedisUrl>, None,
             Rule::ANY.restart().secret().example("\"redis://127.0.0.1:6379\"")
                 .unset("events come from the server API alone");
-        /// The address of Appwrite's own API, which knows sessions and users.
+        /// The address of Appwrite's own API. Throng asks it about sessions and users.
         "api" api: Option<String>, Opt<HttpUrl>, None,
 
             Rule::ANY.restart()
@@ -29,25 +29,25 @@ section! {
         /// How long one request to Appwrite's API may take.
         "api_timeout" api_timeout_ms: u64, Duration, 3 * SECOND,
             Rule::ANY.restart().range(100, 60 * SECOND);
-        /// How long roles that are known stay while Appwrite's API does not answer: for connections
-        /// whose user may have changed, and for users who come back. Then they are refused, and
-        /// come again.
+        /// How long known roles stay valid while Appwrite's API does not answer: for connections
+        /// whose user may have changed, and for users who come back. After that they are refused
+        /// and have to come again.
         "api_grace" api_grace_ms: u64, Duration, 120 * SECOND, Rule::ANY.restart().range(0, HOUR);
-        /// Whether clients are pinged, as `websocket.ping_interval` says, and ended if they do not
+        /// Whether clients are pinged, as `websocket.ping_interval` says, and closed if they do not
         /// answer. Appwrite's own server sends no pings, and some load tools never answer them.
         "pings" pings: bool, Bool, false, Rule::ANY.restart();
-        /// How many connections one address may open a minute. The address is the last of
-        /// `X-Forwarded-For` if a proxy in a private network sends it; this machine's own programs
-        /// are not counted. 0 means no limit.
+        /// How many connections one address may open a minute. If a proxy in a private network
+        /// sends `X-Forwarded-For`, the last address in it counts. Programs on this machine are not
+        /// counted. 0 means no limit.
         "connections_per_minute" connections_per_minute: u32, Count, 128, Rule::ANY.restart();
-        /// How many messages one connection may send a minute; those beyond are answered with an
+        /// How many messages one connection may send a minute. Further ones are answered with an
         /// error. 0 means no limit.
         "messages_per_minute" messages_per_minute: u32, Count, 32, Rule::ANY.restart();
-        /// Whether a refused client gets a close code on which SDKs stop retrying. Appwrite's own
+        /// Whether a refused client gets a close code that makes SDKs stop retrying. Appwrite's own
         /// server sends none.
         "close_codes" close_codes: bool, Bool, true, Rule::ANY.restart();
-        /// Whether clients get `Error: Server Error` instead of most reasons, as from an Appwrite
-        /// in production.
+        /// Whether clients get `Error: Server Error` instead of most reasons, as from Appwrite in
+        /// production.
         "hide_errors" hide_errors: bool, Bool, false, Rule::ANY.restart();
     }
     lists {
@@ -59,14 +59,14 @@ section! {
 section! {
     /// One Appwrite project. Repeat the section for each.
     "appwrite.project" AppwriteProject {
-        /// The project's id in Appwrite. `*` stands for every project that has no section of its
-        /// own; whether it exists is then not asked.
+        /// The project's id in Appwrite. `*` stands for every project without a section of its own;
+        /// Throng then does not check that the project exists.
         "id" id: String, Text, String::new(), Rule::ANY.example("\"my-project\"");
         /// The host names of the web platforms whose pages may connect; `*` allows all. Pages of
-        /// the host that they connect to always may, and without a list they alone.
+        /// the host that they connect to always may. Without a list only those may.
         "platforms" platforms: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
-        /// Schemes of apps that may connect, such as `myapp` for an origin `myapp://…`. Those of
-        /// Appwrite's native SDKs, of Expo and `appwrite-callback-ID` always may.
+        /// Schemes of apps that may connect, such as `myapp` for an origin `myapp://…`. The schemes
+        /// of Appwrite's native SDKs and of Expo, and `appwrite-callback-ID`, always may.
         "schemes" schemes: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
     }
 }
@@ -94,55 +94,55 @@ section! {
             Rule::ANY.restart().example("\"tcp://127.0.0.1:5564\"").unset("no statistics are sent");
         /// Whether these statistics are JSON instead of tnetstrings.
         "stats_json" stats_json: bool, Bool, false, Rule::ANY.restart();
-        /// Between two reports of them on a route. "0s" sends none.
+        /// How often these statistics report on a route. "0s" sends no reports.
         "stats_report_interval" stats_report_interval_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.restart().range(SECOND, HOUR).zero("no reports");
-        /// Whether they tell of each connection.
+        /// Whether these statistics report each connection.
         "stats_connections" stats_connections: bool, Bool, true, Rule::ANY.restart();
-        /// How long their readers remember a connection of which they hear no more. They hear of it
-        /// again in less.
+        /// How long readers of these statistics remember a connection after its last report. Throng
+        /// reports an open connection again before that.
         "stats_connection_ttl" stats_connection_ttl_ms: u64, Duration, 120 * SECOND,
             Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
-        /// The same for the subscribers of a channel.
+        /// The same for a channel's subscribers.
         "stats_subscription_ttl" stats_subscription_ttl_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.restart().range(2 * SECOND, 24 * HOUR);
-        /// How long they tell that a channel of long polls has subscribers after the last one was
-        /// answered, since clients mostly ask again.
+        /// How long these statistics still report subscribers for a channel of long polls after the
+        /// last poll was answered, because clients usually ask again.
         "subscription_linger" subscription_linger_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.restart().range(0, HOUR);
         /// The key that signs the `Grip-Sig` header of requests to backends. With an empty key, as
-        /// in Pushpin, the header is there and proves nothing.
+        /// in Pushpin, the header is sent but proves nothing.
         "sig_key" sig_key: Option<Secret>, Opt<SecretText>, None,
 
             Rule::ANY.restart().secret()
                 .example("\"a long random text\"").unset("the key is empty");
-        /// Who signs, the claim `iss` of that header.
+        /// The claim `iss` in that header: who signed it.
         "sig_iss" sig_iss: String, Text, "pushpin".to_owned(), Rule::ANY.restart();
-        /// A file of routes in Pushpin's format, read beside the routes here.
+        /// A file of routes in Pushpin's format, in addition to the routes here.
         "routes_file" routes_file: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/pushpin/routes\"");
-        /// Whether our own endpoints on the client port (`/ws`, `/sse`, `/stream`, `/connection/…`,
-        /// `/v1/realtime`, `/healthz`) keep their paths where a route covers them without naming
-        /// them. Else whatever a route covers reaches the backend.
+        /// Whether Throng's own endpoints on the client port (`/ws`, `/sse`, `/stream`,
+        /// `/connection/…`, `/v1/realtime`, `/healthz`) keep their paths where a route covers them
+        /// without naming them. Otherwise everything that a route covers goes to the backend.
         "own_endpoints" own_endpoints: bool, Bool, false, Rule::ANY.restart();
-        /// A configuration file of Pushpin's (`pushpin.conf`). What it says holds unless it is set
-        /// here; what of it has no effect is told by `throng config check` and at the start.
+        /// A configuration file of Pushpin's (`pushpin.conf`). Its settings apply unless they are
+        /// set here. `throng config check` and the start of the server list those without effect.
         "pushpin_conf" pushpin_conf: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/pushpin/pushpin.conf\"");
-        /// The key of proxies in front. A request whose `Grip-Sig` it signed keeps its `Grip-*`
-        /// fields, and its answer is passed on untouched.
+        /// The key of GRIP proxies in front of Throng. A request with a `Grip-Sig` signed by this
+        /// key keeps its `Grip-*` fields, and its answer is passed on unchanged.
         "upstream_key" upstream_key: Option<Secret>, Opt<SecretText>, None,
             Rule::ANY.restart().secret().example("\"a long random text\"")
                 .unset("nobody in front is trusted");
-        /// Whether the field `Pushpin-Route` of a request chooses the route, by its id.
+        /// Whether the header `Pushpin-Route` of a request chooses the route, by the route's id.
         "accept_pushpin_route" accept_pushpin_route: bool, Bool, false, Rule::ANY.restart();
-        /// Whether CORS headers are filled in on all routes, whatever the route says.
+        /// Whether missing CORS headers are filled in on all routes, whatever the route says.
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
         /// Whether clients are told what went wrong with a backend on all routes, whatever the
         /// route says.
         "debug" debug: bool, Bool, false, Rule::ANY;
-        /// What becomes of `X-Forwarded-For`: `append` adds the client's address, `truncate:N`
-        /// keeps the last N before that. An empty text leaves it as it is.
+        /// What happens to `X-Forwarded-For`: `append` adds the client's address, `truncate:N`
+        /// keeps the last N addresses before that. An empty text leaves the header as it is.
         "forwarded_for" forwarded_for: XffRule, ForwardedFor,
             XffRule { truncate: None, append: true },
             Rule::ANY.restart();
@@ -150,41 +150,42 @@ section! {
         "forwarded_for_trusted" forwarded_for_trusted: XffRule, ForwardedFor,
             XffRule { truncate: None, append: false },
             Rule::ANY.restart();
-        /// Whether a client's own `X-Forwarded-Proto` says if it came by TLS, for the routes'
-        /// condition `ssl` and for `set_forwarded_proto`. Only for a port that a proxy of yours
-        /// alone can reach.
+        /// Whether Throng believes a request's own `X-Forwarded-Proto` on whether the client used
+        /// TLS, for the routes' condition `ssl` and for `set_forwarded_proto`. Only for a port that
+        /// only your own proxy can reach.
         "accept_forwarded_proto" accept_forwarded_proto: bool, Bool, false, Rule::ANY.restart();
-        /// Whether `X-Forwarded-Proto` tells backends of TLS. A client's own reaches no backend.
+        /// Whether backends learn from `X-Forwarded-Proto` that the client used TLS. The client's
+        /// own header never reaches a backend.
         "set_forwarded_proto" set_forwarded_proto: bool, Bool, true, Rule::ANY.restart();
-        /// How long a backend may take to answer on the routes of `routes_file`. Below a
-        /// `pushpin_conf` it is "0s", since Pushpin waits.
+        /// How long a backend may take to answer on the routes of `routes_file`. "0s" means no
+        /// limit; with a `pushpin_conf` that is the default, as in Pushpin.
         "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
-        /// The most requests that wait for backends at once; a client beyond them gets 503.
+        /// The most requests that wait for backends at once. Further clients get 503.
         "requests_max" requests_max: u32, Count, 20_000, Rule::ANY.restart().range(1, 10_000_000);
-        /// The most WebSockets that backends speak themselves. Each has a connection to its backend
-        /// as long as it lasts, and counts apart from `requests_max`.
+        /// The most WebSockets to backends that speak WebSocket themselves. Each keeps a connection
+        /// to its backend as long as it lasts, and does not count towards `requests_max`.
         "tunnels_max" tunnels_max: u32, Count, 100_000, Rule::ANY.restart().range(1, 10_000_000);
-        /// Added to `CDN-Loop` on requests to backends.
+        /// The name that is added to `CDN-Loop` on requests to backends.
         "cdn_loop" cdn_loop: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"push.example.com\"");
-        /// How long an item waits for the one before it, which its `prev-id` names.
+        /// How long an item waits for the item that its `prev-id` names.
         "message_wait" message_wait_ms: u64, Duration, 5 * SECOND,
             Rule::ANY.restart().range(0, HOUR);
         /// How long an item's `id` is remembered, so that it is not delivered twice. "0s" remembers
         /// none.
         "id_cache_ttl" id_cache_ttl_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.restart().range(0, 24 * HOUR);
-        /// The most channels that a backend may hold one client in; more are cut off. 0 means as
-        /// many as `limits.channels_per_connection`.
+        /// The most channels that a backend may hold one client in. Further ones are ignored. 0
+        /// means as many as `limits.channels_per_connection`.
         "channels_per_connection" channels_per_connection: u32, Count, 0,
             Rule::ANY.restart().range(0, 65_535);
-        /// Address of a port with Pushpin's metrics alone, without a key.
+        /// The address of a port that serves only Pushpin's metrics, without a key.
         "prometheus" prometheus: Option<SocketAddr>, Opt<Endpoint>, None,
 
             Rule::ANY.restart()
-                .example("\"127.0.0.1:9797\"").unset("they are among those of the API port");
-        /// What stands in front of their names. Without a `pushpin_conf` the default is `pushpin_`.
+                .example("\"127.0.0.1:9797\"").unset("the API port serves them");
+        /// What the names of these metrics begin with.
         "prometheus_prefix" prometheus_prefix: Option<String>, Opt<MetricPrefix>, None,
 
             Rule::ANY.restart()
@@ -201,17 +202,18 @@ section! {
     "grip.route" GripRoute {
         /// Requests whose path begins with this take the route.
         "path" path: String, PathPrefix, String::new(), Rule::ANY.example("\"/\"");
-        /// The backends; the first that answers is used.
+        /// The backends. The first one that answers is used.
         "origin" origin: Vec<String>, List<HttpUrl>, Vec::new(),
             Rule::ANY.example("[\"http://127.0.0.1:9000\"]");
-        /// Whether WebSockets reach the backends as HTTP requests with events. Without it the
-        /// backends speak WebSocket, with or without the extension `grip`.
+        /// Whether WebSockets reach the backends as HTTP requests with events
+        /// (WebSocket-over-HTTP). Otherwise the backends speak WebSocket, with or without the
+        /// extension `grip`.
         "over_http" over_http: bool, Bool, false, Rule::ANY;
-        /// Goes in front of the channel names that the backends use.
+        /// Put in front of the channel names that the backends use.
         "channel_prefix" channel_prefix: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"site-\"");
         /// Whether CORS headers that the backends leave out are filled in, so that pages of any
-        /// origin may ask.
+        /// origin may send requests.
         "cross_origin" cross_origin: bool, Bool, false, Rule::ANY;
         /// Whether clients are told what went wrong with a backend, addresses included.
         "debug" debug: bool, Bool, false, Rule::ANY;

@@ -62,53 +62,54 @@ section! {
     /// A source of events that become publications. Repeat the section for each source; see
     /// docs/guides/feeds.md.
     "feed" Feed {
-        /// Tells feeds apart, in the log and in the idempotency keys of their publications: 1 to 64
-        /// ASCII letters, digits, `-`, `_` and `.`. Nodes that read the same source give it the
-        /// same name.
+        /// The feed's name in the log and in the idempotency keys of its publications: 1 to 64
+        /// ASCII letters, digits, `-`, `_` and `.`. Nodes that read the same source need the same
+        /// name.
         "name" name: String, Text, String::new(), Rule::ANY.restart().example("\"orders\"");
-        /// What the events are in: `postgres`, a table from which rows are taken; `redis`, a stream
-        /// that a consumer group reads; `kafka`, topics that a consumer group reads.
+        /// The kind of source: `postgres` takes rows from a table, `redis` reads a stream with a
+        /// consumer group, `kafka` reads topics with a consumer group.
         "kind" kind: FeedKind, Choice<FeedKind>, FeedKind::Postgres, Rule::ANY.restart();
-        /// Where the source is: `postgres://user:password@host:port/database`, with
-        /// `?sslmode=disable`, `prefer` (as without), `require` or `verify-full` behind it;
-        /// `redis://user:password@host:port/db`, or with another of the beginnings that
-        /// `broker.url` has; `kafka://user:password@host:port,host:port`, or `kafkas://` for TLS,
-        /// with `?sasl=scram-sha-512` (as without), `scram-sha-256` or, with TLS, `plain` behind
-        /// it for who has a password.
+        /// Where the source is. PostgreSQL: `postgres://user:password@host:port/database`, and
+        /// `?sslmode=` with `disable`, `prefer` (the default), `require` or `verify-full`. Redis:
+        /// `redis://user:password@host:port/db`, or `rediss://`, `redis+sentinel://` or
+        /// `rediss+sentinel://` as in `broker.url`. Kafka:
+        /// `kafka://user:password@host:port,host:port`, or `kafkas://` for TLS; for a password,
+        /// `?sasl=` with `scram-sha-512` (the default), `scram-sha-256` or, with TLS, `plain`.
         "url" url: Option<Secret>, Opt<FeedUrl>, None,
             Rule::ANY.restart().secret().example("\"postgres://throng:password@127.0.0.1/shop\"")
                 .unset("needed");
-        /// The table of a PostgreSQL feed, with its schema before a dot if need be. It has the
-        /// columns `id`, `channel` and `data`, and may have `tags`. Rows that are published are
-        /// deleted.
+        /// The table of a PostgreSQL feed, as `table` or `schema.table`. It has the columns `id`,
+        /// `channel` and `data`, and may have `tags`. Throng deletes the rows that it has
+        /// published.
         "table" table: String, Text, "outbox".to_owned(), Rule::ANY.restart();
-        /// The channel on which PostgreSQL notifies of new rows, so that they are read at once.
+        /// The channel on which PostgreSQL notifies of new rows (`NOTIFY`), so that Throng reads
+        /// them at once.
         "notify" notify: Option<String>, Opt<Text>, None,
-            Rule::ANY.restart().example("\"outbox\"").unset("rows are looked for every `poll`");
+            Rule::ANY.restart().example("\"outbox\"").unset("Throng looks for rows every `poll`");
         /// The key of a Redis feed's stream. Its entries have the fields `data` and `channel`, and
         /// may have `key` and `tags`.
         "stream" stream: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"events\"").unset("needed with `kind = \"redis\"`");
-        /// The topics of a Kafka feed. A record names its channel in a header or by its key; its
-        /// value is the data, and a header `tags` may have tags.
+        /// The topics of a Kafka feed. A record names its channel in a header or by its key. Its
+        /// value is the data, and a header `tags` may hold tags.
         "topics" topics: Vec<String>, List<Text>, Vec::new(),
             Rule::ANY.restart().example("[\"orders\"]").unset("needed with `kind = \"kafka\"`");
         /// The header of Kafka's records that names the channel. A record without it goes to the
         /// channel that its key names.
         "channel_header" channel_header: String, Text, "channel".to_owned(), Rule::ANY.restart();
-        /// Where a Kafka feed begins in a partition that its group has never read: `oldest`, with
-        /// all that there is; `newest`, with what comes from then on.
+        /// Where a Kafka feed begins in a partition that its group has never read: `oldest` takes
+        /// everything that is there, `newest` only what comes from then on.
         "begin" begin: FeedBegin, Choice<FeedBegin>, FeedBegin::Oldest, Rule::ANY.restart();
-        /// The consumer group that reads the stream or the topics. It is made if there is none; in
-        /// a stream it begins with the oldest entry.
+        /// The consumer group that reads the stream or the topics. Throng creates it if there is
+        /// none; in a stream it begins with the oldest entry.
         "group" group: String, Text, "throng".to_owned(), Rule::ANY.restart();
-        /// How often new rows are looked for.
+        /// How often Throng looks for new rows.
         "poll" poll_ms: u64, Duration, SECOND, Rule::ANY.restart().range(50, 60 * SECOND);
         /// The channel of all events; `{key}` in it stands for an event's key.
         "channel" channel: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"orders\"").unset("each event names its own");
-        /// The most events that are taken at once, and the most that are published again after a
-        /// failure.
+        /// The most events that are taken at once. After a failure at most this many are published
+        /// again.
         "batch" batch: u32, Count, 100, Rule::ANY.restart().range(1, 1000);
     }
 }

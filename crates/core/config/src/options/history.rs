@@ -20,21 +20,21 @@ impl Named for OnDiskFailure {
 }
 
 section! {
-    /// History on disk, so that channels keep their publications, positions and epochs over a
-    /// crash and a restart. What is kept, and for how long, is said by the channels' options, as
-    /// in memory; only for `broker.kind = "memory"`. See docs/guides/history.md.
+    /// History on disk: channels keep their publications, positions and epochs over a crash and a
+    /// restart. The channels' options say what is kept and for how long, as they do in memory. Only
+    /// for `broker.kind = "memory"`. See docs/guides/history.md.
     "history" History {
-        /// The folder for the history of this server, and of no other one. It is made if it is not
-        /// there.
+        /// The folder for this server's history. No other server may use it. Throng creates it if
+        /// it is missing.
         "path" path: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"/var/lib/throng/history\"")
                 .unset("history ends with the process");
-        /// After how long at most what was published is on the disk, in case the machine loses
-        /// power. A process that dies loses some milliseconds at most, whatever stands here. "0s"
-        /// syncs after each write.
+        /// How long it takes at most until a publication is safe on the disk, in case the machine
+        /// loses power. If only the process dies, at most some milliseconds are lost, whatever is
+        /// set here. "0s" syncs after each write.
         "sync" sync_ms: u64, Duration, 1000, Rule::ANY.restart().range(1, HOUR).zero("each write");
-        /// What happens while the disk is full or fails: `continue` delivers publications and
-        /// keeps them in memory, `refuse` refuses those that channels are to keep.
+        /// What happens while the disk is full or fails: `continue` delivers publications and keeps
+        /// them in memory, `refuse` refuses publications to channels that keep history.
         "on_failure" on_failure: OnDiskFailure, Choice<OnDiskFailure>, OnDiskFailure::Continue,
             Rule::ANY.restart();
     }

@@ -34,31 +34,31 @@ impl Named for TlsRecords {
 }
 
 section! {
-    /// What is shown on addresses with `tls://` in `[listen]`. The files are read again on a reload
-    /// and when they change; connections stay. A file that is wrong changes nothing, and the log
-    /// says why.
+    /// Certificates for the addresses with `tls://` in `[listen]`. Throng reads the files again
+    /// when they change and on a reload; open connections stay. A faulty file changes nothing, and
+    /// the log says why.
     "tls" Tls {
-        /// The PEM file with the server's certificate, and behind it those between it and its
-        /// authority. It is for every name that no `[[tls.site]]` has.
+        /// The PEM file with the server's certificate, followed by the intermediate certificates.
+        /// It is used for every host name that has no `[[tls.site]]`.
         "certificate" certificate: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/push.example.com.pem\"");
-        /// The PEM file with the key of `certificate`, without a password.
+        /// The PEM file with the private key of `certificate`, without a password.
         "key" key: Option<String>, Opt<Text>, None,
             Rule::ANY.example("\"/etc/throng/push.example.com.key\"");
-        /// The lowest version that is spoken: `1.2` or `1.3`.
+        /// The lowest version of TLS that clients may use: `1.2` or `1.3`.
         "min_version" min_version: TlsVersion, Choice<TlsVersion>, TlsVersion::Tls12,
             Rule::ANY.restart();
-        /// Who seals and opens records once hands are shaken: `rustls`, as during the handshake,
-        /// or `lean`, a record layer of our own that takes a tenth of the memory for a connection.
-        /// rustls shakes all hands.
+        /// What encrypts and decrypts after the handshake: `rustls`, or `lean`, a record layer of
+        /// our own that needs a tenth of the memory per connection. rustls does the handshake in
+        /// either case.
         "records" records: TlsRecords, Choice<TlsRecords>, TlsRecords::Rustls,
             Rule::ANY.restart();
-        /// How long a client may take to shake hands, before its request.
+        /// How long a client may take for the TLS handshake.
         "handshake_timeout" handshake_timeout_ms: u64, Duration, 10 * SECOND,
             Rule::ANY.range(100, HOUR);
-        /// The PEM file with the authorities for callers of the API port: who has no certificate of
-        /// one of them is refused. `listen.api` needs `tls://` for it, and keys are asked for all
-        /// the same.
+        /// The PEM file with the certificate authorities for callers of the API port. A caller
+        /// without a certificate from one of them is refused. It needs `tls://` in `listen.api`.
+        /// API keys are needed as well.
         "api_client_authorities" api_client_authorities: Option<String>, Opt<Text>, None,
 
             Rule::ANY.restart()
@@ -71,15 +71,15 @@ section! {
 }
 
 section! {
-    /// The certificate for one name more. Repeat the section for each.
+    /// The certificate for one more host name. Repeat the section for each name.
     "tls.site" TlsSite {
-        /// The name that clients ask for (SNI): `push.example.com`, or `*.example.com` for all that
-        /// have one word more.
+        /// The host name that clients ask for (SNI): `push.example.com`, or `*.example.com` for all
+        /// names with one more label in front.
         "name" name: String, HostName, String::new(), Rule::ANY.example("\"push.example.com\"");
-        /// The PEM file with its certificate, and behind it those between it and its authority.
+        /// The PEM file with its certificate, followed by the intermediate certificates.
         "certificate" certificate: String, Text, String::new(),
             Rule::ANY.example("\"/etc/throng/push.example.com.pem\"");
-        /// The PEM file with its key, without a password.
+        /// The PEM file with its private key, without a password.
         "key" key: String, Text, String::new(),
             Rule::ANY.example("\"/etc/throng/push.example.com.key\"");
     }
