@@ -1,3 +1,3 @@
 module throng.example/backend
 
-go 1.22
+go 1.19

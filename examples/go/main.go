@@ -166,13 +166,25 @@ func answer(w http.ResponseWriter, value any) {
 	json.NewEncoder(w).Encode(value)
 }
 
+// only lets requests of one method pass.
+func only(method string, handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method {
+			w.Header().Set("Allow", method)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		handler(w, r)
+	}
+}
+
 func main() {
-	http.HandleFunc("GET /token", token)
-	http.HandleFunc("POST /messages", messages)
+	http.HandleFunc("/token", only("GET", token))
+	http.HandleFunc("/messages", only("POST", messages))
 	http.HandleFunc("/scores", board)
-	http.HandleFunc("GET /settings", func(w http.ResponseWriter, r *http.Request) {
+	http.HandleFunc("/settings", only("GET", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]string{"clients": clients})
-	})
+	}))
 	http.Handle("/chat/", http.StripPrefix("/chat/", http.FileServer(http.Dir(chat))))
 	http.Handle("/board/", http.StripPrefix("/board/", http.FileServer(http.Dir(examples+"/board"))))
 	listener, err := net.Listen("tcp", "127.0.0.1:"+setting("PORT", "3000"))
