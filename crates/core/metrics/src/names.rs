@@ -91,7 +91,7 @@ metrics! {
             RefusedHost(reason = "host"),
             RefusedDraining(reason = "draining"),
         }
-        "connections_closed_total" "Connections that ended, by why: client means that the peer \
+        "connections_closed_total" "Connections that ended, by reason: client means that the peer \
                                     closed or vanished." {
             ClosedClient(reason = "client"),
             ClosedNormal(reason = "connection_closed"),
@@ -116,17 +116,17 @@ metrics! {
             ClosedNotAvailable(reason = "not_available"),
             ClosedTooManyErrors(reason = "too_many_errors"),
         }
-        "publications_total" "Publications accepted, by where they came from." {
+        "publications_total" "Publications accepted, by source." {
             PublicationsClient(source = "client"),
             PublicationsApi(source = "api"),
             PublicationsGrip(source = "grip"),
             PublicationsAppwrite(source = "appwrite"),
             PublicationsFeed(source = "feed"),
         }
-        "feed_refused_total" "Events of feeds that can never be published and were left \
+        "feed_refused_total" "Events of feeds that cannot be published and were left \
                               out." { FeedRefused }
         "feed_waits_total" "Times that a feed began to wait: for its source, or for the broker to \
-                            take what it read." {
+                            take what the feed read." {
             FeedWaitsSource(reason = "source"),
             FeedWaitsBroker(reason = "broker"),
         }
@@ -137,7 +137,7 @@ metrics! {
         "broker_refilled_total" "Channels whose gap was filled from the broker's \
                                  history." { BrokerRefilled }
         "broker_broken_total" "Channels whose subscribers had to subscribe again, because their \
-                               stream was not continued." { BrokerBroken }
+                               stream could not be continued." { BrokerBroken }
         "broker_refused_total" "Requests that the broker did not carry out: unavailable means that \
                                 nothing happened, unknown that a publication may have." {
             BrokerUnavailable(reason = "unavailable"),
@@ -145,19 +145,19 @@ metrics! {
         }
         "history_store_written_bytes_total" "Bytes written to the history on \
                                              disk." { HistoryStoreWritten }
-        "history_store_syncs_total" "How often they were synced." { HistoryStoreSyncs }
-        "history_store_lost_total" "Records that were not written, because the disk refused them \
-                                    or was too slow." { HistoryStoreLost }
-        "presence_dropped_total" "Comings and goings that were not told for want of room, \
-                                 counted by each shard." { PresenceDropped }
-        "dropped_total" "Deliveries that a full queue shed, by the channel's slow_consumer rule." {
+        "history_store_syncs_total" "Syncs of the history on disk." { HistoryStoreSyncs }
+        "history_store_lost_total" "Records of the history that were not written, because the disk \
+                                    refused them or was too slow." { HistoryStoreLost }
+        "presence_dropped_total" "Join and leave messages that were left out because a queue was \
+                                  full, counted by each shard." { PresenceDropped }
+        "dropped_total" "Deliveries dropped because a queue was full, by the channel's \
+                         slow_consumer rule." {
             DroppedOldest(policy = "drop-oldest"),
             DroppedLatestOnly(policy = "latest-only"),
             DroppedClose(policy = "close"),
         }
-        "slow_consumers_total" "Connections whose queue was full, each time that one became \
-                                so." { SlowConsumers }
-        "recovered_total" "Attempts to get missed publications, by how they ended." {
+        "slow_consumers_total" "Times that a connection's queue became full." { SlowConsumers }
+        "recovered_total" "Attempts to get missed publications, by result." {
             RecoveredComplete(result = "complete"),
             RecoveredFailed(result = "failed"),
         }
@@ -204,18 +204,19 @@ metrics! {
             AuthChannel(reason = "channel"),
             AuthApiKey(reason = "api_key"),
         }
-        "token_key_fetches_total" "Times that the issuer's public keys (`auth.jwks_url`) were \
-                                   asked for; after a failure the ones from before stay." {
+        "token_key_fetches_total" "Fetches of the issuer's public keys (`auth.jwks_url`); after a \
+                                   failure the old keys stay." {
             TokenKeysGood(result = "good"),
             TokenKeysFailed(result = "failed"),
         }
-        "overspent_total" "Clients that asked for more work than they may, by whose allowance \
+        "overspent_total" "Clients that asked for more work than they may, by the allowance that \
                            was used up." {
             OverspentConnection(allowance = "connection"),
             OverspentAddress(allowance = "address"),
             OverspentTokens(allowance = "tokens"),
         }
-        "appwrite_refused_total" "Appwrite clients refused, and messages of theirs, by why." {
+        "appwrite_refused_total" "Appwrite clients and messages of theirs that were refused, by \
+                                  reason." {
             AppwriteRefusedProject(reason = "project"),
             AppwriteRefusedApiDisabled(reason = "api_disabled"),
             AppwriteRefusedOpenings(reason = "too_many_requests"),
@@ -228,27 +229,27 @@ metrics! {
             AppwriteRefusedUnauthorized(reason = "unauthorized"),
             AppwriteRefusedServer(reason = "server"),
         }
-        "appwrite_events_total" "Events from Appwrite or in its form, by where they came from." {
+        "appwrite_events_total" "Events from Appwrite or in its form, by source." {
             AppwriteEventsRedis(source = "redis"),
             AppwriteEventsApi(source = "api"),
         }
-        "appwrite_events_refused_total" "Messages of the feed that are no events, by why." {
+        "appwrite_events_refused_total" "Messages from Appwrite's Redis that are not events, by \
+                                         reason." {
             AppwriteEventsMalformed(reason = "malformed"),
             AppwriteEventsEmpty(reason = "empty"),
             AppwriteEventsTooLong(reason = "too_long"),
         }
         "appwrite_matches_total" "Receivers found for events from Appwrite." { AppwriteMatches }
-        "appwrite_feed_waits_total" "Times that the feed waited for a shard before it read \
-                                     on." { AppwriteFeedWaits }
-        "appwrite_feed_reconnects_total" "Times that the connection to Appwrite's Redis was made \
-                                        again; events in between are \
-                                        lost." { AppwriteFeedReconnects }
+        "appwrite_feed_waits_total" "Times that the reader of Appwrite's Redis waited for a \
+                                     shard." { AppwriteFeedWaits }
+        "appwrite_feed_reconnects_total" "Reconnects to Appwrite's Redis; events in between are \
+                                          lost." { AppwriteFeedReconnects }
         "appwrite_feed_down_seconds_total" "Seconds without a connection to Appwrite's \
                                         Redis." { AppwriteFeedDownSeconds }
-        "appwrite_feed_refused_total" "Times that Appwrite's Redis answered and did not let \
-                                       Throng listen: a password or a permission is \
+        "appwrite_feed_refused_total" "Times that Appwrite's Redis answered but did not let Throng \
+                                       subscribe: a password or a permission is \
                                        missing." { AppwriteFeedRefused }
-        "appwrite_lookups_total" "Questions to Appwrite about who a client is, by their answer." {
+        "appwrite_lookups_total" "Questions to Appwrite about who a client is, by answer." {
             AppwriteLookupsUser(answer = "user"),
             AppwriteLookupsNobody(answer = "nobody"),
             AppwriteLookupsFailed(answer = "failed"),
@@ -256,15 +257,16 @@ metrics! {
             AppwriteLookupsRefused(answer = "refused"),
         }
         "grip_client_requests_total" "Requests of clients that a GRIP route \
-                                      caught." { GripClientRequests }
-        "grip_connection_minutes_total" "Minutes that GRIP's clients were connected, all \
-                                        together." { GripConnectionMinutes }
-        "grip_deliveries_total" "Deliveries to GRIP's clients; they are among the \
-                                 others." { GripDeliveries }
+                                      matched." { GripClientRequests }
+        "grip_connection_minutes_total" "Minutes that GRIP clients were connected, in \
+                                         total." { GripConnectionMinutes }
+        "grip_deliveries_total" "Deliveries to GRIP clients; throng_deliveries_total has them \
+                                 too." { GripDeliveries }
         "grip_requests_total" "Requests to GRIP backends." { GripRequests }
-        "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or not all \
-                                      of it." { GripOriginFailures }
-        "grip_faults_total" "What a GRIP backend or publisher asked for and did not get, by why." {
+        "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or only a part \
+                                      of one." { GripOriginFailures }
+        "grip_faults_total" "What a GRIP backend or publisher asked for and did not get, by \
+                             reason." {
             GripInstructFaults(reason = "instruct"),
             GripFilterFaults(reason = "filter"),
             GripWaitingFull(reason = "waiting_full"),
@@ -272,18 +274,17 @@ metrics! {
             GripDuplicates(reason = "duplicate"),
             GripStatsDropped(reason = "stats_full"),
         }
-        "tls_handshakes_total" "TLS handshakes, by how they ended; gone means that the peer went \
-                                away." {
+        "tls_handshakes_total" "TLS handshakes, by result; gone means that the peer went away." {
             TlsFull(result = "full"),
             TlsResumed(result = "resumed"),
             TlsRefused(result = "refused"),
             TlsTimedOut(result = "timed_out"),
             TlsGone(result = "gone"),
         }
-        "tls_broken_total" "TLS connections that ended after their handshake because the peer did \
-                            not keep to the protocol." { TlsBroken }
-        "tls_reloads_total" "Times that certificates were read again because their files had \
-                             changed, or on SIGHUP." {
+        "tls_broken_total" "TLS connections that ended after their handshake because the peer \
+                            broke the protocol." { TlsBroken }
+        "tls_reloads_total" "Times that certificates were read again, because their files had \
+                             changed or on SIGHUP." {
             TlsReloaded(result = "good"),
             TlsReloadFailed(result = "failed"),
         }
@@ -293,7 +294,7 @@ metrics! {
         "bytes_out_total" "Bytes that the kernel took for client connections." { BytesOut }
         "messages_in_total" "Messages read from clients." { MessagesIn }
         "writes_total" "Write calls on client connections." { Writes }
-        "pings_total" "Pings and other signs of life sent to clients." { Pings }
+        "pings_total" "Pings and keep-alives sent to clients." { Pings }
         "turns_total" "Turns of the shards' loops." { Turns }
         "sleeps_total" "Times that a shard had nothing to do and slept." { Sleeps }
         "mail_total" "Messages that shards sent each other." { Mail }
@@ -310,12 +311,12 @@ metrics! {
             ConnectionsStream(transport = "stream"),
             ConnectionsHttp(transport = "http"),
         }
-        "calling_connections" "Open connections of the API port, and of gateways' own ports, that \
-                               serve calls and pages; they are among those with the transport \
-                               http." { CallingConnections }
-        "appwrite_connections" "Open connections to Appwrite Realtime; they are among the \
-                                WebSockets." { AppwriteConnections }
-        "appwrite_feed_up" "Whether Appwrite's Redis lets Throng listen." { AppwriteFeedUp }
+        "calling_connections" "Open connections for calls and pages, on the API port and on \
+                               gateways' own ports; the transport http has them \
+                               too." { CallingConnections }
+        "appwrite_connections" "Open connections to Appwrite Realtime; the transport websocket has \
+                                them too." { AppwriteConnections }
+        "appwrite_feed_up" "1 while Appwrite's Redis lets Throng listen." { AppwriteFeedUp }
         "grip_connections" "Clients that wait for a GRIP backend or are held by \
                             one." { GripConnections }
         "feeds_waiting" "Feeds that cannot go on: their source cannot be read, or the broker takes \
@@ -326,26 +327,27 @@ metrics! {
             FeedLagRedis(source = "redis"),
             FeedLagKafka(source = "kafka"),
         }
-        "broker_up" "Whether the broker of several nodes answers; 0 too where there is \
+        "broker_up" "1 while the broker of several nodes answers; 0 also where there is \
                      none." { BrokerUp }
-        "history_store_up" "Whether history is written to disk; 0 too where there is no \
+        "history_store_up" "1 while history is written to disk; 0 also where there is no \
                             store." { HistoryStoreUp }
-        "history_store_bytes" "Bytes of its segments on disk." { HistoryStoreBytes }
+        "history_store_bytes" "Size of the history on disk, in bytes." { HistoryStoreBytes }
         "subscriptions" "Subscriptions of open connections." { Subscriptions }
         "channels" "Channels that have a subscriber or a history." { Channels }
         "history_publications" "Publications kept for clients that come \
                                 back." { HistoryPublications }
-        "presence_members" "Subscriptions that stand in the lists of channels with presence." {
+        "presence_members" "Members in the lists of channels with presence." {
             PresenceMembers
         }
-        "history_bytes" "Bytes of memory that they take." { HistoryBytes }
-        "token_keys" "Public keys that the issuer's set (`auth.jwks_url`) had when it was fetched \
-                      last." { TokenKeys }
-        "token_keys_fetched_timestamp_seconds" "When that was, in Unix seconds; 0 if it never \
-                                                was." { TokenKeysFetched }
-        "tls_certificates" "Certificates that are shown to clients." { TlsCertificates }
-        "tls_certificate_days_left" "Whole days until the first of them expires; 0 also once it \
-                                     has, and where there is none." { TlsCertificateDaysLeft }
+        "history_bytes" "Memory for the publications kept, in bytes." { HistoryBytes }
+        "token_keys" "Public keys in the issuer's set (`auth.jwks_url`) at the last \
+                      fetch." { TokenKeys }
+        "token_keys_fetched_timestamp_seconds" "Time of the last fetch of the issuer's public \
+                                                keys, in Unix seconds; 0 before the \
+                                                first." { TokenKeysFetched }
+        "tls_certificates" "Certificates in use." { TlsCertificates }
+        "tls_certificate_days_left" "Whole days until the first certificate expires; 0 also once \
+                                     it has, and where there is none." { TlsCertificateDaysLeft }
         "accept_paused" "Shards that have stopped accepting connections." { AcceptPaused }
         "shards" "Shards, each a thread." { Shards }
         "process_resident_bytes" "Resident memory of the process." { ProcessResidentBytes }

@@ -46,12 +46,12 @@ const METRICS: [Metric; 7] = [
     },
     Metric {
         name: "message_dropped",
-        help: "Messages that a client's full queue shed, of all protocols.",
+        help: "Messages dropped because a client's queue was full, of all protocols.",
         source: Source::Series(Counter::DroppedClose),
     },
     Metric {
         name: "connection_closed",
-        help: "Connections that ended, of all protocols, by why.",
+        help: "Connections that ended, of all protocols, by reason.",
         source: Source::Series(Counter::ClosedClient),
     },
 ];

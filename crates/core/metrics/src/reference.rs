@@ -14,7 +14,7 @@ pub fn reference_text() -> String {
          with the same\n\
          numbers as JSON. Counters count since the start; gauges say how things are now. All are \
          sums over the\n\
-         shards. Every series is always there, also while it is zero.\n\n\
+         shards. Every series is there from the start, with the value 0.\n\n\
          This page is generated from the table of metrics.\n",
     );
     table(
@@ -45,9 +45,10 @@ pub fn reference_text() -> String {
     );
     out.push_str(
         "\n## Under Pushpin's names\n\n\
-         With `[grip]`, the same listener shows these too, behind `grip.prometheus_prefix`; with \
-         `grip.prometheus`\n\
-         a port of their own does, and this one does not. The first five are Pushpin's.\n\n\
+         With `[grip]`, the same listener serves these metrics too. Their names begin with \
+         `grip.prometheus_prefix`.\n\
+         If `grip.prometheus` is set, that port serves them instead. Pushpin has the first \
+         five; the others are Throng's.\n\n\
          | name | label | meaning |\n|---|---|---|\n",
     );
     for (name, label, help) in crate::pushpin::rows() {
@@ -97,7 +98,7 @@ mod tests {
             assert_eq!(text.matches(&format!("| `{name}` |")).count(), 1, "{name}");
         }
         let recovered = "| `throng_recovered_total` | `result`: complete, failed | Attempts to \
-                         get missed publications, by how they ended. |\n";
+                         get missed publications, by result. |\n";
         assert!(text.contains(recovered), "{text}");
         for line in text.lines().filter(|line| line.starts_with('|')) {
             assert_eq!(line.matches('|').count(), 4, "{line}");
