@@ -45,8 +45,10 @@ def patiently(what, probe):
 
 def expressions():
     for panel in json.load(open(DASHBOARD))["panels"]:
-        for target in panel["targets"]:
-            yield panel["title"], target["expr"]
+        # A folded row has its panels within.
+        for shown in [panel, *panel.get("panels", [])]:
+            for target in shown.get("targets", []):
+                yield shown["title"], target["expr"]
 
 
 def concrete(expression):

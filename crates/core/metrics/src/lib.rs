@@ -12,6 +12,8 @@
 //! - A cell of [`Counters`] has one writer; see there.
 //! - A metric is declared by one line of the table, and every text follows from it.
 
+#[cfg(test)]
+mod board;
 mod counters;
 mod delta;
 mod histogram;
