@@ -74,10 +74,11 @@ section! {
         /// How long a publication may wait for others, so that one system call for each subscriber
         /// sends all of them. "0s" sends each at once; under load they are sent together anyway.
         "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
-        /// Whether deliveries to WebSockets (`/ws` and Centrifugo's SDKs) are compressed, for
-        /// clients that offer permessage-deflate (browsers do). A publication is compressed once
-        /// for all of them. Publications of less than 96 bytes, and those that would not become
-        /// smaller, are sent as they are.
+        /// Whether deliveries are compressed: to WebSockets (`/ws` and Centrifugo's SDKs) of
+        /// clients that offer permessage-deflate, and to `/sse` and `/stream` with one channel for
+        /// clients that accept gzip (browsers do both). A publication is compressed once for all of
+        /// them. Publications of less than 96 bytes, and those that would not become smaller, are
+        /// sent as they are.
         "compression" compression: bool, Bool, false, Rule::ANY;
         /// How publications may be shortened for Centrifugo's clients that ask for it. `fossil`
         /// sends the difference from the publication before. It needs `slow_consumer = "close"`.
