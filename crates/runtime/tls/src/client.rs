@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-use crate::Authorities;
+use crate::{Authorities, suites};
 
 /// Whom a client believes.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl ClientTls {
 /// # Errors
 /// If the provider does not know the versions.
 pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(suites::provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()?;
     let builder = match trust {

@@ -28,7 +28,7 @@ use self::record::{
 };
 use crate::{Fault, Shaken};
 
-pub(crate) use self::keys::Captured;
+pub(crate) use self::keys::{Aead, Captured};
 
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;

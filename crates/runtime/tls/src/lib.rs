@@ -20,6 +20,7 @@ mod preface;
 mod server;
 mod shaken;
 mod stream;
+mod suites;
 mod talk;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::crypto::aws_lc_rs::{self, Ticketer};
+use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig, WebPkiClientVerifier,
 };
@@ -18,7 +18,7 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::lean::Captured;
 use crate::preface::PrefaceLength;
-use crate::{Authorities, CertificateError, Site};
+use crate::{Authorities, CertificateError, Site, suites};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a
 /// record when hands are shaken.
@@ -130,7 +130,7 @@ impl ServerTls {
             MinVersion::Tls13 => &[&TLS13][..],
         };
         let fail = |error: &dyn fmt::Display| CertificateError::of(error);
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(suites::provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| fail(&error))?;

@@ -26,7 +26,7 @@ const GCM_RECORDS_MAX: u64 = 1 << 23;
 
 /// What seals records.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aead {
+pub(crate) enum Aead {
     Aes128,
     Aes256,
     ChaCha,
@@ -38,7 +38,7 @@ save_choice!(Aead {
 });
 
 impl Aead {
-    fn algorithm(self) -> &'static Algorithm {
+    pub(crate) fn algorithm(self) -> &'static Algorithm {
         match self {
             Self::Aes128 => &AES_128_GCM,
             Self::Aes256 => &AES_256_GCM,
