@@ -290,7 +290,7 @@ const NAMESPACE_DOC: &str = "The options of channels whose names begin with the 
                              colon: `chat:42` is in `chat`. Repeat the section for each \
                              namespace; a channel in an unknown namespace is refused.";
 const NAME_DOC: &str = "The part of channel names before the first colon: 1 to 64 ASCII letters, \
-                        digits, `-`, `_`, `.`.";
+                        digits, `-`, `_` and `.`.";
 const NAME_RULE: Rule = Rule::ANY.example("\"chat\"");
 
 impl Section for Namespace {
