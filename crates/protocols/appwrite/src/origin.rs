@@ -5,6 +5,9 @@
 //! the request itself went to (Appwrite's `_APP_DOMAIN`, for which every project is open); any
 //! other scheme must be on the list of schemes.
 //!
+//! The own host may also stand there without a scheme, as Tsung and other load tools send it. No
+//! browser leaves the scheme out, so no page gains by that.
+//!
 //! The console is no exception here. Stock lets every page open it, with the cookie of whoever
 //! looks at the page; its own pages come from the host that they connect to.
 
@@ -48,7 +51,7 @@ impl Platforms {
         own_host: Option<&str>,
     ) -> Result<(), Fault> {
         let origin = origin.unwrap_or_default().trim();
-        if origin.is_empty() {
+        if origin.is_empty() || is_bare(origin, own_host) {
             return Ok(());
         }
         let (scheme, host) = split(origin);
@@ -83,6 +86,13 @@ impl Platforms {
         // A project that trusts localhost trusts its other spellings too.
         allows(host) || (matches!(host, "127.0.0.1" | "[::1]") && allows("localhost"))
     }
+}
+
+/// Whether an origin is the request's own host and nothing else. `null` is what browsers say of
+/// pages that they keep apart, and never a host's name here.
+fn is_bare(origin: &str, own_host: Option<&str>) -> bool {
+    let origin = origin.to_ascii_lowercase();
+    origin != "null" && own_host.is_some_and(|own| host_of(own) == origin)
 }
 
 /// Whether a host (lower case, without port) matches a pattern: equality, `*` for everything, and
@@ -208,6 +218,12 @@ mod tests {
         // Appwrite's own domain is open to every project, whatever the ports.
         let nobody = Platforms::new::<&str>(&[]);
         assert_eq!(check(&nobody, "https://RT.own.test"), Ok(()));
+        // As Tsung 1.7.0 sends it, beside `Host: 127.0.0.1`.
+        let own = |host| nobody.check("console", Some(host), Some(host));
+        assert_eq!(own("127.0.0.1"), Ok(()));
+        assert_eq!(own("RT.own.test"), Ok(()));
+        assert!(own("null").is_err());
+        assert!(own("http://").is_err());
     }
 
     #[test]
@@ -249,6 +265,8 @@ mod tests {
         for origin in [
             "http://localhost",
             "http://own.test",
+            "own.test",
+            "rt.own.test:8443",
             "appwrite-callback-other://x",
         ] {
             assert!(check(&nobody, origin).is_err(), "{origin}");
