@@ -143,6 +143,27 @@ impl Browser {
         })
     }
 
+    /// Shows pages as on a screen of this width, in CSS pixels, in light or dark colours.
+    ///
+    /// # Panics
+    /// If the browser refuses.
+    #[track_caller]
+    pub fn show_as(&self, width: u32, is_dark: bool) {
+        let cdp = |cmd: &str, params: Value| {
+            let order = json!({ "cmd": cmd, "params": params });
+            self.ask("POST", "goog/cdp/execute", &order);
+        };
+        let screen = json!({
+            "width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false,
+        });
+        cdp("Emulation.setDeviceMetricsOverride", screen);
+        let scheme = if is_dark { "dark" } else { "light" };
+        let features = json!({
+            "features": [{ "name": "prefers-color-scheme", "value": scheme }],
+        });
+        cdp("Emulation.setEmulatedMedia", features);
+    }
+
     /// What the page looks like, as a PNG.
     ///
     /// # Panics

@@ -1,6 +1,8 @@
-//! The live page of `throng bench`, in a real browser.
+//! The live page of `throng bench`, in a real browser: a run as it goes on, and finished runs side
+//! by side.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use throng_testkit::{Browser, Process, Server, Setup, Signal, throng};
@@ -30,11 +32,139 @@ fn run(server: &Server) -> (Process, String) {
         &server.process().id().to_string(),
     ]);
     let process = Process::start(&mut command, "cargo has just built it");
-    let page = process.err("where its page is", |lines| {
-        let line = lines.iter().find(|line| line.contains("live page: "))?;
-        Some(line.rsplit_once(' ')?.1.to_owned())
-    });
+    let page = address_of_page(&process, "live page: ");
     (process, page)
+}
+
+/// Where a process says that its page is.
+fn address_of_page(process: &Process, what: &str) -> String {
+    process.err("where its page is", |lines| {
+        let line = lines.iter().find(|line| line.contains(what))?;
+        Some(line.rsplit_once(' ')?.1.to_owned())
+    })
+}
+
+/// A run of a second whose results are kept, or with a page one that goes on.
+fn keeping(server: &Server, out: &Path, title: &str, more: &[&str]) -> Process {
+    let mut command = Command::new(throng());
+    command.args(["bench", "sub", "--plain", "--title", title, "--out"]);
+    command.arg(out);
+    let url = format!("ws://{}/ws?channel={{channel:url}}", server.clients());
+    let publish = format!("http://{}", server.api_address());
+    command.args(["--url", &url, "--clients", "20", "--publish", &publish]);
+    command
+        .args(["--channels", "bench", "--publish-rate", "20/s"])
+        .args(more);
+    Process::start(&mut command, "cargo has just built it")
+}
+
+fn picture(browser: &Browser, name: &str) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(path, browser.screenshot()).unwrap();
+}
+
+/// Shows a page in light and dark, wide and narrow. Nothing may stick out.
+fn look_at(browser: &Browser, name: &str) {
+    for (look, width, is_dark) in [
+        ("light", 1280, false),
+        ("dark", 1280, true),
+        ("390", 390, true),
+    ] {
+        browser.show_as(width, is_dark);
+        browser.until(
+            look,
+            &format!(
+                "const root = document.documentElement;
+                 return innerWidth == {width} && root.scrollWidth <= root.clientWidth"
+            ),
+        );
+        picture(browser, &format!("{name}-{look}.png"));
+    }
+    browser.show_as(1280, false);
+}
+
+#[test]
+fn two_finished_runs_are_picked_and_compared() {
+    let server = Setup::default().shards(1).start();
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results");
+    for (name, title) in [("first", "one <b>shard</b>"), ("second run", "two shards")] {
+        let mut run = keeping(&server, &results.join(name), title, &["--duration", "1s"]);
+        run.wait();
+    }
+    // Neither a folder of something else nor a file is a run.
+    std::fs::create_dir(results.join("notes")).unwrap();
+    std::fs::write(results.join("results.json"), "{}").unwrap();
+
+    let mut third = keeping(
+        &server,
+        &results.join("third"),
+        "third",
+        &["--duration", "1h", "--web", "127.0.0.1:0"],
+    );
+    let browser = Browser::start();
+    let live = address_of_page(&third, "live page: ");
+    browser.open(&live);
+    browser.until("rows of the run that goes on", "return rows.length > 2");
+    let names = "return [...document.querySelectorAll('#runs a')].map((a) => a.textContent).join()";
+    browser.until("both runs", &format!("{names} == 'second run,first'"));
+    look_at(&browser, "runs");
+    // The older one is A. The same run twice is nothing to compare.
+    let follow = |script: &str| {
+        let to = browser.run(&format!("{script}; return link.href"));
+        browser.open(to.as_str().unwrap());
+        browser.run("return document.querySelector('h1').textContent")
+    };
+    browser.run("document.querySelectorAll('input[name=a]')[0].click()");
+    assert_eq!(
+        browser.run("return document.getElementById('compare').hidden"),
+        true
+    );
+    browser.run("document.querySelectorAll('input[name=a]')[1].click()");
+    let compared = follow("const link = document.getElementById('compare')");
+    assert_eq!(compared, "first against second run");
+    browser.until(
+        "figures and charts of both",
+        "return document.querySelectorAll('td').length > 20 && document.querySelector('svg path')",
+    );
+    let text = browser.run("return document.querySelector('header').textContent");
+    assert!(
+        text.as_str().unwrap().contains("A: one <b>shard</b>, 20"),
+        "{text}"
+    );
+    look_at(&browser, "compare");
+
+    // The report of one.
+    browser.open(&live);
+    browser.until("the list", names);
+    let title = follow("const link = document.querySelectorAll('#runs a')[1]");
+    assert_eq!(title, "one <b>shard</b>");
+    assert_eq!(browser.console_errors(), [""; 0]);
+    third.signal(Signal::INT);
+    third.wait();
+
+    // Without a run the same page lists all three.
+    let mut command = Command::new(throng());
+    command
+        .args(["bench", "report", "--web", "127.0.0.1:0"])
+        .arg(&results);
+    let mut report = Process::start(&mut command, "cargo has just built it");
+    browser.open(&address_of_page(&report, "finished runs: "));
+    browser.until("all runs", &format!("{names} == 'third,second run,first'"));
+    browser.until(
+        "that no run goes on",
+        "return document.getElementById('tiles').hidden
+           && document.getElementById('state').textContent.startsWith('no run')",
+    );
+    look_at(&browser, "finished");
+    assert_eq!(
+        follow("const link = document.getElementById('compare')"),
+        "second run against third"
+    );
+    assert_eq!(browser.console_errors(), [""; 0]);
+    report.signal(Signal::INT);
+    assert!(report.wait().success());
+    server.stop();
 }
 
 #[test]
@@ -97,13 +227,7 @@ fn the_live_page_draws_what_happens() {
          most.textContent = before;
          return fits";
     assert_eq!(browser.run(width), true, "something sticks out");
-    let picture = browser.screenshot();
-    assert!(picture.starts_with(b"\x89PNG"));
-    std::fs::write(
-        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench.png"),
-        picture,
-    )
-    .unwrap();
+    picture(&browser, "bench.png");
     bench.signal(Signal::INT);
     browser.until(
         "the end",

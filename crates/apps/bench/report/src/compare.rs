@@ -262,11 +262,8 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
     };
     differ("machine", kernel(a), kernel(b));
     for (name, results) in [("A", a), ("B", b)] {
-        if !results.verdict.is_valid() {
-            warnings.push(format!(
-                "{name} is invalid: its generator was the bottleneck, so its latencies are not \
-                 the server's"
-            ));
+        if let Some(warning) = results.verdict.warning() {
+            warnings.push(format!("{name} is invalid: {warning}"));
         }
     }
     warnings

@@ -342,31 +342,30 @@ fn write_comparison(
         date::minute(b.manifest.started_unix_ms),
     )?;
     if !comparison.warnings.is_empty() {
-        out.push_str(
-            "<div class=\"banner note\"><strong>The two runs differ in more than their \
-                      figures</strong>",
-        );
+        out.push_str("<div class=\"banner note\"><strong>To know when comparing them</strong>");
         list(&comparison.warnings, out)?;
         out.push_str("</div>\n");
     }
     writeln!(
         out,
-        "</header>\n<div class=\"panel\"><table><tr><th>figure</th><th class=\"n\">{}</th><th \
-         class=\"n\">{}</th><th class=\"n\">change</th><th class=\"n\">reading</th></tr>",
+        "</header>\n<div class=\"panel compared\"><table><tr><th>figure</th><th \
+         class=\"n\">{}</th><th class=\"n\">{}</th><th class=\"n\">change</th><th class=\"n \
+         reading\">reading</th></tr>",
         Escaped(names.0),
         Escaped(names.1)
     )?;
     for row in &comparison.rows {
         let word = row.reading.as_str();
+        // The change has its colour too: on a narrow screen the word has no room.
+        let class = word.replace(' ', "-");
         writeln!(
             out,
             "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td \
-             class=\"n\">{}</td><td class=\"n {}\">{word}</td></tr>",
+             class=\"n {class}\">{}</td><td class=\"n reading {class}\">{word}</td></tr>",
             row.name,
             Escaped(&row.a),
             Escaped(&row.b),
             percent(row.change),
-            word.replace(' ', "-")
         )?;
     }
     out.push_str(

@@ -2,8 +2,8 @@
 //!
 //! Owns: the schema of results, the text summary, the HTML report, the comparison of two runs; the
 //! views of a run that goes on ([`live`]) and the formats that other tools read ([`export`]).
-//! Never: writes a file; it makes their bytes. The schema is described in `schema.md` beside this
-//! file.
+//! Never: writes a file; it makes their bytes. It reads those of earlier runs, for the live page.
+//! The schema is described in `schema.md` beside this file.
 
 mod charts;
 mod compare;

@@ -1,11 +1,13 @@
 //! A run while it goes on: lines, a screen, a page, statsd. Each takes snapshots; none of them
 //! changes the run.
 
+mod history;
 mod lines;
 mod page;
 mod screen;
 mod statsd;
 
+pub use history::History;
 pub use lines::{Lines, RunningStats};
 pub use page::Page;
 pub use screen::Screen;

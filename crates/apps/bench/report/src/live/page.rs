@@ -5,9 +5,15 @@
 //! | `/` | the page, which needs nothing from elsewhere |
 //! | `/events` | every row so far, then each as it ends |
 //! | `/metrics` | Prometheus |
+//! | `/runs` | the finished runs of the results folder, as JSON |
+//! | `/run?ID` | the report of one of them |
+//! | `/compare?ID&ID` | two of them side by side |
 //!
 //! Owns: a listener and its threads, one for each viewer, at most [`VIEWERS_MAX`]. It ends with the
 //! process or when dropped. A viewer that stops reading loses its stream and nothing else.
+//!
+//! The folder is read only when somebody opens the page or picks runs, so that a run that goes on
+//! has its processor for itself.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,6 +25,8 @@ use serde::Serialize;
 
 use crate::Snapshot;
 use crate::export::{Live, write_prometheus};
+use crate::live::History;
+use crate::{comparison_page, report_page};
 use throng_bench_measure::Sample;
 
 /// Viewers at a time.
@@ -31,17 +39,25 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A comment keeps a quiet stream alive.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
-const PAGE: &str = include_str!("page.html");
+const NO_RUN: &str = "There is no such run in the results folder, or it cannot be read.\n";
+const PAGE: &str = concat!(
+    include_str!("page.html"),
+    "<script>\n",
+    include_str!("runs.js"),
+    "</script>\n</body>\n</html>\n"
+);
 
 #[derive(Default)]
 struct State {
     rows: Vec<String>,
     metrics: String,
     ended: bool,
+    /// There is no run: streams end at once, and the page goes on.
+    resting: bool,
 }
 
-#[derive(Default)]
 struct Shared {
+    history: History,
     state: Mutex<State>,
     changed: Condvar,
     viewers: AtomicUsize,
@@ -75,14 +91,19 @@ struct Row<'a> {
 }
 
 impl Page {
-    /// Listens.
+    /// Listens. The page lists the finished runs of `history`, too.
     ///
     /// # Errors
     /// If the address is taken or not of this machine.
-    pub fn listen(address: SocketAddr) -> std::io::Result<Self> {
+    pub fn listen(address: SocketAddr, history: History) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            history,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            viewers: AtomicUsize::new(0),
+        });
         let serving = shared.clone();
         std::thread::Builder::new()
             .name("live-page".into())
@@ -94,6 +115,12 @@ impl Page {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Tells viewers that no run is going on, only finished ones are there.
+    pub fn rest(&self) {
+        self.shared.lock().resting = true;
+        self.shared.changed.notify_all();
     }
 
     /// Pushes a row to everybody.
@@ -196,20 +223,49 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         line.clear();
     }
     let mut words = first.split_ascii_whitespace();
-    match (words.next(), words.next()) {
-        (Some("GET"), Some("/")) => whole(&mut stream, "200 OK", "text/html; charset=utf-8", PAGE),
-        (Some("GET"), Some("/events")) => events(&mut stream, shared),
-        (Some("GET"), Some("/metrics")) => {
+    let (Some("GET"), Some(target)) = (words.next(), words.next()) else {
+        return not_found(&mut stream, "Only GET is answered.\n");
+    };
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let html = "text/html; charset=utf-8";
+    match path {
+        "/" => whole(&mut stream, "200 OK", html, PAGE),
+        "/events" => events(&mut stream, shared),
+        "/metrics" => {
             let metrics = shared.lock().metrics.clone();
             whole(&mut stream, "200 OK", "text/plain; version=0.0.4", &metrics)
         }
-        _ => whole(
+        // Browsers ask for it by themselves.
+        "/favicon.ico" => whole(&mut stream, "204 No Content", "image/x-icon", ""),
+        "/runs" => {
+            // Texts and numbers become JSON without fail.
+            let listing = serde_json::to_string(&shared.history.list()).unwrap_or_default();
+            whole(&mut stream, "200 OK", "application/json", &listing)
+        }
+        "/run" => match shared.history.run(query) {
+            Some((_, results)) => whole(&mut stream, "200 OK", html, &report_page(&results)),
+            None => not_found(&mut stream, NO_RUN),
+        },
+        "/compare" => match compared(&shared.history, query) {
+            Some(page) => whole(&mut stream, "200 OK", html, &page),
+            None => not_found(&mut stream, NO_RUN),
+        },
+        _ => not_found(
             &mut stream,
-            "404 Not Found",
-            "text/plain",
-            "There are /, /events and /metrics.\n",
+            "There are /, /events, /metrics, /runs, /run and /compare.\n",
         ),
     }
+}
+
+/// Two runs side by side; none if one of them is not there.
+fn compared(history: &History, query: &str) -> Option<String> {
+    let (a, b) = query.split_once('&')?;
+    let ((a_name, a), (b_name, b)) = (history.run(a)?, history.run(b)?);
+    Some(comparison_page(&a, &b, (&a_name, &b_name)))
+}
+
+fn not_found(stream: &mut TcpStream, why: &str) -> std::io::Result<()> {
+    whole(stream, "404 Not Found", "text/plain", why)
 }
 
 fn whole(stream: &mut TcpStream, status: &str, media: &str, body: &str) -> std::io::Result<()> {
@@ -231,7 +287,7 @@ fn events(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
     loop {
         let mut out = String::new();
         let mut state = shared.lock();
-        if state.rows.len() == seen && !state.ended {
+        if state.rows.len() == seen && !state.ended && !state.resting {
             let (waited, timeout) = shared
                 .changed
                 .wait_timeout(state, COMMENT_EVERY)
@@ -247,7 +303,7 @@ fn events(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
             out.push_str("\n\n");
         }
         seen = state.rows.len();
-        let ended = state.ended;
+        let ended = state.ended || state.resting;
         drop(state);
         if ended {
             out.push_str("event: end\ndata: end\n\n");
@@ -284,14 +340,27 @@ mod tests {
 
     #[test]
     fn rows_are_pushed_and_the_end_is_told() {
-        let mut page = Page::listen(([127, 0, 0, 1], 0).into()).unwrap();
+        let history = History::new("/nowhere".into());
+        let mut page = Page::listen(([127, 0, 0, 1], 0).into(), history).unwrap();
         let address = page.address();
         with_snapshot(|snapshot| page.on_row(snapshot));
         // It comes before the others, so it is there when they have been answered.
         let viewer = ask(address, "/events");
         assert!(get(address, "/").contains("EventSource"));
         assert!(get(address, "/metrics").contains("throng_bench_connections"));
-        assert!(get(address, "/other").starts_with("HTTP/1.1 404"));
+        for missing in [
+            "/other",
+            "/run?a",
+            "/compare?a&b",
+            "/compare",
+            "/run?../etc",
+        ] {
+            assert!(
+                get(address, missing).starts_with("HTTP/1.1 404"),
+                "{missing}"
+            );
+        }
+        assert!(get(address, "/runs").ends_with(r#"{"folder":"/nowhere","runs":[]}"#));
         with_snapshot(|snapshot| page.on_row(snapshot));
         drop(page);
         let text = read(viewer);

@@ -1,9 +1,15 @@
-//! `throng bench report`: what a run found, again, or two runs side by side.
+//! `throng bench report`: what a run found, again, two runs side by side, or a page on which to
+//! pick them.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use throng_bench_report::{Results, compare, comparison_page, report_page, summary};
 
+use super::show::listen;
+use super::signals::stop_flag;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -11,7 +17,7 @@ use crate::failure::{Failure, Result};
 /// Show the results of a run, or compare those of two
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder of a run
+    /// The folder of a run; with --web the folder in which runs have theirs
     a: PathBuf,
     /// The folder of a run to compare it with
     b: Option<PathBuf>,
@@ -21,10 +27,19 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Serve a page here that lists the runs in the folder and compares any two, until Ctrl-C
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["b", "html", "json"])]
+    web: Option<SocketAddr>,
 }
+
+/// How often is looked for a signal.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Shows it.
 pub(super) fn run(args: &Args) -> Result {
+    if let Some(address) = args.web {
+        return serve(address, &args.a);
+    }
     let a = read(&args.a)?;
     let (text, page, json) = match &args.b {
         None => (summary(&a), report_page(&a), serde_json::to_string(&a)),
@@ -53,6 +68,21 @@ pub(super) fn run(args: &Args) -> Result {
         console::print(json + "\n")?;
     } else {
         console::print(text)?;
+    }
+    Ok(Exit::Good)
+}
+
+fn serve(address: SocketAddr, folder: &Path) -> Result {
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", folder.display()))
+            .advise("name the folder in which runs have theirs, such as results"));
+    }
+    let stop = stop_flag()?;
+    let page = listen(address, folder.to_owned())?;
+    page.rest();
+    console::note(&format!("finished runs: http://{}/", page.address()));
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_EVERY);
     }
     Ok(Exit::Good)
 }

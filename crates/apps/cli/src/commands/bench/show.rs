@@ -2,9 +2,11 @@
 //! nothing with --json; and a page and statsd where somebody asks for them.
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use throng_bench_plan::{Scenario, StatsdExport};
-use throng_bench_report::live::{Lines, Page, RunningStats, Screen, Statsd};
+use throng_bench_report::live::{History, Lines, Page, RunningStats, Screen, Statsd};
 use throng_bench_report::{Observer, Snapshot};
 
 use super::common::Common;
@@ -24,7 +26,10 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn new(scenario: &Scenario, common: &Common) -> Result<Self> {
-        let page = common.web.map(listen).transpose()?;
+        let page = common
+            .web
+            .map(|address| listen(address, beside(common.out.as_deref())))
+            .transpose()?;
         let export = match &common.statsd {
             Some(to) => Some(export(to)?),
             None => scenario.statsd.clone(),
@@ -58,8 +63,18 @@ fn is_able() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-fn listen(address: std::net::SocketAddr) -> Result<Page> {
-    Page::listen(address).map_err(|error| {
+/// Where finished runs are: beside the folder of this one, or where examples put them.
+fn beside(out: Option<&Path>) -> PathBuf {
+    match out.and_then(Path::parent) {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("results"),
+    }
+}
+
+/// Serves the live page, which lists the finished runs of a folder.
+pub(super) fn listen(address: SocketAddr, finished: PathBuf) -> Result<Page> {
+    Page::listen(address, History::new(finished)).map_err(|error| {
         Failure::new(
             Exit::Start,
             format!("cannot serve the live page at {address}: {error}"),
