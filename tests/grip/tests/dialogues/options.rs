@@ -59,11 +59,7 @@ const CONF: &[Known] = &[
         "routes",
         "`grip.routes_file`; a change is seen within 3 s",
     ),
-    Known(
-        "proxy.debug",
-        "false",
-        "`grip.debug`; the texts are other words",
-    ),
+    Known("proxy.debug", "false", "`grip.debug`; the texts differ"),
     Known(
         "proxy.auto_cross_origin",
         "false",
@@ -106,7 +102,7 @@ const CONF: &[Known] = &[
     Known(
         "proxy.max_open_requests",
         "2000",
-        "`grip.requests_max`; -1 leaves our bound",
+        "`grip.requests_max`; -1 keeps Throng's own bound",
     ),
     Known("proxy.workers", "1", ""),
     Known("proxy.prometheus_port", "9000", ""),
@@ -209,7 +205,7 @@ const CONDITION: &[Known] = &[
     Known("as_host", "=a", "same"),
     Known("path_rem", "=1", "differs: what is no number is refused"),
     Known("replace_beg", "=/a", "same"),
-    Known("debug", "", "the texts are other words"),
+    Known("debug", "", "the texts differ"),
     Known("aco", "", "differs: CORS alone; JSON-P is not offered"),
     Known("jsonp_mode", "=basic", ""),
     Known("jsonp_cb", "=a", ""),
@@ -330,10 +326,11 @@ fn of_line(name: &str, told: &str, line: &str, folder: &Path) -> (&'static str, 
 pub(crate) fn tables() -> String {
     let mut out = String::from(
         "\n## Pushpin's files, option by option\n\n\
-         By the documentation of 1.36 to 1.41. `same`: it means what it means there. `no effect`: \
-         it stands for something that is not here,\n\
-         and the start says so. `refused`: nobody should start with it, so `throng config check` \
-         and `throng serve` name its line.\n\n\
+         The options are those of the documentation of 1.36 to 1.41. `same`: the option means the \
+         same as in Pushpin. `no effect`: Throng has\n\
+         nothing that it could apply to, and says so at the start. `refused`: Throng cannot do \
+         what it asks for, so `throng config check` and\n\
+         `throng serve` refuse the file and name the line.\n\n\
          | `pushpin.conf` | here | |\n|---|---|---|\n",
     );
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -12,16 +12,16 @@ const HEAD: &str = "\
 
 # GRIP, beside Pushpin
 
-Throng speaks GRIP as Pushpin 1.41 does. What that means is kept as recorded dialogues in \
-`tests/grip/dialogues`: every byte
-to the client, the origin and the publisher, played by one program against Debian's `pushpin` \
+Throng speaks GRIP as Pushpin 1.41 does. Recorded dialogues in `tests/grip/dialogues` say what \
+that means: every byte
+to the client, the origin and the publisher. One program plays them against Debian's `pushpin` \
 (1.36) and against Throng. The test
-fails if either does something else than what is recorded there.
+fails if either does something else than what is recorded.
 
-Both have the same routes. Pushpin runs as its package configures it, but without a limit of \
-messages a second. Not compared are the
-order of header fields, `Date`, random numbers, ports, and where a body is cut into chunks. The \
-order of items is kept within a channel;
+Both have the same routes. Pushpin runs as its package configures it, but without a limit on \
+messages a second. The test does not compare
+the order of header fields, `Date`, random numbers, ports, and where a body is cut into chunks. \
+Items of one channel keep their order;
 items of different channels that come in one request may leave in another order.
 
 ";
@@ -40,19 +40,20 @@ const FURTHER: &[[&str; 3]] = &[
     ],
     [
         "passes fields that `Connection` names",
-        "drops them, but for what proxies say of the client",
+        "drops them, except those in which proxies describe the client",
         "on purpose: RFC 9110 section 7.6.1",
     ],
     [
         "counts bytes and messages by route in `report` packets (`client-header-bytes-received` \
          and eleven more), and blocks by `message_block_size`",
-        "`report` packets have connections, minutes and items; bytes are counted for all together, \
-         in `/metrics`",
-        "on purpose: Pushpin estimates them, and every piece of every answer would pay for them",
+        "`report` packets have connections, minutes and items; `/metrics` counts bytes, for all \
+         routes together",
+        "on purpose: Pushpin estimates them, and counting would cost time for every piece of \
+         every answer",
     ],
     [
         "drops statistics for a reader by ZeroMQ PUB for whom 200,000 packets wait",
-        "1 MiB of them, and counts what is dropped",
+        "drops them beyond 1 MiB, and counts them",
         "on purpose: a reader that does not read costs memory",
     ],
     [
@@ -76,7 +77,7 @@ const FURTHER: &[[&str; 3]] = &[
     [
         "uses the good lines of a routes file that has bad ones",
         "does so at the start; while it runs, a file with any fault changes nothing",
-        "on purpose: a file that is half written is nobody's wish",
+        "on purpose: nobody wants a half-written file to take effect",
     ],
 ];
 
@@ -113,7 +114,8 @@ fn reasons(dialogue: &Dialogue) -> Vec<&str> {
 fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
     let same = all.iter().filter(|dialogue| reasons(dialogue).is_empty());
     let mut out = format!(
-        "{HEAD}{} dialogues, {} of them the same. What a reason begins with:\n\n",
+        "{HEAD}There are {} dialogues. In {} of them Throng does the same as Pushpin. Each \
+         difference has a reason, which begins with:\n\n",
         all.len(),
         same.count()
     );
@@ -121,7 +123,7 @@ fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
         writeln!(out, "- `{}`: {meaning}", kind.trim_end()).expect("text");
     }
     out.push_str(
-        "\nWherever it can be, and not counted as a difference below:\n\n| Pushpin | \
+        "\nThese differences can be in any dialogue, and are not counted below:\n\n| Pushpin | \
                   Throng | reason |\n|---|---|---|\n",
     );
     for standing in &everywhere.standing {
