@@ -128,20 +128,19 @@ impl Suite {
         match self {
             Self::Channels => "",
             Self::Tls => {
-                " All show one certificate (ECDSA, P-256), and each connection is a whole \
-                 handshake of TLS 1.3. Publishers come by a port of their own, without TLS."
+                " All servers have the same certificate (ECDSA, P-256), and each connection makes \
+                 a full handshake of TLS 1.3. Publishers use a port of their own, without TLS."
             }
             Self::Shards => {
                 " Counted for each delivery: context switches of the server, messages between its \
-                 shards, shards that slept and were woken, and write calls. Unlike time they say \
-                 something about machines with more cores."
+                 shards, shards that slept and were woken, and write calls. Unlike times, these \
+                 counts hold for machines with more cores too."
             }
             Self::Grip => {
-                " Every stream is asked of a backend, which has it held by GRIP headers, with a \
-                 keep-alive of 55 s; the backend \
-                 runs in the client's process, so its CPU time is in no figure. Publications are \
-                 items posted to `/publish/`. \
-                 Pushpin's message limits are off."
+                " Each stream is requested from a backend, which answers with GRIP headers that \
+                 hold it, with a keep-alive of 55 s. The backend runs in the client's process, so no \
+                 figure has its CPU time. Publications are items posted to `/publish/`. Pushpin's \
+                 message limits are off."
             }
         }
     }

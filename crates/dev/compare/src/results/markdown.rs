@@ -23,7 +23,7 @@ impl Report {
         table(out, &self.rows, self.suite, &self.scale)?;
         writeln!(
             out,
-            "\nThis made it: `{}`. It starts the servers so:\n",
+            "\nMade by `{}`, which starts the servers like this:\n",
             self.command
         )?;
         for row in &self.rows {
@@ -43,16 +43,13 @@ fn method(rounds: u32, payload_bytes: usize) -> String {
         ),
     };
     format!(
-        "All on loopback; one client process reads every frame and fails the \
-         measurement if \
-         one is missing; payload {payload_bytes} B; compression and access logs off, no pings. \
-         Memory is PSS \
-         of all of a server's processes, without the kernel's; per connection it is a slope. CPU \
-         is their \
-         user and system time; a sender on loopback \
-         pays for the receiver's TCP work too, so compare rows, not machines. {figures} The \
-         client runs on \
-         the same machine, so latency and the row with several shards are bounded by its cores."
+        "Everything runs on loopback. One client process reads every frame, and the measurement \
+         fails if one is missing. The payload is {payload_bytes} B; compression, access logs and \
+         pings are off. Memory is the PSS of all processes of a server, without the kernel's; per \
+         connection it is a slope. CPU is their user and system time. A sender on loopback pays \
+         for the receiver's TCP work too, so compare rows, not machines. {figures} The client \
+         runs on the same machine, so its cores bound the latencies and the row with several \
+         shards."
     )
 }
 
