@@ -57,6 +57,31 @@ impl<T> Chunk<T> {
         }
     }
 
+    /// Puts a value into a vacant place, or one behind all that were ever used.
+    fn put(&mut self, within: usize, value: T) -> bool {
+        while self.places.len() <= within {
+            let next = self.vacant_first;
+            self.vacant_first = self.places.len() as u32;
+            self.places.push(Place::Vacant { next });
+        }
+        let Place::Vacant { next } = self.places[within] else {
+            return false;
+        };
+        let mut before = self.vacant_first;
+        if before as usize == within {
+            (self.vacant_first, before) = (next, END);
+        }
+        // Who names it in the list names the one behind it.
+        while let Some(Place::Vacant { next: named }) = self.places.get_mut(before as usize) {
+            before = *named;
+            if before as usize == within {
+                (*named, before) = (next, END);
+            }
+        }
+        self.places[within] = Place::Taken(value);
+        true
+    }
+
     const fn is_full(&self) -> bool {
         self.taken as usize == Self::VALUES
     }
@@ -139,24 +164,20 @@ impl<T> Slots<T> {
         at * Chunk::<T>::VALUES as u32 + index
     }
 
-    /// Puts a value where it was in another slab. False, and nothing happens, unless its place lies
-    /// behind all places of its chunk that were ever used: put them in order into a new slab.
+    /// Puts a value where it was, in another slab or in this one. False, and nothing happens, if
+    /// its place is taken. Cheap in order into new or empty chunks; in a chunk that has values, the
+    /// list of its vacant places is searched.
     pub fn restore(&mut self, index: u32, value: T) -> bool {
         let (at, within) = place_of::<T>(index);
         for new in self.chunks.len()..=at {
             self.chunks.push(None);
             self.open.insert(new as u32);
         }
-        let chunk = self.chunks[at].get_or_insert_with(Chunk::new);
-        if within < chunk.places.len() {
+        let spare = &mut self.spare;
+        let chunk = self.chunks[at].get_or_insert_with(|| spare.take().unwrap_or_else(Chunk::new));
+        if !chunk.put(within, value) {
             return false;
         }
-        while chunk.places.len() < within {
-            let next = chunk.vacant_first;
-            chunk.vacant_first = chunk.places.len() as u32;
-            chunk.places.push(Place::Vacant { next });
-        }
-        chunk.places.push(Place::Taken(value));
         chunk.taken += 1;
         if chunk.is_full() {
             self.open.remove(&(at as u32));
@@ -273,7 +294,6 @@ mod tests {
             assert!(slots.restore(index, index));
             assert!(!slots.restore(index, 0), "it is taken");
         }
-        assert!(!slots.restore(2, 0), "not in order");
         let held: Vec<u32> = slots.iter().map(|(_, value)| *value).collect();
         assert_eq!((held.as_slice(), slots.len()), (places.as_slice(), 6));
         // The holes are filled before anything grows, and every value is found.
@@ -286,6 +306,20 @@ mod tests {
         for index in places {
             assert_eq!(slots.remove(index), Some(index));
         }
+    }
+
+    #[test]
+    fn values_return_to_where_they_were() {
+        let (mut slots, all) = (Slots::default(), 0..3 * CHUNK);
+        all.clone().for_each(|n| assert_eq!(slots.insert(n), n));
+        // Some stay; a whole chunk goes; the rest returns in order.
+        let gone = all.filter(|&n| n >= CHUNK || n % 7 != 3);
+        let removed: Vec<u32> = gone.filter_map(|n| slots.remove(n)).collect();
+        for &n in &removed {
+            assert!(slots.restore(n, n) && !slots.restore(n, 0), "{n}");
+        }
+        assert!(slots.iter().all(|(index, &value)| index == value));
+        assert_eq!((slots.insert(0), slots.open.len()), (3 * CHUNK, 1));
     }
 
     #[test]

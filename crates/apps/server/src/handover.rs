@@ -13,13 +13,16 @@
 //! - Exactly one of the two processes reads, writes and accepts. The new one begins after it has
 //!   said that it has everything; the old one goes on if that word does not come, after it has
 //!   ended the new process for certain.
-//! - Until that word the old process has lost nothing: whatever fails, it goes on.
+//! - Until that word the old process has lost nothing: whatever fails, it goes on. What it has
+//!   sent it keeps as compressed bytes alone, and with its sockets; it goes on from these, by the
+//!   same code as the new process would have.
 
 mod giving;
 mod hello;
 mod link;
 mod meeting;
 mod order;
+mod parcel;
 mod predecessor;
 mod state;
 mod successor;
@@ -30,7 +33,9 @@ pub use hello::VERSION;
 pub(crate) use hello::{Group, Hello};
 pub(crate) use meeting::Meeting;
 pub(crate) use order::{Giving, Moved, Report};
+pub use parcel::Parcel;
 pub use predecessor::Predecessor;
 pub(crate) use successor::Successor;
 pub use successor::{HandOverError, Program};
+pub use taking::Unpacking;
 pub(crate) use taking::{Taken, Taking};

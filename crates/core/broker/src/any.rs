@@ -153,6 +153,10 @@ impl Broker for AnyBroker {
         self.remote.is_none() && self.memory.save(parts)
     }
 
+    fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
+        self.remote.is_none() && self.memory.give_up(parts)
+    }
+
     fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         self.memory.load(kind, from)
     }

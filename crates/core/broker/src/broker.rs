@@ -137,6 +137,12 @@ pub trait Broker {
         false
     }
 
+    /// The same, and forgets it bit by bit, without a word of it to anybody: it is taken elsewhere
+    /// from the items, or here again.
+    fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
+        self.save(parts)
+    }
+
     /// Takes one such item; `None` if it is none. No bytes may do harm.
     fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         let _ = (kind, from);

@@ -343,6 +343,11 @@ impl Broker for MemoryBroker {
         true
     }
 
+    fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
+        self.home.give_up(parts);
+        true
+    }
+
     fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         self.home.load(kind, from)
     }

@@ -201,6 +201,16 @@ impl Local {
         }
     }
 
+    /// Forgets a channel without members, of a hub at rest; the broker does not hear of it.
+    pub(crate) fn forget_if_unused(&mut self, key: u32) {
+        let channel = self.channels.at(key).map(|(_, channel)| channel);
+        // A fan-out that rests stays, and its channel with it.
+        if channel.is_some_and(|it| it.members.len() == 0 && it.fanout == NO_FANOUT) {
+            self.bases.remove(&key);
+            self.channels.remove(key);
+        }
+    }
+
     /// Forgets a channel that nobody here subscribes to.
     pub(crate) fn release_if_unused(&mut self, key: u32) {
         let Some((_, channel)) = self.channels.at(key) else {

@@ -214,7 +214,7 @@ impl Local {
 
     /// Removes the member at a place. Others move up so that, during a fan-out, those who
     /// stand side by side still have the same.
-    fn remove_member(&mut self, key: u32, at: u32) {
+    pub(crate) fn remove_member(&mut self, key: u32, at: u32) {
         let Some(channel) = self.channels.at_mut(key) else {
             return;
         };

@@ -36,9 +36,23 @@ impl<B: Broker> Hub<B> {
     /// Hands over the channels and the broker's part, as items. False, and nothing is handed over,
     /// if the broker's state cannot move.
     pub fn save(&self, parts: &mut Parts<'_>) -> bool {
-        if !self.broker.save(parts) {
-            return false;
+        let moves = self.broker.save(parts);
+        if moves {
+            self.save_channels(parts);
         }
+        moves
+    }
+
+    /// The same, and the broker's part forgets what it keeps.
+    pub fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
+        let moves = self.broker.give_up(parts);
+        if moves {
+            self.save_channels(parts);
+        }
+        moves
+    }
+
+    fn save_channels(&self, parts: &mut Parts<'_>) {
         for (name, channel) in self
             .local
             .channels
@@ -47,7 +61,6 @@ impl<B: Broker> Hub<B> {
         {
             parts.item(CHANNEL, &(name.clone(), channel.position.get()));
         }
-        true
     }
 
     /// Hands over that a connection which stays is seen no more.
@@ -103,6 +116,18 @@ impl<B: Broker> Hub<B> {
             local.present.get(&(conn, entry.channel)).cloned().save(out);
         }
         true
+    }
+
+    /// Forgets a connection's subscriptions, which are saved, and the channels that were its alone.
+    /// The broker does not hear of it.
+    pub fn give_up_subscriptions(&mut self, conn: ConnId) {
+        while let Some(Entry { channel, place }) = self.local.subscriptions.remove_any(conn) {
+            self.local.present.remove(&(conn, channel));
+            if let Place::Member(at) = place {
+                self.local.remove_member(channel, at);
+            }
+            self.local.forget_if_unused(channel);
+        }
     }
 
     /// Makes a connection a member of the channels that it was saved with. The channels were loaded

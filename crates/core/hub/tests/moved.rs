@@ -346,3 +346,71 @@ fn bytes_that_no_hub_has_written_are_refused() {
     }
     assert_eq!(heard.answers[10], format!("{:?}", Refusal::ChannelLimit));
 }
+
+#[test]
+fn a_hub_takes_back_what_it_gave_up() {
+    let shared = Format::new(1, FormKind::Shared);
+    let mut heard = Heard::default();
+    let mut hub = hub();
+    for (index, channel) in [
+        (1, "kept:a"),
+        (2, "kept:a"),
+        (3, "kept:a"),
+        (3, "alone"),
+        (2, "b"),
+    ] {
+        subscribe(&mut hub, &mut heard, index, channel, shared);
+    }
+    let before = publish(&mut hub, "kept:a", "one").expect("a position");
+    fan_out(&mut hub, &mut heard);
+    let stats = hub.stats();
+    let mut bytes = Vec::new();
+    let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
+    let mut parts = Parts::new(&mut send);
+    assert!(hub.give_up(&mut parts));
+    parts.end();
+    // The second stays.
+    let gone = [1, 3].map(|index| {
+        let mut bytes = Vec::new();
+        assert!(hub.save_subscriptions(conn(index), &mut bytes));
+        hub.give_up_subscriptions(conn(index));
+        (index, bytes)
+    });
+    assert_eq!(hub.stats().subscriptions, 2);
+    assert!(!hub.has_channel(&name("alone")) && hub.has_channel(&name("kept:a")));
+    assert_eq!(hub.stats().home, Default::default());
+    let mut from = Saved::new(&bytes);
+    while let Some(kind) = u8::load(&mut from) {
+        hub.load(kind, &mut from).expect("a good item");
+    }
+    for (index, bytes) in gone {
+        let loaded = hub.load_subscriptions(conn(index), &mut Saved::new(&bytes));
+        loaded.expect("its subscriptions");
+    }
+    assert!(hub.stats() == stats, "{:?} and {stats:?}", hub.stats());
+    assert_eq!(present(&mut hub, "kept:a"), "Ok(3) present");
+    let mut heard = Heard::default();
+    let after = publish(&mut hub, "kept:a", "two").expect("a position");
+    assert_eq!(
+        (after.epoch, after.offset),
+        (before.epoch, before.offset + 1)
+    );
+    publish(&mut hub, "alone", "three");
+    publish(&mut hub, "b", "four");
+    fan_out(&mut hub, &mut heard);
+    let first = |frame: &String| frame.split(' ').next().unwrap_or_default().to_owned();
+    let said = heard.frames.iter().flat_map(|(index, _, frames)| {
+        let index = *index;
+        frames.iter().map(move |frame| (index, first(frame)))
+    });
+    let mut said: Vec<_> = said.collect();
+    said.sort_unstable();
+    let expect = [
+        (1, "two"),
+        (2, "four"),
+        (2, "two"),
+        (3, "three"),
+        (3, "two"),
+    ];
+    assert_eq!(said, expect.map(|(index, text)| (index, text.to_owned())));
+}

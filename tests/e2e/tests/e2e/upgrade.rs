@@ -6,6 +6,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,11 +73,7 @@ pub(crate) fn upgrade(server: &Server) -> Output {
 
 #[track_caller]
 pub(crate) fn upgrade_well(server: &Server) {
-    went_well(server, &upgrade(server));
-}
-
-#[track_caller]
-fn went_well(server: &Server, output: &Output) {
+    let output = upgrade(server);
     let said = String::from_utf8_lossy(&output.stderr);
     let log = server.process().err_lines().join("\n");
     assert!(output.status.success(), "{said}\n{log}");
@@ -196,27 +193,77 @@ fn nobody_notices_upgrades_in_a_row() {
         .shards(2)
         .start();
     let address = server.clients();
-    upgrades_in_a_row(server, || Wire::connect(address));
+    upgrades_in_a_row(server, || Wire::connect(address), upgrade_well);
+}
+
+/// A program that takes everything, and then says that it does not want it.
+const REFUSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/handover/relay.py");
+
+#[test]
+fn nobody_notices_upgrades_that_break_off_at_their_end() {
+    let (installed, record) = (Installed::new(), tempfile::NamedTempFile::new());
+    let record = record.expect("a file").into_temp_path();
+    let tls = TlsFiles::new();
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config()))
+        .binary(&installed.path())
+        .variable("HANDOVER_RECORD", &record.to_string_lossy())
+        .shards(2)
+        .tls_clients()
+        .start();
+    let address = server.clients();
+    let connect = || Wire::connect_secure(address, tls.authority.pem());
+    upgrades_in_a_row(server, connect, |server| {
+        installed.install_script(&format!("exec python3 '{REFUSES}' \"$@\""));
+        for _ in 0..2 {
+            let output = upgrade(server);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("it was recorded"), "{said}");
+        }
+        installed.install(throng());
+        upgrade_well(server);
+    });
+}
+
+/// A certificate of an authority of the test's own.
+struct TlsFiles {
+    authority: Authority,
+    files: PemFiles,
+}
+
+impl TlsFiles {
+    fn new() -> Self {
+        let (authority, files) = (Authority::new("ours"), PemFiles::new());
+        files.write_issued("server", &authority.issue(&["127.0.0.1"]));
+        Self { authority, files }
+    }
+
+    /// Connections of such a server can move.
+    fn config(&self) -> String {
+        let [certificate, key] = ["server.pem", "server.key"].map(|name| self.files.path(name));
+        format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nrecords = \"lean\"\n")
+    }
 }
 
 #[test]
 fn nobody_notices_upgrades_over_tls() {
-    let (authority, files) = (Authority::new("ours"), PemFiles::new());
-    files.write_issued("server", &authority.issue(&["127.0.0.1"]));
-    let [certificate, key] = ["server.pem", "server.key"].map(|name| files.path(name));
-    let tls = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nrecords = \"lean\"\n");
+    let tls = TlsFiles::new();
     let installed = Installed::new();
-    let server = Setup::new(&format!("{CONFIG}{tls}"))
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config()))
         .binary(&installed.path())
         .shards(2)
         .tls_clients()
         .start();
     let address = server.clients();
-    upgrades_in_a_row(server, || Wire::connect_secure(address, authority.pem()));
+    let connect = || Wire::connect_secure(address, tls.authority.pem());
+    upgrades_in_a_row(server, connect, upgrade_well);
 }
 
 /// Upgrades a server while clients hear what is published, and looks at what they heard.
-fn upgrades_in_a_row(mut server: Server, connect: impl Fn() -> Wire) {
+fn upgrades_in_a_row(
+    mut server: Server,
+    connect: impl Fn() -> Wire,
+    mut upgrade: impl FnMut(&Server),
+) {
     let api = server.api_address();
     let crowd = crowd(connect, 20);
     let count = crowd.len() as u64;
@@ -224,11 +271,12 @@ fn upgrades_in_a_row(mut server: Server, connect: impl Fn() -> Wire) {
     let stop = AtomicBool::new(false);
     let published = thread::scope(|scope| {
         let publisher = scope.spawn(|| publish_until(api, &stop));
-        let upgrades: Vec<_> = (0..4).map(|_| upgrade(&server)).collect();
+        // If one fails, the publisher must end for the test to end.
+        let upgraded = catch_unwind(AssertUnwindSafe(|| {
+            (0..4).for_each(|_| upgrade(&server));
+        }));
         stop.store(true, Ordering::Relaxed);
-        upgrades
-            .iter()
-            .for_each(|output| went_well(&server, output));
+        upgraded.unwrap_or_else(|failed| resume_unwind(failed));
         publisher
             .join()
             .expect("the publisher was answered all the time")

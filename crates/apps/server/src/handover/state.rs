@@ -61,9 +61,10 @@ impl<L: GatewayList> ShardApp<L> {
         self.parts.hub.hurry();
     }
 
-    /// Hands over the hub. False, and nothing is handed over, if none of it can move.
-    pub(crate) fn save_hub(&self, parts: &mut Parts<'_>) -> bool {
-        self.parts.hub.save(parts)
+    /// Hands over the hub, and forgets what its part of the broker keeps. False, and nothing is
+    /// handed over, if none of it can move.
+    pub(crate) fn give_up_hub(&mut self, parts: &mut Parts<'_>) -> bool {
+        self.parts.hub.give_up(parts)
     }
 
     /// Hands over that connections which stay are seen no more.
@@ -157,20 +158,22 @@ impl<L: GatewayList> ShardApp<L> {
         self.parts.hub.loaded(now);
     }
 
-    /// Forgets a connection that another process has. Its subscriptions are left as they are:
-    /// nobody publishes here any more.
-    pub(crate) fn let_go<K: Kernel>(&mut self, id: ConnId, conns: &mut Conns<L::Session, K>) {
-        let Some((_, tag)) = conns.holdings(id) else {
-            return;
-        };
-        let Some(session) = conns.let_go(id) else {
-            return;
-        };
+    /// Takes a connection out that was saved, with all that is known of it here, and gives its
+    /// socket.
+    pub(crate) fn take_out<K: Kernel>(
+        &mut self,
+        id: ConnId,
+        conns: &mut Conns<L::Session, K>,
+    ) -> Option<K::Socket> {
+        let (_, tag) = conns.holdings(id)?;
+        let (socket, session) = conns.take_out(id)?;
         uncount(&self.parts.shared, standing::<L>(&session));
+        self.parts.hub.give_up_subscriptions(id);
         self.parts.shared.forwarded.gone(id);
         self.clients -= usize::from(tag != NO_CLIENT);
         if let Some(address) = self.addresses.remove(tag) {
             self.parts.peers.leave(address);
         }
+        Some(socket)
     }
 }

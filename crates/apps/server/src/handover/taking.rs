@@ -1,10 +1,9 @@
 //! A shard of the new process: takes what the old one of its number holds, and waits for the word
 //! to begin.
 
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use throng_engine::Running;
+use throng_engine::{Conns, Kernel, Running};
 use throng_types::{Save as _, Saved};
 
 use super::link::Link;
@@ -77,38 +76,59 @@ impl Taken {
 }
 
 fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Result<usize, String> {
-    let damaged = || "what a shard was sent is damaged".to_owned();
     let (app, conns) = running.parts_mut();
-    let mut count = 0;
-    loop {
+    let mut unpacking = Unpacking::default();
+    while !unpacking.is_whole {
         let (message, fds) = link
             .recv()
             .map_err(|error| format!("a shard hears nothing: {error}"))?;
-        let mut from = Saved::new(&message);
-        match u8::load(&mut from) {
-            Some(HUB) => app.load_piece(&message[1..]).ok_or_else(damaged)?,
-            Some(CONNECTIONS) => {
-                count += fds.len();
-                for socket in fds {
-                    let socket: OwnedFd = socket;
-                    app.load_conn(&mut from, socket, conns)
-                        .ok_or_else(damaged)?;
+        let taken = unpacking.take(&message, &mut fds.into_iter(), app, conns);
+        taken.ok_or_else(|| "what a shard was sent is damaged".to_owned())?;
+    }
+    Ok(unpacking.count)
+}
+
+/// What has come of a shard's messages, and whether it is all.
+#[derive(Default)]
+pub struct Unpacking {
+    count: usize,
+    is_whole: bool,
+}
+
+impl Unpacking {
+    /// Takes a message with its sockets, all of them; `None` if it is damaged.
+    pub fn take<L: GatewayList, K: Kernel>(
+        &mut self,
+        message: &[u8],
+        sockets: &mut dyn Iterator<Item = K::Socket>,
+        app: &mut ShardApp<L>,
+        conns: &mut Conns<L::Session, K>,
+    ) -> Option<()> {
+        let mut from = Saved::new(message);
+        match u8::load(&mut from)? {
+            HUB => app.load_piece(&message[1..])?,
+            CONNECTIONS => {
+                for socket in sockets {
+                    app.load_conn(&mut from, socket, conns)?;
+                    self.count += 1;
                 }
-                if !from.is_empty() {
-                    return Err(damaged());
-                }
+                from.is_empty().then_some(())?;
             }
-            Some(END) => {
-                let (generation, sent) = <(u32, usize)>::load(&mut from).ok_or_else(damaged)?;
-                if sent != count {
-                    return Err(damaged());
-                }
+            END => {
+                let (generation, sent) = <(u32, usize)>::load(&mut from)?;
+                (sent == self.count).then_some(())?;
                 conns.resume_generation(generation);
-                let now = conns.now();
-                app.loaded(now);
-                return Ok(count);
+                app.loaded(conns.now());
+                self.is_whole = true;
             }
-            _ => return Err(damaged()),
+            _ => return None,
         }
+        Some(())
+    }
+
+    /// Whether everything has come.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.is_whole
     }
 }

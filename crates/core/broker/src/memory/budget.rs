@@ -71,6 +71,12 @@ impl Share {
         self.used
     }
 
+    /// Bytes that nobody else gets.
+    #[cfg(test)]
+    pub(super) const fn granted(&self) -> usize {
+        self.granted
+    }
+
     /// Whether so many bytes could ever be taken.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         bytes <= self.budget.max
@@ -108,6 +114,11 @@ impl Share {
         if spare >= 2 * self.budget.chunk {
             self.release(spare - self.budget.chunk);
         }
+    }
+
+    /// Nothing is used any more. What was granted stays, for what comes in its place.
+    pub(super) const fn forget(&mut self) {
+        self.used = 0;
     }
 
     fn release(&mut self, bytes: usize) {

@@ -72,9 +72,9 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Takes a connection out of the table that another process has from now on: its peer notices
-    /// nothing.
-    pub fn let_go(&mut self, id: ConnId) -> Option<S> {
+    /// Takes a connection out of the table, with its socket, which stays as it is: watched, and
+    /// silent. [`Conns::let_go`] follows, or [`Conns::adopt`] with what was saved.
+    pub fn take_out(&mut self, id: ConnId) -> Option<(K::Socket, S)> {
         self.session(id)?;
         self.wheel.set(id.index(), None);
         let slot = self.slots.remove(id.index())?;
@@ -82,8 +82,13 @@ impl<S, K: Kernel> Conns<S, K> {
             self.recycle(slot.out);
         }
         self.secured.links.forget(id.index());
-        self.kernel.let_go(slot.socket);
-        Some(slot.session)
+        Some((slot.socket, slot.session))
+    }
+
+    /// Gives a socket up that was taken out and that another process has from now on: its peer
+    /// notices nothing.
+    pub fn let_go(&mut self, socket: K::Socket) {
+        self.kernel.let_go(socket);
     }
 
     /// Takes nothing in from the connections that are left: what they ask would be carried out
@@ -108,9 +113,8 @@ impl<S, K: Kernel> Conns<S, K> {
         self.generation = generation;
     }
 
-    /// Puts a connection into its place. Nothing is read or written before
-    /// the shard begins. `None`, and the socket is closed, if the place is not behind all
-    /// that were ever taken: adopt in order, into a new table.
+    /// Puts a connection into its place. Nothing is read or written before the shard begins, or
+    /// takes it back. `None`, and the socket is closed, if the place is taken.
     pub fn adopt(
         &mut self,
         saved: SavedConn,
@@ -156,6 +160,16 @@ impl<S, K: Kernel> Conns<S, K> {
                 .insert(index, Entry { link, deadline_ms });
         }
         Some(ConnId::new(self.shard, index, generation))
+    }
+
+    /// Whether a connection was listed now, to be read from in the next turn. What waits for it is
+    /// written at the end of that.
+    pub(crate) fn list_again(&mut self, id: ConnId) -> bool {
+        let slot = self.slots.get(id.index());
+        if slot.is_some_and(|slot| slot.out != NO_QUEUE) {
+            self.mark_dirty(id.index());
+        }
+        self.list(id.index())
     }
 
     /// Begins to read from and write to all connections: they are this process's now.

@@ -7,7 +7,7 @@
 use std::io;
 use std::time::Duration;
 
-use throng_types::{Millis, Now};
+use throng_types::{ConnId, Millis, Now};
 
 use super::Running;
 use crate::conns::Flushed;
@@ -93,6 +93,17 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     /// Goes on with ordinary turns after still ones: the next one does not wait.
     pub const fn resume(&mut self) {
         self.more = true;
+    }
+
+    /// Looks at every connection in the next turn, after some were taken out and adopted again:
+    /// what the kernel had told of them is forgotten.
+    pub fn take_back(&mut self) {
+        let all: Vec<ConnId> = self.conns.movable().collect();
+        for id in all {
+            if self.conns.list_again(id) {
+                self.unread.push(id.index());
+            }
+        }
     }
 
     /// Begins to serve connections that were adopted.

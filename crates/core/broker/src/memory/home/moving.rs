@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Millis, Parts, Position, Publication, Publisher, Save, Saved};
 
+use super::super::budget::Share;
 use super::super::stream::Kept;
 use super::{Home, NEVER, STREAM_BYTES, Stream};
 use crate::memory::keys::Keys;
@@ -43,29 +44,66 @@ throng_types::save_fields!(Moved {
 
 impl Home {
     pub(in crate::memory) fn save(&self, parts: &mut Parts<'_>) {
-        parts.item(HEAD, &(self.lineage(), (self.forgotten, self.shift)));
-        for (key, channel, stream) in self.streams.entries() {
-            let log = stream.log.iter().flat_map(|log| log.iter());
-            let moved = Moved {
-                channel: channel.clone(),
-                interest: stream.interest,
-                top: stream.top,
-                generation: stream.generation,
-                due: stream.due,
-                version: self.versions.get(&key).cloned(),
-                tops: self.ancestry.tops(key).to_vec(),
-                log: { log }
-                    .map(|kept| (kept.at, kept.publication.clone()))
-                    .collect(),
-            };
-            parts.item(STREAM, &moved);
+        self.save_head(parts);
+        for (key, ..) in self.streams.entries() {
+            self.save_stream(key, parts);
         }
+        self.save_rest(parts);
+    }
+
+    fn save_head(&self, parts: &mut Parts<'_>) {
+        parts.item(HEAD, &(self.lineage(), (self.forgotten, self.shift)));
+    }
+
+    fn save_stream(&self, key: u32, parts: &mut Parts<'_>) {
+        let Some((channel, stream)) = self.streams.at(key) else {
+            return;
+        };
+        let log = stream.log.iter().flat_map(|log| log.iter());
+        let moved = Moved {
+            channel: channel.clone(),
+            interest: stream.interest,
+            top: stream.top,
+            generation: stream.generation,
+            due: stream.due,
+            version: self.versions.get(&key).cloned(),
+            tops: self.ancestry.tops(key).to_vec(),
+            log: { log }
+                .map(|kept| (kept.at, kept.publication.clone()))
+                .collect(),
+        };
+        parts.item(STREAM, &moved);
+    }
+
+    fn save_rest(&self, parts: &mut Parts<'_>) {
         for (at, key, position) in self.keys.all() {
             parts.item(KEY, &(at, (key.clone(), position)));
         }
         for (channel, who) in self.members.all() {
             parts.item(MEMBER, &(channel.clone(), who.clone()));
         }
+    }
+
+    /// Saves everything, and forgets each stream's history once it is saved and all the rest at the
+    /// end, without a word of it in the store. Its part of the budget stays granted, so that all of
+    /// it has room if it comes back.
+    pub(in crate::memory) fn give_up(&mut self, parts: &mut Parts<'_>) {
+        // Places of streams may be others when they come back, so a copy begins anew.
+        self.end_copy();
+        self.save_head(parts);
+        for key in 0..self.streams.bound() {
+            self.save_stream(key, parts);
+            if let Some(stream) = self.streams.at_mut(key) {
+                stream.log = None;
+            }
+        }
+        self.save_rest(parts);
+        self.share.forget();
+        let empty = Share::new(self.options.history.clone());
+        let mut new = Self::new(self.options.clone());
+        new.share = std::mem::replace(&mut self.share, empty);
+        new.journal = self.journal.take();
+        *self = new;
     }
 
     pub(in crate::memory) fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
@@ -157,8 +195,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Budget, ChannelOptions, Draft, HistoryQuery, MemoryOptions, Namespaces, Recovery,
-        ReplyLimit, Retention,
+        BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery, MemoryOptions, Namespaces,
+        Recovery, ReplyLimit, Retention,
     };
 
     fn home(nonce: u32) -> Home {
@@ -236,6 +274,15 @@ mod tests {
         Some(())
     }
 
+    fn given_up(home: &mut Home) -> Vec<Vec<u8>> {
+        let mut pieces = Vec::new();
+        let mut keep = |piece: &[u8]| pieces.push(piece.to_vec());
+        let mut parts = Parts::new(&mut keep);
+        home.give_up(&mut parts);
+        parts.end();
+        pieces
+    }
+
     fn moved(home: &Home, nonce: u32) -> Home {
         let mut other = self::home(nonce);
         load(&mut other, &pieces(home)).expect("what was saved");
@@ -263,6 +310,13 @@ mod tests {
         old.members.add(&name("quiet"), &who);
         let mut new = moved(&old, 8);
         assert_eq!(new.stats(), old.stats());
+        // What is given up is the same, it has gone, and it can be taken again.
+        let (saved, stats, granted) = (pieces(&old), old.stats(), old.share.granted());
+        assert!(given_up(&mut old) == saved);
+        assert_eq!((old.stats(), old.keys.len()), (BrokerStats::default(), 0));
+        assert_eq!(old.share.granted(), granted, "it has room if it comes back");
+        load(&mut old, &saved).expect("what was saved");
+        assert!(old.stats() == stats && pieces(&old) == saved);
         assert_eq!(pieces(&new).concat().len(), pieces(&old).concat().len());
         assert_eq!(
             (new.interest(&name("busy")), new.interest(&name("quiet"))),

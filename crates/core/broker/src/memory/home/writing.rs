@@ -203,19 +203,24 @@ impl Home {
         let version = self.versions.get(&key);
         journal.write(|out| write_published(&kept.publication, place, version, out))
     }
+
+    /// Breaks a copy off, and writes first what stands nowhere else.
+    pub(super) fn end_copy(&mut self) {
+        let Some(mut journal) = self.journal.take() else {
+            return;
+        };
+        if let Some(mut copy) = journal.copy.take() {
+            while let Some(inside) = copy.inside {
+                self.copy_inside(&mut journal, &mut copy, inside);
+            }
+        }
+        self.journal = Some(journal);
+    }
 }
 
 /// The publications that a copy has yet to say must be there when the server ends.
 impl Drop for Home {
     fn drop(&mut self) {
-        let Some(mut journal) = self.journal.take() else {
-            return;
-        };
-        let Some(mut copy) = journal.copy.take() else {
-            return;
-        };
-        while let Some(inside) = copy.inside {
-            self.copy_inside(&mut journal, &mut copy, inside);
-        }
+        self.end_copy();
     }
 }

@@ -1,0 +1,227 @@
+//! What a shard gives to its successor: the messages and the sockets, in order.
+//!
+//! A shard gives its state up while it packs: what was a session, subscriptions and history is
+//! compressed bytes then, so that two processes need little more memory than one. The parcel is the
+//! only place of that state until the successor has it. If the hand-over is broken off, the shard
+//! takes everything out again as a successor would, and its sockets were never closed.
+//!
+//! Never: links, processes, or who is right; see `giving` and `taking`.
+//!
+//! Invariants
+//! - What is packed is packed by a shard at rest, and restored before its next turn: nobody sees
+//!   the shard without it.
+//! - What is only for the successor (`farewells`, the end) is never restored here.
+
+use std::io;
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use throng_engine::{Kernel, Running};
+use throng_types::{ConnId, Parts, Save as _};
+
+use super::taking::{CONNECTIONS, END, HUB, Unpacking};
+use crate::list::GatewayList;
+use crate::shard::ShardApp;
+
+/// Connections in one message; fewer than descriptors may be.
+const BATCH: usize = 250;
+/// A message ends when it has so many bytes.
+const BATCH_BYTES: usize = 64 << 10;
+/// So many bytes more are asked for while something is compressed.
+const ROOM: usize = 4 << 10;
+
+/// One message, compressed.
+struct Message {
+    bytes: Box<[u8]>,
+    /// Without compression.
+    length: usize,
+    sockets: usize,
+}
+
+/// What a shard has given up.
+pub struct Parcel<K: Kernel> {
+    /// The hub's part of the broker and its channels.
+    hub: Vec<Message>,
+    conns: Vec<Message>,
+    /// Of all connections, in order.
+    sockets: Vec<K::Socket>,
+    /// Connections that stay are seen no more by the successor.
+    farewells: Vec<Message>,
+    end: Vec<u8>,
+}
+
+/// Makes messages; counts what it makes.
+struct Packer<'a> {
+    compress: Compress,
+    goes_on: &'a mut dyn FnMut(),
+}
+
+impl Packer<'_> {
+    fn message(&mut self, bytes: &[u8], sockets: usize) -> Message {
+        self.compress.reset();
+        let mut out = Vec::with_capacity(bytes.len() / 4 + ROOM);
+        loop {
+            let taken = self.compress.total_in() as usize;
+            let rest = bytes.get(taken..).unwrap_or_default();
+            let status = self
+                .compress
+                .compress_vec(rest, &mut out, FlushCompress::Finish);
+            if matches!(status, Ok(Status::StreamEnd)) {
+                break;
+            }
+            out.reserve(ROOM);
+        }
+        (self.goes_on)();
+        Message {
+            bytes: out.into(),
+            length: bytes.len(),
+            sockets,
+        }
+    }
+
+    /// Items of the hub, a piece a message.
+    fn items<R>(&mut self, save: impl FnOnce(&mut Parts<'_>) -> R) -> (Vec<Message>, R) {
+        let (mut all, mut message) = (Vec::new(), Vec::new());
+        let mut keep = |piece: &[u8]| {
+            message.clear();
+            message.push(HUB);
+            message.extend_from_slice(piece);
+            all.push(self.message(&message, 0));
+        };
+        let mut parts = Parts::new(&mut keep);
+        let result = save(&mut parts);
+        parts.end();
+        (all, result)
+    }
+}
+
+impl Message {
+    fn unpacked(&self, decompress: &mut Decompress) -> io::Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.length);
+        decompress.reset(false);
+        let status = decompress.decompress_vec(&self.bytes, &mut out, FlushDecompress::Finish);
+        match status {
+            Ok(_) if out.len() == self.length => Ok(out),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+impl<K: Kernel> Parcel<K> {
+    /// Takes everything that can move out of a shard at rest. `goes_on` is called from time to
+    /// time.
+    pub fn pack<L: GatewayList>(
+        running: &mut Running<ShardApp<L>, K>,
+        goes_on: &mut dyn FnMut(),
+    ) -> Self {
+        let (app, conns) = running.parts_mut();
+        let compress = Compress::new(Compression::fast(), false);
+        let mut packer = Packer { compress, goes_on };
+        let (hub, moves) = packer.items(|parts| app.give_up_hub(parts));
+        let mut parcel = Self {
+            hub,
+            conns: Vec::new(),
+            sockets: Vec::new(),
+            farewells: Vec::new(),
+            end: Vec::new(),
+        };
+        if moves {
+            let ids: Vec<ConnId> = conns.movable().collect();
+            let (mut batch, mut count) = (vec![CONNECTIONS], 0);
+            for id in ids {
+                if !app.save_conn(id, conns, &mut batch) {
+                    continue;
+                }
+                let Some(socket) = app.take_out(id, conns) else {
+                    continue;
+                };
+                parcel.sockets.push(socket);
+                count += 1;
+                if count == BATCH || batch.len() >= BATCH_BYTES {
+                    parcel.conns.push(packer.message(&batch, count));
+                    batch.truncate(1);
+                    count = 0;
+                }
+            }
+            if count > 0 {
+                parcel.conns.push(packer.message(&batch, count));
+            }
+            let mut stay = conns.sessions().map(|(id, _)| id);
+            (parcel.farewells, ()) = packer.items(|parts| app.save_quits(&mut stay, parts));
+        }
+        parcel.end.push(END);
+        (conns.generation(), parcel.sockets.len()).save(&mut parcel.end);
+        throng_sys::memory::trim();
+        parcel
+    }
+
+    /// How many connections are in it.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Whether no connection is in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.sockets.is_empty()
+    }
+
+    /// Every message for the successor with its sockets, in order.
+    ///
+    /// # Errors
+    /// Those of `send`.
+    pub fn each(
+        &self,
+        mut send: impl FnMut(&[u8], &[K::Socket]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (mut decompress, mut sockets) = (Decompress::new(false), &self.sockets[..]);
+        for message in self.hub.iter().chain(&self.conns).chain(&self.farewells) {
+            let (mine, rest) = sockets
+                .split_at_checked(message.sockets)
+                .ok_or(io::ErrorKind::InvalidData)?;
+            sockets = rest;
+            send(&message.unpacked(&mut decompress)?, mine)?;
+        }
+        send(&self.end, &[])
+    }
+
+    /// The successor does not have it: puts everything back, and the shard goes on as if nothing
+    /// had been. Gives the number of connections that did not come back; that would be a bug.
+    pub fn restore<L: GatewayList>(self, running: &mut Running<ShardApp<L>, K>) -> usize {
+        let (app, conns) = running.parts_mut();
+        let mut decompress = Decompress::new(false);
+        let mut unpacking = Unpacking::default();
+        let mut sockets = self.sockets.into_iter();
+        let mut lost = 0;
+        for message in self.hub.into_iter().chain(self.conns) {
+            let mut mine = sockets.by_ref().take(message.sockets);
+            let before = conns.len();
+            if let Ok(bytes) = message.unpacked(&mut decompress) {
+                // What is damaged is counted below.
+                let _ = unpacking.take(&bytes, &mut mine, app, conns);
+            }
+            lost += before + message.sockets - conns.len();
+            mine.for_each(drop);
+        }
+        running.take_back();
+        lost
+    }
+
+    /// The successor has it. What stays is drained here, with the broker as it was.
+    pub fn release<L: GatewayList>(self, running: &mut Running<ShardApp<L>, K>) {
+        let (app, conns) = running.parts_mut();
+        for socket in self.sockets {
+            conns.let_go(socket);
+        }
+        if conns.is_empty() {
+            return;
+        }
+        let (mut decompress, mut unpacking) = (Decompress::new(false), Unpacking::default());
+        for message in self.hub {
+            if let Ok(bytes) = message.unpacked(&mut decompress) {
+                let _ = unpacking.take(&bytes, &mut std::iter::empty(), app, conns);
+            }
+        }
+        app.loaded(conns.now());
+    }
+}
