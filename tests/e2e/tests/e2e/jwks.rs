@@ -1,7 +1,11 @@
 //! Keys that are fetched from the issuer of tokens, who changes them, answers badly and goes away.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
-use throng_testkit::{Issuer, Server, Setup, TokenKey, Wire, unix_s, until};
+use throng_testkit::{
+    Authority, Issuer, PemFiles, Process, Server, Setup, TokenKey, Wire, unix_s, until,
+};
 
 const KEY: &str = "the-key-of-the-server-api";
 
@@ -160,6 +164,37 @@ fn a_server_starts_before_its_issuer() {
     until("its keys", || (fetches(&server, "good") > 0).then_some(()));
     assert_eq!(status(&server, &key), 200);
     server.stop();
+}
+
+/// By TLS, from an issuer whose certificate is believed and from nobody else.
+#[test]
+fn keys_come_by_https_from_who_is_believed() {
+    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let (files, key) = (PemFiles::new(), TokenKey::new("a"));
+    let [certificate, secret] = files.write_issued("issuer", &ours.issue(&["localhost"]));
+    files.write("keys", &json!({ "keys": [key.jwk()] }).to_string());
+    let mut openssl = Command::new("openssl");
+    openssl
+        .args(["s_server", "-WWW", "-accept", "127.0.0.1:0"])
+        .args(["-cert", &certificate, "-key", &secret])
+        .current_dir(files.folder());
+    let issuer = Process::start(&mut openssl, "install openssl, see .ci/packages");
+    let port: u16 = issuer.out("its port", |lines| {
+        lines
+            .iter()
+            .find_map(|line| line.strip_prefix("ACCEPT 127.0.0.1:")?.parse().ok())
+    });
+    let text = config(&format!("https://localhost:{port}/keys"), "");
+    for (authority, expected) in [(&ours, 200), (&others, 503)] {
+        let believed = files.write("believed.pem", authority.pem());
+        let server = Setup::new(&text)
+            .api_key(KEY)
+            .variable("SSL_CERT_FILE", &believed)
+            .start();
+        assert_eq!(status(&server, &key), expected);
+        assert_eq!(fetches(&server, "good"), u64::from(expected == 200));
+        server.stop();
+    }
 }
 
 /// Another address takes effect if keys come from there, and changes nothing if not.
