@@ -56,7 +56,7 @@ pub(crate) const HOUSE: &[Room] = &[
     // neither sockets nor threads, so what a client believes is said once, in its room.
     room("drivers/*", &[
         "types", "core/*", "protocols/*", "gateways/*", "runtime/tls", "drivers/remote",
-        "drivers/redis-address",
+        "drivers/redis-address", "drivers/nats-link",
     ]),
     // One HTTP client for all who are asked; keys are fetched with it.
     room("drivers/jwks", &[
@@ -64,6 +64,7 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
     room("drivers/redis-address", &[]),
+    room("drivers/nats-link", &["protocols/*", "drivers/remote"]),
     room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),
     room("drivers/remote/suite", &[
         "types", "core/broker", "core/broker/suite", "core/metrics", "drivers/remote",

@@ -57,7 +57,6 @@
 mod api;
 mod batch;
 mod connection;
-mod credentials;
 mod deliveries;
 mod early;
 mod flight;
@@ -76,7 +75,8 @@ mod streams;
 mod walk;
 mod writing;
 
-pub use options::{NatsOptions, NatsUrlError};
+pub use options::NatsOptions;
+pub use throng_nats_link::NatsUrlError;
 use throng_remote::{Desk, Health, RemoteBroker, Ring};
 
 /// Why the driver did not start.
@@ -98,7 +98,7 @@ pub fn start(
     options: NatsOptions,
     rings: Vec<Ring>,
 ) -> Result<(Vec<RemoteBroker>, Health), StartError> {
-    let targets = options::targets(&options.url)?;
+    let targets = throng_nats_link::targets(&options.url)?;
     let (credentials, replicas) = (options.credentials, options.replicas);
     let machine = |desk: Desk| node::Node::new(desk, targets, credentials, replicas);
     Ok(throng_remote::start(

@@ -4,26 +4,17 @@
 //! the driver takes it; while that is full nothing more is read, and NATS keeps the rest or ends
 //! the connection.
 
-use std::io::{self, ErrorKind, Read, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use throng_nats_protocol::{Limits, Op, decode, write};
+use throng_nats_link::{Door, Incoming, Target, Unread};
+use throng_nats_protocol::{Op, write};
 use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
 
 use crate::api::{self, OTHER_CONFIG, StreamSpec};
-use crate::credentials::Credentials;
-use crate::options::Target;
 
-/// The most that NATS may say at once.
-const LIMITS: Limits = Limits {
-    line_bytes_max: 256 << 10,
-    message_bytes_max: 64 << 20,
-};
-/// Bytes of one read.
-const READ: usize = 64 << 10;
 /// How often a request is made that JetStream does not answer; each time it has its part of the
 /// timeout.
 const ASKED_MAX: u32 = 4;
@@ -94,6 +85,7 @@ impl Word {
                 sid,
                 headers,
                 payload,
+                ..
             } => Self::Message(Message {
                 sid,
                 subject: subject.into(),
@@ -112,70 +104,6 @@ impl Word {
                 Self::Message(message) => message.subject.len() + message.payload.len(),
                 _ => 0,
             }
-    }
-}
-
-/// Why nothing was read.
-enum Unread {
-    /// Nothing came in time; something may still come.
-    Late,
-    /// The connection cannot be used any more, in words.
-    Over(String),
-}
-
-impl From<Unread> for String {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Late => "NATS does not answer".to_owned(),
-            Unread::Over(why) => why,
-        }
-    }
-}
-
-/// What comes from NATS, on a connection or on its end that is read.
-struct Incoming<S> {
-    stream: S,
-    /// Bytes that were read, from `taken` on. Bound: one operation and one read.
-    bytes: Vec<u8>,
-    taken: usize,
-}
-
-impl<S: Read> Incoming<S> {
-    /// Reads the next thing that NATS says.
-    fn next<T>(&mut self, mut take: impl FnMut(&Op<'_>) -> Option<T>) -> Result<T, Unread> {
-        loop {
-            let rest = self.bytes.get(self.taken..).unwrap_or_default();
-            match decode(rest, LIMITS).map_err(|error| Unread::Over(error.to_string()))? {
-                Some((op, taken)) => {
-                    self.taken += taken;
-                    if let Some(it) = take(&op) {
-                        return Ok(it);
-                    }
-                }
-                None => {
-                    self.bytes.drain(..self.taken);
-                    self.taken = 0;
-                    let had = self.bytes.len();
-                    self.bytes.resize(had + READ, 0);
-                    let room = self.bytes.get_mut(had..).unwrap_or_default();
-                    let read = self.stream.read(room);
-                    self.bytes.truncate(had + *read.as_ref().unwrap_or(&0));
-                    match read {
-                        Ok(0) => {
-                            let why = "NATS has closed the connection";
-                            return Err(Unread::Over(why.to_owned()));
-                        }
-                        Ok(_) => {}
-                        Err(error) => match error.kind() {
-                            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                                return Err(Unread::Late);
-                            }
-                            _ => return Err(Unread::Over(error.to_string())),
-                        },
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -258,15 +186,12 @@ fn read(
     made: Incoming<Stream>,
     inbox: &DialInbox<NatsDial>,
 ) -> String {
-    let (reader, writer) = match made.stream.split() {
+    let (stream, bytes) = made.into_parts();
+    let (reader, writer) = match stream.split() {
         Ok(ends) => ends,
         Err(error) => return error.to_string(),
     };
-    let mut incoming: Incoming<Reader> = Incoming {
-        stream: reader,
-        bytes: made.bytes,
-        taken: made.taken,
-    };
+    let mut incoming: Incoming<Reader> = Incoming::behind(bytes, reader);
     if !inbox.put(link, Event::Up((established, writer))) {
         return String::new();
     }
@@ -286,33 +211,15 @@ fn read(
 
 impl NatsDial {
     fn connect(&self) -> Result<(Established, Making), String> {
-        let fail = |error: io::Error| error.to_string();
-        let target = &self.target;
-        let stream = Stream::connect(&target.host, target.port, self.timeout).map_err(fail)?;
-        let mut incoming = Incoming {
-            stream,
-            bytes: Vec::new(),
-            taken: 0,
+        let door = Door {
+            target: &self.target,
+            credentials: self.credentials.as_deref(),
+            authorities: self.authorities.as_deref(),
+            timeout: self.timeout,
         };
-        let info = incoming.next(|op| match op {
-            Op::Info(info) => Some(serde_json::from_slice::<Value>(info).unwrap_or_default()),
-            _ => None,
-        })?;
-        if info["headers"] != true {
-            return Err("NATS is older than 2.9, or has no headers".to_owned());
-        }
-        if target.is_tls || info["tls_required"] == true {
-            // Nobody may have said more before TLS than NATS does.
-            if incoming.bytes.len() > incoming.taken {
-                return Err("NATS said something before TLS".to_owned());
-            }
-            let trust = throng_remote::trust(self.authorities.as_deref())?;
-            incoming.stream = incoming.stream.secure(&target.host, &trust)?;
-        }
+        let (info, incoming) = door.connect()?;
         let mut made = Making { incoming, asked: 0 };
-        let options = self.introduction(&info)?;
         let mut out = Vec::new();
-        write::connect(&mut out, &options.to_string());
         for (subject, sid) in self.subjects.iter().zip([ANSWERS, NODE, EVERYBODY]) {
             write::subscribe(&mut out, subject, sid);
         }
@@ -322,44 +229,12 @@ impl NatsDial {
         for stream in &self.streams {
             self.make(&mut made, stream)?;
         }
-        let is_clustered = info["cluster"].is_string();
-        let id = info["server_id"].as_str().unwrap_or_default();
         let established = Established {
-            server: if is_clustered { 1 } else { hash(id) },
-            is_clustered,
-            payload_max: info["max_payload"].as_u64().unwrap_or(1 << 20) as usize,
+            server: if info.is_clustered { 1 } else { hash(&info.id) },
+            is_clustered: info.is_clustered,
+            payload_max: info.payload_max,
         };
         Ok((established, made))
-    }
-
-    /// What `CONNECT` says of us, who we are among it.
-    fn introduction(&self, info: &Value) -> Result<Value, String> {
-        let mut options = json!({
-            "verbose": false, "pedantic": false, "headers": true, "no_responders": true,
-            "protocol": 1, "lang": "rust", "name": "throng", "version": env!("CARGO_PKG_VERSION"),
-        });
-        if let Some(path) = &self.credentials {
-            let at = path.display();
-            let text = std::fs::read_to_string(path).map_err(|error| format!("{at}: {error}"))?;
-            let ours = Credentials::read(&text);
-            let ours = ours.ok_or_else(|| format!("{at} has no seed of a user (SU...)"))?;
-            let nonce = info["nonce"].as_str().unwrap_or_default();
-            options["sig"] = json!(ours.sign(nonce));
-            match ours.jwt {
-                Some(jwt) => options["jwt"] = json!(jwt),
-                None => options["nkey"] = json!(ours.public()),
-            }
-            return Ok(options);
-        }
-        match (&self.target.user, &self.target.secret) {
-            (Some(user), Some(password)) => {
-                options["user"] = json!(user);
-                options["pass"] = json!(password);
-            }
-            (None, Some(token)) => options["auth_token"] = json!(token),
-            _ => {}
-        }
-        Ok(options)
     }
 
     /// Makes a stream, or makes it what it is to be.

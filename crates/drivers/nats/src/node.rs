@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 
 use throng_broker::{ChannelMap, Request};
+use throng_nats_link::Target;
 use throng_nats_protocol::write;
 use throng_remote::agent::Audits;
 use throng_remote::{Desk, Questions};
@@ -22,7 +23,6 @@ use crate::early::Agent;
 use crate::flight::{Flight, Pending, Then};
 use crate::link::{CHANNELS, Established};
 use crate::names::Names;
-use crate::options::Target;
 use crate::rows::{Gather, Rows};
 use crate::stream::Stream;
 

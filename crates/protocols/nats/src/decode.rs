@@ -22,6 +22,8 @@ pub enum Op<'a> {
         subject: &'a str,
         /// The number of the subscription.
         sid: u64,
+        /// Where an answer goes, if one is wanted.
+        reply: Option<&'a str>,
         /// Its headers; none if there are none.
         headers: Headers<'a>,
         /// The rest of it.
@@ -116,8 +118,7 @@ fn message<'a>(
         headers_size = parts.next_back().and_then(number).ok_or(wrong)? as usize;
         size = size.checked_sub(headers_size).ok_or(wrong)?;
     }
-    // A subject for answers, which nobody here needs.
-    let _ = parts.next();
+    let reply = parts.next();
     if parts.next().is_some() {
         return Err(wrong);
     }
@@ -136,6 +137,7 @@ fn message<'a>(
     let op = Op::Message {
         subject,
         sid,
+        reply,
         headers: Headers(headers),
         payload,
     };
@@ -162,8 +164,15 @@ impl<'a> Headers<'a> {
     /// The status of an answer without a message, such as 404 or 503.
     #[must_use]
     pub fn status(self) -> Option<u16> {
+        let mut words = self.status_text()?.split_ascii_whitespace();
+        words.next()?.parse().ok()
+    }
+
+    /// The same in words, such as `404 No Messages`.
+    #[must_use]
+    pub fn status_text(self) -> Option<&'a str> {
         let first = self.lines().next()?.strip_prefix("NATS/1.0")?;
-        first.split_ascii_whitespace().next()?.parse().ok()
+        Some(first.trim()).filter(|text| !text.is_empty())
     }
 
     /// The value of the first header of that name.
@@ -192,12 +201,14 @@ mod tests {
                 Op::Message {
                     subject,
                     sid,
+                    reply,
                     headers,
                     payload,
                 } => {
                     let payload = String::from_utf8_lossy(payload);
                     let (status, seq) = (headers.status(), headers.get("nats-sequence"));
-                    format!("{subject} {sid} {status:?} {seq:?} {payload}")
+                    let reply = reply.unwrap_or("-");
+                    format!("{subject} {sid} {reply} {status:?} {seq:?} {payload}")
                 }
                 op => format!("{op:?}"),
             });
@@ -218,10 +229,10 @@ mod tests {
         assert_eq!(
             read[5..],
             [
-                "a.b 7 None None hi",
-                "a 7 None None ",
-                "a 7 Some(503) None ",
-                "a 7 None Some(\"12\") \r\n",
+                "a.b 7 - None None hi",
+                "a 7 r.1 None None ",
+                "a 7 - Some(503) None ",
+                "a 7 r None Some(\"12\") \r\n",
             ]
         );
         let mut at = 0;
