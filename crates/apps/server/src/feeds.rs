@@ -6,8 +6,8 @@ use std::time::Duration;
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Feed, FeedOptions, Inlet, KafkaOptions, KafkaTopics, PostgresOptions, RedisOptions, Round,
-    SourceOptions, UrlError,
+    Feed, FeedOptions, Inlet, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, PostgresOptions,
+    RedisOptions, Round, SourceOptions, UrlError,
 };
 
 use crate::options::StartError;
@@ -58,6 +58,19 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
                 feed: &options.name,
                 topics: &options.topics,
                 group: &options.group,
+                channel_header: &options.channel_header,
+                begins_with_newest: options.begin == FeedBegin::Newest,
+                data_bytes_max,
+            },
+        )?),
+        FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
+            url,
+            &NatsStream {
+                feed: &options.name,
+                stream: options.stream.as_deref().unwrap_or_default(),
+                subject: options.subject.as_deref(),
+                consumer: &options.group,
+                credentials: options.credentials.as_deref(),
                 channel_header: &options.channel_header,
                 begins_with_newest: options.begin == FeedBegin::Newest,
                 data_bytes_max,

@@ -326,6 +326,7 @@ metrics! {
             FeedLagPostgres(source = "postgres"),
             FeedLagRedis(source = "redis"),
             FeedLagKafka(source = "kafka"),
+            FeedLagNats(source = "nats"),
         }
         "broker_up" "1 while the broker of several nodes answers; 0 also where there is \
                      none." { BrokerUp }

@@ -40,6 +40,7 @@ mod http1_request;
 mod http1_response;
 mod kafka_answers;
 mod kafka_batches;
+mod nats_words;
 mod plain_publication;
 mod proxy_header;
 mod session_ids;
@@ -102,6 +103,7 @@ targets! {
     http1_response,
     kafka_answers,
     kafka_batches,
+    nats_words,
     plain_publication,
     proxy_header,
     session_ids,

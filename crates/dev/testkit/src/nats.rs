@@ -1,5 +1,6 @@
 //! A NATS server of a test's own, with JetStream, which can stop, go away and come back.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -138,24 +139,57 @@ impl NatsServer {
     #[must_use]
     #[track_caller]
     pub fn ask(&self, subject: &str) -> Option<String> {
+        self.tell(subject, &[], &[""]).pop()
+    }
+
+    /// Sends messages with these headers to one subject, and gives the answers to them; fewer if
+    /// nobody answers.
+    ///
+    /// # Panics
+    /// If the server cannot be reached.
+    #[track_caller]
+    pub fn tell(&self, subject: &str, headers: &[(&str, &str)], bodies: &[&str]) -> Vec<String> {
         let nats = TcpStream::connect(self.address()).expect("it listens");
         nats.set_read_timeout(Some(ANSWER)).expect("a time");
-        write!(
-            &nats,
-            "CONNECT {{\"verbose\":false,\"headers\":true,\"no_responders\":true}}\r\n\
-             SUB answer 1\r\nPUB {subject} answer 0\r\n\r\n"
-        )
-        .expect("it reads");
-        let mut lines = BufReader::new(nats).lines();
-        loop {
-            let line = lines.next()?.ok()?;
-            if line.starts_with("MSG ") {
-                return lines.next()?.ok();
-            }
-            if line.starts_with("HMSG ") {
-                return None;
+        let mut text = "CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\n\
+                        SUB answer 1\r\n"
+            .to_owned();
+        let lines = headers.iter();
+        let lines = lines.map(|(name, value)| format!("{name}: {value}\r\n"));
+        let head = match headers {
+            [] => String::new(),
+            _ => format!("NATS/1.0\r\n{}\r\n", lines.collect::<String>()),
+        };
+        for body in bodies {
+            let (verb, of_head) = match headers {
+                [] => ("PUB", String::new()),
+                _ => ("HPUB", format!("{} ", head.len())),
+            };
+            let all = head.len() + body.len();
+            let _ = write!(
+                text,
+                "{verb} {subject} answer {of_head}{all}\r\n{head}{body}\r\n"
+            );
+        }
+        (&nats).write_all(text.as_bytes()).expect("it reads");
+        let mut lines = BufReader::new(nats).lines().map_while(Result::ok);
+        let mut answers = Vec::new();
+        while answers.len() < bodies.len() {
+            match lines.next() {
+                Some(line) if line.starts_with("MSG ") => answers.extend(lines.next()),
+                Some(line) if line.starts_with("HMSG ") => {
+                    // With a status it is no answer.
+                    if lines.next().is_none_or(|first| first != "NATS/1.0") {
+                        break;
+                    }
+                    lines.by_ref().find(String::is_empty);
+                    answers.extend(lines.next());
+                }
+                Some(_) => {}
+                None => break,
             }
         }
+        answers
     }
 
     /// It does nothing any more, and its connections stay.

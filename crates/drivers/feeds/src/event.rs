@@ -45,6 +45,8 @@ pub(crate) enum Unfit {
 pub(crate) struct Mapping {
     /// The channel of all events; `{key}` in it stands for the event's key.
     pub channel: Option<String>,
+    /// Keys are subjects: `{2}` in the channel stands for the second word between their dots.
+    pub has_subjects: bool,
     /// The longest data, in bytes.
     pub data_bytes_max: usize,
 }
@@ -56,11 +58,7 @@ impl Mapping {
             return Err(Unfit::TooLong);
         }
         let name = match &self.channel {
-            Some(channel) if channel.contains("{key}") => {
-                let key = event.key.as_deref().ok_or(Unfit::Channel)?;
-                Some(channel.replace("{key}", key))
-            }
-            Some(channel) => Some(channel.clone()),
+            Some(channel) => self.filled(channel, event.key.as_deref()),
             None => event.channel.or(event.key),
         };
         let name = name.ok_or(Unfit::Channel)?;
@@ -79,6 +77,40 @@ impl Mapping {
             version: None,
         })
     }
+}
+
+impl Mapping {
+    /// The channel, with what stands for something filled in; none if the event lacks it.
+    fn filled(&self, channel: &str, key: Option<&str>) -> Option<String> {
+        let mut name = String::with_capacity(channel.len());
+        let mut rest = channel;
+        while let Some((before, after)) = rest.split_once('{') {
+            name.push_str(before);
+            let inside = after.split_once('}');
+            match inside.map(|(inside, after)| (inside, number(inside), after)) {
+                Some(("key", _, after)) => {
+                    name.push_str(key?);
+                    rest = after;
+                }
+                Some((_, Some(number), after)) if self.has_subjects => {
+                    name.push_str(key?.split('.').nth(number - 1)?);
+                    rest = after;
+                }
+                _ => {
+                    name.push('{');
+                    rest = after;
+                }
+            }
+        }
+        name.push_str(rest);
+        Some(name)
+    }
+}
+
+/// From 1 on, in plain digits.
+fn number(text: &str) -> Option<usize> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&number| is_plain && number > 0)
 }
 
 fn payload(data: &[u8]) -> Payload {
@@ -132,6 +164,7 @@ mod tests {
     fn mapping(channel: Option<&str>) -> Mapping {
         Mapping {
             channel: channel.map(str::to_owned),
+            has_subjects: false,
             data_bytes_max: 8,
         }
     }
@@ -157,6 +190,30 @@ mod tests {
             let found = draft.as_ref().map(|draft| draft.channel.as_str());
             assert_eq!(found.ok(), expected, "{option:?}");
         }
+    }
+
+    #[test]
+    fn words_of_a_subject_make_a_channel() {
+        let with_subjects = Mapping {
+            has_subjects: true,
+            ..mapping(None)
+        };
+        let key = Some("shop.42.{1}");
+        for (channel, filled) in [
+            ("orders:{2}", Some("orders:42")),
+            ("{1}:{2}-{key}", Some("shop:42-shop.42.{1}")),
+            ("{3}", Some("{1}")),
+            ("{4}", None),
+            ("a{0}{x}{", Some("a{0}{x}{")),
+            ("{{2}}", Some("{42}")),
+            ("{18446744073709551616}", Some("{18446744073709551616}")),
+        ] {
+            let found = with_subjects.filled(channel, key);
+            assert_eq!(found.as_deref(), filled, "{channel}");
+        }
+        assert_eq!(with_subjects.filled("a{1}", None), None);
+        let without = mapping(None).filled("{2}{key}", Some("k"));
+        assert_eq!(without.as_deref(), Some("{2}k"), "keys have no words");
     }
 
     #[test]

@@ -143,6 +143,7 @@ impl Runner {
         Self {
             mapping: Mapping {
                 channel: options.channel.clone(),
+                has_subjects: options.source.has_subjects(),
                 data_bytes_max: options.data_bytes_max,
             },
             publisher: Publisher {

@@ -3,6 +3,7 @@
 use throng_metrics::Gauge;
 
 use crate::kafka::{self, KafkaOptions};
+use crate::nats::{self, NatsOptions};
 use crate::postgres::{self, PostgresOptions};
 use crate::redis::{self, RedisOptions};
 use crate::source::{Fault, Source};
@@ -16,6 +17,8 @@ pub enum SourceOptions {
     Redis(RedisOptions),
     /// Topics of Kafka.
     Kafka(KafkaOptions),
+    /// Subjects of NATS.
+    Nats(NatsOptions),
 }
 
 impl SourceOptions {
@@ -26,6 +29,7 @@ impl SourceOptions {
             Self::Postgres(_) => "postgres",
             Self::Redis(_) => "redis",
             Self::Kafka(_) => "kafka",
+            Self::Nats(_) => "nats",
         }
     }
 
@@ -35,7 +39,13 @@ impl SourceOptions {
             Self::Postgres(_) => Gauge::FeedLagPostgres,
             Self::Redis(_) => Gauge::FeedLagRedis,
             Self::Kafka(_) => Gauge::FeedLagKafka,
+            Self::Nats(_) => Gauge::FeedLagNats,
         }
+    }
+
+    /// Whether its keys are subjects: words between dots, which `{1}`, `{2}` and so on stand for.
+    pub(crate) const fn has_subjects(&self) -> bool {
+        matches!(self, Self::Nats(_))
     }
 
     /// Connects, for batches of so many events at most.
@@ -44,6 +54,7 @@ impl SourceOptions {
             Self::Postgres(options) => postgres::connect(options, batch_max),
             Self::Redis(options) => redis::connect(options, batch_max),
             Self::Kafka(options) => kafka::connect(options, batch_max),
+            Self::Nats(options) => nats::connect(options, batch_max),
         }
     }
 }

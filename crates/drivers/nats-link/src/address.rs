@@ -25,8 +25,8 @@ pub struct Target {
     pub secret: Option<String>,
 }
 
-/// Every server of a URL: `nats://user:password@host:port`, `nats://token@host` or `tls://…`, several
-/// behind commas.
+/// Every server of a URL: `nats://user:password@host:port`, `nats://token@host` or `tls://…`,
+/// several behind commas.
 ///
 /// # Errors
 /// If it is not such a URL.

@@ -10,6 +10,10 @@ use crate::options::{Feed, FeedKind};
 const NAME_BYTES_MAX: usize = 64;
 /// Kafka's own bound.
 const TOPIC_BYTES_MAX: usize = 249;
+/// The bound of NATS.
+const NATS_NAME_BYTES_MAX: usize = 255;
+/// A line of NATS has at most 4,096 bytes.
+const SUBJECT_BYTES_MAX: usize = 1024;
 
 impl Checks<'_> {
     pub(super) fn feeds(&mut self) {
@@ -50,9 +54,19 @@ impl Checks<'_> {
                 }
                 _ => {}
             }
-            if feed.kind == FeedKind::Redis && feed.stream.is_none() {
+            let has_stream = matches!(feed.kind, FeedKind::Redis | FeedKind::Nats);
+            if has_stream && feed.stream.is_none() && !self.failed_under(&at("stream")) {
                 let message = format!("{path} has no stream: add stream = \"events\"");
                 self.problem(&path, message);
+            }
+            if feed.kind == FeedKind::Nats {
+                self.subjects(&path, feed);
+            } else if feed.credentials.is_some() {
+                let message = format!(
+                    "{} is not used: the kind is not \"nats\"",
+                    at("credentials")
+                );
+                self.warnings.push(message);
             }
             if feed.kind == FeedKind::Kafka {
                 self.topics(&path, feed);
@@ -81,6 +95,46 @@ impl Checks<'_> {
         let all: BTreeSet<&String> = feed.topics.iter().collect();
         if all.len() < feed.topics.len() {
             let message = format!("{at}: a topic is there twice");
+            self.problem(&at, message);
+        }
+    }
+}
+
+impl Checks<'_> {
+    /// What NATS allows as names and subjects.
+    fn subjects(&mut self, path: &str, feed: &Feed) {
+        let is_good = |c: char| !c.is_control() && !c.is_whitespace() && !"*>/\\.".contains(c);
+        let is_name = |name: &str| {
+            (1..=NATS_NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good)
+        };
+        for (key, name) in [
+            ("stream", feed.stream.as_deref()),
+            ("group", Some(&*feed.group)),
+        ] {
+            let Some(name) = name.filter(|name| !is_name(name)) else {
+                continue;
+            };
+            let at = format!("{path}.{key}");
+            let message = format!(
+                "{at}: {name:?} is no name of NATS: one has 1 to 255 bytes without blanks, \".\", \
+                 \"*\", \">\", \"/\" and \"\\\""
+            );
+            self.problem(&at, message);
+        }
+        let Some(subject) = feed.subject.as_deref() else {
+            return;
+        };
+        let mut words = subject.split('.').peekable();
+        let mut is_subject = subject.len() <= SUBJECT_BYTES_MAX;
+        while let Some(word) = words.next() {
+            let is_last = words.peek().is_none();
+            let is_strange = |c: char| c.is_whitespace() || c.is_control();
+            let is_word = !word.is_empty() && !word.contains(is_strange);
+            is_subject &= is_word && (word != ">" || is_last);
+        }
+        if !is_subject {
+            let at = format!("{path}.subject");
+            let message = format!("{at}: {subject:?} is no subject, as \"orders.>\" is one");
             self.problem(&at, message);
         }
     }

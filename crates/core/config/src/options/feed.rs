@@ -15,6 +15,8 @@ pub enum FeedKind {
     Redis,
     /// Topics of Kafka.
     Kafka,
+    /// Subjects of NATS JetStream.
+    Nats,
 }
 
 impl FeedKind {
@@ -31,6 +33,7 @@ impl FeedKind {
                 "rediss+sentinel://",
             ],
             Self::Kafka => &["kafka://", "kafkas://"],
+            Self::Nats => &["nats://", "tls://"],
         }
     }
 }
@@ -40,6 +43,7 @@ impl Named for FeedKind {
         ("postgres", Self::Postgres),
         ("redis", Self::Redis),
         ("kafka", Self::Kafka),
+        ("nats", Self::Nats),
     ];
 }
 
@@ -67,7 +71,8 @@ section! {
         /// name.
         "name" name: String, Text, String::new(), Rule::ANY.restart().example("\"orders\"");
         /// The kind of source: `postgres` takes rows from a table, `redis` reads a stream with a
-        /// consumer group, `kafka` reads topics with a consumer group.
+        /// consumer group, `kafka` reads topics with a consumer group, `nats` reads subjects of a
+        /// JetStream stream with a durable consumer.
         "kind" kind: FeedKind, Choice<FeedKind>, FeedKind::Postgres, Rule::ANY.restart();
         /// Where the source is. PostgreSQL: `postgres://user:password@host:port/database`, and
         /// `?sslmode=` with `disable`, `prefer` (the default), `require` or `verify-full`. Redis:
@@ -75,6 +80,8 @@ section! {
         /// `rediss+sentinel://` as in `broker.url`. Kafka:
         /// `kafka://user:password@host:port,host:port`, or `kafkas://` for TLS; for a password,
         /// `?sasl=` with `scram-sha-512` (the default), `scram-sha-256` or, with TLS, `plain`.
+        /// NATS: `nats://user:password@host:port` or `nats://token@host:port`, several separated
+        /// by commas, or `tls://` to insist on TLS.
         "url" url: Option<Secret>, Opt<FeedUrl>, None,
             Rule::ANY.restart().secret().example("\"postgres://throng:password@127.0.0.1/shop\"")
                 .unset("needed");
@@ -87,25 +94,37 @@ section! {
         "notify" notify: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"outbox\"").unset("Throng looks for rows every `poll`");
         /// The key of a Redis feed's stream. Its entries have the fields `data` and `channel`, and
-        /// may have `key` and `tags`.
+        /// may have `key` and `tags`. Or the name of a NATS feed's stream, which must exist.
         "stream" stream: Option<String>, Opt<Text>, None,
-            Rule::ANY.restart().example("\"events\"").unset("needed with `kind = \"redis\"`");
+            Rule::ANY.restart().example("\"events\"")
+                .unset("needed with `kind = \"redis\"` and `\"nats\"`");
+        /// The subjects that a NATS feed reads of its stream, with the wildcards `*` and `>`.
+        "subject" subject: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"orders.>\"").unset("all subjects of the stream");
+        /// The identity of a NATS feed: a credentials file as `nsc` writes it, or a file with the
+        /// seed of a user. Throng reads it for each connection.
+        "credentials" credentials: Option<String>, Opt<Text>, None,
+            Rule::ANY.restart().example("\"/etc/throng/feed.creds\"").unset("what `url` says");
         /// The topics of a Kafka feed. A record names its channel in a header or by its key. Its
         /// value is the data, and a header `tags` may hold tags.
         "topics" topics: Vec<String>, List<Text>, Vec::new(),
             Rule::ANY.restart().example("[\"orders\"]").unset("needed with `kind = \"kafka\"`");
-        /// The header of Kafka's records that names the channel. A record without it goes to the
-        /// channel that its key names.
+        /// The header of Kafka's records and of NATS's messages that names the channel. Without it,
+        /// the key of the record or the subject of the message names the channel.
         "channel_header" channel_header: String, Text, "channel".to_owned(), Rule::ANY.restart();
-        /// Where a Kafka feed begins in a partition that its group has never read: `oldest` takes
-        /// everything that is there, `newest` only what comes from then on.
+        /// Where a Kafka feed begins in a partition that its group has never read, and where a NATS
+        /// feed begins when its consumer is created: `oldest` takes everything that is there,
+        /// `newest` only what comes from then on.
         "begin" begin: FeedBegin, Choice<FeedBegin>, FeedBegin::Oldest, Rule::ANY.restart();
-        /// The consumer group that reads the stream or the topics. Throng creates it if there is
-        /// none; in a stream it begins with the oldest entry.
+        /// The consumer group that reads the stream of Redis or the topics of Kafka, or the durable
+        /// consumer of a NATS feed. Throng creates it if there is none; in a stream of Redis it
+        /// begins with the oldest entry.
         "group" group: String, Text, "throng".to_owned(), Rule::ANY.restart();
         /// How often Throng looks for new rows.
         "poll" poll_ms: u64, Duration, SECOND, Rule::ANY.restart().range(50, 60 * SECOND);
-        /// The channel of all events; `{key}` in it stands for an event's key.
+        /// The channel of all events; `{key}` in it stands for an event's key. The key of a NATS
+        /// feed's event is its subject, and `{1}`, `{2}` and so on stand for the words between its
+        /// dots.
         "channel" channel: Option<String>, Opt<Text>, None,
             Rule::ANY.restart().example("\"orders\"").unset("each event names its own");
         /// The most events that are taken at once. After a failure at most this many are published

@@ -104,11 +104,26 @@ fn a_feed_needs_a_name_of_its_own_and_a_source() {
              found \"now\"",
         ],
     );
+    let nats = "[[feed]]\nname = \"a\"\nkind = \"nats\"\nurl = \"nats://a\"\n";
+    check(
+        nats,
+        &["throng.toml:1:1: feed[0] has no stream: add stream = \"events\""],
+    );
+    check(
+        &format!("{nats}stream = \"a.b\"\ngroup = \"c d\"\nsubject = \"a.>.b\"\n"),
+        &[
+            "throng.toml:5:10: feed[0].stream: \"a.b\" is no name of NATS: one has 1 to 255 bytes \
+             without blanks, \".\", \"*\", \">\", \"/\" and \"\\\"",
+            "throng.toml:6:9: feed[0].group: \"c d\" is no name of NATS: one has 1 to 255 bytes \
+             without blanks, \".\", \"*\", \">\", \"/\" and \"\\\"",
+            "throng.toml:7:11: feed[0].subject: \"a.>.b\" is no subject, as \"orders.>\" is one",
+        ],
+    );
     check(
         &format!("[[feed]]\nname = \"a\"\nkind = \"postgre\"\n{url}"),
         &[
             "throng.toml:3:8: feed[0].kind: expected one of \"postgres\", \"redis\", \"kafka\", \
-             found \"postgre\"",
+             \"nats\", found \"postgre\"",
         ],
     );
 }

@@ -1,0 +1,123 @@
+//! A message, and the event that it is.
+
+use throng_nats_protocol::{Delivery, Headers};
+
+use super::options::NatsOptions;
+use crate::event::Event;
+
+/// The header with a message's tags.
+const TAGS_HEADER: &str = "tags";
+/// The header of a mark that a key of a key-value bucket is deleted.
+const MARK_HEADER: &str = "KV-Operation";
+
+/// A message that a consumer gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    subject: String,
+    /// Where it is acknowledged.
+    pub(super) reply: String,
+    pub(super) delivery: Delivery,
+    channel: Option<String>,
+    tags: Option<String>,
+    /// It only says that something is deleted.
+    is_mark: bool,
+    data: Vec<u8>,
+}
+
+impl Message {
+    /// None if it is not from a consumer.
+    pub(super) fn read(
+        subject: &str,
+        reply: &str,
+        headers: Headers<'_>,
+        payload: &[u8],
+        channel_header: &str,
+    ) -> Option<Self> {
+        Some(Self {
+            subject: subject.to_owned(),
+            reply: reply.to_owned(),
+            delivery: Delivery::read(reply)?,
+            channel: headers.get(channel_header).map(str::to_owned),
+            tags: headers.get(TAGS_HEADER).map(str::to_owned),
+            is_mark: headers.get(MARK_HEADER).is_some(),
+            data: payload.to_vec(),
+        })
+    }
+
+    /// None if it is a mark that a key of a bucket is deleted. `created` says when the stream was
+    /// made.
+    pub(super) fn event(self, options: &NatsOptions, created: &str) -> Option<Event> {
+        let number = self.delivery.stream_seq;
+        let is_too_long = self.data.len() > options.data_bytes_max;
+        (!self.is_mark).then(|| Event {
+            place: format!("{} {created} {number}", options.name),
+            channel: self.channel,
+            tags: self.tags,
+            key: Some(self.subject),
+            data: (!is_too_long).then_some(self.data),
+            is_too_long,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_nats_protocol::{Limits, Op, decode};
+
+    use super::super::options::NatsStream;
+    use super::*;
+
+    fn message(reply: &str, headers: &str, body: &str) -> Option<Message> {
+        let limits = Limits {
+            line_bytes_max: 100,
+            message_bytes_max: 100,
+        };
+        let head = format!("NATS/1.0\r\n{headers}\r\n");
+        let (of_head, all) = (head.len(), head.len() + body.len());
+        let wire = format!("HMSG a.1 2 {reply} {of_head} {all}\r\n{head}{body}\r\n");
+        let (op, _) = decode(wire.as_bytes(), limits).unwrap().unwrap();
+        let Op::Message {
+            subject,
+            reply,
+            headers,
+            payload,
+            ..
+        } = op
+        else {
+            panic!("{op:?}");
+        };
+        Message::read(subject, reply?, headers, payload, "to")
+    }
+
+    #[test]
+    fn a_message_is_an_event() {
+        let reads = NatsStream {
+            feed: "f",
+            stream: "S",
+            subject: None,
+            consumer: "c",
+            credentials: None,
+            channel_header: "to",
+            begins_with_newest: false,
+            data_bytes_max: 3,
+        };
+        let options = NatsOptions::new("nats://a", &reads).unwrap();
+        let event = |headers, body| {
+            let message = message("$JS.ACK.S.C.1.7.9.5.0", headers, body);
+            message.unwrap().event(&options, "monday")
+        };
+        let whole = Event {
+            place: "nats f S monday 7".to_owned(),
+            channel: Some("b".to_owned()),
+            key: Some("a.1".to_owned()),
+            data: Some(b"1".to_vec()),
+            tags: Some("{}".to_owned()),
+            is_too_long: false,
+        };
+        assert_eq!(event("to: b\r\ntags: {}\r\n", "1"), Some(whole));
+        let long = event("", "1234").unwrap();
+        assert_eq!((long.data, long.is_too_long), (None, true));
+        assert_eq!(event("KV-Operation: DEL\r\n", ""), None);
+        assert_eq!(message("_INBOX.1", "to: b\r\n", "1"), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! What a feed from NATS is told: where servers are, who it is, which subjects it reads.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use throng_nats_link::{Target, targets};
+
+use crate::url::UrlError;
+
+/// What a feed reads, beside where that is.
+#[derive(Clone, Copy, Debug)]
+pub struct NatsStream<'a> {
+    /// The feed's name.
+    pub feed: &'a str,
+    /// The stream's name.
+    pub stream: &'a str,
+    /// The subjects in it, with `*` and `>`; without, all.
+    pub subject: Option<&'a str>,
+    /// The durable consumer's name.
+    pub consumer: &'a str,
+    /// A file with who we are, in place of what the URL says.
+    pub credentials: Option<&'a str>,
+    /// The header that names a message's channel.
+    pub channel_header: &'a str,
+    /// Whether a consumer that is made begins with what comes from then on.
+    pub begins_with_newest: bool,
+    /// The longest data, in bytes.
+    pub data_bytes_max: usize,
+}
+
+/// How far a stream was read, for who makes a consumer that was deleted.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// When the stream was made.
+    created: String,
+    seq: u64,
+}
+
+/// Subjects of a stream, and where they are.
+#[derive(Clone)]
+pub struct NatsOptions {
+    /// Servers of one cluster.
+    pub(super) targets: Vec<Target>,
+    pub(super) credentials: Option<PathBuf>,
+    pub(super) stream: String,
+    pub(super) subject: Option<String>,
+    pub(super) consumer: String,
+    /// Begins the places of messages.
+    pub(super) name: String,
+    pub(super) channel_header: String,
+    pub(super) begins_with_newest: bool,
+    pub(super) data_bytes_max: usize,
+    known: Arc<Mutex<Known>>,
+}
+
+impl fmt::Debug for NatsOptions {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("NatsOptions");
+        shown
+            .field("stream", &self.stream)
+            .field("subject", &self.subject)
+            .field("consumer", &self.consumer);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl NatsOptions {
+    /// `url` is `nats://user:password@host:port` or `nats://token@host:port`, several behind
+    /// commas, with `tls://` where TLS must be spoken.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn new(url: &str, reads: &NatsStream<'_>) -> Result<Self, UrlError> {
+        let unread = UrlError("it is not of the form nats://user:password@host:port");
+        Ok(Self {
+            targets: targets(url).map_err(|_| unread)?,
+            credentials: reads.credentials.map(PathBuf::from),
+            stream: reads.stream.to_owned(),
+            subject: reads.subject.map(str::to_owned),
+            consumer: reads.consumer.to_owned(),
+            name: format!("nats {} {}", reads.feed, reads.stream),
+            channel_header: reads.channel_header.to_owned(),
+            begins_with_newest: reads.begins_with_newest,
+            data_bytes_max: reads.data_bytes_max,
+            known: Arc::default(),
+        })
+    }
+
+    /// All of a stream up to this number is done.
+    pub(super) fn remember(&self, created: &str, seq: u64) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.created != created {
+            *known = Known {
+                created: created.to_owned(),
+                seq: 0,
+            };
+        }
+        known.seq = known.seq.max(seq);
+    }
+
+    /// How far this stream was read, as far as this node knows.
+    pub(super) fn known(&self, created: &str) -> Option<u64> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        (known.created == created).then_some(known.seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_hold_a_password_and_is_not_shown() {
+        let reads = NatsStream {
+            feed: "f",
+            stream: "S",
+            subject: None,
+            consumer: "c",
+            credentials: None,
+            channel_header: "channel",
+            begins_with_newest: false,
+            data_bytes_max: 10,
+        };
+        let options = NatsOptions::new("nats://me:secret@a,nats://b", &reads).unwrap();
+        assert_eq!(options.targets.len(), 2);
+        assert!(!format!("{options:?}").contains("secret"), "{options:?}");
+        assert!(NatsOptions::new("redis://a", &reads).is_err());
+    }
+
+    #[test]
+    fn what_was_read_is_known_of_one_stream() {
+        let reads = NatsStream {
+            feed: "f",
+            stream: "S",
+            subject: None,
+            consumer: "c",
+            credentials: None,
+            channel_header: "channel",
+            begins_with_newest: false,
+            data_bytes_max: 10,
+        };
+        let options = NatsOptions::new("nats://a", &reads).unwrap();
+        assert_eq!(options.known("monday"), None);
+        options.remember("monday", 7);
+        let again = options.clone();
+        again.remember("monday", 5);
+        assert_eq!(options.known("monday"), Some(7));
+        options.remember("tuesday", 2);
+        assert_eq!(options.known("monday"), None);
+        assert_eq!(options.known("tuesday"), Some(2));
+    }
+}
