@@ -121,7 +121,7 @@ pub(crate) fn connect(options: &NatsOptions, batch_max: usize) -> Result<Box<dyn
     Ok(Box::new(Subjects {
         link,
         options: options.clone(),
-        batch_max,
+        batch_max: batch_max.min(consumer.batch_max),
         created: stream.created,
         turn: Turn::new(consumer.ack_wait, jitter()),
         pull: None,
@@ -157,23 +157,32 @@ impl Source for Subjects {
 
     /// Acknowledges the batch, and waits until the server has heard it.
     fn done(&mut self) -> Result<(), Fault> {
-        let batch = std::mem::take(&mut self.batch);
-        let number = self.link.acknowledge(&batch)?;
-        let until = Instant::now() + ANSWER;
-        let mut left = batch.len();
-        while left > 0 {
-            let wait = until.saturating_duration_since(Instant::now());
-            match self.link.next(wait)? {
-                Some(Word::Answer(answer)) if answer.number == number => match answer.status {
-                    None => left -= 1,
-                    Some(_) => return Err(Fault::new("its consumer is gone")),
-                },
-                Some(word) => self.heard(word)?,
-                None => return Err(Fault::new("it does not answer")),
+        let batch = std::mem::take(&mut self.batch).into_iter();
+        let mut open: BTreeMap<u64, String> = batch
+            .map(|reply| (self.link.next_number(), reply))
+            .collect();
+        for _ in 0..link::ASKED_MAX {
+            self.link.acknowledge(&open)?;
+            let until = Instant::now() + ANSWER / link::ASKED_MAX;
+            while !open.is_empty() {
+                let wait = until.saturating_duration_since(Instant::now());
+                match self.link.next(wait)? {
+                    Some(Word::Answer(answer)) if open.contains_key(&answer.number) => {
+                        // With a status nobody has heard it.
+                        if answer.status.is_none() {
+                            open.remove(&answer.number);
+                        }
+                    }
+                    Some(word) => self.heard(word)?,
+                    None => break,
+                }
+            }
+            if open.is_empty() {
+                self.options.remember(&self.created, self.batch_end);
+                return Ok(());
             }
         }
-        self.options.remember(&self.created, self.batch_end);
-        Ok(())
+        Err(Fault::new("it does not hear what is acknowledged"))
     }
 
     fn put_back(&mut self) -> Result<(), Fault> {
@@ -295,8 +304,9 @@ impl Subjects {
                         self.is_long = pull.is_some_and(|pull| !pull.has_given);
                         Ok(())
                     }
-                    // Nobody takes requests: whoever looks is told why.
+                    // Nobody takes requests, or another server does: whoever looks is told.
                     Some(503) => self.leave(),
+                    Some(409) if answer.text.contains("Leadership Change") => self.leave(),
                     _ => Err(Fault(format!("it says: {}", answer.text))),
                 }
             }

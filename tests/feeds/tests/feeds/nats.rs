@@ -353,3 +353,41 @@ fn what_others_had_and_what_was_deleted_since_stops_nobody() {
     hears(&client, 11..=20);
     assert_eq!(client.left("publication"), 0);
 }
+
+#[test]
+fn one_of_three_servers_dies_and_then_another() {
+    let mut servers = NatsServer::cluster();
+    until("a cluster with a leader", || {
+        let info = servers[0].ask("$JS.API.INFO")?;
+        (!info.contains("\"error\"")).then_some(())
+    });
+    until("a stream on three servers", || {
+        let config = json!({ "name": "EVENTS", "subjects": ["events.>"], "num_replicas": 3 });
+        let made = servers[0].tell("$JS.API.STREAM.CREATE.EVENTS", &[], &[&config.to_string()]);
+        made.first()?.contains("\"config\"").then_some(())
+    });
+    let urls = servers.each_ref().map(NatsServer::url).join(",");
+    let options = feed(&servers[0], "").replace(&servers[0].url(), &urls);
+    let node = node(&options, None);
+    let client = subscriber(node.clients(), "kept:a");
+    send(&servers[2], 1, 3000);
+    hears(&client, 1..=100);
+    // The one that the feed is connected to.
+    servers[0].go_away();
+    hears(&client, 101..=3000);
+    until("a stream that takes more", || {
+        let stored = servers[2].tell("events.a", &[CHANNEL], &["3001"]);
+        stored.first()?.contains("\"seq\"").then_some(())
+    });
+    hears(&client, 3001..=3001);
+    servers[0].come_back();
+    until("three servers again", || {
+        let info = servers[2].ask("$JS.API.STREAM.INFO.EVENTS")?;
+        (info.matches("\"current\":true").count() == 2).then_some(())
+    });
+    send(&servers[2], 3002, 6000);
+    hears(&client, 3002..=3100);
+    servers[1].go_away();
+    hears(&client, 3101..=6000);
+    assert_eq!(client.left("publication"), 0);
+}

@@ -69,6 +69,8 @@ impl Stream {
 /// The durable consumer that is read.
 pub(super) struct Consumer {
     pub(super) ack_wait: Duration,
+    /// Messages that it gives at once, or without an acknowledgement.
+    pub(super) batch_max: usize,
     pub(super) look: Look,
 }
 
@@ -98,6 +100,7 @@ impl Consumer {
         }
         Ok(Self {
             ack_wait: Duration::from_nanos(number(&found["config"]["ack_wait"])),
+            batch_max: batch_max(&found["config"]),
             look: look(&found),
         })
     }
@@ -109,6 +112,14 @@ impl Consumer {
         let found = found.map_err(|it| Fault(format!("the consumer {name:?}: {}", it.text)))?;
         Ok(look(&found))
     }
+}
+
+fn batch_max(config: &Value) -> usize {
+    let limits = [&config["max_ack_pending"], &config["max_batch"]];
+    let limits = limits.into_iter().filter_map(Value::as_u64);
+    // Without a limit they are not there, 0 or -1.
+    let least = limits.filter(|&limit| limit > 0).min();
+    least.map_or(usize::MAX, |least| least as usize)
 }
 
 fn look(info: &Value) -> Look {
@@ -244,6 +255,18 @@ mod tests {
             let mut config = fits.clone();
             config[name] = value;
             assert!(unfit(&config, &options).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_consumer_may_give_less_at_once() {
+        for (config, expected) in [
+            (json!({}), usize::MAX),
+            (json!({ "max_ack_pending": -1, "max_batch": 0 }), usize::MAX),
+            (json!({ "max_ack_pending": 10 }), 10),
+            (json!({ "max_ack_pending": 10, "max_batch": 3 }), 3),
+        ] {
+            assert_eq!(batch_max(&config), expected, "{config}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! One connection to NATS: questions and their answers, messages that were asked for.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ use crate::source::{ANSWER, Fault};
 const ANSWERS: u64 = 1;
 /// Bytes that are kept back to be written at once.
 const OUT_BYTES_MAX: usize = 64 << 10;
+/// How often something is said that JetStream does not answer: while a leader is chosen, nobody
+/// hears it. Each time has its part of [`ANSWER`].
+pub(super) const ASKED_MAX: u32 = 4;
 
 /// An answer, or the end of a request for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,22 +118,26 @@ impl Link {
 
     /// Asks JetStream, and waits for the answer.
     pub(super) fn ask(&mut self, subject: &str, body: &str) -> Result<Value, Fault> {
-        let number = self.request(ANSWERS, subject, body)?;
-        let until = Instant::now() + ANSWER;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.read(left)? {
-                Some(Word::Answer(answer)) if answer.number == number => {
-                    if answer.status.is_some() {
-                        return Err(Fault::new("JetStream does not answer; is it enabled?"));
+        let first = self.asked + 1;
+        for _ in 0..ASKED_MAX {
+            self.request(ANSWERS, subject, body)?;
+            let until = Instant::now() + ANSWER / ASKED_MAX;
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                match self.read(left)? {
+                    Some(Word::Answer(answer)) if answer.number >= first => {
+                        if answer.status.is_some() {
+                            return Err(Fault::new("JetStream does not answer; is it enabled?"));
+                        }
+                        let read = serde_json::from_slice(&answer.payload);
+                        return read.map_err(|_| Fault::new("it does not speak like JetStream"));
                     }
-                    let read = serde_json::from_slice(&answer.payload);
-                    return read.map_err(|_| Fault::new("it does not speak like JetStream"));
+                    Some(word) => self.early.push_back(word),
+                    None => break,
                 }
-                Some(word) => self.early.push_back(word),
-                None => return Err(Fault(format!("{}: it does not answer", self.at))),
             }
         }
+        Err(Fault(format!("{}: it does not answer", self.at)))
     }
 
     /// Asks for messages; gives the number of the request.
@@ -139,11 +146,17 @@ impl Link {
     }
 
     fn request(&mut self, sid: u64, subject: &str, body: &str) -> Result<u64, Fault> {
-        self.asked += 1;
-        let reply = format!("{}.{sid}.{}", self.inbox, self.asked);
+        let number = self.next_number();
+        let reply = format!("{}.{sid}.{number}", self.inbox);
         write::publish(&mut self.out, subject, Some(&reply), &[], body.as_bytes());
         self.flush()?;
-        Ok(self.asked)
+        Ok(number)
+    }
+
+    /// A number for a question.
+    pub(super) const fn next_number(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
     }
 
     /// The server forgets what was asked for: nobody hears it any more.
@@ -155,15 +168,13 @@ impl Link {
         self.flush()
     }
 
-    /// Acknowledges messages; an answer with this number comes for each of them.
-    pub(super) fn acknowledge(&mut self, replies: &[String]) -> Result<u64, Fault> {
-        self.asked += 1;
-        let answer = format!("{}.{ANSWERS}.{}", self.inbox, self.asked);
-        for reply in replies {
+    /// Acknowledges messages; for each of them an answer with its number comes.
+    pub(super) fn acknowledge(&mut self, replies: &BTreeMap<u64, String>) -> Result<(), Fault> {
+        for (number, reply) in replies {
+            let answer = format!("{}.{ANSWERS}.{number}", self.inbox);
             write::publish(&mut self.out, reply, Some(&answer), &[], b"+ACK");
         }
-        self.flush()?;
-        Ok(self.asked)
+        self.flush()
     }
 
     /// The message may be given to anybody again; to be flushed.
