@@ -1,11 +1,19 @@
 //! Subjects of NATS JetStream.
 
 use serde_json::{Value, json};
-use throng_testkit::{NatsServer, Proxy, RedisServer, Server, Signal, until};
+use throng_testkit::{Authority, NatsServer, PemFiles, Proxy, RedisServer, Server, Signal, until};
 
-use crate::nodes::{healthy, hears, node, said, subscriber};
+use crate::nodes::{healthy, hears, node, said, setup, subscriber};
 
 const PUBLISHED: &str = "throng_publications_total{source=\"feed\"}";
+/// The pair of keys that the documentation of NATS shows.
+const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
+/// What a user needs, as docs/guides/feeds.md says.
+const PERMISSIONS: &str = "publish: [\"$JS.API.STREAM.INFO.EVENTS\", \
+    \"$JS.API.CONSUMER.INFO.EVENTS.throng\", \"$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.throng\", \
+    \"$JS.API.CONSUMER.MSG.NEXT.EVENTS.throng\", \"$JS.ACK.EVENTS.throng.>\"], \
+    subscribe: [\"_INBOX.throng.>\"]";
 const CHANNEL: (&str, &str) = ("channel", "kept:a");
 
 fn feed(nats: &NatsServer, more: &str) -> String {
@@ -390,4 +398,51 @@ fn one_of_three_servers_dies_and_then_another() {
     servers[1].go_away();
     hears(&client, 3101..=6000);
     assert_eq!(client.left("publication"), 0);
+}
+
+#[test]
+fn users_read_with_no_more_permissions_than_they_need() {
+    let files = PemFiles::new();
+    let authority = Authority::new("of a company");
+    let believed = files.write("ca.pem", authority.pem());
+    let [certificate, key] = files.write_issued("server", &authority.issue(&["127.0.0.1"]));
+    let may = format!("permissions: {{ {PERMISSIONS} }}");
+    // Who does not say who it is may do everything, without TLS: that is the test.
+    let config = format!(
+        "authorization {{ users: [ {{ user: anybody, password: x }}, \
+         {{ user: throng, password: \"s3cret\", {may} }}, {{ nkey: {PUBLIC}, {may} }} ] }}\n\
+         no_auth_user: anybody\nallow_non_tls: true\n\
+         tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}\n"
+    );
+    let config = files.write("nats.conf", &config);
+    let nats = NatsServer::with(&["--config", &config]);
+    stream(&nats, &Value::Null);
+    let url = |who: &str| format!("tls://{who}{}", nats.address());
+    let start = |who: &str, more: &str, is_believed: bool| {
+        let options = feed(&nats, more).replace(&nats.url(), &url(who));
+        let setup = setup(&options, None);
+        match is_believed {
+            true => setup.variable("SSL_CERT_FILE", &believed).start(),
+            false => setup.start(),
+        }
+    };
+    for (who, is_believed) in [("throng:s3cret@", false), ("throng:s3cret2@", true)] {
+        let stranger = start(who, "", is_believed);
+        healthy(&stranger, "degraded: a feed cannot read its source");
+        let log = stranger.log();
+        let mut lines = log.iter().map(ToString::to_string);
+        assert!(lines.all(|line| !line.contains("s3cret")));
+    }
+    let seed = files.write("seed", SEED);
+    let by_key = format!("credentials = \"{seed}\"");
+    for (n, (who, more)) in (0..).zip([("throng:s3cret@", ""), ("", by_key.as_str())]) {
+        let (from, to) = (10 * n + 1, 10 * n + 10);
+        send(&nats, from, to);
+        let node = start(who, more, true);
+        until("all of them", || {
+            (history(&node, "kept:a") == (from..=to).collect::<Vec<_>>()).then_some(())
+        });
+        done(&nats);
+        node.stop();
+    }
 }
