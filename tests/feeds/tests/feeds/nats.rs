@@ -55,16 +55,12 @@ fn send(nats: &NatsServer, from: u64, to: u64) {
     assert_eq!(stored.len(), bodies.len());
 }
 
-#[track_caller]
-fn consumer(nats: &NatsServer) -> Value {
-    api(nats, "CONSUMER.INFO.EVENTS.throng", &Value::Null)
-}
-
 /// Waits until the consumer has given everything, and all is acknowledged.
 #[track_caller]
 fn done(nats: &NatsServer) {
     until("a consumer that has nothing left", || {
-        let info = consumer(nats);
+        let info = nats.ask("$JS.API.CONSUMER.INFO.EVENTS.throng")?;
+        let info: Value = serde_json::from_str(&info).ok()?;
         (info["num_pending"] == 0 && info["num_ack_pending"] == 0).then_some(())
     });
 }
@@ -445,4 +441,22 @@ fn users_read_with_no_more_permissions_than_they_need() {
         done(&nats);
         node.stop();
     }
+}
+
+#[test]
+fn a_message_that_is_longer_than_what_is_asked_for_stops_nobody() {
+    let files = PemFiles::new();
+    let config = files.write("nats.conf", "max_payload: 8MB\n");
+    let nats = NatsServer::with(&["--config", &config]);
+    stream(&nats, &Value::Null);
+    let long = "x".repeat(5 << 20);
+    for (from, to) in [(1, 10), (11, 20), (21, 30)] {
+        send(&nats, from, to);
+        assert_eq!(nats.tell("events.a", &[CHANNEL], &[&long]).len(), 1);
+    }
+    let node = node(&feed(&nats, ""), None);
+    done(&nats);
+    assert_eq!(history(&node, "kept:a"), (1..=30).collect::<Vec<_>>());
+    assert_eq!(node.metric("throng_feed_refused_total"), 3);
+    healthy(&node, "ok");
 }
