@@ -100,7 +100,7 @@ section! {
             Rule::ANY.range(1, 65_535);
         /// The largest message from a client, in bytes.
         "message_bytes_max" message_bytes_max: u64, Size, 64 * KIB, Rule::ANY.range(128, 64 * MIB);
-        /// The most messages a second from one connection. What counts is commands (a frame may
+        /// The most messages a second from one connection. It counts commands (a frame may
         /// hold many), pings, and messages to GRIP backends. Twice as many may come at once. A
         /// connection that sends more is closed with 3013 (1008 on WebSockets of GRIP). Subscribing
         /// counts less: a client may subscribe to all `channels_per_connection` twice a second. 0

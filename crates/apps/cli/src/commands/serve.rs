@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// How many shards [default: one per core]
     #[arg(long, value_name = "N")]
     shards: Option<String>,
-    /// The least severe lines that are logged: error, warn, info, debug or trace [default: info]
+    /// How much is logged: error (least), warn, info, debug or trace (most) [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// The form of log lines: text or json [default: text]
