@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use throng_appwrite_feed::Feed;
-use throng_engine::{ConnLimits, MailboxSender};
+use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::{Backends, Grip, Mail as GripMail};
 use throng_grip::exchange::OriginEvent;
 use throng_metrics::Counters;
@@ -14,6 +14,7 @@ use throng_types::{ConnId, ShardId};
 
 use crate::drain::DrainOptions;
 use crate::gateways::{GatewayMail, Gateways, GatewaysPart, GatewaysPlan, Lookups};
+use crate::handover::{Parcel, steps};
 use crate::list::Holds;
 use crate::live::conn_limits;
 use crate::options::{Options, StartError};
@@ -138,6 +139,15 @@ impl Assembly {
                 _ => unreachable!("another mail"),
             }
         })
+    }
+
+    /// A shard lets go of what another process has taken, and drains what stays.
+    pub fn leave<K: Kernel>(
+        &self,
+        running: &mut Running<ShardApp<Gateways>, K>,
+        parcel: Parcel<K>,
+    ) {
+        steps::leave(running, parcel, self.drain);
     }
 
     /// Begins to end a shard gracefully; false if it has no room for that word or has ended.

@@ -25,6 +25,7 @@ mod order;
 mod parcel;
 mod predecessor;
 mod state;
+pub mod steps;
 mod successor;
 mod taking;
 

@@ -30,7 +30,10 @@ pub(crate) use wire::{Message, Shape, Wire};
 impl Client {
     pub(crate) fn new(number: usize, around: &Around<'_>) -> Self {
         let net = around.net;
-        let kind = net.pick(&Kind::ALL);
+        let mut kind = net.pick(&Kind::ALL);
+        while around.setup.hands_over && matches!(kind, Kind::Grip | Kind::Appwrite) {
+            kind = net.pick(&Kind::ALL);
+        }
         let mut channels: Vec<usize> = Vec::new();
         let count = net.pick(&[1, 1, 2, 3]);
         let count = match kind {
@@ -221,6 +224,7 @@ impl Client {
                 let good = good || self.kind == Kind::Appwrite;
                 assert!(good, "{}: closed with {code:?}", self.who());
                 link.over = true;
+                self.was_sent_away(code, around);
             }
             Message::LastChunk if self.kind == Kind::Grip => self.stream_ended(around),
             Message::LastChunk => link.over = true,
@@ -253,6 +257,18 @@ impl Client {
                 _ => self.spoken(&streams::json(&line), around),
             },
         }
+    }
+
+    /// Nobody is told to come back later by a hand-over whose connection can move.
+    pub(super) fn was_sent_away(&self, code: Option<u64>, around: &Around<'_>) {
+        let may_be = !around.setup.hands_over || around.setup.drain_at.is_some();
+        let is_leaving = self.link.as_ref().is_none_or(|link| link.shut);
+        let is_drain = matches!(code, Some(1012 | 3001));
+        assert!(
+            may_be || is_leaving || !is_drain,
+            "{}: {code:?}",
+            self.who()
+        );
     }
 
     /// The track of a channel of this connection; asked for now if it was not yet.

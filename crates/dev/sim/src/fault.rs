@@ -50,11 +50,23 @@ pub enum Fault {
     LookupFailed,
     /// A user changes while it is looked up.
     LookupOvertaken,
+    /// The server hands over to another process.
+    HandOver,
+    /// That one says that it does not take over, after it has everything.
+    SuccessorRefused,
+    /// It ends while it is told.
+    SuccessorDied,
+    /// It answers after its time.
+    SuccessorLate,
+    /// What it is told is damaged.
+    SuccessorDamaged,
+    /// The shards do not come to rest in time.
+    NoRest,
 }
 
 impl Fault {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 29] = [
         Self::SplitInput,
         Self::ShortWrite,
         Self::NoRoom,
@@ -78,7 +90,19 @@ impl Fault {
         Self::FeedBroken,
         Self::LookupFailed,
         Self::LookupOvertaken,
+        Self::HandOver,
+        Self::SuccessorRefused,
+        Self::SuccessorDied,
+        Self::SuccessorLate,
+        Self::SuccessorDamaged,
+        Self::NoRest,
     ];
+
+    /// Whether only runs with hand-overs meet it.
+    #[must_use]
+    pub const fn is_of_hand_overs(self) -> bool {
+        self as usize >= Self::HandOver as usize
+    }
 }
 
 /// How often each kind of fault came up.

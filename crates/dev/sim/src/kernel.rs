@@ -7,19 +7,20 @@
 //! for nothing, or for an index that nobody has; writes that take less than there is room for;
 //! accepting without descriptors; and mailboxes whose room is seen late.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+mod ring;
+
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source};
+use throng_engine::{Interest, Kernel, Ready, Source};
 use throng_sys::errno::{ECONNABORTED, ECONNRESET, EMFILE, EPIPE};
 
 use crate::fault::Fault;
 use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
+
+pub(crate) use ring::{SimReceiver, SimSender};
 
 /// One shard's kernel.
 pub(crate) struct SimKernel {
@@ -27,10 +28,20 @@ pub(crate) struct SimKernel {
     shard: usize,
 }
 
-/// A connection's descriptor; closed when it is dropped.
+/// A connection's descriptor; closed when it is dropped and nobody else has it.
 pub(crate) struct SimSocket {
     net: Net,
     number: usize,
+}
+
+impl SimSocket {
+    /// As another process gets it.
+    pub(crate) fn shared(&self) -> Self {
+        self.net.0.borrow_mut().conns[self.number].holders += 1;
+        let net = self.net.clone();
+        let number = self.number;
+        Self { net, number }
+    }
 }
 
 impl Drop for SimSocket {
@@ -39,6 +50,11 @@ impl Drop for SimSocket {
         let Ok(mut world) = self.net.0.try_borrow_mut() else {
             return;
         };
+        let conn = &mut world.conns[self.number];
+        conn.holders -= 1;
+        if conn.holders > 0 {
+            return;
+        }
         world.descriptors += 1;
         let closed = self.number;
         world.live.retain(|&number| number != closed);
@@ -57,10 +73,15 @@ impl Drop for SimSocket {
 pub(crate) struct SimListener(pub(crate) u8);
 
 impl SimKernel {
-    pub(crate) fn new(net: &Net, shard: usize, listeners: usize) -> Self {
+    /// That of the next shard. A process that takes over is given its ports later.
+    pub(crate) fn new(net: &Net, shard: usize, listeners: usize, takes_over: bool) -> Self {
         let mut world = net.0.borrow_mut();
         let mut side = ShardSide::default();
-        side.ports.resize_with(listeners, Port::default);
+        let port = || Port {
+            closed: takes_over,
+            ..Port::default()
+        };
+        side.ports.resize_with(listeners, port);
         world.shards.push(side);
         assert_eq!(world.shards.len(), shard + 1, "in order");
         drop(world);
@@ -74,7 +95,7 @@ fn error(number: i32) -> io::Error {
 }
 
 impl World {
-    fn fault(&mut self, percent: usize, fault: Fault) -> bool {
+    pub(crate) fn fault(&mut self, percent: usize, fault: Fault) -> bool {
         let hit = percent > 0 && (self.rng.below(100) as usize) < percent;
         if hit {
             self.hits.count(fault);
@@ -134,16 +155,7 @@ impl Kernel for SimKernel {
     }
 
     fn make_mailbox<M>(&mut self) -> (SimSender<M>, SimReceiver<M>) {
-        let ring = Rc::new(Ring {
-            mail: RefCell::new(VecDeque::new()),
-            closed: Cell::new(false),
-        });
-        let sender = SimSender {
-            ring: ring.clone(),
-            seen: Cell::new(0),
-            net: self.net.clone(),
-        };
-        (sender, SimReceiver { ring })
+        ring::mailbox(&self.net)
     }
 
     fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
@@ -247,6 +259,7 @@ impl Kernel for SimKernel {
         }
         world.descriptors -= 1;
         world.live.push(number);
+        world.conns[number].holders = 1;
         let socket = SimSocket {
             net: self.net.clone(),
             number,
@@ -334,6 +347,10 @@ impl Kernel for SimKernel {
         Ok(())
     }
 
+    fn let_go(&mut self, socket: SimSocket) {
+        self.net.0.borrow_mut().conns[socket.number].watched = None;
+    }
+
     fn close_listener(&mut self, listener: SimListener) {
         let world = &mut *self.net.0.borrow_mut();
         let port = &mut world.shards[self.shard].ports[usize::from(listener.0)];
@@ -343,74 +360,5 @@ impl Kernel for SimKernel {
             let conn = &mut world.conns[number];
             (conn.server_gone, conn.aborted) = (true, true);
         }
-    }
-}
-
-struct Ring<M> {
-    mail: RefCell<VecDeque<M>>,
-    closed: Cell<bool>,
-}
-
-/// The sending end of a mailbox. What its reader took meanwhile it may see late, as a thread does.
-pub(crate) struct SimSender<M> {
-    ring: Rc<Ring<M>>,
-    /// Messages that lie in the ring, as far as the sender knows.
-    seen: Cell<usize>,
-    net: Net,
-}
-
-impl<M> MailSender<M> for SimSender<M> {
-    fn slots(&self) -> usize {
-        let world = &mut *self.net.0.borrow_mut();
-        let truth = self.ring.mail.borrow().len();
-        let odds = world.odds;
-        if truth < self.seen.get() {
-            if world.fault(odds.stale_room, Fault::StaleRoom) {
-                // The reader is at work: the next look sees it.
-            } else {
-                self.seen.set(truth);
-            }
-        }
-        let slots = world.mailbox_slots - self.seen.get();
-        if slots == 0 {
-            world.hits.count(Fault::MailboxFull);
-        }
-        slots
-    }
-
-    fn push(&mut self, mail: M) -> Result<(), M> {
-        let slots = self.net.0.borrow().mailbox_slots;
-        let mut ring = self.ring.mail.borrow_mut();
-        if ring.len() == slots {
-            return Err(mail);
-        }
-        ring.push_back(mail);
-        self.seen.set(self.seen.get() + 1);
-        Ok(())
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.ring.closed.get()
-    }
-}
-
-/// The receiving end of a mailbox.
-pub(crate) struct SimReceiver<M> {
-    ring: Rc<Ring<M>>,
-}
-
-impl<M> MailReceiver<M> for SimReceiver<M> {
-    fn pop(&mut self) -> Option<M> {
-        self.ring.mail.borrow_mut().pop_front()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ring.mail.borrow().is_empty()
-    }
-}
-
-impl<M> Drop for SimReceiver<M> {
-    fn drop(&mut self) {
-        self.ring.closed.set(true);
     }
 }

@@ -7,7 +7,8 @@
 //! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
 //! clients.
 //!
-//! Two kinds of runs: [`run_server`], and [`run_engine`] with the smallest app that uses all of
+//! Three kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
+//! process now and then, and [`run_engine`] with the smallest app that uses all of
 //! the engine; [`run_secure_engine`] is that with TLS between the clients and the kernel. A model
 //! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
 //! insides.
@@ -37,7 +38,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use fault::{Fault, Hits};
-pub use play::{Outcome, run_server};
+pub use play::{Outcome, run_hand_overs, run_server};
 pub use relay::{run_engine, run_secure_engine};
 pub use witness::Summary;
 

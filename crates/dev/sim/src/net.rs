@@ -72,6 +72,8 @@ pub(crate) struct Conn {
     /// The server knows it without writing, and can read nothing more.
     pub(crate) reset: bool,
     pub(crate) server_fin: bool,
+    /// Processes that have it open.
+    pub(crate) holders: usize,
     /// The server has closed it, or refused it.
     pub(crate) server_gone: bool,
     /// The network ended it before it was accepted.
@@ -255,6 +257,7 @@ impl Net {
             client_gone: false,
             reset: false,
             server_fin: false,
+            holders: 0,
             server_gone: false,
             aborted: false,
             wants_room: false,
@@ -350,6 +353,16 @@ impl Net {
             conn.edge_room |= conn.watched.is_some();
         }
         Some(bytes)
+    }
+
+    /// Another process accepts from now on: the ports of a shard are those of another one's.
+    pub(crate) fn give_ports(&self, from: usize, to: usize) {
+        let mut world = self.0.borrow_mut();
+        let theirs = std::mem::take(&mut world.shards[to].ports);
+        world.shards[to].ports = std::mem::replace(&mut world.shards[from].ports, theirs);
+        for port in &mut world.shards[to].ports {
+            port.edge = true;
+        }
     }
 
     /// Whether the kernel has something to tell a shard.

@@ -3,7 +3,9 @@
 #[macro_use]
 mod around;
 mod appwrite;
+mod end;
 mod grip;
+mod handover;
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use crate::directory::Directory;
 use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
-use crate::setup::{CHANNELS, Setup};
+use crate::setup::Setup;
 use crate::stage::Stage;
 use crate::trace::Detail;
 use crate::visitor::Visitor;
@@ -40,27 +42,27 @@ struct Play {
     visitors: Vec<Visitor>,
     zmq: Vec<ZmqPublisher>,
     draining: bool,
+    made_of: MadeOf,
+    /// Processes that have handed over, with what has stayed.
+    retired: Vec<Process>,
 }
 
-impl Play {
-    fn new(net: Net, seed: u64, steps: usize) -> Self {
-        random::repeat(Some(seed));
-        let setup = Setup::draw(&net, steps);
-        let options = Options {
-            config: Arc::new(setup.config(&net)),
-            version: "sim",
-            capacity: None,
-            ask_reload: None,
-        };
-        let requests = Requests::default();
-        let start = Start {
-            unix_ms: 0,
-            seed,
-            secret: [seed as u8; 32],
-        };
-        let assembly = Assembly::new(&options, setup.shards, start).expect("a good configuration");
-        let directory = Directory::default();
-        assembly.look_up_with(Arc::new(directory.clone()));
+/// A process: what its shards share, and the shards.
+type Process = (Assembly, Stage<ShardApp<Gateways>>);
+
+/// What every process of a run is made of.
+struct MadeOf {
+    options: Options,
+    start: Start,
+    requests: Requests,
+    directory: Directory,
+}
+
+impl MadeOf {
+    fn process(&self, net: &Net, setup: &Setup) -> Process {
+        let assembly = Assembly::new(&self.options, setup.shards, self.start);
+        let assembly = assembly.expect("a good configuration");
+        assembly.look_up_with(Arc::new(self.directory.clone()));
         let limits = ConnLimits {
             queue_bytes_max: setup.queue_bytes_max,
             unread_above_bytes: setup.unread_above_bytes,
@@ -68,9 +70,34 @@ impl Play {
             handshake_timeout_ms: 10_000,
         };
         let listeners = assembly.listeners();
-        let stage = Stage::new(&net, setup.shards, listeners, limits, |shard, mailboxes| {
-            assembly.app(shard, mailboxes, Box::new(requests.clone()))
+        let stage = Stage::new(net, setup.shards, listeners, limits, |shard, mailboxes| {
+            assembly.app(shard, mailboxes, Box::new(self.requests.clone()))
         });
+        (assembly, stage)
+    }
+}
+
+impl Play {
+    fn new(net: Net, seed: u64, setup: Setup) -> Self {
+        let options = Options {
+            config: Arc::new(setup.config(&net)),
+            version: "sim",
+            capacity: None,
+            ask_reload: None,
+        };
+        let start = Start {
+            unix_ms: 0,
+            seed,
+            secret: [seed as u8; 32],
+        };
+        let made_of = MadeOf {
+            options,
+            start,
+            requests: Requests::default(),
+            directory: Directory::default(),
+        };
+        let (requests, directory) = (made_of.requests.clone(), made_of.directory.clone());
+        let (assembly, stage) = made_of.process(&net, &setup);
         {
             let world = &mut *net.0.borrow_mut();
             world.mailbox_slots = [1, 3, 20, 4096][world.rng.below(4) as usize];
@@ -86,6 +113,8 @@ impl Play {
                 ZmqPublisher::new(Speaks::Xpub),
             ],
             draining: false,
+            made_of,
+            retired: Vec::new(),
             assembly,
             stage,
             requests,
@@ -100,7 +129,9 @@ impl Play {
         for _ in 0..play.setup.publishers {
             play.publishers.push(Publisher::new(false));
         }
-        play.publishers.push(Publisher::new(true));
+        if !play.setup.hands_over {
+            play.publishers.push(Publisher::new(true));
+        }
         for number in 0..play.setup.visitors {
             let visitor = Visitor::new(number, &around!(play));
             play.visitors.push(visitor);
@@ -130,12 +161,14 @@ impl Play {
                 if self.stage.is_awake(shard) {
                     self.stage.turn(shard);
                 }
+                self.retired_turn();
             }
             40..58 => {
                 let at = self.net.below(self.clients.len());
                 self.clients[at].read(&mut around!(self));
             }
             58..74 => self.client_acts(),
+            74..99 if self.setup.hands_over => self.hand_over_or_publish(),
             74..82 => self.visitor_acts(),
             82..90 => self.publisher_acts(),
             90..93 => {
@@ -147,7 +180,8 @@ impl Play {
                 let shard = self.net.below(self.stage.len());
                 let stray = self.net.below(12) as u32;
                 self.net.hit(Fault::SpuriousEvent);
-                self.net.0.borrow_mut().shards[shard].strays.push(stray);
+                let kernel = self.stage.kernel(shard);
+                self.net.0.borrow_mut().shards[kernel].strays.push(stray);
             }
             _ => {
                 if self.net.percent(self.setup.leap_percent * 3) {
@@ -176,7 +210,7 @@ impl Play {
     }
 
     fn publisher_acts(&mut self) {
-        if self.net.percent(20) {
+        if !self.setup.hands_over && self.net.percent(20) {
             let publisher = &mut self.zmq[self.net.below(2)];
             return publisher.act(&mut around!(self));
         }
@@ -196,177 +230,6 @@ impl Play {
         }
         publisher.act(&mut around);
     }
-
-    // ---- the end of a run ----
-
-    /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
-    fn rest(&mut self) {
-        self.net.0.borrow_mut().odds.accept = 0;
-        for _ in 0..3 {
-            let Self {
-                net,
-                setup,
-                witness,
-                stage,
-                requests,
-                directory,
-                assembly,
-                clients,
-                publishers,
-                visitors,
-                zmq,
-                ..
-            } = self;
-            let feed = assembly.feed();
-            let mailboxes = stage.mailboxes.clone();
-            stage.rest(|| {
-                let mut around = Around {
-                    net,
-                    setup,
-                    witness,
-                    directory,
-                    backend: requests,
-                };
-                let mut busy = false;
-                while let (Some(feed), Some(answer)) = (&feed, directory.answer(0, false)) {
-                    busy = true;
-                    feed.answer(answer.conn, answer.token, answer.found);
-                }
-                for client in &mut *clients {
-                    if let Some(conn) = client.conn() {
-                        net.arrive(conn, usize::MAX);
-                    }
-                    busy |= client.read(&mut around);
-                }
-                for publisher in &mut *publishers {
-                    if let Some(conn) = publisher.conn() {
-                        net.arrive(conn, usize::MAX);
-                    }
-                    busy |= publisher.read(&mut around);
-                }
-                for visitor in &mut *visitors {
-                    if let Some(conn) = visitor.conn() {
-                        net.arrive(conn, usize::MAX);
-                    }
-                    busy |= visitor.read(&mut around);
-                }
-                for publisher in &mut *zmq {
-                    busy |= publisher.read(&around);
-                }
-                while let Some((conn, token, event)) = requests.next(0, None) {
-                    busy = true;
-                    if Assembly::answer(&mailboxes, conn, token, event).is_err() {
-                        break;
-                    }
-                    requests.done(conn, token);
-                }
-                busy
-            });
-            let is_gathering = { self.stage.running() }.any(|one| one.app().is_gathering());
-            if !self.net.has_backlog() && !is_gathering {
-                return;
-            }
-            // Accepting had paused, or publications wait for others.
-            self.net.pass_us(600_000);
-        }
-    }
-
-    /// Nothing may be owed.
-    fn settle(&mut self) {
-        self.clients.iter_mut().for_each(Client::calm_down);
-        self.visitors.iter_mut().for_each(Visitor::calm_down);
-        self.rest();
-        if self.draining {
-            self.net.pass_us(60_000_000);
-            self.rest();
-            let left: usize = self.stage.running().map(|one| one.conns().len()).sum();
-            assert_eq!(left, 0, "everybody has gone after a drain");
-            return;
-        }
-        self.end_logs();
-        let secret = self.settle_team();
-        // Whoever waits for the next line has it before a poll's time is up: what comes too early
-        // waits for five seconds, and a link may have to be fetched.
-        self.end_logs();
-        self.net.pass_us(11_000_000);
-        self.rest();
-        for visitor in &self.visitors {
-            visitor.settle(&around!(self));
-        }
-        for client in &self.clients {
-            client.settle(&around!(self));
-            client.settle_secret(secret, &around!(self));
-        }
-        let waiting = self.publishers.iter().any(Publisher::is_waiting);
-        assert!(!waiting, "every request was answered");
-        assert!(self.requests.is_empty(), "a backend's answer was not taken");
-        self.witness.settle();
-        for running in self.stage.running() {
-            for (id, _) in running.conns().sessions() {
-                let queued = running.conns().queued_bytes(id);
-                assert_eq!(queued, 0, "{id:?}: what could leave has left");
-            }
-        }
-        self.survey();
-    }
-
-    /// Asks the servers what they count, and counts.
-    fn survey(&mut self) {
-        let mut around = around!(self);
-        let publisher = &mut self.publishers[0];
-        if !publisher.is_connected() {
-            publisher.connect(&mut around);
-        }
-        publisher.survey(&mut around);
-        publisher.count_present(&mut around);
-        self.rest();
-        let told = self.publishers[0].counts.as_ref();
-        assert!(told.is_some(), "the survey was answered");
-        assert!(self.publishers[0].clients.is_some());
-        let mut present = vec![0; CHANNELS.len()];
-        for client in &self.clients {
-            for channel in client.listed_in(&around!(self)) {
-                present[channel] += 1;
-            }
-        }
-        for (&channel, &count) in &self.publishers[0].present {
-            let name = CHANNELS[channel].name;
-            assert_eq!(count, present[channel], "who is in {name}");
-        }
-    }
-
-    /// Everybody leaves; nothing of anybody may stay.
-    fn end(&mut self) {
-        let mut around = around!(self);
-        for client in &mut self.clients {
-            client.leave(&mut around);
-        }
-        for publisher in &mut self.publishers {
-            publisher.leave(&mut around);
-        }
-        for publisher in &mut self.zmq {
-            publisher.leave(&around);
-        }
-        for visitor in &mut self.visitors {
-            visitor.leave(&around);
-        }
-        self.rest();
-        // Whoever was on its way out is given the time that it may take.
-        self.net.pass_us(6_000_000);
-        self.rest();
-        for running in self.stage.running() {
-            let left: Vec<_> = running.conns().sessions().map(|(id, _)| id).collect();
-            let of = |index: u32| self.net.watched_as(index);
-            let left: Vec<_> = left.iter().map(|id| (id, of(id.index()))).collect();
-            assert!(left.is_empty(), "connections stayed: {left:?}");
-        }
-        if !self.draining {
-            self.requests.with_site(|site| {
-                let left = site.sockets.left();
-                assert_eq!(left, None, "the backend hears of each end");
-            });
-        }
-    }
 }
 
 /// What a run of the server did.
@@ -385,9 +248,28 @@ pub struct Outcome {
 /// # Errors
 /// If anything did not hold; also where the server panicked.
 pub fn run_server(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failure> {
+    run(seed, steps, print, Setup::draw)
+}
+
+/// The same of a server that hands over to another process now and then, or tries to.
+///
+/// # Errors
+/// As [`run_server`].
+pub fn run_hand_overs(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failure> {
+    run(seed, steps, print, Setup::draw_handing_over)
+}
+
+fn run(
+    seed: u64,
+    steps: usize,
+    print: bool,
+    draw: impl FnOnce(&Net, usize) -> Setup,
+) -> Result<Outcome, Failure> {
     let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
     let result = attempt(seed, &net.clone(), || {
-        let mut play = Play::new(net, seed, steps);
+        random::repeat(Some(seed));
+        let setup = draw(&net, steps);
+        let mut play = Play::new(net, seed, setup);
         for step in 0..steps {
             play.step(step);
         }

@@ -104,9 +104,21 @@ pub(crate) struct Setup {
     /// How long publications gather in channels with a namespace.
     pub(crate) delay_ms: u64,
     crowded: bool,
+    /// The server hands over to other processes now and then. Then there is nobody whose
+    /// connection cannot move.
+    pub(crate) hands_over: bool,
 }
 
 impl Setup {
+    /// A run with hand-overs, in which everybody's connections can move.
+    pub(crate) fn draw_handing_over(net: &Net, steps: usize) -> Self {
+        Self {
+            visitors: 0,
+            hands_over: true,
+            ..Self::draw(net, steps)
+        }
+    }
+
     pub(crate) fn draw(net: &Net, steps: usize) -> Self {
         let queue_bytes_max = net.pick(&[1500, 4000, 20_000, 200_000]);
         // Whoever reads no answers is cut off once twice the queue waits.
@@ -128,6 +140,7 @@ impl Setup {
             broadcasts: net.percent(50),
             delay_ms: net.pick(&[0, 0, 1, 30]),
             crowded: net.percent(40),
+            hands_over: false,
         }
     }
 

@@ -19,6 +19,8 @@ const SOON_US: u64 = 2_000;
 /// The shards of a run.
 pub(crate) struct Stage<A: App<SimKernel>> {
     net: Net,
+    /// The number of the first one's kernel.
+    first: usize,
     shards: Vec<Option<Running<A, SimKernel>>>,
     /// When each wakes of its own accord.
     wakes_at_us: Vec<u64>,
@@ -37,6 +39,13 @@ impl<A: App<SimKernel>> Stage<A> {
         Self::secure(net, shards, listeners, limits, None, app)
     }
 
+    /// Takes the ports of another process.
+    pub(crate) fn take_ports(&self, from: &Self) {
+        for shard in 0..self.len() {
+            self.net.give_ports(from.first + shard, self.first + shard);
+        }
+    }
+
     /// The same, with TLS on all listeners if something is shown there.
     pub(crate) fn secure(
         net: &Net,
@@ -46,9 +55,10 @@ impl<A: App<SimKernel>> Stage<A> {
         tls: Option<&ServerTls>,
         mut app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
+        let first = net.0.borrow().shards.len();
         let parts = (0..shards).map(|shard| ShardParts {
             shard: ShardId(shard as u8),
-            kernel: SimKernel::new(net, shard, listeners),
+            kernel: SimKernel::new(net, first + shard, listeners, first > 0),
             listeners: (0..listeners as u8).map(SimListener).collect(),
             limits,
         });
@@ -64,6 +74,7 @@ impl<A: App<SimKernel>> Stage<A> {
         });
         Self {
             net: net.clone(),
+            first,
             shards: running.collect(),
             wakes_at_us: vec![0; shards],
             mailboxes,
@@ -79,11 +90,30 @@ impl<A: App<SimKernel>> Stage<A> {
         self.shards.iter().flatten()
     }
 
+    /// The same, to do something with them between two turns. They are awake afterwards.
+    pub(crate) fn running_mut(&mut self) -> impl Iterator<Item = &mut Running<A, SimKernel>> {
+        self.wakes_at_us.fill(0);
+        self.shards.iter_mut().flatten()
+    }
+
+    /// Takes a turn of each shard that is awake; whether there was one.
+    pub(crate) fn turn_all(&mut self) -> bool {
+        let awake = (0..self.len()).filter(|&shard| self.is_awake(shard));
+        let awake: Vec<usize> = awake.collect();
+        awake.iter().for_each(|&shard| self.turn(shard));
+        !awake.is_empty()
+    }
+
+    /// The number of a shard's kernel.
+    pub(crate) const fn kernel(&self, shard: usize) -> usize {
+        self.first + shard
+    }
+
     /// Whether a shard would be awake now.
     pub(crate) fn is_awake(&self, shard: usize) -> bool {
         let now_us = self.net.0.borrow().mono_us;
         self.shards[shard].is_some()
-            && (self.wakes_at_us[shard] <= now_us || self.net.has_events(shard))
+            && (self.wakes_at_us[shard] <= now_us || self.net.has_events(self.first + shard))
     }
 
     /// Takes one turn.

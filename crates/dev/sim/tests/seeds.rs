@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use throng_sim::{
-    Failure, Fault, Hits, Outcome, Summary, run_engine, run_secure_engine, run_server,
+    Failure, Fault, Hits, Outcome, Summary, run_engine, run_hand_overs, run_secure_engine,
+    run_server,
 };
 
 /// Steps of one run of the engine alone, and of the server.
@@ -103,10 +104,22 @@ fn the_server_loses_doubles_and_swaps_nothing() {
     println!("{sum:?}");
     for fault in Fault::ALL {
         println!("{fault:?}: {}", hits.of(fault));
-        assert!(hits.of(fault) > 0, "{fault:?} never came up");
+        let came = hits.of(fault) > 0;
+        assert_eq!(came, !fault.is_of_hand_overs(), "{fault:?}");
     }
     let all_done = sum.parts().iter().all(|&part| part > 0);
     assert!(all_done, "the runs did not do everything: {sum:?}");
+}
+
+#[test]
+fn nobody_notices_hand_overs() {
+    let all = sweep(|seed, print| run_hand_overs(seed, SERVER_STEPS, print));
+    let mut hits = Hits::default();
+    all.iter().for_each(|outcome| hits.add(&outcome.hits));
+    for fault in Fault::ALL.into_iter().filter(|it| it.is_of_hand_overs()) {
+        println!("{fault:?}: {}", hits.of(fault));
+        assert!(all.is_empty() || hits.of(fault) > 0, "{fault:?}");
+    }
 }
 
 #[test]

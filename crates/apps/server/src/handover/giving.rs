@@ -8,7 +8,7 @@ use throng_engine::{Linux, Running};
 
 use super::order::{Giving, Moved, Word};
 use super::parcel::Parcel;
-use crate::drain::Ports;
+use super::steps;
 use crate::list::GatewayList;
 use crate::shard::ShardApp;
 
@@ -20,7 +20,7 @@ pub(crate) fn give<L: GatewayList>(
     running: &mut Running<ShardApp<L>>,
     giving: &Giving,
 ) -> io::Result<()> {
-    running.app_mut().be_still();
+    steps::be_still(running);
     let rests = come_to_rest(running, giving)?;
     // Whoever asked may have given up; the verdict tells.
     let mut goes_on = || drop(giving.report.send(Word::GoesOn));
@@ -37,23 +37,9 @@ pub(crate) fn give<L: GatewayList>(
     let _ = giving.report.send(Word::Sent(counts));
     let is_over = giving.verdict.recv().is_ok();
     match parcel {
-        Some(parcel) if is_over => parcel.release(running),
-        Some(parcel) => {
-            let lost = parcel.restore(running);
-            if lost > 0 {
-                tracing::error!(lost, "connections did not come back; this is a bug");
-            }
-        }
-        None => {}
+        Some(parcel) if is_over => steps::leave(running, parcel, giving.drain),
+        parcel => steps::go_on(running, parcel),
     }
-    if is_over {
-        let (app, conns) = running.parts_mut();
-        conns.pause_all();
-        let now = conns.now();
-        app.begin_drain((giving.drain, Ports::All), conns, now);
-    }
-    running.app_mut().be_active();
-    running.resume();
     Ok(())
 }
 
@@ -64,8 +50,7 @@ fn come_to_rest<L: GatewayList>(
 ) -> io::Result<bool> {
     loop {
         loop {
-            running.app_mut().hurry();
-            if !running.still_turn()? {
+            if !steps::still_turn(running)? {
                 break;
             }
             if Instant::now() > giving.until {
@@ -76,7 +61,7 @@ fn come_to_rest<L: GatewayList>(
             return Ok(false);
         }
         // None of them runs now.
-        let is_busy = running.has_mail() || !running.app().is_at_rest();
+        let is_busy = steps::is_busy(running);
         match giving.meeting.meet(is_busy, giving.until) {
             Some(true) => {}
             Some(false) => return Ok(true),

@@ -399,7 +399,7 @@ impl Client {
         } else if push["connect"].is_object() {
             self.opened(&push["connect"], around);
         } else if push["disconnect"].is_object() {
-            self.disconnected(&push["disconnect"]);
+            self.disconnected(&push["disconnect"], around);
             // The last chunk follows, if there are chunks.
             self.link.as_mut().expect("it reads").over =
                 matches!(self.kind, Kind::UniSse | Kind::Events);

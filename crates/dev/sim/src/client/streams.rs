@@ -114,7 +114,7 @@ impl Client {
             "dropped" => self.dropped(&json(data)["dropped"], around),
             "unsubscribed" => self.unsubscribed(text(&json(data), "unsubscribed"), around),
             "disconnect" => {
-                self.disconnected(&json(data));
+                self.disconnected(&json(data), around);
                 self.link.as_mut().expect("it reads").over = true;
             }
             _ => panic!("an event that nobody knows: {event}"),
@@ -139,7 +139,7 @@ impl Client {
             self.unsubscribed(text(line, "unsubscribed"), around);
         } else if !line["disconnect"].is_null() {
             // The last chunk follows.
-            self.disconnected(&line["disconnect"]);
+            self.disconnected(&line["disconnect"], around);
         } else {
             let empty = line.as_object().is_some_and(serde_json::Map::is_empty);
             assert!(empty, "{line}");
@@ -158,9 +158,10 @@ impl Client {
         around.witness.ends(track);
     }
 
-    pub(super) fn disconnected(&self, words: &Value) {
+    pub(super) fn disconnected(&self, words: &Value, around: &Around<'_>) {
         let code = words["code"].as_u64().unwrap_or(0);
         assert!(CLOSE_CODES.contains(&code), "{}: {words}", self.who());
+        self.was_sent_away(Some(code), around);
     }
 
     /// `recovered`, and the id that tells where the connection begins.

@@ -1,0 +1,64 @@
+//! What a shard does in a hand-over besides sending and waiting: the same on any kernel, with
+//! threads or without.
+//!
+//! The order: [`be_still`] on all shards; [`still_turn`] on all until none has more to do and none
+//! [`is_busy`]; [`Parcel::pack`] on all; then [`go_on`] or [`leave`] on all.
+
+use std::io;
+
+use throng_engine::{Kernel, Running};
+
+use super::parcel::Parcel;
+use crate::drain::{DrainOptions, Ports};
+use crate::list::GatewayList;
+use crate::shard::ShardApp;
+
+/// From now on the shard does nothing by itself.
+pub fn be_still<L: GatewayList, K: Kernel>(running: &mut Running<ShardApp<L>, K>) {
+    running.app_mut().be_still();
+}
+
+/// Brings what was begun nearer to its end; true if there is more to do.
+///
+/// # Errors
+/// If the reactor fails.
+pub fn still_turn<L: GatewayList, K: Kernel>(
+    running: &mut Running<ShardApp<L>, K>,
+) -> io::Result<bool> {
+    running.app_mut().hurry();
+    running.still_turn()
+}
+
+/// Whether something is under way, in the shard or on its way to it. Only while none runs.
+pub fn is_busy<L: GatewayList, K: Kernel>(running: &Running<ShardApp<L>, K>) -> bool {
+    running.has_mail() || !running.app().is_at_rest()
+}
+
+/// Nothing was handed over: the shard goes on as if nothing had been.
+pub fn go_on<L: GatewayList, K: Kernel>(
+    running: &mut Running<ShardApp<L>, K>,
+    parcel: Option<Parcel<K>>,
+) {
+    let lost = parcel.map_or(0, |parcel| parcel.restore(running));
+    if lost > 0 {
+        tracing::error!(lost, "connections did not come back; this is a bug");
+    }
+    debug_assert_eq!(lost, 0, "what was packed can be unpacked");
+    running.app_mut().be_active();
+    running.resume();
+}
+
+/// The successor has everything: lets go of it, and drains what stays.
+pub fn leave<L: GatewayList, K: Kernel>(
+    running: &mut Running<ShardApp<L>, K>,
+    parcel: Parcel<K>,
+    drain: DrainOptions,
+) {
+    parcel.release(running);
+    let (app, conns) = running.parts_mut();
+    conns.pause_all();
+    let now = conns.now();
+    app.begin_drain((drain, Ports::All), conns, now);
+    app.be_active();
+    running.resume();
+}
