@@ -96,6 +96,18 @@ impl BrokerDriver {
         }
     }
 
+    /// Gives each driver a chance of its own, in the place of that of the server's start: a process
+    /// that takes over begins as the one before it, and both are nodes of the cluster for a while.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        let mut random = Rng::new(seed);
+        match self {
+            Self::Redis(all) => {
+                { all.iter_mut() }.for_each(|it| it.remote.seed = random.next_u64())
+            }
+            Self::Nats(options) => options.remote.seed = random.next_u64(),
+        }
+    }
+
     /// Starts it. Each ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start(self, rings: Vec<Ring>) -> Result<(Vec<Part>, Health), String> {
         let started = match self {

@@ -169,6 +169,7 @@ fn build<P: Plan>(
         Box::new(move || mailbox.ring()) as Ring
     };
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
+    blueprint.await_broker(predecessor.is_some());
     let rings = mailboxes.iter().map(ring).collect();
     let (stores, journal) = history::begin(history, rings, started)?;
     if let Some(journal) = &journal {

@@ -11,7 +11,7 @@ use throng_engine::MailboxSender;
 use throng_feeds::Feeds;
 use throng_history::Journal;
 use throng_session::Reloaded;
-use throng_sys::clock;
+use throng_sys::{clock, random};
 use throng_types::ConnId;
 
 use crate::drain::DrainOptions;
@@ -239,9 +239,10 @@ impl Handle {
         let mut shards = Vec::new();
         let began = Instant::now();
         let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        let cut = random::seed();
         let meeting = Arc::new(Meeting::new(self.shards.len()));
         for (shard, link) in self.shards.iter().zip(successor.take_links()) {
-            let (giving, report) = Giving::new(link, meeting.clone(), drain);
+            let (giving, report) = Giving::new(link, meeting.clone(), drain, cut);
             let mut left = Some(giving);
             while let Some(giving) = left.take() {
                 left = (shard.hand_over)(giving).err();

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions};
 use throng_config::Config;
@@ -11,7 +12,7 @@ use throng_hub::{Hub, HubOptions};
 use throng_metrics::Counters;
 use throng_remote::Ring;
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
-use throng_sys::memory;
+use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
 use crate::broker::{BrokerDriver, Part, drivers, home_options};
@@ -31,6 +32,9 @@ use crate::start::Start;
 use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
 use crate::watch::Watch;
+
+/// How long a process that takes over waits for its broker.
+const BROKER: Duration = Duration::from_secs(5);
 
 /// What all shards have in common, ready to be given to each.
 #[derive(Clone)]
@@ -158,12 +162,25 @@ impl Blueprint {
     /// Starts the driver of a broker on the other side of a network, if one is configured. Each
     /// ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start_broker(&self, rings: Vec<Ring>) -> Result<Vec<Part>, StartError> {
-        let Some(options) = self.broker.clone() else {
+        let Some(mut options) = self.broker.clone() else {
             return Ok(rings.iter().map(|_| None).collect());
         };
+        options.reseed(random::seed());
         let (parts, health) = options.start(rings).map_err(StartError::Broker)?;
         let _ = self.observatory.broker.set(health);
         Ok(parts)
+    }
+
+    /// A process that takes over waits for its broker for a while, so that what is delivered goes
+    /// on without a gap; it may be that the other process has none either.
+    pub(crate) fn await_broker(&self, has_predecessor: bool) {
+        let Some(health) = self.observatory.broker.get().filter(|_| has_predecessor) else {
+            return;
+        };
+        let until = Instant::now() + BROKER;
+        while { health.servers_up() }.0 < health.servers_up().1 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits until keys for tokens were asked for, if they are to be fetched. A server that begins

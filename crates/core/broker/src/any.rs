@@ -8,8 +8,8 @@
 use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
 use crate::{
-    Broker, BrokerStats, Draft, LiveOptions, Mail, MemoryBroker, Published, Receiver, Refusal,
-    Reply, Request, Ticket,
+    Broker, BrokerStats, Draft, LiveOptions, Mail, MemoryBroker, Moving, Published, Receiver,
+    Refusal, Reply, Request, Ticket,
 };
 
 /// The namespace of channels that stay on their node.
@@ -36,6 +36,18 @@ pub trait Remote: Send {
 
     /// Other options hold from now on; every shard's part says so.
     fn renew(&mut self, options: &LiveOptions);
+
+    /// As [`Broker::hand_over`].
+    fn hand_over(&mut self, moving: Moving);
+
+    /// As [`Broker::stop_at`].
+    fn stop_at(&mut self, cut: Option<u64>);
+
+    /// As [`Broker::has_stopped`].
+    fn has_stopped(&self) -> bool;
+
+    /// As [`Broker::leave_deliveries`].
+    fn leave_deliveries(&mut self);
 }
 
 /// One shard's part of the broker that the server has.
@@ -149,12 +161,40 @@ impl Broker for AnyBroker {
         self.memory.tick(now, budget, hub)
     }
 
+    fn is_elsewhere(&self, channel: &ChannelName) -> bool {
+        self.remote.is_some() && is_remote(channel)
+    }
+
+    fn hand_over(&mut self, moving: Moving) {
+        if let Some(remote) = &mut self.remote
+            && moving.channel().is_none_or(is_remote)
+        {
+            remote.hand_over(moving);
+        }
+    }
+
+    fn stop_at(&mut self, cut: Option<u64>) {
+        if let Some(remote) = &mut self.remote {
+            remote.stop_at(cut);
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.remote.as_ref().is_none_or(|it| it.has_stopped())
+    }
+
+    fn leave_deliveries(&mut self) {
+        if let Some(remote) = &mut self.remote {
+            remote.leave_deliveries();
+        }
+    }
+
     fn save(&self, parts: &mut Parts<'_>) -> bool {
-        self.remote.is_none() && self.memory.save(parts)
+        self.memory.save(parts)
     }
 
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
-        self.remote.is_none() && self.memory.give_up(parts)
+        self.memory.give_up(parts)
     }
 
     fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {

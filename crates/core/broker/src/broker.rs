@@ -63,7 +63,7 @@
 
 use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
 
-use crate::{BrokerStats, Draft, LiveOptions, Published, Refusal, Reply, Request, Ticket};
+use crate::{BrokerStats, Draft, LiveOptions, Moving, Published, Refusal, Reply, Request, Ticket};
 
 /// One shard's part of a broker.
 pub trait Broker {
@@ -130,8 +130,35 @@ pub trait Broker {
         false
     }
 
+    /// Whether channels and what is kept of them are elsewhere, so that a process that takes over
+    /// finds them there; but for those that stay on their node.
+    fn is_elsewhere(&self, channel: &ChannelName) -> bool {
+        let _ = channel;
+        false
+    }
+
+    /// Takes what concerns a broker elsewhere where one process hands over to another; see
+    /// [`Moving`].
+    fn hand_over(&mut self, moving: Moving) {
+        let _ = moving;
+    }
+
+    /// From now on, what is delivered behind this cut is left where it is; `None` takes that back.
+    fn stop_at(&mut self, cut: Option<u64>) {
+        let _ = cut;
+    }
+
+    /// Whether a broker elsewhere has been told everything, and nothing more comes before the cut
+    /// that is to come.
+    fn has_stopped(&self) -> bool {
+        true
+    }
+
+    /// Another process has what was behind the cut: this one's subscribers get nothing more.
+    fn leave_deliveries(&mut self) {}
+
     /// Hands everything that this part keeps to a process that takes over, as items of kinds below
-    /// 128. False, and nothing is handed over, if its state is elsewhere or cannot move.
+    /// 128. False, and nothing is handed over, if its state cannot move.
     fn save(&self, parts: &mut Parts<'_>) -> bool {
         let _ = parts;
         false

@@ -13,6 +13,7 @@ mod broker;
 mod channel_map;
 mod contract;
 mod memory;
+mod moving;
 mod options;
 mod store;
 
@@ -27,6 +28,7 @@ pub use memory::{
     BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX,
     ReplyLimit, home_of,
 };
+pub use moving::Moving;
 pub use options::{
     BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
 };

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
     AnyBroker, Broker, BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery, LiveOptions, Mail,
-    MemoryBroker, MemoryOptions, Namespaces, Published, Receiver, Refusal, Remote, Reply,
+    MemoryBroker, MemoryOptions, Moving, Namespaces, Published, Receiver, Refusal, Remote, Reply,
     ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
 };
 use throng_types::{
@@ -95,6 +95,22 @@ impl Remote for Far {
 
     fn renew(&mut self, options: &LiveOptions) {
         let _ = self.asked.send(format!("renewed {}", options.streams_max));
+    }
+
+    fn hand_over(&mut self, moving: Moving) {
+        let _ = self.asked.send(format!("{moving:?}"));
+    }
+
+    fn stop_at(&mut self, cut: Option<u64>) {
+        let _ = self.asked.send(format!("stop at {cut:?}"));
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    fn leave_deliveries(&mut self) {
+        self.replies.clear();
     }
 }
 
@@ -229,8 +245,45 @@ fn channels_of_the_server_itself_stay_in_memory() {
     // Both learn of other options.
     broker.renew(&kept(), NOW);
     assert_eq!(asked(&far), ["renewed 100"]);
-    let mut parts = |_: &[u8]| panic!("its state is elsewhere");
-    assert!(!broker.save(&mut Parts::new(&mut parts)));
+}
+
+/// Where one process hands over to another, what the far side has stays there, and it is told of
+/// it; what is here moves.
+#[test]
+fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
+    let (mut broker, far) = remote(Vec::new(), false);
+    let mut near = Near::with_room(9);
+    broker.request(subscribe(1, "throng:state"), NOW, &mut near);
+    let draft = draft("throng:state");
+    assert!(broker.publish_here(draft, NOW, &mut near).is_ok());
+    assert!(broker.is_elsewhere(&name("a")) && !broker.is_elsewhere(&name("throng:state")));
+    broker.stop_at(Some(7));
+    assert!(broker.has_stopped());
+    assert_eq!(asked(&far), ["stop at Some(7)"]);
+    let mut bytes = Vec::new();
+    let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
+    let mut parts = Parts::new(&mut send);
+    assert!(broker.save(&mut parts));
+    parts.end();
+    let (mut next, far) = remote(vec![delivery("a")], false);
+    let mut from = Saved::new(&bytes);
+    while let Some(kind) = u8::load(&mut from) {
+        next.load(kind, &mut from).expect("a good item");
+    }
+    assert_eq!(next.stats(), broker.stats());
+    assert_eq!(next.interest(&name("throng:state")), 1);
+    for channel in ["a", "throng:state"] {
+        next.hand_over(Moving::Expect(name(channel)));
+    }
+    next.hand_over(Moving::Resumed);
+    assert_eq!(asked(&far).len(), 2, "nobody else has the server's own");
+    assert!(!next.has_stopped());
+    next.leave_deliveries();
+    assert!(next.has_stopped());
+    // In memory nobody is told anything.
+    let mut alone = AnyBroker::from(memory(0, 1));
+    alone.stop_at(Some(7));
+    assert!(alone.has_stopped() && !alone.is_elsewhere(&name("a")));
 }
 
 #[test]

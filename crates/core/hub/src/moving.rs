@@ -5,9 +5,11 @@
 //! - It is saved only when it is at rest: nothing waits for the broker, nothing is on its way to
 //!   members. So a member has everything up to its channel's position, and nothing after it.
 //! - Members of the new process are those whose connections moved; the broker hears that the
-//!   others have left.
+//!   others have left. Where the broker is elsewhere, the old process says that itself.
+//! - Where the broker is elsewhere, everything that came before a cut in the deliveries is with the
+//!   members, and nothing behind it; see [`throng_broker::Moving`].
 
-use throng_broker::{Broker, Presence, Request};
+use throng_broker::{Broker, Moving, Presence, Request};
 use throng_types::{ChannelName, ConnId, Now, Parts, Position, Save, Saved, save_count};
 
 use crate::channel::{Channel, Member};
@@ -17,6 +19,9 @@ use crate::{Format, Hub};
 /// The kinds of items; those of the broker are lower.
 const CHANNEL: u8 = 128;
 const QUIT: u8 = 129;
+const EXPECT: u8 = 130;
+const CUT: u8 = 131;
+const RESUME: u8 = 132;
 
 impl<B: Broker> Hub<B> {
     /// Whether nothing is under way: no request without a reply, no publication that a member
@@ -31,6 +36,38 @@ impl<B: Broker> Hub<B> {
         while let Some(&(_, key)) = self.local.resting.first() {
             self.local.end_rest(key);
         }
+    }
+
+    /// Hands over which channels another process is to hear before this one stops at a cut in what
+    /// is delivered; false, and nothing is handed over, if there is nothing to be heard elsewhere.
+    pub fn save_expected(&self, cut: u64, parts: &mut Parts<'_>) -> bool {
+        if self.broker.has_stopped() {
+            return false;
+        }
+        for (name, channel) in self.local.channels.iter() {
+            if channel.asked.is_live() && self.broker.is_elsewhere(name) {
+                parts.item(EXPECT, name);
+            }
+        }
+        parts.item(CUT, &cut);
+        true
+    }
+
+    /// From now on nothing is taken that a broker elsewhere delivers behind a cut; `None` takes
+    /// that back.
+    pub fn stop_at(&mut self, cut: Option<u64>) {
+        self.broker.stop_at(cut);
+    }
+
+    /// Whether all is taken that comes before the cut.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.broker.has_stopped()
+    }
+
+    /// Another process has what moved: nothing is delivered here any more.
+    pub fn leave_deliveries(&mut self) {
+        self.broker.leave_deliveries();
     }
 
     /// Hands over the channels and the broker's part, as items. False, and nothing is handed over,
@@ -59,7 +96,11 @@ impl<B: Broker> Hub<B> {
             .iter()
             .filter(|(_, channel)| channel.asked.is_live())
         {
-            parts.item(CHANNEL, &(name.clone(), channel.position.get()));
+            let kind = match self.broker.is_elsewhere(name) {
+                true => RESUME,
+                false => CHANNEL,
+            };
+            parts.item(kind, &(name.clone(), channel.position.get()));
         }
     }
 
@@ -67,7 +108,9 @@ impl<B: Broker> Hub<B> {
     pub fn save_quits(&self, conn: ConnId, parts: &mut Parts<'_>) {
         let all = self.local.present.range((conn, 0)..=(conn, u32::MAX));
         for ((_, key), presence) in all {
-            if let Some((name, _)) = self.local.channels.at(*key) {
+            if let Some((name, _)) = self.local.channels.at(*key)
+                && !self.broker.is_elsewhere(name)
+            {
                 parts.item(QUIT, &(name.clone(), presence.clone()));
             }
         }
@@ -76,13 +119,23 @@ impl<B: Broker> Hub<B> {
     /// Takes one item; `None` if it is none.
     pub fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
         match kind {
-            CHANNEL => {
+            CHANNEL | RESUME => {
                 let (name, position) = <(ChannelName, Option<Position>)>::load(from)?;
+                // What is elsewhere is not found here.
+                (kind == CHANNEL || self.broker.is_elsewhere(&name)).then_some(())?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
                 let channel = self.local.channels.at_mut(key)?;
                 channel.asked.accepted();
                 channel.position.set(position);
+                self.broker.hand_over(Moving::Resume(name, position));
             }
+            EXPECT => {
+                let name = ChannelName::load(from)?;
+                let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
+                self.local.channels.at_mut(key)?.asked.accepted();
+                self.broker.hand_over(Moving::Expect(name));
+            }
+            CUT => self.broker.hand_over(Moving::Cut(u64::load(from)?)),
             QUIT => {
                 let (channel, presence) = <(ChannelName, Presence)>::load(from)?;
                 self.local
@@ -122,7 +175,11 @@ impl<B: Broker> Hub<B> {
     /// The broker does not hear of it.
     pub fn give_up_subscriptions(&mut self, conn: ConnId) {
         while let Some(Entry { channel, place }) = self.local.subscriptions.remove_any(conn) {
-            self.local.present.remove(&(conn, channel));
+            if let Some(presence) = self.local.present.remove(&(conn, channel))
+                && let Some((name, _)) = self.local.channels.at(channel)
+            {
+                self.broker.hand_over(Moving::Give(name.clone(), presence));
+            }
             if let Place::Member(at) = place {
                 self.local.remove_member(channel, at);
             }
@@ -147,6 +204,8 @@ impl<B: Broker> Hub<B> {
             let place = self.local.join(conn, channel, format);
             self.local.subscriptions.add(conn, Entry { channel, place });
             if let Some(presence) = presence {
+                let moving = Moving::Take(name, presence.clone());
+                self.broker.hand_over(moving);
                 self.local.present.insert((conn, channel), presence);
             }
         }
@@ -160,5 +219,6 @@ impl<B: Broker> Hub<B> {
             self.local.release_if_unused(key);
         }
         self.leave_unused(now);
+        self.broker.hand_over(Moving::Resumed);
     }
 }

@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
-use throng_broker::{Namespaces, Refusal, Reply, Request};
+use throng_broker::{Moving, Namespaces, Refusal, Reply, Request};
 use throng_metrics::Counter;
 use throng_nats_protocol::write;
 use throng_remote::{Desk, Fault, Machine};
+use throng_types::ChannelName;
 
 use crate::api::{self, Found};
+use crate::early::Early;
 use crate::flight::{Flight, Then};
 use crate::link::{ANSWERS, EVERYBODY, Established, Message, NODE, NatsDial, Word};
 use crate::names::Names;
 use crate::node::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
+/// Channels that are subscribed to again before others have their turn.
+const BATCH: usize = 512;
 /// Until a request that nobody took is sent again, in milliseconds.
 const AGAIN_MS: u64 = 50;
 
@@ -58,6 +62,7 @@ impl Machine for Node {
         self.due = Due::default();
         self.link = Some(link);
         self.announce_node();
+        self.store_all_taken();
         self.again = self.channels.iter().map(|(name, _)| name.clone()).collect();
         for (_, lane, request) in std::mem::take(&mut self.waiting) {
             self.wish(lane, request);
@@ -70,6 +75,7 @@ impl Machine for Node {
         }
         self.desk.set_up(false);
         self.again.clear();
+        self.desk.arrival.give_up_cut();
         self.flight_bytes = 0;
         self.asks.clear();
         self.untaken.clear();
@@ -124,6 +130,10 @@ impl Machine for Node {
         self.wish(lane, request);
     }
 
+    fn moving(&mut self, lane: u8, moving: Moving) {
+        self.move_over(lane, moving);
+    }
+
     fn has_room(&self) -> bool {
         self.flights.len() + self.behind.len() < FLIGHTS_MAX && self.flight_bytes < FLIGHT_BYTES_MAX
     }
@@ -161,6 +171,7 @@ impl Machine for Node {
         self.probe();
         self.keep_lease();
         self.subscribe_again();
+        self.make_cut();
         self.audit();
         self.forget_idle();
         if !self.behind.is_empty() {
@@ -184,6 +195,36 @@ impl Machine for Node {
 }
 
 impl Node {
+    /// The connection is lost: nothing comes any more, and nobody knows what is missed.
+    pub(crate) fn all_deaf(&mut self) {
+        self.sids.clear();
+        let names: Vec<ChannelName> = self.channels.iter().map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let keeps = self.keeps(&name);
+            if let Some(agent) = self.channels.get_mut(&name) {
+                agent.channel.lost_connection(keeps);
+                agent.early = Early::default();
+            }
+            self.release(&name);
+        }
+    }
+
+    /// Subscribes to channels again, as far as there is room.
+    pub(crate) fn subscribe_again(&mut self) {
+        let mut left = BATCH;
+        while left > 0
+            && self.flights.len() < FLIGHTS_MAX / 2
+            && let Some(name) = self.again.pop_front()
+        {
+            left -= 1;
+            let agent = self.channels.get(&name);
+            if agent.is_some_and(|agent| !agent.channel.is_subscribed) {
+                self.join(&name);
+            }
+            self.refill_if_deaf(&name);
+        }
+    }
+
     pub(crate) fn count_refusal(&self, refusal: Refusal) {
         self.desk.count(match refusal {
             Refusal::Unknown => Counter::BrokerUnknown,
@@ -289,6 +330,9 @@ impl Node {
                 self.listed_again(channel, client, serial, payload);
             }
             Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
+            Flight::RowTaken(channel, presence, serial) => {
+                self.taken(&channel, &presence, serial, payload);
+            }
             Flight::Members(serial) => self.members(serial, payload),
             Flight::Member(serial) => self.member_found(serial, message),
             Flight::Leased => self.leased(),

@@ -13,13 +13,11 @@ use throng_types::{ChannelName, Position, Publication};
 use crate::early::{Agent, Early, continue_to};
 use crate::flight::{Then, Wanted};
 use crate::link::Message;
-use crate::node::{FLIGHTS_MAX, Node};
+use crate::node::Node;
 use crate::record::Record;
 use crate::stream::{Op, Purpose};
 use crate::walk::Query;
 
-/// Channels that are subscribed to again before others have their turn.
-const BATCH: usize = 512;
 impl Node {
     /// A shard wants a channel.
     pub(crate) fn subscribe(
@@ -61,7 +59,7 @@ impl Node {
     }
 
     /// Subscribes to a channel on this connection.
-    fn join(&mut self, name: &ChannelName) {
+    pub(crate) fn join(&mut self, name: &ChannelName) {
         let subject = self.names.channel(name, self.keeps(name));
         let sid = self.next_sid;
         self.next_sid += 1;
@@ -103,6 +101,8 @@ impl Node {
         let channel = &mut agent.channel;
         let mut early = Vec::new();
         match (channel.state, channel.top.zip(result.position)) {
+            // Another shard has yet to say what its subscribers have.
+            (State::Arriving, _) => return self.look_for(wanted),
             (State::Joining, _) => {
                 channel.state = State::Live;
                 channel.top = result.position;
@@ -186,7 +186,7 @@ impl Node {
     }
 
     /// Forgets a channel that no shard wants.
-    fn release(&mut self, name: &ChannelName) {
+    pub(crate) fn release(&mut self, name: &ChannelName) {
         let Some(key) = self.channels.key(name) else {
             return;
         };
@@ -229,6 +229,9 @@ impl Node {
     }
 
     fn delivered(&mut self, publication: Arc<Publication>) {
+        if publication.position.is_none() && self.desk.arrival.is_before_cut() {
+            return;
+        }
         let name = &publication.channel;
         let Some(agent) = self.channels.get_mut(name) else {
             return;
@@ -263,7 +266,7 @@ impl Node {
     }
 
     /// Asks for what a deaf channel missed.
-    fn refill_if_deaf(&mut self, name: &ChannelName) {
+    pub(crate) fn refill_if_deaf(&mut self, name: &ChannelName) {
         let Some(agent) = self.channels.get_mut(name) else {
             return;
         };
@@ -296,6 +299,7 @@ impl Node {
         } = looked;
         let channel = &mut agent.channel;
         let same_epoch = channel.top.is_some_and(|top| top.epoch == position.epoch);
+        let shares = channel.take_shares();
         channel.state = State::Live;
         channel.is_refilling = false;
         channel.top = Some(position);
@@ -306,8 +310,14 @@ impl Node {
                 self.desk.count(Counter::BrokerRefilled);
             }
             for publication in publications {
+                let shards = shares.of(publication.position);
                 self.desk
-                    .leave_all(interest, || Reply::Delivery(publication.clone()));
+                    .leave_all(shards, || Reply::Delivery(publication.clone()));
+            }
+            if recovers && shares.strange != 0 {
+                self.desk.count(Counter::BrokerBroken);
+                self.desk
+                    .leave_all(shares.strange, || Reply::Broken(name.clone()));
             }
         } else if recovers && interest != 0 {
             self.desk.count(Counter::BrokerBroken);
@@ -322,38 +332,6 @@ impl Node {
         let found = self.channels.get_mut(name);
         if let Some(agent) = found.filter(|agent| agent.channel.serial == serial) {
             agent.channel.is_refilling = false;
-        }
-    }
-
-    // ---- connections ----
-
-    /// The connection is lost: nothing comes any more, and nobody knows what is missed.
-    pub(crate) fn all_deaf(&mut self) {
-        self.sids.clear();
-        let names: Vec<ChannelName> = self.channels.iter().map(|(name, _)| name.clone()).collect();
-        for name in names {
-            let keeps = self.keeps(&name);
-            if let Some(agent) = self.channels.get_mut(&name) {
-                agent.channel.lost_connection(keeps);
-                agent.early = Early::default();
-            }
-            self.release(&name);
-        }
-    }
-
-    /// Subscribes to channels again, as far as there is room.
-    pub(crate) fn subscribe_again(&mut self) {
-        let mut left = BATCH;
-        while left > 0
-            && self.flights.len() < FLIGHTS_MAX / 2
-            && let Some(name) = self.again.pop_front()
-        {
-            left -= 1;
-            let agent = self.channels.get(&name);
-            if agent.is_some_and(|agent| !agent.channel.is_subscribed) {
-                self.join(&name);
-                self.refill_if_deaf(&name);
-            }
         }
     }
 

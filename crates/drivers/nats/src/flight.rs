@@ -32,6 +32,8 @@ pub(crate) enum Flight {
     RowAgain(ChannelName, Box<str>, u64),
     /// Whether this node, and nobody else, has removed its own row from before.
     RowMoved(ChannelName, Box<str>),
+    /// That somebody is listed who came from another process.
+    RowTaken(ChannelName, Box<Presence>, u64),
     /// Who is present: the subjects of a channel's members.
     Members(u64),
     /// One of them.

@@ -55,6 +55,7 @@
 //! Never: subscribers, wire formats.
 
 mod api;
+mod arriving;
 mod batch;
 mod connection;
 mod deliveries;

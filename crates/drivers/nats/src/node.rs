@@ -95,6 +95,8 @@ pub(crate) struct Node {
     pub(crate) leased_at_ms: u64,
     pub(crate) due: Due,
     pub(crate) audits: Audits,
+    /// When another process said last what it hands over.
+    pub(crate) expected_at_ms: u64,
     /// The node has a new name, and its rows do not have it yet.
     pub(crate) renamed: bool,
     /// Numbers that are used once.
@@ -145,6 +147,7 @@ impl Node {
             leased_at_ms: 0,
             due: Due::default(),
             audits: Audits::default(),
+            expected_at_ms: 0,
             renamed: false,
             serial: 0,
         }

@@ -236,6 +236,9 @@ impl Node {
         match kind {
             b'?' => Questions::hear_question(&self.incarnation, rest, &mut self.desk),
             b'!' => self.questions.hear_answer(rest, &mut self.desk),
+            b'c' => {
+                self.desk.hear_cut(&message.payload);
+            }
             b'+' => {
                 if let (Some(live), Ok(name)) = (&mut self.live, std::str::from_utf8(rest))
                     && name != self.incarnation

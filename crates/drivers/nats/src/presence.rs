@@ -24,7 +24,7 @@ use crate::rows::{Gather, Row, body, read_body};
 const SUBJECTS_MAX: usize = 100_000;
 
 impl Node {
-    fn member(&self, channel: &ChannelName, presence: &Presence) -> String {
+    pub(crate) fn member(&self, channel: &ChannelName, presence: &Presence) -> String {
         let who = &presence.who;
         let who = format!("{}.{}", token(&who.user), token(&who.client));
         self.names

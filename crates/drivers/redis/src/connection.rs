@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use throng_broker::{Refusal, Reply, Request};
+use throng_broker::{Moving, Refusal, Reply, Request};
 use throng_metrics::Counter;
 use throng_remote::{Desk, Fault, Machine, NOBODY};
 
@@ -55,6 +55,7 @@ impl Machine for Node {
         self.incarnation_before = Some(link.incarnation);
         self.desk.set_up(false);
         self.again.clear();
+        self.desk.arrival.give_up_cut();
         self.rows_again.clear();
         self.flight_bytes = 0;
         for pending in std::mem::take(&mut self.flights) {
@@ -96,6 +97,7 @@ impl Machine for Node {
         self.probe();
         self.keep_lease();
         self.subscribe_again();
+        self.make_cut();
         self.come_again();
         self.audit();
         Ok(())
@@ -133,6 +135,10 @@ impl Machine for Node {
 
     fn request(&mut self, lane: u8, request: Request) {
         self.wish(lane, request);
+    }
+
+    fn moving(&mut self, lane: u8, moving: Moving) {
+        self.move_over(lane, moving);
     }
 
     /// What waits for a connection needs no room.

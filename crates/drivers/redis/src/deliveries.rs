@@ -1,5 +1,6 @@
 //! Subscriptions and deliveries of this node's channels, and what is done about gaps.
 
+use std::mem;
 use std::sync::Arc;
 
 use redis::Value;
@@ -83,6 +84,11 @@ impl Node {
             return true;
         };
         match channel.state {
+            // Another shard has yet to say what its subscribers have.
+            State::Arriving => {
+                self.look_for(wanted);
+                return true;
+            }
             State::Joining => {
                 channel.state = State::Live;
                 channel.top = result.position;
@@ -165,6 +171,9 @@ impl Node {
                     self.questions.hear_answer(body, &mut self.desk)
                 }
                 _ if self.keys.everybody() == there => {
+                    if self.desk.hear_cut(body) {
+                        return;
+                    }
                     let own = self.link.as_ref().map_or("", |link| &link.incarnation);
                     Questions::hear_question(own, body, &mut self.desk);
                 }
@@ -183,6 +192,9 @@ impl Node {
     }
 
     fn delivered(&mut self, publication: Arc<Publication>) {
+        if publication.position.is_none() && self.desk.arrival.is_before_cut() {
+            return;
+        }
         let name = &publication.channel;
         let Some(channel) = self.channels.get_mut(name) else {
             return;
@@ -245,6 +257,7 @@ impl Node {
             publications,
         } = looked;
         let same_epoch = channel.top.is_some_and(|top| top.epoch == position.epoch);
+        let shares = channel.take_shares();
         channel.state = State::Live;
         channel.is_refilling = false;
         channel.top = Some(position);
@@ -254,8 +267,14 @@ impl Node {
                 self.desk.count(Counter::BrokerRefilled);
             }
             for publication in publications {
+                let shards = shares.of(publication.position);
                 self.desk
-                    .leave_all(interest, || Reply::Delivery(publication.clone()));
+                    .leave_all(shards, || Reply::Delivery(publication.clone()));
+            }
+            if recovers && shares.strange != 0 {
+                self.desk.count(Counter::BrokerBroken);
+                self.desk
+                    .leave_all(shares.strange, || Reply::Broken(name.clone()));
             }
         } else if recovers && interest != 0 {
             self.desk.count(Counter::BrokerBroken);
@@ -294,14 +313,17 @@ impl Node {
             while batch.len() < BATCH
                 && let Some(name) = self.again.pop_front()
             {
-                if let Some(channel) = self.channels.get_mut(&name)
-                    && !channel.is_subscribed
-                {
-                    channel.is_subscribed = true;
-                    batch.push(name);
-                }
+                batch.push(name);
             }
-            let there: Vec<String> = batch.iter().map(|name| self.keys.channel(name)).collect();
+            let is_new = |name: &&ChannelName| {
+                let channel = self.channels.get_mut(name);
+                channel.is_some_and(|channel| !mem::replace(&mut channel.is_subscribed, true))
+            };
+            let new: Vec<&ChannelName> = batch.iter().filter(is_new).collect();
+            let there: Vec<String> = new
+                .into_iter()
+                .map(|name| self.keys.channel(name))
+                .collect();
             if !there.is_empty() {
                 let names = there.iter().map(|name| name.as_bytes());
                 let subscribe = self.target.verbs().subscribe.as_bytes();

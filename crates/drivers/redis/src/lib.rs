@@ -52,6 +52,7 @@
 //! Never: subscribers, wire formats.
 
 mod answer;
+mod arriving;
 mod cluster;
 mod command;
 mod connection;

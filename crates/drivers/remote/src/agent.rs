@@ -25,6 +25,9 @@ pub const AUDITS_PER_S: usize = 50;
 pub enum State {
     /// No shard is told anything yet.
     Joining,
+    /// Another process hands over its subscribers: those with positions are left when it is known
+    /// up to where they have everything.
+    Arriving,
     /// Each publication is left as it comes.
     Live,
     /// Something may be missing: those with positions are left when it was found.
@@ -56,6 +59,13 @@ pub struct Channel {
     pub is_refilling: bool,
     /// The position of the last publication that was left, in channels with history.
     pub top: Option<Position>,
+    /// Up to where the subscribers of each shard have everything, where they came from another
+    /// process, until the shards are at one. Bound: the shards.
+    #[expect(
+        clippy::box_collection,
+        reason = "8 bytes instead of 24 in every channel"
+    )]
+    pub(crate) floors: Option<Box<Vec<(u8, Position)>>>,
     /// Tells it from a channel of that name before.
     pub serial: u64,
 }
@@ -71,6 +81,7 @@ impl Channel {
             is_subscribed: false,
             is_refilling: false,
             top: None,
+            floors: None,
             serial,
         }
     }

@@ -9,6 +9,7 @@ use throng_broker::{Refusal, Reply, Request, Ticket};
 use throng_metrics::{Counter, Gauge};
 use throng_types::Rng;
 
+use crate::arrival::{self, Arrival};
 use crate::lane::Lane;
 use crate::options::RemoteOptions;
 use crate::peer::{PeerEvent, ToPeers};
@@ -29,6 +30,8 @@ pub struct Desk {
     pub rng: Rng,
     /// Bytes to be written to the broker. Bound: what waits for its answers.
     pub out: Vec<u8>,
+    /// How far another process has handed over to this one.
+    pub arrival: Arrival,
     pub(crate) lanes: Vec<Arc<Lane>>,
     pub(crate) status: Arc<Status>,
     /// Lanes in which something was left.
@@ -43,6 +46,7 @@ impl Desk {
             now_ms: 0,
             unix_ms: 0,
             out: Vec::new(),
+            arrival: Arrival::default(),
             lanes,
             status,
             rung: BTreeSet::new(),
@@ -127,6 +131,25 @@ impl Desk {
         if let Some(reply) = request.refused(refusal).filter(|it| !is_nobodys(it)) {
             self.leave(lane, reply);
         }
+    }
+
+    /// Takes what was said to everybody, if it is a cut: its place is marked for every shard.
+    pub fn hear_cut(&mut self, message: &[u8]) -> bool {
+        let Some(cut) = arrival::cut_of(message) else {
+            return false;
+        };
+        self.arrival.heard(cut);
+        for lane in 0..self.shards() {
+            self.lanes[usize::from(lane)].cut(cut);
+            self.rung.insert(lane);
+        }
+        true
+    }
+
+    /// Whether no shard has handed in what the driver has not taken.
+    #[must_use]
+    pub fn lanes_are_taken(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.waiting() == 0)
     }
 
     /// Leaves a reply with every shard of a set.

@@ -11,11 +11,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use throng_broker::{Namespaces, Request};
+use throng_broker::{Moving, Namespaces, Request};
 
 use crate::desk::Desk;
 use crate::inbox::{Event, Inbox};
-use crate::lane::Lane;
+use crate::lane::{Lane, Wish};
 use crate::options::RemoteOptions;
 use crate::part::{End, RemoteBroker};
 use crate::status::{Health, Status};
@@ -73,6 +73,8 @@ pub trait Machine: Send + 'static {
     fn word(&mut self, word: <Self::Dial as Dial>::Word) -> Result<(), Fault>;
     /// Takes a shard's request.
     fn request(&mut self, lane: u8, request: Request);
+    /// Takes what a shard says where one process hands over to another.
+    fn moving(&mut self, lane: u8, moving: Moving);
     /// Channels have other options from now on, which the desk has already; `before` has the old.
     ///
     /// # Errors
@@ -144,7 +146,7 @@ struct Driver<M: Machine> {
     pause_ms: u64,
     is_told_down: bool,
     down_since_ms: u64,
-    requests: Vec<Request>,
+    wishes: Vec<Wish>,
 }
 
 impl<M: Machine> Driver<M> {
@@ -159,7 +161,7 @@ impl<M: Machine> Driver<M> {
             pause_ms: PAUSES_MS.0,
             is_told_down: false,
             down_since_ms: 0,
-            requests: Vec::new(),
+            wishes: Vec::new(),
         }
     }
 
@@ -242,13 +244,16 @@ impl<M: Machine> Driver<M> {
             if !self.machine.has_room() {
                 break;
             }
-            let mut requests = mem::take(&mut self.requests);
-            self.machine.desk().lanes[usize::from(lane)].take_requests(AT_ONCE, &mut requests);
-            busy |= !requests.is_empty();
-            for request in requests.drain(..) {
-                self.machine.request(lane, request);
+            let mut wishes = mem::take(&mut self.wishes);
+            self.machine.desk().lanes[usize::from(lane)].take_requests(AT_ONCE, &mut wishes);
+            busy |= !wishes.is_empty();
+            for wish in wishes.drain(..) {
+                match wish {
+                    Wish::Request(request) => self.machine.request(lane, request),
+                    Wish::Move(moving) => self.machine.moving(lane, moving),
+                }
             }
-            self.requests = requests;
+            self.wishes = wishes;
         }
         busy
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use throng_broker::{Reply, Request};
+use throng_broker::{Moving, Reply, Request};
 
 use crate::peer::{PeerEvent, QUESTIONS_MAX, ToPeers};
 
@@ -23,18 +23,34 @@ pub const REPLIES_MAX: usize = 32_768;
 /// Their bytes. Queue: `from the broker`.
 pub const REPLY_BYTES_MAX: usize = 32 << 20;
 
+/// What a shard wants of the driver.
+pub(crate) enum Wish {
+    /// Something of the broker.
+    Request(Request),
+    /// To know what becomes of it where one process hands over to another.
+    Move(Moving),
+}
+
+/// What a driver leaves for a shard.
+pub(crate) enum Left {
+    /// For its hub.
+    Reply(Reply),
+    /// The cut of this number was made here among the deliveries.
+    Cut(u64),
+}
+
 #[derive(Default)]
 struct Replies {
     /// Queue: `from the broker`.
-    queue: VecDeque<Reply>,
+    queue: VecDeque<Left>,
     bytes: usize,
 }
 
 /// What lies between one shard and the driver.
 pub(crate) struct Lane {
     /// Bound: [`REQUESTS_MAX`]; a leave or a quit has room, of which there is one for each
-    /// subscribe.
-    requests: Mutex<VecDeque<Request>>,
+    /// subscribe, and so has what is handed over, of which there are two for each channel.
+    requests: Mutex<VecDeque<Wish>>,
     replies: Mutex<Replies>,
     /// Bound: [`crate::peer::QUESTIONS_MAX`] questions, and an answer to each of others'.
     to_peers: Mutex<VecDeque<ToPeers>>,
@@ -69,9 +85,9 @@ impl Lane {
         }
     }
 
-    /// Hands in a request.
-    pub(crate) fn push(&self, request: Request) {
-        lock(&self.requests).push_back(request);
+    /// Hands in a wish.
+    pub(crate) fn push(&self, wish: Wish) {
+        lock(&self.requests).push_back(wish);
     }
 
     /// Requests that the driver has not taken.
@@ -80,7 +96,7 @@ impl Lane {
     }
 
     /// Takes all that the driver has left. True if it had no room for more.
-    pub(crate) fn take(&self, into: &mut VecDeque<Reply>) -> bool {
+    pub(crate) fn take(&self, into: &mut VecDeque<Left>) -> bool {
         let mut replies = lock(&self.replies);
         let was_full = replies.queue.len() >= REPLIES_MAX || replies.bytes >= REPLY_BYTES_MAX;
         replies.bytes = 0;
@@ -98,7 +114,7 @@ impl Lane {
     }
 
     /// Takes up to so many requests, in order.
-    pub(crate) fn take_requests(&self, most: usize, into: &mut Vec<Request>) {
+    pub(crate) fn take_requests(&self, most: usize, into: &mut Vec<Wish>) {
         let mut requests = lock(&self.requests);
         let count = most.min(requests.len());
         into.extend(requests.drain(..count));
@@ -108,7 +124,17 @@ impl Lane {
     pub(crate) fn leave(&self, reply: Reply) {
         let mut replies = lock(&self.replies);
         replies.bytes += cost(&reply);
-        replies.queue.push_back(reply);
+        replies.queue.push_back(Left::Reply(reply));
+    }
+
+    /// Marks the place of a cut.
+    pub(crate) fn cut(&self, cut: u64) {
+        lock(&self.replies).queue.push_back(Left::Cut(cut));
+    }
+
+    /// Whether nothing waits for the shard.
+    pub(crate) fn is_silent(&self) -> bool {
+        lock(&self.replies).queue.is_empty()
     }
 
     /// Whether the driver may leave more.

@@ -9,6 +9,7 @@
 //! Never: a protocol of a broker, what a broker keeps.
 
 pub mod agent;
+mod arrival;
 pub mod blob;
 mod desk;
 mod driver;
@@ -18,10 +19,12 @@ mod options;
 mod part;
 mod peer;
 mod questions;
+mod shares;
 mod status;
 mod stream;
 mod url;
 
+pub use arrival::Arrival;
 pub use desk::{Desk, NOBODY};
 pub use driver::{Dial, DialInbox, Fault, Machine, Ring, start};
 pub use inbox::{Event, Inbox};
@@ -30,6 +33,7 @@ pub use options::RemoteOptions;
 pub use part::{Peers, RemoteBroker, server_of};
 pub use peer::{Asker, PeerEvent, QUESTIONS_MAX, ToPeers};
 pub use questions::Questions;
+pub use shares::Shares;
 pub use status::{Health, Status};
 pub use stream::{Reader, Stream, Wire, trust};
 pub use url::percent_decoded;

@@ -8,11 +8,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::Thread;
 
-use throng_broker::{Draft, LiveOptions, Refusal, Remote, Reply, Request, Ticket};
+use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request, Ticket};
 use throng_types::ChannelName;
 
 use crate::desk::NOBODY;
-use crate::lane::{Lane, REQUEST_BYTES_MAX, REQUESTS_MAX};
+use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Wish};
 use crate::peer::{Asker, PeerEvent, ToPeers};
 use crate::status::Status;
 
@@ -79,10 +79,25 @@ pub(crate) struct End {
     driver: Thread,
     status: Arc<Status>,
     /// Taken from the lane, and not by the hub yet. Bound: what was in the lane.
-    taken: VecDeque<Reply>,
+    taken: VecDeque<Left>,
+    /// Where another process takes over, if one does.
+    stop: Stop,
     /// The bytes of each request without an answer.
     unanswered: HashMap<Ticket, usize>,
     unanswered_bytes: usize,
+}
+
+/// How far a shard takes what the driver leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// As far as there is something.
+    No,
+    /// Up to the cut of this number, which has not come.
+    At(u64),
+    /// The cut has come: what is behind it stays.
+    Here,
+    /// Another process has what is behind it: deliveries are dropped.
+    Gone,
 }
 
 impl RemoteBroker {
@@ -100,6 +115,12 @@ impl RemoteBroker {
         };
         Peers {
             ways: self.ends.iter().map(way).collect(),
+        }
+    }
+
+    fn push_all(&self, moving: impl Fn() -> Moving) {
+        for end in &self.ends {
+            end.push(Wish::Move(moving()));
         }
     }
 
@@ -136,13 +157,14 @@ impl End {
             driver,
             status,
             taken: VecDeque::new(),
+            stop: Stop::No,
             unanswered: HashMap::new(),
             unanswered_bytes: 0,
         }
     }
 
-    fn push(&self, request: Request) {
-        self.lane.push(request);
+    fn push(&self, wish: Wish) {
+        self.lane.push(wish);
         self.driver.unpark();
     }
 
@@ -169,7 +191,7 @@ impl End {
             self.unanswered.insert(ticket, bytes);
             self.unanswered_bytes += bytes;
         }
-        self.push(request);
+        self.push(Wish::Request(request));
         None
     }
 
@@ -181,16 +203,34 @@ impl End {
             return Err((Refusal::Busy, draft));
         }
         let ticket = NOBODY;
-        self.push(Request::Publish { ticket, draft });
+        self.push(Wish::Request(Request::Publish { ticket, draft }));
         Ok(())
     }
 
     /// Whether there is a reply.
     fn has_reply(&mut self) -> bool {
-        if self.taken.is_empty() && self.lane.take(&mut self.taken) {
-            self.driver.unpark();
+        while self.stop != Stop::Here {
+            if self.taken.is_empty() && self.lane.take(&mut self.taken) {
+                self.driver.unpark();
+            }
+            match self.taken.front() {
+                Some(Left::Reply(Reply::Delivery(_) | Reply::Broken(_)))
+                    if self.stop == Stop::Gone => {}
+                Some(Left::Reply(_)) => return true,
+                Some(Left::Cut(cut)) if self.stop == Stop::At(*cut) => self.stop = Stop::Here,
+                // Of another node, or one that was called off.
+                Some(Left::Cut(_)) => {}
+                None => return false,
+            }
+            self.taken.pop_front();
         }
-        !self.taken.is_empty()
+        false
+    }
+
+    /// Whether nothing more comes before the cut, or at all for want of a connection.
+    fn has_stopped(&self) -> bool {
+        let is_silent = || !self.status.is_up() && self.taken.is_empty() && self.lane.is_silent();
+        self.lane.waiting() == 0 && (self.stop == Stop::Here || is_silent())
     }
 }
 
@@ -222,13 +262,24 @@ impl Remote for RemoteBroker {
             }
             self.turn = (self.turn + 1) % self.ends.len();
         }
-        self.ends.get(self.turn)?.taken.front()
+        match self
+            .ends
+            .get_mut(self.turn)
+            .filter(|end| end.stop != Stop::Here)?
+            .taken
+            .front()?
+        {
+            Left::Reply(reply) => Some(reply),
+            Left::Cut(_) => None,
+        }
     }
 
     fn next(&mut self) -> Option<Reply> {
         self.peek()?;
         let end = self.ends.get_mut(self.turn)?;
-        let reply = end.taken.pop_front()?;
+        let Some(Left::Reply(reply)) = end.taken.pop_front() else {
+            return None;
+        };
         end.answered(&reply);
         // The others have their turn too.
         self.turn = (self.turn + 1) % self.ends.len();
@@ -239,6 +290,38 @@ impl Remote for RemoteBroker {
         for end in &self.ends {
             end.status.renew(options);
             end.driver.unpark();
+        }
+    }
+
+    fn hand_over(&mut self, moving: Moving) {
+        let is_giving = self.ends.iter().any(|end| end.stop != Stop::No);
+        match moving {
+            // This shard takes back what it has given, and hears its channels as before. Whoever is
+            // present may have been taken by the other process, and is taken back.
+            Moving::Expect(_) | Moving::Resume(..) | Moving::Cut(_) | Moving::Resumed
+                if is_giving => {}
+            Moving::Cut(cut) => self.push_all(|| Moving::Cut(cut)),
+            Moving::Resumed => self.push_all(|| Moving::Resumed),
+            Moving::Expect(ref channel)
+            | Moving::Resume(ref channel, _)
+            | Moving::Take(ref channel, _)
+            | Moving::Give(ref channel, _) => self.end_of(channel).push(Wish::Move(moving)),
+        }
+    }
+
+    fn stop_at(&mut self, cut: Option<u64>) {
+        for end in &mut self.ends {
+            end.stop = cut.map_or(Stop::No, Stop::At);
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.ends.iter().all(End::has_stopped)
+    }
+
+    fn leave_deliveries(&mut self) {
+        for end in &mut self.ends {
+            end.stop = Stop::Gone;
         }
     }
 }

@@ -6,6 +6,7 @@ mod broker;
 mod clocks;
 mod crowd;
 mod faults;
+mod moving;
 mod nodes;
 mod presence;
 mod secure;
@@ -43,6 +44,9 @@ macro_rules! stories {
                 faults::the_broker_is_paused_for_ten_seconds,
                 faults::the_network_between_a_node_and_the_broker_is_cut,
                 faults::the_network_between_a_node_and_the_broker_is_slow,
+                moving::a_node_is_upgraded_while_it_has_no_broker,
+                moving::an_upgrade_that_breaks_off_changes_nothing,
+                moving::nobody_notices_upgrades_of_a_node,
                 presence::members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not,
                 story::what_is_published_on_any_node_is_heard_on_all_in_one_order,
                 story::what_was_missed_is_recovered_on_another_node,

@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use throng_testkit::{Proxy, Sdk, Server, Setup, script, until};
+use throng_testkit::{Proxy, Sdk, Server, Setup, Wire, script, until};
 
 use crate::broker::Kind;
 
 /// How long the broker may take to answer, in the configuration of these tests.
 pub(crate) const TIMEOUT: &str = "1s";
+
+/// The same where a busy machine is no fault of the broker's.
+pub(crate) const PATIENT: &str = "30s";
 
 /// A node on the broker at this address.
 #[track_caller]
@@ -22,12 +25,13 @@ pub(crate) fn node(kind: Kind, broker: SocketAddr) -> Server {
 /// the broker's.
 #[track_caller]
 pub(crate) fn patient_node(kind: Kind, broker: SocketAddr) -> Server {
-    let node = setup_with(&lines(kind, broker), "30s").start();
+    let node = setup_with(&lines(kind, broker), PATIENT).start();
     up(&node, true);
     node
 }
 
-fn lines(kind: Kind, broker: SocketAddr) -> String {
+/// What the configuration says of the broker at this address.
+pub(crate) fn lines(kind: Kind, broker: SocketAddr) -> String {
     match kind {
         Kind::Redis => format!("kind = \"redis\"\nurl = \"redis://{broker}/0\""),
         Kind::Nats => format!("kind = \"nats\"\nurl = \"nats://{broker}\""),
@@ -46,7 +50,12 @@ pub(crate) fn setup(broker: &str) -> Setup {
 }
 
 fn setup_with(broker: &str, timeout: &str) -> Setup {
-    let config = format!(
+    Setup::new(&config(broker, timeout)).shards(2)
+}
+
+/// The configuration of a node.
+pub(crate) fn config(broker: &str, timeout: &str) -> String {
+    format!(
         r#"
 [broker]
 {broker}
@@ -68,8 +77,7 @@ presence = true
 join_leave = true
 force_push_join_leave = true
 "#
-    );
-    Setup::new(&config).shards(2)
+    )
 }
 
 /// Waits until a node knows that its broker is there, or is not.
@@ -130,6 +138,10 @@ impl Publisher {
         }
     }
 
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+
     pub(crate) const fn published(&self) -> u64 {
         self.published
     }
@@ -152,6 +164,26 @@ impl Publisher {
         }
         self.published += 1;
         Ok(())
+    }
+
+    /// Publishes the next numbers at once on a connection to a node's API.
+    #[track_caller]
+    pub(crate) fn publish_by(&mut self, wire: &mut Wire, count: u64) {
+        let request = |number: u64| {
+            let (channel, body) = (&self.channel, number.to_string());
+            let length = body.len();
+            format!(
+                "POST /pub?channel={channel} HTTP/1.1\r\nHost: localhost\r\nContent-Length: \
+                 {length}\r\n\r\n{body}"
+            )
+        };
+        let requests = self.published + 1..=self.published + count;
+        wire.send(&requests.map(request).collect::<String>());
+        for _ in 0..count {
+            let response = wire.response("POST");
+            assert_eq!(response.status, 200, "{response:?}");
+            self.published += 1;
+        }
     }
 
     /// Publishes once more what was published last.

@@ -28,6 +28,8 @@ pub(super) enum Word {
 pub(crate) struct Giving {
     pub(super) link: Link,
     pub(super) meeting: Arc<Meeting>,
+    /// The number of the cut in what a broker elsewhere delivers; the same for all shards.
+    pub(super) cut: u64,
     /// By then the shards have come to rest, or go on.
     pub(super) until: Instant,
     pub(super) drain: DrainOptions,
@@ -53,12 +55,14 @@ impl Giving {
         link: Link,
         meeting: Arc<Meeting>,
         drain: DrainOptions,
+        cut: u64,
     ) -> (Box<Self>, Report) {
         let (report, heard) = channel();
         let (said, verdict) = channel();
         let giving = Self {
             link,
             meeting,
+            cut,
             until: Instant::now() + REST,
             drain,
             report,

@@ -61,6 +61,26 @@ impl<L: GatewayList> ShardApp<L> {
         self.parts.hub.hurry();
     }
 
+    /// Hands over which channels the new process is to hear; false if it hears them by the hub.
+    pub(crate) fn save_expected(&self, cut: u64, parts: &mut Parts<'_>) -> bool {
+        self.parts.hub.save_expected(cut, parts)
+    }
+
+    /// Takes nothing more that is delivered from elsewhere behind a cut.
+    pub(crate) fn stop_at(&mut self, cut: Option<u64>) {
+        self.parts.hub.stop_at(cut);
+    }
+
+    /// Whether all is taken that comes before the cut.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.parts.hub.has_stopped()
+    }
+
+    /// The new process begins: what is delivered from elsewhere is for that one.
+    pub(crate) fn leave_deliveries(&mut self) {
+        self.parts.hub.leave_deliveries();
+    }
+
     /// Hands over the hub, and forgets what its part of the broker keeps. False, and nothing is
     /// handed over, if none of it can move.
     pub(crate) fn give_up_hub(&mut self, parts: &mut Parts<'_>) -> bool {

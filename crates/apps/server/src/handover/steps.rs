@@ -44,6 +44,7 @@ pub fn go_on<L: GatewayList, K: Kernel>(
         tracing::error!(lost, "connections did not come back; this is a bug");
     }
     debug_assert_eq!(lost, 0, "what was packed can be unpacked");
+    running.app_mut().stop_at(None);
     running.app_mut().be_active();
     running.resume();
 }
@@ -56,6 +57,7 @@ pub fn leave<L: GatewayList, K: Kernel>(
 ) {
     parcel.release(running);
     let (app, conns) = running.parts_mut();
+    app.leave_deliveries();
     conns.pause_all();
     let now = conns.now();
     app.begin_drain((drain, Ports::All), conns, now);

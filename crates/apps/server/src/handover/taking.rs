@@ -83,7 +83,7 @@ fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Resu
             .recv()
             .map_err(|error| format!("a shard hears nothing: {error}"))?;
         let taken = unpacking.take(&message, &mut fds.into_iter(), app, conns);
-        taken.ok_or_else(|| "what a shard was sent is damaged".to_owned())?;
+        taken.ok_or("what a shard was sent is damaged, or of another kind of broker")?;
     }
     Ok(unpacking.count)
 }

@@ -1,0 +1,53 @@
+//! What a broker elsewhere is told where one process hands over to another.
+//!
+//! Channels and history stay where they are; what moves is this node's interest, and who is
+//! present here. The new process *expects* every channel of the old one, so that it hears it, and
+//! makes a *cut* in what the broker delivers when it hears them all. Every shard of the old
+//! process delivers what comes before the cut and nothing behind it; then it says up to which
+//! positions its subscribers have everything, and the new process *resumes* there. Publications
+//! without a position go to subscribers from the old process if they are before the cut, and from
+//! the new one if they are behind it. Those with one are found in history, wherever the cut is.
+//!
+//! Rules for every broker on the other side of a network
+//! - What a shard is told takes effect in its order, also among its requests.
+//! - A shard hears nothing of a channel that it expects before the cut.
+//! - A channel goes on from the position of its resume, or is told as [`crate::Reply::Broken`].
+//! - Taking and giving somebody tells nobody that anyone has come or gone.
+
+use throng_types::{ChannelName, Position};
+
+use crate::Presence;
+
+/// What one shard of either process tells its broker.
+#[derive(Debug)]
+pub enum Moving {
+    /// To the new one: this shard has subscribers of the channel.
+    Expect(ChannelName),
+    /// To the new one: all channels of this shard are expected. When those of every shard are
+    /// heard, the cut of this number is made.
+    Cut(u64),
+    /// To the new one: this shard's subscribers have everything up to this position; none in
+    /// channels that kept no history.
+    Resume(ChannelName, Option<Position>),
+    /// To the new one: all channels of this shard are resumed.
+    Resumed,
+    /// To the new one: somebody is present who has come in the old process. To the old one: the
+    /// hand-over is broken off, and they are present there as before.
+    Take(ChannelName, Presence),
+    /// To the old one: somebody is about to be present in the new one.
+    Give(ChannelName, Presence),
+}
+
+impl Moving {
+    /// The channel that it is about; none if it is about all.
+    #[must_use]
+    pub const fn channel(&self) -> Option<&ChannelName> {
+        match self {
+            Self::Expect(channel)
+            | Self::Resume(channel, _)
+            | Self::Take(channel, _)
+            | Self::Give(channel, _) => Some(channel),
+            Self::Cut(_) | Self::Resumed => None,
+        }
+    }
+}
