@@ -311,6 +311,8 @@ impl Handle {
             };
             result = result.and(ended);
         }
+        self.feeds.end();
+        self.feeds.wait();
         if let Some(journal) = self.journal {
             // What a shard that failed was about to leave is missing.
             journal.close(result.is_ok());

@@ -16,6 +16,8 @@ use crate::status::{State, Status};
 
 /// The first pause after a failure, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// How long the end of the server waits for sources that are given back.
+const GIVING_BACK: Duration = Duration::from_secs(1);
 /// Between two questions how many events wait.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
@@ -94,16 +96,26 @@ impl Feeds {
         for status in &self.status {
             status.pause(true);
         }
-        let until = Instant::now() + crate::source::ANSWER;
-        while self.status.iter().any(|it| !it.is_idle()) && Instant::now() < until {
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.wait_until_idle(crate::source::ANSWER);
     }
 
     /// The server ends: so do they, within about a second.
     pub fn end(&self) {
         for status in &self.status {
             status.end();
+        }
+    }
+
+    /// Waits for the end, at most about a second: who goes on elsewhere would wait longer for what
+    /// is not given back.
+    pub fn wait(&self) {
+        self.wait_until_idle(GIVING_BACK);
+    }
+
+    fn wait_until_idle(&self, most: Duration) {
+        let until = Instant::now() + most;
+        while self.status.iter().any(|it| !it.is_idle()) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -55,7 +55,7 @@ use serde_json::json;
 
 use self::api::{Consumer, Stream};
 use self::link::{Link, Word};
-use self::message::Message;
+use self::message::{Held, Message};
 use self::turn::{Gathered, Look, Stage, Turn};
 use crate::event::Event;
 use crate::source::{ANSWER, Fault, LOOK, Source};
@@ -80,15 +80,6 @@ struct Pull {
     /// Some came.
     has_given: bool,
     until: Instant,
-}
-
-/// A message in hand.
-struct Held {
-    /// Where it is acknowledged.
-    reply: String,
-    /// None if it is a mark that something is deleted.
-    event: Option<Event>,
-    bytes: usize,
 }
 
 /// A connection, and what it has under way.
@@ -327,16 +318,8 @@ impl Subjects {
             return self.leave();
         }
         self.undelivered = delivery.undelivered;
-        let reply = message.reply.clone();
-        let event = message.event(&self.options, &self.created);
-        let data = event.as_ref().and_then(|event| event.data.as_ref());
-        let bytes = data.map_or(0, Vec::len);
-        let held = Held {
-            reply,
-            event,
-            bytes,
-        };
-        self.held_bytes += bytes;
+        let held = message.held(&self.options, &self.created);
+        self.held_bytes += held.bytes;
         if let Some(before) = self.held.insert(delivery.stream_seq, held) {
             self.held_bytes -= before.bytes;
         }
@@ -392,6 +375,10 @@ impl Subjects {
 impl Drop for Subjects {
     fn drop(&mut self) {
         // Without it the next reader waits until they are given again.
-        let _ = self.give_back();
+        let _ = self.leave();
+        for message in self.link.last_messages() {
+            let _ = self.link.give_back(&message.reply);
+        }
+        let _ = self.link.flush();
     }
 }

@@ -231,6 +231,29 @@ fn a_node_that_slept_in_the_midst_gives_way() {
 }
 
 #[test]
+fn a_node_that_ends_in_the_midst_gives_back_what_it_has() {
+    let nats = NatsServer::start();
+    let broker = RedisServer::start();
+    stream(&nats, &Value::Null);
+    // A consumer that the user has made. What is not given back would not come again in time.
+    let config = json!({
+        "durable_name": "throng", "ack_policy": "explicit", "ack_wait": 600_000_000_000_u64,
+        "deliver_policy": "all", "max_ack_pending": 70,
+    });
+    let body = json!({ "stream_name": "EVENTS", "config": config });
+    api(&nats, "CONSUMER.DURABLE.CREATE.EVENTS.throng", &body);
+    let [ends, lives] = two_nodes(&nats, &broker);
+    let client = subscriber(lives.clients(), "kept:a");
+    send(&nats, 1, 5000);
+    hears(&client, 1..=100);
+    ends.stop();
+    hears(&client, 101..=5000);
+    done(&nats);
+    assert_eq!(client.left("publication"), 0);
+    assert!(lives.metric(PUBLISHED) > 0);
+}
+
+#[test]
 fn throng_is_killed_alone_and_comes_back() {
     let nats = NatsServer::start();
     let broker = RedisServer::start();

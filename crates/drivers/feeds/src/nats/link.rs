@@ -16,6 +16,8 @@ use super::message::Message;
 use super::options::NatsOptions;
 use crate::source::{ANSWER, Fault};
 
+/// How long the last words may take.
+const LAST: Duration = Duration::from_millis(500);
 /// The number of the subscription for answers; those for messages come behind it.
 const ANSWERS: u64 = 1;
 /// Bytes that are kept back to be written at once.
@@ -166,6 +168,28 @@ impl Link {
         let subject = format!("{}.{}.*", self.inbox, self.pulls);
         write::subscribe(&mut self.out, &subject, self.pulls);
         self.flush()
+    }
+
+    /// What was on its way when the server forgot what was asked for.
+    pub(super) fn last_messages(&mut self) -> Vec<Message> {
+        let mut words: Vec<Word> = self.early.drain(..).collect();
+        write::ping(&mut self.out);
+        if self.flush().is_ok() {
+            let until = Instant::now() + LAST;
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                match self.hear(left) {
+                    Ok(Some(Heard::Word(word))) => words.push(word),
+                    Ok(Some(Heard::Ping)) => {}
+                    _ => break,
+                }
+            }
+        }
+        let message = |word| match word {
+            Word::Message(message) => Some(message),
+            Word::Answer(_) => None,
+        };
+        words.into_iter().filter_map(message).collect()
     }
 
     /// Acknowledges messages; for each of them an answer with its number comes.

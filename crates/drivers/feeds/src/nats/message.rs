@@ -24,6 +24,16 @@ pub(super) struct Message {
     data: Vec<u8>,
 }
 
+/// A message in hand.
+pub(super) struct Held {
+    /// Where it is acknowledged.
+    pub(super) reply: String,
+    /// None if it is a mark that something is deleted.
+    pub(super) event: Option<Event>,
+    /// Those of its data.
+    pub(super) bytes: usize,
+}
+
 impl Message {
     /// None if it is not from a consumer.
     pub(super) fn read(
@@ -44,9 +54,20 @@ impl Message {
         })
     }
 
-    /// None if it is a mark that a key of a bucket is deleted. `created` says when the stream was
-    /// made.
-    pub(super) fn event(self, options: &NatsOptions, created: &str) -> Option<Event> {
+    /// As it waits to be published. `created` says when the stream was made.
+    pub(super) fn held(self, options: &NatsOptions, created: &str) -> Held {
+        let reply = self.reply.clone();
+        let event = self.event(options, created);
+        let data = event.as_ref().and_then(|event| event.data.as_ref());
+        Held {
+            reply,
+            bytes: data.map_or(0, Vec::len),
+            event,
+        }
+    }
+
+    /// None if it is a mark that a key of a bucket is deleted.
+    fn event(self, options: &NatsOptions, created: &str) -> Option<Event> {
         let number = self.delivery.stream_seq;
         let is_too_long = self.data.len() > options.data_bytes_max;
         (!self.is_mark).then(|| Event {
