@@ -84,7 +84,8 @@ impl Verdict {
                 latency_alone: true,
                 ..
             } => Some(
-                "latencies are not the server's alone; counts, memory and CPU of the server stand",
+                "latencies include delays of the generator; counts, and the server's memory and \
+                 CPU, are right",
             ),
             Self::Invalid { .. } => {
                 Some("the generator was the bottleneck; the figures are not the server's")
