@@ -115,11 +115,9 @@ impl Framing {
             append_text(opened.channel.as_str(), &mut words);
         }
         words.push(b']');
-        if self.is_lines() {
-            if !id.is_empty() {
-                words.extend_from_slice(b",\"id\":");
-                append_text(&id, &mut words);
-            }
+        if self.is_lines() && !id.is_empty() {
+            words.extend_from_slice(b",\"id\":");
+            append_text(&id, &mut words);
         }
         words.push(b'}');
         let id = Some(&id).filter(|id| !id.is_empty());

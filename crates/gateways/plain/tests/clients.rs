@@ -484,7 +484,7 @@ fn a_compressed_stream_says_the_same() {
     for (path, forms) in [("/sse", [1, 6]), ("/stream", [2, 7])] {
         let said = forms.map(|form| {
             let shared = Shared {
-                namespaces: Arc::new(Namespaces::new(options.clone(), Vec::new())),
+                namespaces: Arc::new(Namespaces::new(options, Vec::new())),
                 ..solo::shared()
             };
             let takes = match form >= 6 {
