@@ -90,8 +90,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         (&mut self.app, &mut self.conns)
     }
 
-    /// Goes on with ordinary turns after still ones: the next one does not wait.
-    pub const fn resume(&mut self) {
+    /// Goes on with ordinary turns after still ones: the next one does not wait. Listeners that
+    /// were closed meanwhile are gone by then: another process may have them, and a connection
+    /// that the next turn would accept from one is for that process.
+    pub fn resume(&mut self) {
+        self.stop_listening();
         self.more = true;
     }
 

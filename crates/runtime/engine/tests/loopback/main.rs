@@ -8,6 +8,7 @@ mod mail;
 mod outgoing;
 mod secure;
 mod slow;
+mod still;
 mod support;
 mod timers;
 mod traffic;
