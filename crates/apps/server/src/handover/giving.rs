@@ -65,8 +65,9 @@ fn rest<L: GatewayList>(
         Ok(true) => {}
         Err(error) => return Ok(Err(error.to_string())),
     }
+    let until = giving.until + CUT;
     Ok(
-        match come_to_rest(running, giving, giving.until + CUT, ShardApp::has_stopped)? {
+        match come_to_rest(running, giving, until, ShardApp::has_stopped)? {
             true => Ok(()),
             false => Err("the broker does not deliver to the new process in time".to_owned()),
         },
@@ -89,12 +90,13 @@ fn send_expected<L: GatewayList>(app: &ShardApp<L>, giving: &Giving) -> io::Resu
     sent.map(|()| any)
 }
 
-/// Goes on until all shards rest, and are through, at the same time; false if that takes too long.
+/// Goes on until all shards rest at the same time, and this is over on each; false if that takes
+/// too long.
 fn come_to_rest<L: GatewayList>(
     running: &mut Running<ShardApp<L>>,
     giving: &Giving,
     until: Instant,
-    is_through: impl Fn(&ShardApp<L>) -> bool,
+    is_over: impl Fn(&ShardApp<L>) -> bool,
 ) -> io::Result<bool> {
     loop {
         loop {
@@ -109,7 +111,7 @@ fn come_to_rest<L: GatewayList>(
             return Ok(false);
         }
         // None of them runs now.
-        let is_busy = steps::is_busy(running) || !is_through(running.app());
+        let is_busy = steps::is_busy(running) || !is_over(running.app());
         match giving.meeting.meet(is_busy, until) {
             Some(true) => {}
             Some(false) => return Ok(true),
