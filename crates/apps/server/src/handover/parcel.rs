@@ -29,6 +29,9 @@ const BATCH_BYTES: usize = 64 << 10;
 /// So many bytes more are asked for while something is compressed.
 const ROOM: usize = 4 << 10;
 
+/// After so many bytes were packed, what they were made of goes back to the system.
+const TRIM_BYTES: usize = 1 << 20;
+
 /// One message, compressed.
 struct Message {
     bytes: Box<[u8]>,
@@ -49,9 +52,11 @@ pub struct Parcel<K: Kernel> {
     end: Vec<u8>,
 }
 
-/// Makes messages; counts what it makes.
+/// Makes messages.
 struct Packer<'a> {
     compress: Compress,
+    /// Bytes since the last time memory was given back.
+    packed: usize,
     goes_on: &'a mut dyn FnMut(),
 }
 
@@ -69,6 +74,11 @@ impl Packer<'_> {
                 break;
             }
             out.reserve(ROOM);
+        }
+        self.packed += bytes.len();
+        if self.packed >= TRIM_BYTES {
+            self.packed = 0;
+            throng_sys::memory::trim();
         }
         (self.goes_on)();
         Message {
@@ -115,7 +125,11 @@ impl<K: Kernel> Parcel<K> {
     ) -> Self {
         let (app, conns) = running.parts_mut();
         let compress = Compress::new(Compression::fast(), false);
-        let mut packer = Packer { compress, goes_on };
+        let mut packer = Packer {
+            compress,
+            packed: 0,
+            goes_on,
+        };
         let (hub, moves) = packer.items(|parts| app.give_up_hub(parts));
         let mut parcel = Self {
             hub,
