@@ -74,17 +74,23 @@ impl Socket {
         socket
     }
 
-    /// Appends it; false if it cannot move: it waits for the hub or a backend, or has filters.
+    /// Appends it; false if it cannot move: it waits for the hub or a backend.
     pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
         self.identity.save(out);
-        self.ws.save(out) && self.asked.is_none()
+        self.ws.save(out) && self.asked().is_none_or(|asked| asked.save(out))
     }
 
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+    /// Reads it back; `has_more` if there was something asked.
+    pub(crate) fn load(from: &mut Saved<'_>, has_more: bool) -> Option<Self> {
+        let (identity, ws) = (Save::load(from)?, WebSocket::load(from)?);
+        let asked = match has_more {
+            true => Some(Box::new(Asked::load(from)?)),
+            false => None,
+        };
         Some(Self {
-            identity: Save::load(from)?,
-            ws: WebSocket::load(from)?,
-            asked: None,
+            identity,
+            ws,
+            asked,
         })
     }
 

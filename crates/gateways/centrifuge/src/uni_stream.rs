@@ -128,10 +128,17 @@ impl UniStream {
             .as_ref()
             .map(|extra| Box::new(extra.data.clone()));
         data.save(out);
-        self.stream.save(out) && !self.is_backends()
+        let moves = self.stream.save(out);
+        let welcome = self.extra.as_ref().and_then(|it| it.welcome.as_ref());
+        let is_quiet = welcome.is_none_or(|welcome| {
+            welcome.data.save(out);
+            welcome.proxied.save(out)
+        });
+        moves && is_quiet
     }
 
-    fn is_backends(&self) -> bool {
+    /// Whether a backend says who it is.
+    pub(crate) fn is_backends(&self) -> bool {
         { self.extra.as_ref() }.is_some_and(|extra| extra.welcome.is_some())
     }
 
@@ -140,19 +147,29 @@ impl UniStream {
         self.extra.as_mut()?.welcome.as_mut()
     }
 
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+    /// Reads it back; `is_backends` if a backend says who it is.
+    pub(crate) fn load(from: &mut Saved<'_>, is_backends: bool) -> Option<Self> {
         let framing = Save::load(from)?;
         let data: Option<Box<ChannelData>> = Save::load(from)?;
-        let extra = |data: Box<ChannelData>| {
+        let stream = Stream::load(from)?;
+        let welcome = match is_backends {
+            true => Some(Welcome {
+                data: Save::load(from)?,
+                proxied: Proxied::load(from)?,
+            }),
+            false => None,
+        };
+        let has_extra = data.is_some() || welcome.is_some();
+        let extra = || {
             Box::new(Extra {
-                data: *data,
-                welcome: None,
+                data: data.map_or(Vec::new(), |data| *data),
+                welcome,
             })
         };
         Some(Self {
             framing,
-            stream: Stream::load(from)?,
-            extra: data.map(extra),
+            stream,
+            extra: has_extra.then(extra),
         })
     }
 

@@ -10,6 +10,8 @@
 //! - A filter has at most [`NODES_MAX`] nodes and [`VALUES_MAX`] values, [`DEPTH_MAX`] deep, so the
 //!   work for one publication is bounded.
 
+mod moving;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;

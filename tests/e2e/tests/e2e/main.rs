@@ -23,6 +23,7 @@ mod jwks;
 mod limits;
 mod live;
 mod logged;
+mod moved;
 mod nginx;
 mod observe;
 mod pages;

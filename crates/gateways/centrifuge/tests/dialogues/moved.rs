@@ -102,16 +102,22 @@ fn a_listener_goes_on_listening_until_its_end() {
     }
 }
 
-/// What waits for an answer stays until it has come.
 #[test]
-fn what_waits_does_not_move() {
+fn a_client_with_a_filter_moves() {
     let mut scene = Scene::ann();
     let filter = json!({ "key": "team", "cmp": "ex" });
     let subscribe = json!({ "channel": "changed:a", "tf": filter });
     scene.say(&json!({ "id": 2, "subscribe": subscribe }).to_string());
-    assert!(!moves(&mut scene), "it has a filter");
-    scene.say(r#"{"id":3,"unsubscribe":{"channel":"changed:a"}}"#);
+    scene.say(r#"{"id":3,"subscribe":{"channel":"open:a"}}"#);
     assert!(moves(&mut scene));
+    assert_eq!(scene.publish("open:a", "1").len(), 1);
+    scene.say(r#"{"id":4,"unsubscribe":{"channel":"changed:a"}}"#);
+    assert!(moves(&mut scene));
+}
+
+/// What waits for an answer stays until it has come.
+#[test]
+fn what_waits_does_not_move() {
     // A call of the server API that waits for all shards.
     let mut scene = Scene::new(Port::Api);
     scene.raw("POST /api/info HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}");
