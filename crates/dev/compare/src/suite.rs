@@ -138,9 +138,9 @@ impl Suite {
             }
             Self::Grip => {
                 " Each stream is requested from a backend, which answers with GRIP headers that \
-                 hold it, with a keep-alive of 55 s. The backend runs in the client's process, so no \
-                 figure has its CPU time. Publications are items posted to `/publish/`. Pushpin's \
-                 message limits are off."
+                 hold it, with a keep-alive of 55 s. The backend runs in the client's process, so \
+                 no figure has its CPU time. Publications are items posted to `/publish/`. \
+                 Pushpin's message limits are off."
             }
         }
     }
