@@ -105,7 +105,8 @@ fn kib(text: &str, name: &str) -> u64 {
     number.unwrap_or(0) * 1_024
 }
 
-fn pss(pid: u32) -> u64 {
+/// The proportional set size of a process, in bytes.
+pub(crate) fn pss(pid: u32) -> u64 {
     kib(&read(&format!("/proc/{pid}/smaps_rollup")), "Pss:")
 }
 

@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use crate::drive::{Run, say};
-use crate::sample::{Sample, read};
+use crate::sample::{pss, read};
 
 /// How often memory is looked at meanwhile.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What an upgrade cost.
 pub(crate) struct Upgraded {
@@ -24,12 +24,18 @@ impl Run<'_> {
         let (before, alive) = (self.sample("upgrade").server_pss, self.tally.alive);
         say("the server is upgraded");
         let mut most = before;
+        let mut looks = String::from("ms,old_pss_bytes,new_pss_bytes\n");
         let began = Instant::now();
         let settings = self.settings;
         self.server.upgrade(settings, |server| {
             std::thread::sleep(LOOK);
-            most = most.max(Sample::take(&server.pids(), &[]).server_pss);
+            let each: Vec<u64> = server.pids().into_iter().map(pss).collect();
+            let [old, new] = [0, 1].map(|n| each.get(n).copied().unwrap_or_default());
+            looks += &format!("{},{old},{new}\n", began.elapsed().as_millis());
+            most = most.max(old + new);
         })?;
+        let path = settings.out.join("upgrade.csv");
+        std::fs::write(&path, looks).map_err(|error| format!("{}: {error}", path.display()))?;
         say(&format!("upgraded in {} s", began.elapsed().as_secs()));
         self.watch("upgraded", Duration::from_secs(30), |_| false);
         let after = self.sample("upgraded").server_pss;
