@@ -105,9 +105,25 @@ fn kib(text: &str, name: &str) -> u64 {
     number.unwrap_or(0) * 1_024
 }
 
-/// The proportional set size of a process, in bytes.
-pub(crate) fn pss(pid: u32) -> u64 {
-    kib(&read(&format!("/proc/{pid}/smaps_rollup")), "Pss:")
+fn pss(pid: u32) -> u64 {
+    pss_of(&rollup(pid))
+}
+
+/// The proportional set sizes of a process and of one that it has started, in bytes. Until the
+/// second one runs a program of its own, both have the same memory, which counts once.
+pub(crate) fn pss_of_both(old: u32, new: Option<u32>) -> [u64; 2] {
+    let (old, new) = (rollup(old), new.map(rollup).unwrap_or_default());
+    // The first line has the addresses, which no two programs share.
+    let same = old.lines().next() == new.lines().next();
+    [pss_of(&old), if same { 0 } else { pss_of(&new) }]
+}
+
+fn rollup(pid: u32) -> String {
+    read(&format!("/proc/{pid}/smaps_rollup"))
+}
+
+fn pss_of(rollup: &str) -> u64 {
+    kib(rollup, "Pss:")
 }
 
 fn ticks(pid: u32) -> u64 {

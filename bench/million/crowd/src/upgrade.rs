@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::drive::{Run, say};
-use crate::sample::{pss, read};
+use crate::sample::{pss_of_both, read};
 
 /// How often memory is looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
@@ -29,8 +29,7 @@ impl Run<'_> {
         let settings = self.settings;
         self.server.upgrade(settings, |server| {
             std::thread::sleep(LOOK);
-            let each: Vec<u64> = server.pids().into_iter().map(pss).collect();
-            let [old, new] = [0, 1].map(|n| each.get(n).copied().unwrap_or_default());
+            let [old, new] = pss_of_both(server.pid(), server.pids().get(1).copied());
             looks += &format!("{},{old},{new}\n", began.elapsed().as_millis());
             most = most.max(old + new);
         })?;
