@@ -182,10 +182,11 @@ impl Play {
     }
 
     fn is_taken_over(&mut self, parcels: Vec<Parcel<SimKernel>>, (assembly, mut new): Process) {
+        // Both have the listeners until the old one closes its own.
+        new.take_ports(&self.stage);
         for (running, parcel) in self.stage.running_mut().zip(parcels) {
             self.assembly.leave(running, parcel);
         }
-        new.take_ports(&self.stage);
         new.running_mut().for_each(throng_engine::Running::begin);
         let old = std::mem::replace(&mut self.stage, new);
         let of_old = std::mem::replace(&mut self.assembly, assembly);
