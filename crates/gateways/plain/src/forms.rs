@@ -76,12 +76,9 @@ pub(crate) fn encode(form: u8, publication: &Publication, out: &mut Vec<u8>) {
         let payload = &publication.payload;
         encode_deflated(opcode(payload), &payload.bytes, out);
     } else {
-        let framing = match form {
-            form if form == SSE.number => Framing::Sse,
-            form if form == LINES.number => Framing::Lines,
-            form if form == SSE_GZIP.number => Framing::SseGzip,
-            form if form == LINES_GZIP.number => Framing::LinesGzip,
-            _ => return debug_assert!(false, "personal forms are encoded by their sessions"),
+        let framing = { Framing::ALL.iter() }.find(|framing| framing.form(false).number == form);
+        let Some(framing) = framing else {
+            return debug_assert!(false, "personal forms are encoded by their sessions");
         };
         framing.shared(out, |out| framing.publication(publication, out));
     }

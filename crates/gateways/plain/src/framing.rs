@@ -33,6 +33,8 @@ throng_types::save_choice!(Framing {
 });
 
 impl Framing {
+    pub(crate) const ALL: [Self; 4] = [Self::Sse, Self::Lines, Self::SseGzip, Self::LinesGzip];
+
     /// Lines of JSON in chunks, rather than events.
     pub(crate) const fn is_lines(self) -> bool {
         matches!(self, Self::Lines | Self::LinesGzip)

@@ -9,30 +9,23 @@
 //! Owns: nothing; what compresses is there once for each thread. Never: compresses what does not
 //! become smaller.
 
-use throng_ws::deflate;
+use throng_ws::{DEFLATE_TAIL, deflated};
 
 /// What each stream begins with: no name, no time, an unknown system.
 pub(crate) const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// What is shorter is stored as it is: it would hardly become smaller.
-const DEFLATED_BYTES_MIN: usize = 96;
-/// An empty stored block, after which the next one begins at a whole byte.
-const FLUSH: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 /// The most bytes of a stored block (RFC 1951, section 3.2.4).
 const STORED_BYTES_MAX: usize = 0xffff;
 
 /// Appends bytes in blocks, compressed if that makes them shorter.
 pub(crate) fn compressed(data: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    if data.len() >= DEFLATED_BYTES_MIN {
-        deflate(data, out);
-        out.extend_from_slice(&FLUSH);
-        if out.len() - start < data.len() {
-            return;
+    match deflated(data) {
+        Some(blocks) => {
+            out.extend_from_slice(&blocks);
+            out.extend_from_slice(&DEFLATE_TAIL);
         }
-        out.truncate(start);
+        None => stored(data, out),
     }
-    stored(data, out);
 }
 
 /// Appends bytes in blocks as they are: for what one connection alone gets.

@@ -379,6 +379,19 @@ fn what_was_missed_is_said_from_the_old_place_on() {
     assert_eq!(events(&told(&mut lost)), expected);
 }
 
+/// Channels that everybody may subscribe to, and that ask for compression or do not.
+fn compressing(compression: bool) -> Shared {
+    let options = ChannelOptions {
+        anonymous_subscribe: true,
+        compression,
+        ..ChannelOptions::default()
+    };
+    Shared {
+        namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+        ..solo::shared()
+    }
+}
+
 /// Where a namespace asks for it and the client offers it, deliveries are compressed.
 #[test]
 fn deliveries_are_compressed_where_both_want_it() {
@@ -388,16 +401,12 @@ fn deliveries_are_compressed_where_both_want_it() {
         (true, HANDSHAKE, 0),
         (false, &offer, 0),
     ] {
-        let options = ChannelOptions {
-            anonymous_subscribe: true,
-            compression,
-            ..ChannelOptions::default()
-        };
-        let shared = Shared {
-            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
-            ..solo::shared()
-        };
-        let mut solo = opens(shared, Port::Client, "/ws?channel=a", fields);
+        let mut solo = opens(
+            compressing(compression),
+            Port::Client,
+            "/ws?channel=a",
+            fields,
+        );
         assert_eq!(subscribes(&mut solo)[0].1, form, "{compression} {fields}");
     }
     let text = "the same again and again, ".repeat(100);
@@ -443,16 +452,7 @@ fn streams_are_compressed_where_both_want_it() {
         (false, "/sse?channel=a", takes, 1),
         (false, "/stream?channel=a", takes, 2),
     ] {
-        let options = ChannelOptions {
-            anonymous_subscribe: true,
-            compression,
-            ..ChannelOptions::default()
-        };
-        let shared = Shared {
-            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
-            ..solo::shared()
-        };
-        let mut solo = opens(shared, Port::Client, target, fields);
+        let mut solo = opens(compressing(compression), Port::Client, target, fields);
         let is_gzip = form >= 6;
         let head = String::from_utf8_lossy(&solo.out).into_owned();
         assert_eq!(
@@ -476,22 +476,14 @@ fn streams_are_compressed_where_both_want_it() {
 /// What a compressed stream says, from its first words to its last, is what one says that is not.
 #[test]
 fn a_compressed_stream_says_the_same() {
-    let options = ChannelOptions {
-        anonymous_subscribe: true,
-        compression: true,
-        ..ChannelOptions::default()
-    };
     for (path, forms) in [("/sse", [1, 6]), ("/stream", [2, 7])] {
         let said = forms.map(|form| {
-            let shared = Shared {
-                namespaces: Arc::new(Namespaces::new(options, Vec::new())),
-                ..solo::shared()
-            };
             let takes = match form >= 6 {
                 true => "Accept-Encoding: gzip\r\n",
                 false => "",
             };
-            let mut solo = opens(shared, Port::Client, &format!("{path}?channel=a"), takes);
+            let target = format!("{path}?channel=a");
+            let mut solo = opens(compressing(true), Port::Client, &target, takes);
             let head = solo.out.windows(4).position(|window| window == b"\r\n\r\n");
             solo.out.drain(..head.expect("a head") + 4);
             answer(

@@ -13,8 +13,9 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 use crate::encode::{encode_message, encode_message_deflated};
 use crate::{Fault, Masking, Opcode};
 
-/// What ends each message and does not travel (section 7.2.1).
-const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
+/// What ends each message and does not travel (section 7.2.1): an empty stored block, after which
+/// the next one begins at a whole byte.
+pub const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 
 /// A message that is shorter is sent as it is: it would hardly become smaller.
 const DEFLATED_BYTES_MIN: usize = 96;
@@ -106,14 +107,21 @@ thread_local! {
 
 /// Appends a server's message in one frame, compressed if that makes it shorter.
 pub fn encode_deflated(opcode: Opcode, data: &[u8], out: &mut Vec<u8>) {
-    if data.len() >= DEFLATED_BYTES_MIN {
-        let mut deflated = Vec::new();
-        deflate(data, &mut deflated);
-        if deflated.len() < data.len() {
-            return encode_message_deflated(opcode, &deflated, out);
-        }
+    match deflated(data) {
+        Some(deflated) => encode_message_deflated(opcode, &deflated, out),
+        None => encode_message(Masking::Server, opcode, data, out),
     }
-    encode_message(Masking::Server, opcode, data, out);
+}
+
+/// The bytes of a message (section 7.2.1) without their [`TAIL`], if they are fewer than its own.
+#[must_use]
+pub fn deflated(data: &[u8]) -> Option<Vec<u8>> {
+    if data.len() < DEFLATED_BYTES_MIN {
+        return None;
+    }
+    let mut deflated = Vec::new();
+    deflate(data, &mut deflated);
+    (deflated.len() < data.len()).then_some(deflated)
 }
 
 /// Appends the bytes of a message (section 7.2.1), without their tail.

@@ -20,7 +20,7 @@ mod mask;
 
 pub use close::{CloseFrame, close_code_valid};
 pub use decode::{Decoder, Event, Limits};
-pub use deflate::{DeflateOffer, deflate, encode_deflated};
+pub use deflate::{DeflateOffer, TAIL as DEFLATE_TAIL, deflate, deflated, encode_deflated};
 pub use encode::{
     Masking, encode_close, encode_close_answer, encode_header, encode_message, encode_message_with,
     encode_ping, encode_pong, header_bytes,
