@@ -5,7 +5,7 @@ use throng_testkit::Setup;
 
 use crate::asked::backend;
 use crate::support::{emulated, sdks, url};
-use crate::upgrade::{Installed, ask, frame, upgrade_well};
+use crate::upgrade::{Installed, ask, connected, frame, upgrade_well};
 
 #[test]
 fn a_filter_still_lets_some_pass_after_an_upgrade() {
@@ -80,14 +80,7 @@ fn what_backends_know_of_clients_moves_with_them() {
         .api_key(key)
         .shards(2)
         .start();
-    let mut clients: Vec<_> = { sdks().into_iter().chain(emulated()) }
-        .map(|(name, start)| {
-            let mut client = start();
-            client.connect(&url(server.clients()));
-            client.forget("connecting");
-            (name, client)
-        })
-        .collect();
+    let mut clients = connected(&server);
     let said = json!({ "headers": { "X-Said": "hello" } });
     let mut socket = ask(server.clients(), "/connection/websocket", true);
     socket.send_bytes(&frame(&json!({ "id": 1, "connect": said }).to_string()));

@@ -14,7 +14,7 @@ use std::thread;
 
 use serde_json::json;
 use tempfile::TempDir;
-use throng_testkit::{Authority, PemFiles, Server, Setup, Signal, Wire, throng, until};
+use throng_testkit::{Authority, PemFiles, Sdk, Server, Setup, Signal, Wire, throng, until};
 
 use crate::support::{data, emulated, publish, sdks, url};
 
@@ -376,6 +376,18 @@ fn history_goes_on_with_its_positions() {
     assert_eq!(server.call("publish", &keyed), first);
 }
 
+/// One of each SDK. Whether it has to come back is counted from here on.
+pub(crate) fn connected(server: &Server) -> Vec<(&'static str, Sdk)> {
+    let sdks = sdks().into_iter().chain(emulated());
+    sdks.map(|(name, start)| {
+        let mut client = start();
+        client.connect(&url(server.clients()));
+        client.forget("connecting");
+        (name, client)
+    })
+    .collect()
+}
+
 #[test]
 fn sdks_notice_nothing() {
     let installed = Installed::new();
@@ -383,15 +395,10 @@ fn sdks_notice_nothing() {
         .binary(&installed.path())
         .shards(2)
         .start();
-    let mut clients: Vec<_> = { sdks().into_iter().chain(emulated()) }
-        .map(|(name, start)| {
-            let mut client = start();
-            client.connect(&url(server.clients()));
-            client.subscribe("sdk");
-            client.forget("connecting");
-            (name, client)
-        })
-        .collect();
+    let mut clients = connected(&server);
+    for (_, client) in &mut clients {
+        client.subscribe("sdk");
+    }
     upgrade_well(&server);
     publish(&server, "sdk", &data("after", 3));
     for (name, client) in &mut clients {

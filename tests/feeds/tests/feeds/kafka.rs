@@ -4,11 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 use serde_json::json;
-use throng_testkit::{Authority, KafkaServer, PemFiles, RedisServer, Server, Signal, until};
+use throng_testkit::{Authority, KafkaServer, PemFiles, RedisServer, Signal, until};
 
-use crate::nodes::{healthy, hears, node, said, setup, subscriber};
-
-const PUBLISHED: &str = "throng_publications_total{source=\"feed\"}";
+use crate::nodes::{PUBLISHED, healthy, hears, history, node, said, setup, subscriber};
 
 /// A Kafka for all tests that leave it alone: it takes seconds to start.
 struct Shared {
@@ -50,14 +48,6 @@ fn done(kafka: &KafkaServer, group: &str, partitions: u32) {
     until("a group that has read all", || {
         (kafka.ask(&format!("left {group}")) == format!("{partitions} 0")).then_some(())
     });
-}
-
-/// The numbers in a channel's history.
-#[track_caller]
-fn history(node: &Server, channel: &str) -> Vec<u64> {
-    let page = node.call("history", &json!({ "channel": channel, "limit": 1000 }));
-    let page = page["result"]["publications"].as_array().expect("a page");
-    page.iter().filter_map(|it| it["data"].as_u64()).collect()
 }
 
 #[test]

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use throng_testkit::{Authority, NatsServer, PemFiles, Proxy, RedisServer, Server, Signal, until};
 
-use crate::nodes::{healthy, hears, node, said, setup, subscriber};
+use crate::nodes::{PUBLISHED, healthy, hears, history, node, said, setup, subscriber};
 
-const PUBLISHED: &str = "throng_publications_total{source=\"feed\"}";
 /// The pair of keys that the documentation of NATS shows.
 const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
@@ -55,6 +54,15 @@ fn send(nats: &NatsServer, from: u64, to: u64) {
     assert_eq!(stored.len(), bodies.len());
 }
 
+/// Waits until there is a consumer.
+#[track_caller]
+fn consumes(nats: &NatsServer) {
+    until("a consumer", || {
+        let info = nats.ask("$JS.API.CONSUMER.INFO.EVENTS.throng")?;
+        info.contains("num_pending").then_some(())
+    });
+}
+
 /// Waits until the consumer has given everything, and all is acknowledged.
 #[track_caller]
 fn done(nats: &NatsServer) {
@@ -63,14 +71,6 @@ fn done(nats: &NatsServer) {
         let info: Value = serde_json::from_str(&info).ok()?;
         (info["num_pending"] == 0 && info["num_ack_pending"] == 0).then_some(())
     });
-}
-
-/// The numbers in a channel's history.
-#[track_caller]
-fn history(node: &Server, channel: &str) -> Vec<u64> {
-    let page = node.call("history", &json!({ "channel": channel, "limit": 1000 }));
-    let page = page["result"]["publications"].as_array().expect("a page");
-    page.iter().filter_map(|it| it["data"].as_u64()).collect()
 }
 
 #[test]
@@ -82,12 +82,7 @@ fn messages_become_publications() {
     stream(&nats, &Value::Null);
     send(&nats, 1, 120);
     healthy(&node, "ok");
-    until("a consumer", || {
-        (nats
-            .ask("$JS.API.CONSUMER.INFO.EVENTS.throng")?
-            .contains("num_pending"))
-        .then_some(())
-    });
+    consumes(&nats);
     done(&nats);
     let client = subscriber(node.clients(), "kept:a");
     send(&nats, 121, 130);
@@ -323,10 +318,7 @@ fn a_consumer_that_is_deleted_goes_on_and_a_new_stream_begins_anew() {
     let nats = NatsServer::start();
     stream(&nats, &Value::Null);
     let node = node(&feed(&nats, "begin = \"newest\""), None);
-    until("a consumer", || {
-        let info = nats.ask("$JS.API.CONSUMER.INFO.EVENTS.throng")?;
-        info.contains("num_pending").then_some(())
-    });
+    consumes(&nats);
     let client = subscriber(node.clients(), "kept:a");
     send(&nats, 1, 3000);
     hears(&client, 1..=100);
@@ -344,10 +336,7 @@ fn a_consumer_that_is_deleted_goes_on_and_a_new_stream_begins_anew() {
     healthy(&node, "degraded: a feed cannot read its source");
     stream(&nats, &Value::Null);
     healthy(&node, "ok");
-    until("a consumer", || {
-        let info = nats.ask("$JS.API.CONSUMER.INFO.EVENTS.throng")?;
-        info.contains("num_pending").then_some(())
-    });
+    consumes(&nats);
     send(&nats, 3101, 3110);
     hears(&client, 3101..=3110);
     assert_eq!(client.left("publication"), 0);

@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use serde_json::json;
 use throng_testkit::{RedisServer, Sdk, Server, Setup, until};
 
+/// What a node counts of what its feeds publish.
+pub(crate) const PUBLISHED: &str = "throng_publications_total{source=\"feed\"}";
+
 /// A node with one feed; with a broker that outlives it, if there is one.
 #[track_caller]
 pub(crate) fn node(feed: &str, broker: Option<&RedisServer>) -> Server {
@@ -70,4 +73,12 @@ pub(crate) fn said(node: &Server, words: &str) -> usize {
             .is_some_and(|message| message.contains(words))
     };
     node.log().iter().filter(|line| has(line)).count()
+}
+
+/// The numbers in a channel's history.
+#[track_caller]
+pub(crate) fn history(node: &Server, channel: &str) -> Vec<u64> {
+    let page = node.call("history", &json!({ "channel": channel, "limit": 1000 }));
+    let page = page["result"]["publications"].as_array().expect("a page");
+    page.iter().filter_map(|it| it["data"].as_u64()).collect()
 }

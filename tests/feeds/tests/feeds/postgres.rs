@@ -3,7 +3,7 @@
 use serde_json::json;
 use throng_testkit::{Authority, PemFiles, PostgresServer, Proxy, RedisServer, Signal, until};
 
-use crate::nodes::{healthy, hears, node, said, setup, subscriber};
+use crate::nodes::{PUBLISHED, healthy, hears, node, said, setup, subscriber};
 
 const OUTBOX: &str = "CREATE TABLE outbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -71,10 +71,7 @@ fn rows_become_publications_and_go() {
     assert_eq!(client.left("publication"), 0);
     assert_eq!(said(&node, "an event of the feed is left out"), 3);
     assert_eq!(node.metric("throng_feed_refused_total"), 3);
-    assert_eq!(
-        node.metric("throng_publications_total{source=\"feed\"}"),
-        31
-    );
+    assert_eq!(node.metric(PUBLISHED), 31);
     assert_eq!(node.metric("throng_feeds_waiting"), 0);
     healthy(&node, "ok");
 }
@@ -203,9 +200,6 @@ fn two_nodes_read_one_table_in_order() {
     for client in &clients {
         assert_eq!(client.left("publication"), 0);
     }
-    let published: u64 = nodes
-        .iter()
-        .map(|node| node.metric("throng_publications_total{source=\"feed\"}"))
-        .sum();
+    let published: u64 = nodes.iter().map(|node| node.metric(PUBLISHED)).sum();
     assert_eq!(published, 2000, "no row was taken twice");
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use throng_testkit::{Proxy, RedisServer, Signal, until};
 
-use crate::nodes::{healthy, hears, node, said, subscriber};
+use crate::nodes::{PUBLISHED, healthy, hears, node, said, subscriber};
 
 fn feed(redis: &RedisServer) -> String {
     let url = redis.url();
@@ -109,12 +109,11 @@ fn two_nodes_read_one_stream_in_order_and_one_follows_the_other() {
     let redis = RedisServer::start();
     let broker = RedisServer::start();
     let [first, second] = [(); 2].map(|()| node(&feed(&redis), Some(&broker)));
-    let published = "throng_publications_total{source=\"feed\"}";
     let client = subscriber(second.clients(), "kept:a");
     add(&redis, "kept:a", 1, 1000);
     hears(&client, 1..=1000);
     done(&redis, 1000);
-    let (of_first, of_second) = (first.metric(published), second.metric(published));
+    let (of_first, of_second) = (first.metric(PUBLISHED), second.metric(PUBLISHED));
     assert_eq!(of_first + of_second, 1000, "no entry was taken twice");
     // Who ends gives its lease back; who goes on has the whole stream.
     first.stop();
@@ -122,5 +121,5 @@ fn two_nodes_read_one_stream_in_order_and_one_follows_the_other() {
     hears(&client, 1001..=2000);
     done(&redis, 2000);
     assert_eq!(client.left("publication"), 0);
-    assert_eq!(second.metric(published), of_second + 1000);
+    assert_eq!(second.metric(PUBLISHED), of_second + 1000);
 }

@@ -86,6 +86,7 @@ mod tests {
     use throng_nats_protocol::{Limits, Op, decode};
 
     use super::super::options::NatsStream;
+    use super::super::options::tests::READS;
     use super::*;
 
     fn message(reply: &str, headers: &str, body: &str) -> Option<Message> {
@@ -113,14 +114,9 @@ mod tests {
     #[test]
     fn a_message_is_an_event() {
         let reads = NatsStream {
-            feed: "f",
-            stream: "S",
-            subject: None,
-            consumer: "c",
-            credentials: None,
             channel_header: "to",
-            begins_with_newest: false,
             data_bytes_max: 3,
+            ..READS
         };
         let options = NatsOptions::new("nats://a", &reads).unwrap();
         let event = |headers, body| {

@@ -108,40 +108,31 @@ impl NatsOptions {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    pub(in super::super) const READS: NatsStream<'_> = NatsStream {
+        feed: "f",
+        stream: "S",
+        subject: None,
+        consumer: "c",
+        credentials: None,
+        channel_header: "channel",
+        begins_with_newest: false,
+        data_bytes_max: 10,
+    };
 
     #[test]
     fn an_address_may_hold_a_password_and_is_not_shown() {
-        let reads = NatsStream {
-            feed: "f",
-            stream: "S",
-            subject: None,
-            consumer: "c",
-            credentials: None,
-            channel_header: "channel",
-            begins_with_newest: false,
-            data_bytes_max: 10,
-        };
-        let options = NatsOptions::new("nats://me:secret@a,nats://b", &reads).unwrap();
+        let options = NatsOptions::new("nats://me:secret@a,nats://b", &READS).unwrap();
         assert_eq!(options.targets.len(), 2);
         assert!(!format!("{options:?}").contains("secret"), "{options:?}");
-        assert!(NatsOptions::new("redis://a", &reads).is_err());
+        assert!(NatsOptions::new("redis://a", &READS).is_err());
     }
 
     #[test]
     fn what_was_read_is_known_of_one_stream() {
-        let reads = NatsStream {
-            feed: "f",
-            stream: "S",
-            subject: None,
-            consumer: "c",
-            credentials: None,
-            channel_header: "channel",
-            begins_with_newest: false,
-            data_bytes_max: 10,
-        };
-        let options = NatsOptions::new("nats://a", &reads).unwrap();
+        let options = NatsOptions::new("nats://a", &READS).unwrap();
         assert_eq!(options.known("monday"), None);
         options.remember("monday", 7);
         let again = options.clone();

@@ -254,13 +254,17 @@ mod tests {
         accepted.position.expect("history")
     }
 
-    fn pieces(home: &Home) -> Vec<Vec<u8>> {
+    fn pieces_of(save: impl FnOnce(&mut Parts<'_>)) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut keep = |piece: &[u8]| pieces.push(piece.to_vec());
         let mut parts = Parts::new(&mut keep);
-        home.save(&mut parts);
+        save(&mut parts);
         parts.end();
         pieces
+    }
+
+    fn pieces(home: &Home) -> Vec<Vec<u8>> {
+        pieces_of(|parts| home.save(parts))
     }
 
     fn load(home: &mut Home, pieces: &[Vec<u8>]) -> Option<()> {
@@ -272,15 +276,6 @@ mod tests {
             }
         }
         Some(())
-    }
-
-    fn given_up(home: &mut Home) -> Vec<Vec<u8>> {
-        let mut pieces = Vec::new();
-        let mut keep = |piece: &[u8]| pieces.push(piece.to_vec());
-        let mut parts = Parts::new(&mut keep);
-        home.give_up(&mut parts);
-        parts.end();
-        pieces
     }
 
     fn moved(home: &Home, nonce: u32) -> Home {
@@ -312,7 +307,7 @@ mod tests {
         assert_eq!(new.stats(), old.stats());
         // What is given up is the same, it has gone, and it can be taken again.
         let (saved, stats, granted) = (pieces(&old), old.stats(), old.share.granted());
-        assert!(given_up(&mut old) == saved);
+        assert!(pieces_of(|parts| old.give_up(parts)) == saved);
         assert_eq!((old.stats(), old.keys.len()), (BrokerStats::default(), 0));
         assert_eq!(old.share.granted(), granted, "it has room if it comes back");
         load(&mut old, &saved).expect("what was saved");
