@@ -1,4 +1,5 @@
-//! A network between a client and a server, which a test can cut, make slow, or lose words on.
+//! A network between a client and a server, which a test can cut, make slow, lose words on, or let
+//! a server's words be changed on.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +25,12 @@ struct State {
     taken: usize,
     /// What of a client's is lost, and how often still.
     loses: (&'static str, usize),
+    /// Changes what a server says.
+    edit: Option<Edit>,
 }
+
+/// Is given what a server has written at once.
+type Edit = Box<dyn FnMut(&mut [u8]) + Send>;
 
 impl Proxy {
     /// In front of a server.
@@ -43,6 +49,7 @@ impl Proxy {
             links: Vec::new(),
             taken: 0,
             loses: ("", 0),
+            edit: None,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
@@ -93,6 +100,11 @@ impl Proxy {
     /// Loses the next `times` writes of clients that have this in them.
     pub fn lose(&self, word: &'static str, times: usize) {
         lock(&self.state).loses = (word, times);
+    }
+
+    /// Changes what servers say from now on.
+    pub fn edit(&self, edit: impl FnMut(&mut [u8]) + Send + 'static) {
+        lock(&self.state).edit = Some(Box::new(edit));
     }
 
     /// How many writes are still to be lost.
@@ -157,9 +169,12 @@ fn forward(mut from: TcpStream, mut to: TcpStream, shared: Arc<Mutex<State>>, is
     thread::spawn(move || {
         let mut bytes = vec![0; 16 * 1024];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            let bytes = &bytes[..count];
+            let bytes = &mut bytes[..count];
             if is_clients && lock(&shared).loses(bytes) {
                 continue;
+            }
+            if !is_clients && let Some(edit) = &mut lock(&shared).edit {
+                edit(bytes);
             }
             if pass(bytes, &mut to, &shared).is_err() {
                 break;

@@ -92,6 +92,12 @@ pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
     parsed(payload).map(|_| ())
 }
 
+/// Whether NATS tells of a stream that it still makes: what it says of when that was is the zero of
+/// its clock.
+pub(crate) fn is_being_made(payload: &[u8]) -> bool {
+    parsed(payload).is_ok_and(|info| info["created"] == "0001-01-01T00:00:00Z")
+}
+
 /// The sequence under which a message was stored, and whether that was before.
 pub(crate) fn stored(payload: &[u8]) -> Result<(u64, bool), ApiError> {
     let value = parsed(payload)?;
@@ -156,6 +162,8 @@ mod tests {
         assert_eq!(again.unwrap(), (2, true));
         let wrong = stored(br#"{"error":{"code":400,"err_code":10071,"description":"x"}}"#);
         assert_eq!(wrong.unwrap_err().code, WRONG_SEQUENCE);
+        assert!(is_being_made(br#"{"created":"0001-01-01T00:00:00Z"}"#));
+        assert!(!is_being_made(br#"{"created":"2026-11-23T11:55:40.1Z"}"#));
         let found = message(br#"{"message":{"subject":"a","seq":2,"data":"aGk="}}"#);
         assert_eq!(found, Some(Some((2, b"hi".to_vec()))));
         let none = message(br#"{"error":{"code":404,"err_code":10037}}"#);

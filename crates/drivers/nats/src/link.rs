@@ -7,7 +7,8 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use throng_nats_link::{Door, Incoming, Target, Unread};
 use throng_nats_protocol::{Op, write};
@@ -18,6 +19,8 @@ use crate::api::{self, OTHER_CONFIG, StreamSpec};
 /// How often a request is made that JetStream does not answer; each time it has its part of the
 /// timeout.
 const ASKED_MAX: u32 = 4;
+/// Between two looks whether a stream is made.
+const AGAIN: Duration = Duration::from_millis(20);
 /// The number of the subscription for answers to requests.
 pub(crate) const ANSWERS: u64 = 1;
 /// Of what is for this node.
@@ -238,25 +241,42 @@ impl NatsDial {
     }
 
     /// Makes a stream, or makes it what it is to be.
-    fn make(&self, reader: &mut Making, stream: &StreamSpec) -> Result<(), String> {
-        let info = format!("$JS.API.STREAM.INFO.{}", stream.name);
-        if stream.is_as_wanted(&reader.ask(self, &info, "")?) {
+    fn make(&self, making: &mut Making, stream: &StreamSpec) -> Result<(), String> {
+        if self.stands(making, stream)? {
             return Ok(());
         }
         let config = stream.config();
         let mut made = Ok(());
         for verb in ["CREATE", "UPDATE"] {
             let subject = format!("$JS.API.STREAM.{verb}.{}", stream.name);
-            made = api::done(&reader.ask(self, &subject, &config)?);
+            made = api::done(&making.ask(self, &subject, &config)?);
             if !matches!(&made, Err(error) if error.code == OTHER_CONFIG) {
                 break;
             }
         }
-        // Another node may have made it at the same time.
-        if made.is_err() && stream.is_as_wanted(&reader.ask(self, &info, "")?) {
+        // Another node may have made it at the same time, or may not be done yet.
+        if self.stands(making, stream)? {
             return Ok(());
         }
         made.map_err(|error| format!("stream {}: {}", stream.name, error.text))
+    }
+
+    /// Whether a stream is there as it is wanted. Waits for one that is still being made: it is
+    /// told of and has no storage yet, and a question for its subjects ends the whole server
+    /// (nats-server 2.9.10, `jsStreamInfoRequest`).
+    fn stands(&self, making: &mut Making, stream: &StreamSpec) -> Result<bool, String> {
+        let info = format!("$JS.API.STREAM.INFO.{}", stream.name);
+        let begun = Instant::now();
+        loop {
+            let answer = making.ask(self, &info, "")?;
+            if !api::is_being_made(&answer) {
+                return Ok(stream.is_as_wanted(&answer));
+            }
+            if begun.elapsed() > self.timeout {
+                return Err(format!("stream {} is being made for too long", stream.name));
+            }
+            thread::sleep(AGAIN);
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Duration;
 
 use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
@@ -24,6 +24,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const OWN: u32 = 1 << 31;
 
 static CLUSTERS: AtomicU64 = AtomicU64::new(1);
+/// What drivers log is shown when a test fails.
+static LOG: Once = Once::new();
 
 /// Rung whenever a driver has left something.
 #[derive(Default)]
@@ -91,6 +93,11 @@ pub fn nodes(
     on: On,
     mut start: impl FnMut(RemoteOptions, Vec<Ring>) -> Vec<RemoteBroker>,
 ) -> Box<dyn Cluster> {
+    LOG.call_once(|| {
+        let log = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG);
+        log.with_test_writer().init();
+    });
     let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
     let bell = Arc::new(Bell::default());
     let clock_ms = Arc::new(AtomicU64::new(0));
