@@ -158,6 +158,19 @@ fn tokens_of_others_and_of_yesterday() {
     }
 }
 
+/// Where clients need no token, an empty one is good; it must not take the end away that a token
+/// without a user has set.
+#[test]
+fn an_empty_token_takes_no_end_away() {
+    let token = sign(&json!({ "sub": "", "exp": BEGIN_S + 10 }));
+    let mut scene = Scene::with(Port::Client, |shared| shared.anonymous = true);
+    scene.upgrade("/connection/websocket", "");
+    let told = scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
+    assert!(told[0].contains(r#""expires":true,"ttl":10"#), "{told:?}");
+    let refresh = json!({"id": 2, "refresh": { "token": "" }}).to_string();
+    assert_eq!(scene.say(&refresh), ["close 3501"]);
+}
+
 /// Keys that are still to come.
 #[derive(Debug)]
 struct NoKeys;
