@@ -266,3 +266,48 @@ fn channels_of_the_token_recover_too() {
     }
     server.stop();
 }
+
+/// What the configuration says of tokens holds on the port.
+#[test]
+fn options_say_which_tokens_are_good() {
+    const BEFORE: &str = "the secret before, which is long enough too";
+    let config = format!(
+        "[auth]\nhmac_secret = \"{SECRET}\"\nhmac_previous_secret = \"{BEFORE}\"\n\
+         require_exp = true\nleeway = \"10m\"\naudience = \"app\"\nissuer = \"us\"\n\
+         [channel]\nsubscribe = true\n"
+    );
+    let server = Setup::new(&config).shards(1).api_key("key").start();
+    let opens = |claims: &Value, secret: &str| {
+        let token = sign(claims, secret);
+        let mut wire = Wire::connect(server.clients());
+        wire.send(&format!(
+            "GET /sse?channel=a&token={token} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        ));
+        wire.head().status
+    };
+    let now = unix_s();
+    let good = json!({ "sub": "ann", "exp": now + 600, "aud": "app", "iss": "us" });
+    for secret in [SECRET, BEFORE] {
+        assert_eq!(opens(&good, secret), 200);
+    }
+    assert_eq!(
+        opens(&good, "a secret that this server has never known"),
+        401
+    );
+    for (claim, value, status) in [
+        ("exp", json!(now - 300), 200),
+        ("exp", json!(now - 900), 401),
+        ("exp", Value::Null, 401),
+        ("nbf", json!(now + 300), 200),
+        ("nbf", json!(now + 900), 401),
+        ("aud", json!("other"), 401),
+        ("aud", Value::Null, 401),
+        ("iss", json!("others"), 401),
+        ("iss", Value::Null, 401),
+    ] {
+        let mut claims = good.clone();
+        claims[claim] = value;
+        assert_eq!(opens(&claims, SECRET), status, "{claims}");
+    }
+    server.stop();
+}
