@@ -2,9 +2,10 @@
 //! counted.
 
 use serde_json::{Value, json};
-use throng_testkit::{Server, Setup, Signal, Wire, request, script};
+use throng_testkit::{Server, Setup, Signal, Wire, request, script, until};
 
 use crate::support::{sdks, url};
+use crate::work::{frame, open};
 
 /// Large, so that few of them fill what the kernel holds for a connection.
 fn publication(n: u64) -> Value {
@@ -235,5 +236,62 @@ fn a_stopped_sdk_recovers_everything() {
         let numbers: Vec<u64> = heard.iter().filter_map(|data| data["n"].as_u64()).collect();
         assert!(numbers.iter().copied().eq(0..=count), "{name}: {numbers:?}");
     }
+    server.stop();
+}
+
+/// Answers with history to those who read nothing: one carries only so much, and what waits of them
+/// in a queue is bounded as deliveries are.
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    const CLIENTS: usize = 10;
+    let config = "[engine]\nout_buffer_bytes_max = \"256KiB\"\n\
+                  [limits]\nhistory_reply_max = 20\nhistory_reply_bytes_max = \"512KiB\"\n\
+                  [[namespace]]\nname = \"kept\"\nhistory_size = 10000\nhistory_ttl = \"5m\"\n\
+                  recovery = true\n";
+    let server = Setup::new(config).shards(2).start();
+    for n in 0..300 {
+        server.publish("kept:large", &publication(n).to_string());
+    }
+    for _ in 0..30 {
+        server.publish("kept:small", "1");
+    }
+    // Who reads gets a page.
+    let page = |channel: &str| {
+        let told = server.call("history", &json!({ "channel": channel, "limit": -1 }));
+        told["result"]["publications"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    assert_eq!((page("kept:large"), page("kept:small")), (8, 20));
+    let resident = || server.metric("throng_process_resident_bytes");
+    let before = resident();
+    let connect = r#"{"id":1,"connect":{}}"#;
+    let history = r#"{"id":2,"history":{"channel":"kept:large","limit":-1}}"#;
+    let recover = r#"{"id":3,"subscribe":{"channel":"kept:large","recover":true}}"#;
+    let mut clients: Vec<Wire> = (0..CLIENTS)
+        .map(|_| {
+            let mut wire = open(&server, "/connection/websocket");
+            wire.send_bytes(&frame(1, &[connect, history].join("\n")));
+            // The answer is there, and the rest of it stays where it is.
+            wire.through("\"id\":2,");
+            wire
+        })
+        .collect();
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 40 << 20, "{grown} bytes for {CLIENTS} answers");
+    let mut recovers = open(&server, "/connection/websocket");
+    recovers.send_bytes(&frame(1, &[connect, recover].join("\n")));
+    recovers.through("\"id\":3,");
+    let told = recovers.through("}}");
+    let is_lost = told.contains("\"was_recovering\":true") && !told.contains("\"recovered\"");
+    assert!(is_lost, "{told}");
+    // Who goes on asking without reading is too slow.
+    for wire in &mut clients {
+        wire.send_bytes(&frame(1, &[history; 40].join("\n")));
+    }
+    let closed = "throng_connections_closed_total{reason=\"slow\"}";
+    until("the end of all of them", || {
+        (server.metric(closed) == CLIENTS as u64).then_some(())
+    });
     server.stop();
 }

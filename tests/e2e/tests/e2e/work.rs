@@ -11,7 +11,7 @@ use crate::support::SECRET;
 const BAD_TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2lnbmF0dXJl";
 
 /// A WebSocket after its handshake.
-fn open(server: &Server, path: &str) -> Wire {
+pub(crate) fn open(server: &Server, path: &str) -> Wire {
     let mut wire = Wire::connect(server.clients());
     wire.send(&format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -22,7 +22,7 @@ fn open(server: &Server, path: &str) -> Wire {
 }
 
 /// A client's frame, masked with zeros.
-fn frame(opcode: u8, text: &str) -> Vec<u8> {
+pub(crate) fn frame(opcode: u8, text: &str) -> Vec<u8> {
     let mut frame = vec![0x80 | opcode];
     match u16::try_from(text.len()).unwrap() {
         length @ ..126 => frame.push(0x80 | length as u8),
