@@ -7,6 +7,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use throng_testkit::{Authority, DEADLINE, PemFiles, Process, Server, Setup, Wire, until};
 
+use crate::support::SECRET;
+
 /// One connection for each client, so that a second one tells who was counted.
 fn one_each(more: &str) -> Server {
     let config = format!(
@@ -171,6 +173,71 @@ fn forwarded_addresses_are_read_from_the_right_over_all_lines() {
         assert_eq!(wire.response("GET").status, status, "{client}");
     }
     server.stop();
+}
+
+/// Whom a proxy names pays for what it asks, and is whom the log names: by a header of the request,
+/// and by one of the connection.
+#[test]
+fn who_is_behind_a_proxy_pays_and_is_logged() {
+    for more in ["", "proxy_protocol = [\"127.0.0.1:0\"]\n"] {
+        let config = format!(
+            "[auth]\nhmac_secret = \"{SECRET}\"\n[limits]\naddress_work_max = \"1ms\"\n\
+             [listen]\ntrusted_proxies = [\"127.0.0.1\"]\n{more}"
+        );
+        let server = Setup::new(&config).shards(1).start();
+        // Four bad tokens on one connection; the last request ends it in any case.
+        let refusals = |client: &str| {
+            let mut wire = Wire::connect(server.clients());
+            let header = match more {
+                "" => format!("X-Forwarded-For: {client}\r\n"),
+                _ => {
+                    wire.send(&format!("PROXY TCP4 {client} 127.0.0.1 4711 80\r\n"));
+                    String::new()
+                }
+            };
+            let ask = |more: &str| {
+                format!(
+                    "GET /sse?channel=a&token=a.b.c HTTP/1.1\r\nHost: localhost\r\n\
+                     {header}{more}\r\n"
+                )
+            };
+            wire.send(&format!(
+                "{}{}",
+                ask("").repeat(3),
+                ask("Connection: close\r\n")
+            ));
+            let told = wire.rest();
+            let statuses = told.split("HTTP/1.1 ").skip(1);
+            statuses
+                .map(|text| text[..3].to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(refusals("192.0.2.2"), ["401"; 4], "{more}");
+        until("a client that has spent what it may", || {
+            refusals("192.0.2.1")
+                .contains(&"429".to_owned())
+                .then_some(())
+        });
+        assert_eq!(
+            refusals("192.0.2.2")[0],
+            "401",
+            "its neighbour pays for itself"
+        );
+        let named = |line: &serde_json::Value, client: &str| {
+            line["message"] == "refused" && line["address"] == client
+        };
+        for client in ["192.0.2.1", "192.0.2.2"] {
+            until("a line of the log", || {
+                server
+                    .log()
+                    .iter()
+                    .any(|line| named(line, client))
+                    .then_some(())
+            });
+        }
+        assert!(!server.log().iter().any(|line| named(line, "127.0.0.1")));
+        server.stop();
+    }
 }
 
 /// A real proxy, at an address of its own.
