@@ -22,6 +22,9 @@ fn with_identity(identifies: bool) -> Shard {
 #[test]
 fn the_address_that_counts_is_the_clients() {
     let header = "X-Forwarded-For: 198.51.100.1, 198.51.100.2\r\n";
+    // HAProxy adds a line, others a port.
+    let lines = "X-Forwarded-For: 198.51.100.1\r\nX-Forwarded-For: 198.51.100.2\r\n";
+    let port = "X-Forwarded-For: 198.51.100.1:55, 198.51.100.2:55\r\n";
     for (peer, headers, trusted, counted) in [
         ("203.0.113.7", "", None, Some("203.0.113.7")),
         ("203.0.113.7", header, None, Some("203.0.113.7")),
@@ -31,6 +34,10 @@ fn the_address_that_counts_is_the_clients() {
         ("::ffff:10.0.0.1", "", None, Some("10.0.0.1")),
         ("10.0.0.1", header, Some("192.0.2.0/24"), Some("10.0.0.1")),
         ("10.0.0.1", header, Some("10.0.0.1"), Some("198.51.100.2")),
+        ("10.0.0.1", lines, None, Some("198.51.100.2")),
+        ("10.0.0.1", lines, Some("10.0.0.1"), Some("198.51.100.2")),
+        ("10.0.0.1", port, None, Some("198.51.100.2")),
+        ("10.0.0.1", port, Some("10.0.0.1"), Some("198.51.100.2")),
         // This machine's own programs are not counted.
         ("127.0.0.1", "", None, None),
         ("::1", "", None, None),
