@@ -12,6 +12,7 @@
 //! - An item whose first byte the kernel has taken is never dropped, nor is a frame of a
 //!   channel that says [`Overflow::Close`]: another channel of the connection may shed only
 //!   what is its like.
+//! - The first `staying` items may not be dropped; who looks for what may begins behind them.
 //! - Own bytes leave in the order in which they were appended, among the frames; while
 //!   the queue is held they overtake the frames that came after it was, and there are no
 //!   own bytes behind those.
@@ -85,6 +86,11 @@ pub(crate) struct Outbound {
     /// While the queue is held, how many items at its head may leave. Own bytes join them;
     /// frames wait behind.
     held_behind: Option<usize>,
+    /// Items at the head that were looked at and stay: a connection that reads nothing may have
+    /// thousands of them, and every delivery of a channel that sheds would pass them all again.
+    staying: usize,
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Outbound {
@@ -119,6 +125,7 @@ impl Outbound {
         for item in self.items.drain(behind..) {
             self.bytes -= item.len();
         }
+        self.staying = self.staying.min(behind);
     }
 
     /// Appends a connection's own bytes; while held, before the frames that wait.
@@ -133,6 +140,7 @@ impl Outbound {
                 let bytes = bytes.len() as u32;
                 self.items.insert(behind, Item::Own { bytes });
                 self.held_behind = Some(behind + 1);
+                self.staying += usize::from(behind < self.staying);
             }
             return;
         }
@@ -220,9 +228,14 @@ impl Outbound {
     }
 
     fn drop_oldest(&mut self, needed: usize, bytes_max: usize) -> u32 {
+        debug_assert!((0..self.staying).all(|at| !self.droppable(at)));
         let mut dropped = 0;
-        let mut at = 0;
+        let mut at = self.staying;
         while at < self.items.len() && self.frame_bytes() + needed > bytes_max {
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
             if self.droppable(at) {
                 self.forget(at);
                 dropped += 1;
@@ -230,6 +243,7 @@ impl Outbound {
                 at += 1;
             }
         }
+        self.staying = at;
         dropped
     }
 
@@ -317,6 +331,7 @@ impl Outbound {
             }
             (self.head_sent, self.bytes) = (0, 0);
             self.held_behind = self.held_behind.map(|_| 0);
+            self.staying = 0;
             return;
         }
         self.bytes -= bytes;
@@ -336,6 +351,7 @@ impl Outbound {
                 _ => 0,
             };
             self.held_behind = self.held_behind.map(|behind| behind.saturating_sub(1));
+            self.staying = self.staying.saturating_sub(1);
             if bytes == 0 {
                 return;
             }
@@ -356,7 +372,7 @@ impl Outbound {
         }
         (self.head_sent, self.bytes) = (0, 0);
         (self.blocked, self.lagged, self.dropped) = (false, false, 0);
-        self.held_behind = None;
+        (self.held_behind, self.staying) = (None, 0);
         if ITEMS_KEPT < self.items.capacity() {
             self.items.shrink_to(ITEMS_KEPT);
         }

@@ -27,6 +27,7 @@ impl Outbound {
             }
             _ => {
                 self.held_behind = self.held_behind.map(|behind| behind + 1);
+                self.staying += 1;
                 (Frame::new(bytes), self.head_sent as u32)
             }
         };
@@ -40,7 +41,8 @@ impl Outbound {
         let sealed = self.sealed().map(Frame::new);
         self.items.clear();
         self.own.clear();
-        (self.head_sent, self.bytes, self.held_behind) = (0, 0, None);
+        (self.head_sent, self.bytes) = (0, 0);
+        (self.held_behind, self.staying) = (None, 0);
         if let Some(sealed) = sealed {
             self.push_sealed(&sealed);
         }

@@ -165,6 +165,70 @@ fn a_channel_that_sheds_does_not_shed_for_one_that_closes() {
     assert_eq!(drain(&mut queue, 100), "kept ");
 }
 
+/// What one delivery costs does not grow with what waits before it and stays.
+#[test]
+fn what_stays_is_looked_at_once() {
+    const KEPT: usize = 5000;
+    let mut queue = Outbound::default();
+    let push = |queue: &mut Outbound, overflow, text: &str| {
+        queue.push_frame(&frame(text), 1, overflow, 2 * KEPT + 8)
+    };
+    for _ in 0..KEPT {
+        push(&mut queue, Overflow::Close, "k ");
+    }
+    for n in 0..1000 {
+        let text = format!("{n:03} ");
+        let dropped = u32::from(n >= 2);
+        let pushed = push(&mut queue, Overflow::DropOldest, &text);
+        assert_eq!(pushed, Pushed::Queued { dropped });
+        // Some of what stays leaves, and more comes.
+        if n % 10 == 5 {
+            queue.sent(2);
+            push(&mut queue, Overflow::Close, "k ");
+        }
+    }
+    assert!(queue.looks < KEPT + 3000, "{}", queue.looks);
+    let left = drain(&mut queue, 1000);
+    assert_eq!(left.replace("k ", ""), "998 999 ");
+    assert_eq!(left.matches("k ").count(), KEPT);
+}
+
+/// Whatever happens to a queue, what sheds is found where it is.
+#[test]
+fn what_may_go_is_found_whatever_happened_before() {
+    let mut rng = 7_u64;
+    for _ in 0..200 {
+        let mut queue = Outbound::default();
+        for _ in 0..200 {
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let pick = |shift: u32, below: u64| (rng >> shift) % below;
+            let text = "x".repeat(1 + pick(33, 6) as usize);
+            let overflow = [Overflow::Close, Overflow::DropOldest, Overflow::LatestOnly];
+            match pick(37, 12) {
+                0..=5 => {
+                    let overflow = overflow[pick(41, 3) as usize];
+                    queue.push_frame(&frame(&text), pick(43, 3) as u32, overflow, 40);
+                }
+                6 | 7 => queue.push_own(text.as_bytes()),
+                8 => queue.hold(pick(41, 2) == 0),
+                9 => queue.blocked = pick(41, 2) == 0,
+                10 if !queue.is_held() => seal(&mut queue, pick(41, 9) as usize),
+                _ => {
+                    let offered = queue.with_slices(|slices| {
+                        slices.iter().map(|slice| slice.len()).sum::<usize>()
+                    });
+                    let bytes = pick(41, 9) as usize;
+                    if 0 < bytes.min(offered) {
+                        queue.sent(bytes.min(offered));
+                    }
+                }
+            }
+            // This asserts that nothing before its start may go.
+            queue.drop_oldest(0, 40);
+        }
+    }
+}
+
 /// Seals the head of a queue as the engine does, in capitals so that a test sees it.
 fn seal(queue: &mut Outbound, most: usize) {
     let sealed: Vec<u8> = queue.with_slices(|slices| {
