@@ -19,6 +19,8 @@ use crate::origin::{Origin, Origins};
 use crate::problem::Problem;
 
 const NAMESPACE_BYTES_MAX: usize = 64;
+/// Bytes that one channel may have in the id that an `EventSource` brings back, comma included.
+const PLACE_BYTES_MAX: u64 = 51;
 
 /// Looks at everything; `failed` are the paths whose values were refused before.
 pub(crate) fn check(
@@ -236,6 +238,21 @@ impl Checks<'_> {
                     size_text(queue),
                 ),
             );
+        }
+        let limits = &self.config.limits;
+        let id_bytes = PLACE_BYTES_MAX * u64::from(limits.channels_per_connection);
+        let mut named = self.config.namespaces.iter();
+        let recovers =
+            self.config.channel.recovery || named.any(|namespace| namespace.options.recovery);
+        if recovers && id_bytes > limits.head_bytes_max {
+            self.warnings.push(format!(
+                "limits.channels_per_connection is {}: an EventSource with so many channels may \
+                 come back with an id of {id_bytes} bytes, which does not fit into a request head \
+                 (limits.head_bytes_max is {:?}) and is refused with 431; raise \
+                 limits.head_bytes_max",
+                limits.channels_per_connection,
+                size_text(limits.head_bytes_max),
+            ));
         }
         if self.config.limits.publish_bytes_max > queue {
             self.warnings.push(format!(

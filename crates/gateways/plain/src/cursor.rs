@@ -137,6 +137,18 @@ mod tests {
         );
     }
 
+    /// The check of the configuration counts on it (`PLACE_BYTES_MAX`).
+    #[test]
+    fn a_place_has_so_many_bytes_and_no_more() {
+        let position = Position {
+            epoch: Epoch(u64::MAX),
+            offset: u64::MAX,
+        };
+        let mut text = String::new();
+        write_entry(u64::MAX, position, &mut text);
+        assert_eq!(text.len() + ",".len(), 51);
+    }
+
     #[test]
     fn what_is_not_a_cursor_is_none() {
         for wrong in [

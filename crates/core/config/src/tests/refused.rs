@@ -564,6 +564,34 @@ fn keys_without_an_open_channel_are_told() {
     assert!(load("").warnings.is_empty(), "open mode opens all");
 }
 
+/// The place in every channel stands in the id that an `EventSource` brings back.
+#[test]
+fn ids_of_event_streams_fit_into_a_head_or_it_is_told() {
+    let kept = "recovery = true\nhistory_size = 1\nhistory_ttl = \"1m\"\n";
+    let channel = format!("[channel]\n{kept}");
+    let namespace = format!("[[namespace]]\nname = \"a\"\n{kept}");
+    for (limits, channels, is_told) in [
+        ("channels_per_connection = 350", &*channel, true),
+        ("channels_per_connection = 350", &*namespace, true),
+        ("channels_per_connection = 350", "", false),
+        ("channels_per_connection = 300", &*channel, false),
+        ("head_bytes_max = \"4KiB\"", &*channel, true),
+        (
+            "channels_per_connection = 350\nhead_bytes_max = \"32KiB\"",
+            &*channel,
+            false,
+        ),
+    ] {
+        let loaded = load(&format!("[limits]\n{limits}\n{channels}"));
+        let told = |warning: &String| warning.contains("an EventSource with so many channels");
+        assert_eq!(
+            loaded.warnings.iter().any(told),
+            is_told,
+            "{limits}\n{channels}"
+        );
+    }
+}
+
 #[test]
 fn keys_are_fetched_by_tls_and_not_all_the_time() {
     let intervals = "jwks_refresh_interval = \"5s\"\njwks_refresh_interval_min = \"6s\"\n";
