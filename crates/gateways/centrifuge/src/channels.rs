@@ -1,7 +1,6 @@
 //! What a client does in channels beside subscribing: publish, look back, call; and what it is
 //! answered.
 
-use throng_auth::TokenFault;
 use throng_broker::Draft;
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{
@@ -10,13 +9,14 @@ use throng_centrifuge::{
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    Sight, Verdict, Work, may_publish, may_read_history, may_see_presence, may_subscribe,
+    AuthError, Sight, Verdict, Work, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
-use throng_types::{Disconnect, Epoch, Position, Publisher};
+use throng_types::{Epoch, Position, Publisher};
 
 use crate::context::Cx;
 use crate::grant::{Grant, check_token};
 use crate::pending::Pending;
+use crate::refused::Brought;
 use crate::reply::{code_of, ttl};
 use crate::results::history_query;
 use crate::socket::Socket;
@@ -48,9 +48,9 @@ pub(crate) fn sub_refresh(
             ws.reply(command, &Reply::SubRefresh(&result), cx);
         }
         Ok(None) => ws.error(command, ErrorCode::BadRequest, cx),
-        Err(TokenFault::Expired) => ws.error(command, ErrorCode::Expired, cx),
-        Err(TokenFault::UnknownKey) => ws.error(command, ErrorCode::Internal, cx),
-        Err(_) => ws.disconnect(Disconnect::InvalidToken, cx),
+        Err(fault) => {
+            ws.refuse_token(command, Brought::SubRefresh, AuthError::Token(fault), cx);
+        }
     }
 }
 

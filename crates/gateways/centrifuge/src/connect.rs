@@ -1,20 +1,20 @@
 //! Who a client is and what it begins with: connect, refresh, the unidirectional hello.
 
-use throng_auth::{Claims, TokenFault};
+use throng_auth::Claims;
 use throng_centrifuge::{
-    Connect, ConnectResult, ErrorCode, RefreshResult, Reply, Request, SubscribeResult,
-    encode_connect_push,
+    Connect, ConnectResult, RefreshResult, Reply, Request, SubscribeResult, encode_connect_push,
 };
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect};
 
 use throng_session::encode::ws_text;
-use throng_session::{AuthError, Identity, Opening, authenticate};
+use throng_session::{Identity, Opening, authenticate};
 
 use crate::asking::is_backends;
 use crate::context::Cx;
 use crate::manner::Wanted;
 use crate::pending::Hello;
+use crate::refused::Brought;
 use crate::reply::ttl;
 use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket};
@@ -28,15 +28,7 @@ pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
-        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
-        Err(AuthError::Token(TokenFault::Expired)) => {
-            return ws.error(command, ErrorCode::TokenExpired, cx);
-        }
-        // A code that SDKs try again after.
-        Err(AuthError::Token(TokenFault::UnknownKey)) => {
-            return ws.error(command, ErrorCode::Internal, cx);
-        }
-        Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
+        Err(why) => return ws.refuse_token(command, Brought::Connect, why, cx),
     };
     enter(ws, command, connect, claims, cx);
 }
@@ -117,14 +109,7 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
     }
     let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
         Ok(claims) => claims,
-        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
-        Err(AuthError::Token(TokenFault::Expired)) => {
-            return ws.disconnect(Disconnect::Expired, cx);
-        }
-        Err(AuthError::Token(TokenFault::UnknownKey)) => {
-            return ws.disconnect(Disconnect::ServerError, cx);
-        }
-        Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
+        Err(why) => return ws.refuse_token(0, Brought::UniConnect, why, cx),
     };
     uni_enter(ws, &connect, claims.as_ref(), cx);
 }
@@ -200,15 +185,7 @@ pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_
     }
     let claims = match authenticate(Some(token), cx.shared, cx.now) {
         Ok(claims) => claims.unwrap_or_default(),
-        Err(AuthError::NoToken) => return ws.disconnect(Disconnect::BadRequest, cx),
-        // An SDK that got an error would stay away; after this close it comes back with a token.
-        Err(AuthError::Token(TokenFault::Expired)) => {
-            return ws.disconnect(Disconnect::Expired, cx);
-        }
-        Err(AuthError::Token(TokenFault::UnknownKey)) => {
-            return ws.error(command, ErrorCode::Internal, cx);
-        }
-        Err(AuthError::Token(_)) => return ws.disconnect(Disconnect::InvalidToken, cx),
+        Err(why) => return ws.refuse_token(command, Brought::Refresh, why, cx),
     };
     let same_user = ws
         .identity()

@@ -30,6 +30,7 @@ mod order;
 mod own_forms;
 mod pending;
 mod published;
+mod refused;
 mod reply;
 mod results;
 mod server_api;

@@ -1,11 +1,11 @@
 //! A client subscribes: who says whether it may, and what it is answered.
 
-use throng_auth::{SubscriptionOptions, TokenFault};
+use throng_auth::SubscriptionOptions;
 use throng_broker::{BackendId, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ErrorCode, Filter, Reply, Subscribe};
 use throng_metrics::Counter;
-use throng_session::{Verdict, may_subscribe, names_subscribers};
+use throng_session::{AuthError, Verdict, may_subscribe, names_subscribers};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::asked::Subscribing;
@@ -15,6 +15,7 @@ use crate::grant::check_token;
 use crate::manner::Manner;
 use crate::own_forms::{FILTERED, with_deltas};
 use crate::pending::{Pending, Wants};
+use crate::refused::Brought;
 use crate::reply::{code_of, ttl};
 use crate::results::{position, subscribe_result};
 use crate::socket::Socket;
@@ -42,10 +43,10 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
     };
     let grant = match check_token(ws, &channel, &subscribe.token, cx) {
         Ok(grant) => grant,
-        Err(TokenFault::Purpose) => return ws.disconnect(Disconnect::InvalidToken, cx),
-        Err(TokenFault::Expired) => return ws.error(command, ErrorCode::TokenExpired, cx),
-        Err(TokenFault::UnknownKey) => return ws.error(command, ErrorCode::Internal, cx),
-        Err(_) => return ws.error(command, ErrorCode::PermissionDenied, cx),
+        Err(fault) => {
+            let why = AuthError::Token(fault);
+            return ws.refuse_token(command, Brought::Subscribe, why, cx);
+        }
     };
     let wants = Wants {
         command,
