@@ -60,12 +60,14 @@ pub(crate) const HOUSE: &[Room] = &[
     ]),
     // One HTTP client for all who are asked; keys are fetched with it.
     room("drivers/jwks", &[
-        "types", "core/auth", "core/metrics", "protocols/*", "drivers/origin",
+        "types", "core/auth", "core/metrics", "protocols/*", "runtime/sys", "drivers/origin",
     ]),
     room("drivers/history", &["types", "core/broker", "core/metrics"]),
     room("drivers/redis-address", &[]),
     room("drivers/nats-link", &["protocols/*", "drivers/remote"]),
-    room("drivers/remote", &["types", "core/broker", "core/metrics", "runtime/tls"]),
+    room("drivers/remote", &[
+        "types", "core/broker", "core/metrics", "runtime/sys", "runtime/tls",
+    ]),
     room("drivers/remote/suite", &[
         "types", "core/broker", "core/broker/suite", "core/metrics", "drivers/remote",
     ]),

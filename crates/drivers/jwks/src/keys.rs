@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::Thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use throng_auth::{KeySet, KeySource, Refresh, RefreshOptions};
 use throng_metrics::{Counter, Counters, Gauge};
@@ -157,8 +157,7 @@ impl Worker {
         let place = &self.place;
         let result = match fetched {
             Ok(keys) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH);
-                let now_s = now.unwrap_or_default().as_secs();
+                let now_s = throng_sys::clock::unix_ms() / 1000;
                 self.counters.count(Counter::TokenKeysGood);
                 self.counters.set(Gauge::TokenKeys, keys.len() as u64);
                 self.counters.set(Gauge::TokenKeysFetched, now_s);

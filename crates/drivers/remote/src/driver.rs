@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use throng_broker::{Moving, Namespaces, Request};
 
@@ -209,8 +209,7 @@ impl<M: Machine> Driver<M> {
     fn read_clocks(&mut self) {
         let desk = self.machine.desk();
         desk.now_ms = self.started.elapsed().as_millis() as u64;
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-        desk.unix_ms = unix.unwrap_or_default().as_millis() as u64;
+        desk.unix_ms = throng_sys::clock::unix_ms();
     }
 
     fn take_events(&mut self) -> bool {
