@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT};
 
 use kind::Kind;
-use state::{CLOSE_CODES, Link};
+use state::Link;
 
 pub(crate) use state::{Around, Client};
 pub(crate) use streams::place_of;
@@ -219,7 +219,7 @@ impl Client {
             }
             Message::Close(code) => {
                 let code = code.map(u64::from);
-                let good = code.is_some_and(|code| CLOSE_CODES.contains(&code));
+                let good = code.is_some_and(|code| around.may_close(code));
                 // Appwrite's policy code, and a look-up that failed.
                 let good = good || self.kind == Kind::Appwrite;
                 assert!(good, "{}: closed with {code:?}", self.who());

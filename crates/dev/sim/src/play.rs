@@ -248,7 +248,13 @@ pub struct Outcome {
 /// # Errors
 /// If anything did not hold; also where the server panicked.
 pub fn run_server(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failure> {
-    run(seed, steps, print, Setup::draw)
+    // By the seed alone, so that no other run is another one by it.
+    let stingy = seed % 8 == 7;
+    run(seed, steps, print, |net, steps| {
+        let mut setup = Setup::draw(net, steps);
+        setup.stingy = stingy;
+        setup
+    })
 }
 
 /// The same of a server that hands over to another process now and then, or tries to.

@@ -73,6 +73,9 @@ pub(crate) const PORT_GRIP: u8 = 2;
 pub(crate) const PORT_PULL: u8 = 3;
 pub(crate) const PORT_SUB: u8 = 4;
 
+/// Messages of a connection in a second, where clients may say little.
+const STINGY: u32 = 5;
+
 /// The sizes and faults of one run, all drawn from its seed.
 pub(crate) struct Setup {
     pub(crate) shards: usize,
@@ -104,6 +107,8 @@ pub(crate) struct Setup {
     /// How long publications gather in channels with a namespace.
     pub(crate) delay_ms: u64,
     crowded: bool,
+    /// Clients may say little: who says more is closed, and comes again.
+    pub(crate) stingy: bool,
     /// The server hands over to other processes now and then. Then there is nobody whose
     /// connection cannot move.
     pub(crate) hands_over: bool,
@@ -140,6 +145,7 @@ impl Setup {
             broadcasts: net.percent(50),
             delay_ms: net.pick(&[0, 0, 1, 30]),
             crowded: net.percent(40),
+            stingy: false,
             hands_over: false,
         }
     }
@@ -159,7 +165,7 @@ impl Setup {
              [auth]\nhmac_secret = {SECRET:?}\nanonymous = true\napi_keys = [{API_KEY:?}]\n\
              allowed_hosts = [\"sim\"]\n\
              [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
-             history = true\n[limits]\nmessages_per_second_max = 0\n\
+             history = true\n[limits]\nmessages_per_second_max = {}\n\
              [appwrite]\napi = \"http://appwrite.test/v1\"\nconnections_per_minute = 0\n\
              messages_per_minute = 0\n\
              [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
@@ -168,6 +174,7 @@ impl Setup {
              [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n\
              [[grip.route]]\npath = \"/grip/socket\"\norigin = [\"http://backend.test\"]\n\
              over_http = true\n",
+            if self.stingy { STINGY } else { 0 },
         );
         let mut named: Vec<&str> = Vec::new();
         for channel in &CHANNELS[..=PRIVATE] {

@@ -124,12 +124,14 @@ pub struct Summary {
     pub upstream: u64,
     /// Lists of who is there that had to have the client in them.
     pub present: u64,
+    /// Connections that were closed because their clients said more than they may.
+    pub overspent: u64,
 }
 
 impl Summary {
     /// The figures, in the order of their declaration.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 12] {
+    pub const fn parts(&self) -> [u64; 13] {
         [
             self.accepted,
             self.received,
@@ -143,6 +145,7 @@ impl Summary {
             self.dropped,
             self.upstream,
             self.present,
+            self.overspent,
         ]
     }
 
@@ -160,6 +163,7 @@ impl Summary {
         self.dropped += other.dropped;
         self.upstream += other.upstream;
         self.present += other.present;
+        self.overspent += other.overspent;
     }
 }
 

@@ -12,7 +12,9 @@ use crate::setup::Setup;
 use crate::witness::{Place, Witness};
 
 /// Codes with which a server may close a connection whose client kept to the rules.
-pub(super) const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
+const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, 3008, 3012, 3502, 3503];
+/// The code for a client that says more than it may.
+const TOO_MANY: u64 = 3013;
 
 /// A request with commands under way.
 pub(super) struct Upstream {
@@ -82,4 +84,14 @@ pub(crate) struct Around<'a> {
     pub(crate) witness: &'a mut Witness,
     pub(crate) directory: &'a Directory,
     pub(crate) backend: &'a Requests,
+}
+
+impl Around<'_> {
+    /// Whether the server may close a connection with this code, whose client kept to the rules
+    /// but for how much it says.
+    pub(super) fn may_close(&mut self, code: u64) -> bool {
+        let is_overspent = code == TOO_MANY && self.setup.stingy;
+        self.witness.sum.overspent += u64::from(is_overspent);
+        is_overspent || CLOSE_CODES.contains(&code)
+    }
 }

@@ -5,7 +5,7 @@ use throng_types::Epoch;
 use throng_ws::Masking;
 
 use super::kind::Kind;
-use super::state::{Around, CLOSE_CODES, Client};
+use super::state::{Around, Client};
 use crate::payload::Got;
 use crate::setup::CHANNELS;
 use crate::witness::{Place, Start};
@@ -158,9 +158,9 @@ impl Client {
         around.witness.ends(track);
     }
 
-    pub(super) fn disconnected(&self, words: &Value, around: &Around<'_>) {
+    pub(super) fn disconnected(&self, words: &Value, around: &mut Around<'_>) {
         let code = words["code"].as_u64().unwrap_or(0);
-        assert!(CLOSE_CODES.contains(&code), "{}: {words}", self.who());
+        assert!(around.may_close(code), "{}: {words}", self.who());
         self.was_sent_away(Some(code), around);
     }
 
