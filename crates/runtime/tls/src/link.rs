@@ -7,6 +7,8 @@
 //! - What [`Link::seal`] and its like append to `wire` leaves in that order, each byte once:
 //!   nothing is ever sealed a second time.
 //! - Whatever was not read yet is kept in `partial`; rustls keeps places in there.
+//! - If records shall be ours, rustls sees one at a time, and none behind the last of the handshake:
+//!   an update of keys that it took would be lost when the keys change hands.
 //! - A link that has failed takes and gives nothing more.
 
 use std::mem;
@@ -41,6 +43,8 @@ pub struct Link {
     side: Side,
     /// Bound: [`PARTIAL_BYTES_MAX`].
     partial: Vec<u8>,
+    /// How much of `partial` is whole records that rustls has seen, if records shall be ours.
+    whole_bytes: u32,
     /// Where rustls tells the secrets of a handshake after which [`Lean`] shall go on.
     captured: Option<Arc<Captured>>,
     /// What has to come before TLS, until hands are shaken.
@@ -77,6 +81,7 @@ impl Link {
         Self {
             side,
             partial: Vec::new(),
+            whole_bytes: 0,
             captured: None,
             preface: None,
             has_failed: false,
@@ -191,9 +196,6 @@ impl Link {
             self.fail();
             return Err(Fault::TooLong);
         }
-        if self.captured.is_some() && self.partial.is_empty() && !peer_closed {
-            self.slim()?;
-        }
         Ok(peer_closed)
     }
 
@@ -294,32 +296,64 @@ impl Link {
 
     /// Reads `input` and says what must be said. Gives how much was read.
     fn drive(&mut self, input: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<(), Fault>) {
-        if let Side::Lean(lean) = &mut self.side {
-            let (used, result) = lean.receive(input, talk.plain, talk.wire);
-            if result.is_err() {
-                self.fail();
-            }
-            let result = result.map(|peer_closed| talk.peer_closed = peer_closed);
-            return (used, result);
-        }
         let mut used = 0;
+        let mut whole = self.whole_bytes as usize;
+        self.whole_bytes = 0;
+        while !matches!(self.side, Side::Lean(_)) {
+            let record = match self.captured {
+                Some(_) => record_bytes(&input[whole..]),
+                None => None,
+            };
+            let shown = record.map_or(input.len(), |bytes| whole + bytes);
+            let result = self.shake(&mut input[..shown], &mut used, talk);
+            let result = result.and_then(|()| match self.captured {
+                Some(_) if used == shown && !talk.peer_closed => self.slim(),
+                _ => Ok(()),
+            });
+            if result.is_err() {
+                return (input.len(), result);
+            }
+            if record.is_none() {
+                self.whole_bytes = whole.saturating_sub(used) as u32;
+                break;
+            }
+            whole = shown;
+        }
+        let Side::Lean(lean) = &mut self.side else {
+            return (used, Ok(()));
+        };
+        let (opened, result) = lean.receive(&mut input[used..], talk.plain, talk.wire);
+        if result.is_err() {
+            self.fail();
+        }
+        let result = result.map(|peer_closed| talk.peer_closed = peer_closed);
+        (used + opened, result)
+    }
+
+    /// Has rustls read what it has not `used` of `input`, and say what it must.
+    fn shake(
+        &mut self,
+        input: &mut [u8],
+        used: &mut usize,
+        talk: &mut Talk<'_>,
+    ) -> Result<(), Fault> {
         while !self.has_failed {
-            let (discard, next) = self.step(&mut input[used..], talk);
-            used += discard;
+            let (discard, next) = self.step(&mut input[*used..], talk);
+            *used += discard;
             match next {
                 Ok(Next::Again) => {}
                 Ok(Next::Enough) => break,
                 Err(fault) => {
                     // The alert that tells the peer. While there is one, nothing more is read.
                     while self.common().is_some_and(CommonState::wants_write) {
-                        let _ = self.step(&mut input[used..], talk);
+                        let _ = self.step(&mut input[*used..], talk);
                     }
                     self.fail();
-                    return (input.len(), Err(fault));
+                    return Err(fault);
                 }
             }
         }
-        (used, Ok(()))
+        Ok(())
     }
 
     fn step(&mut self, unread: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<Next, Fault>) {
@@ -329,6 +363,13 @@ impl Link {
             Side::Lean(_) | Side::Gone => (0, Ok(Next::Enough)),
         }
     }
+}
+
+/// How long the first record is, if it is whole.
+fn record_bytes(input: &[u8]) -> Option<usize> {
+    let (&[_, _, _, high, low], body) = input.split_first_chunk()?;
+    let body_bytes = usize::from(u16::from_be_bytes([high, low]));
+    (body_bytes <= body.len()).then_some(input.len() - body.len() + body_bytes)
 }
 
 /// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.

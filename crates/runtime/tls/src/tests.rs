@@ -166,6 +166,30 @@ fn every_cut_of_a_handshake_is_the_same() {
 }
 
 #[test]
+fn a_hello_in_small_records_is_taken_wherever_the_network_cuts() {
+    for records in [Records::Rustls, Records::Lean] {
+        let (server, client) = both_with(records);
+        for (piece_bytes, most) in [1, 7, 100]
+            .into_iter()
+            .flat_map(|p| [(p, 1), (p, 9), (p, 300)])
+        {
+            let (mut one, mut other) = ends(&server, &client);
+            let hello = std::mem::take(&mut other.wire);
+            let mut wire = Vec::new();
+            for piece in hello[5..].chunks(piece_bytes) {
+                wire.extend([22, 3, 1, 0, piece.len() as u8]);
+                wire.extend(piece);
+            }
+            wire.chunks(most).for_each(|bytes| one.take(bytes));
+            carry(&mut one, &mut other, most);
+            for end in [&one, &other] {
+                assert!(end.link.shaken().is_some(), "{:?}", end.fault);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_client_that_comes_back_brings_its_ticket() {
     for records in [Records::Rustls, Records::Lean] {
         let (server, client) = both_with(records);

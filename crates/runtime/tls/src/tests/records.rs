@@ -51,13 +51,18 @@ pub(super) fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
         .copied()
 }
 
-/// A server and a client that has its keys, after the handshake.
-pub(super) fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
-    let captured = Arc::new(Captured::new());
+/// Both ends before the handshake; the client's keys can be taken out of it.
+fn capturing(server: &ServerTls, client: &ClientTls, captured: &Arc<Captured>) -> (End, End) {
     let mut config = ClientConfig::clone(client.config());
     config.enable_secret_extraction = true;
     config.key_log = captured.clone();
-    let (mut server, mut client) = ends(server, &client.with_config(config));
+    ends(server, &client.with_config(config))
+}
+
+/// A server and a client that has its keys, after the handshake.
+pub(super) fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
+    let captured = Arc::new(Captured::new());
+    let (mut server, mut client) = capturing(server, client, &captured);
     carry(&mut server, &mut client, 1000);
     (server, client.link.into_forger(&captured))
 }
@@ -251,6 +256,56 @@ fn keys_follow_each_other_whoever_asks() {
     }
 }
 
+/// What follows the client's last word of the handshake in the same read is for our records alone:
+/// the keys that come next would be lost with rustls.
+#[test]
+fn keys_may_follow_each_other_at_once() {
+    let (server, client) = both_with(Records::Lean);
+    for suite in suites().filter(|suite| suite.tls13().is_some()) {
+        for (request, most) in [0, 1]
+            .into_iter()
+            .flat_map(|r| [(r, 1), (r, 40), (r, 1000)])
+        {
+            let captured = Arc::new(Captured::new());
+            let (mut server, mut client) = capturing(&server, &only(&client, suite), &captured);
+            server.take(&std::mem::take(&mut client.wire));
+            client.take(&std::mem::take(&mut server.wire));
+            let mut wire = std::mem::take(&mut client.wire);
+            let mut client = client.link.into_forger(&captured);
+            for round in 0..3 {
+                client.forge(HANDSHAKE, &[24, 0, 0, 1, request], &mut wire);
+                client.forge_update();
+                client.seal(&[round], &mut wire).unwrap();
+            }
+            wire.chunks(most).for_each(|piece| server.take(piece));
+            wire.clear();
+            client.forge(HANDSHAKE, &[24, 0, 0, 1, request], &mut wire);
+            client.forge_update();
+            client.seal(b"later", &mut wire).unwrap();
+            server.take(&wire);
+            assert_eq!(server.plain, b"\0\x01\x02later", "{:?}", server.fault);
+        }
+    }
+}
+
+#[test]
+fn a_request_for_keys_right_behind_the_handshake_is_answered() {
+    let (server, client) = both_with(Records::Lean);
+    let mut server = End::new(Link::server(&server).unwrap());
+    let mut client = AsLibrary::new(&client);
+    client.to(&mut server);
+    client.hear(&mut server);
+    for round in 0..3 {
+        client.connection.refresh_traffic_keys().unwrap();
+        client.say(&[round]);
+    }
+    client.to(&mut server);
+    assert_eq!(server.plain, [0, 1, 2], "{:?}", server.fault);
+    server.link.seal(b"answer", &mut server.wire).unwrap();
+    client.hear(&mut server);
+    assert_eq!(client.heard, b"answer");
+}
+
 #[test]
 fn requests_for_keys_have_a_price() {
     let (server, client) = both_with(Records::Lean);
@@ -300,41 +355,71 @@ fn used_up_keys_are_replaced_or_end_the_connection() {
     }
 }
 
+/// A client that is the library's own, records and all.
+struct AsLibrary {
+    connection: rustls::ClientConnection,
+    heard: Vec<u8>,
+}
+
+impl AsLibrary {
+    fn new(client: &ClientTls) -> Self {
+        let config = Arc::new(ClientConfig::clone(client.config()));
+        let name = client.name().clone();
+        Self {
+            connection: rustls::ClientConnection::new(config, name).unwrap(),
+            heard: Vec::new(),
+        }
+    }
+
+    fn say(&mut self, text: &[u8]) {
+        std::io::Write::write_all(&mut self.connection.writer(), text).unwrap();
+    }
+
+    /// Sends all that it has to say, in one piece.
+    fn to(&mut self, server: &mut End) {
+        let mut wire = Vec::new();
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut wire).unwrap();
+        }
+        server.take(&wire);
+    }
+
+    /// Takes all that the server has to say.
+    fn hear(&mut self, server: &mut End) {
+        let said = std::mem::take(&mut server.wire);
+        let mut said = &said[..];
+        while !said.is_empty() {
+            self.connection.read_tls(&mut said).unwrap();
+            self.connection.process_new_packets().unwrap();
+            let _ = std::io::Read::read_to_end(&mut self.connection.reader(), &mut self.heard);
+        }
+    }
+
+    /// Talks until nobody has more to say.
+    fn talk(&mut self, server: &mut End) {
+        while self.connection.wants_write() || !server.wire.is_empty() {
+            self.to(server);
+            self.hear(server);
+        }
+    }
+}
+
 #[test]
 fn rustls_asks_for_new_keys_and_gets_them() {
     let (server, client) = both_with(Records::Lean);
     let mut server = End::new(Link::server(&server).unwrap());
-    let config = Arc::new(ClientConfig::clone(client.config()));
-    let name = client.name().clone();
-    let mut client = rustls::ClientConnection::new(config, name).unwrap();
-    let mut heard = Vec::new();
-    let mut talk = |client: &mut rustls::ClientConnection, server: &mut End| {
-        while client.wants_write() || !server.wire.is_empty() {
-            let mut wire = Vec::new();
-            while client.wants_write() {
-                client.write_tls(&mut wire).unwrap();
-            }
-            server.take(&wire);
-            let said = std::mem::take(&mut server.wire);
-            let mut said = &said[..];
-            while !said.is_empty() {
-                client.read_tls(&mut said).unwrap();
-                client.process_new_packets().unwrap();
-                let _ = std::io::Read::read_to_end(&mut client.reader(), &mut heard);
-            }
-        }
-    };
-    talk(&mut client, &mut server);
+    let mut client = AsLibrary::new(&client);
+    client.talk(&mut server);
     assert!(server.link.lean().is_some());
     for round in 0..40_u8 {
-        client.refresh_traffic_keys().unwrap();
-        std::io::Write::write_all(&mut client.writer(), &[round]).unwrap();
+        client.connection.refresh_traffic_keys().unwrap();
+        client.say(&[round]);
         server.link.seal(&[round], &mut server.wire).unwrap();
-        talk(&mut client, &mut server);
+        client.talk(&mut server);
     }
     let expect: Vec<u8> = (0..40).collect();
     assert!(
-        server.plain == expect && heard == expect,
+        server.plain == expect && client.heard == expect,
         "{:?}",
         server.fault
     );
