@@ -12,8 +12,8 @@
 //! - A nonce is used once for a key (see [`keys`]). A key of AES-GCM seals 2^23 records at most;
 //!   then comes the next one, or the end in TLS 1.2.
 //! - Nothing is taken after the peer's close_notify, and nothing is sealed after ours.
-//! - Work that the peer asks for has a price: 32 updates of keys without data between them, one
-//!   request to shake hands anew, four warnings.
+//! - Work that the peer asks for has a price: 32 updates of keys and empty records without data
+//!   between them, one request to shake hands anew, four warnings.
 
 mod keys;
 mod record;
@@ -37,7 +37,8 @@ const CLIENT_HELLO: u8 = 1;
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
 const KEY_UPDATE_BYTES: usize = KEY_UPDATE.len() + 1;
 
-const UPDATES_MAX: u8 = 32;
+/// Updates of keys and empty records that may come without data between them.
+const DATALESS_MAX: u8 = 32;
 const WARNINGS_MAX: u8 = 4;
 
 /// The server's end of a connection, from the end of the handshake on.
@@ -48,7 +49,7 @@ pub(crate) struct Lean {
     /// The start of a handshake message, and how much of it is there.
     message: [u8; KEY_UPDATE_BYTES],
     message_bytes: u8,
-    updates_left: u8,
+    dataless_left: u8,
     warnings_left: u8,
     may_ask_to_shake: bool,
     has_closed: bool,
@@ -60,7 +61,7 @@ save_fields!(Lean {
     shaken,
     message,
     message_bytes,
-    updates_left,
+    dataless_left,
     warnings_left,
     may_ask_to_shake,
     has_closed,
@@ -96,7 +97,7 @@ impl Lean {
             shaken,
             message: [0; KEY_UPDATE_BYTES],
             message_bytes: 0,
-            updates_left: UPDATES_MAX,
+            dataless_left: DATALESS_MAX,
             warnings_left: WARNINGS_MAX,
             may_ask_to_shake: true,
             has_closed: false,
@@ -159,8 +160,9 @@ impl Lean {
             return refuse(AlertDescription::UnexpectedMessage, fault);
         }
         match kind {
+            DATA if opened.is_empty() => self.pay(PeerMisbehaved::TooManyEmptyFragments)?,
             DATA => {
-                self.updates_left = UPDATES_MAX;
+                self.dataless_left = DATALESS_MAX;
                 plain.extend_from_slice(opened);
             }
             ALERT => self.take_alert(opened)?,
@@ -246,11 +248,7 @@ impl Lean {
             let fault = PeerMisbehaved::KeyEpochWithPendingFragment;
             return refuse(AlertDescription::UnexpectedMessage, fault);
         }
-        if self.updates_left == 0 {
-            let fault = PeerMisbehaved::TooManyKeyUpdateRequests;
-            return refuse(AlertDescription::UnexpectedMessage, fault);
-        }
-        self.updates_left -= 1;
+        self.pay(PeerMisbehaved::TooManyKeyUpdateRequests)?;
         match request {
             0 => {}
             1 if self.has_closed => {}
@@ -262,6 +260,15 @@ impl Lean {
         }
         self.opens.update();
         Ok(true)
+    }
+
+    /// Takes the price of a record that costs work and brings no data.
+    fn pay(&mut self, fault: PeerMisbehaved) -> Result<(), Refusal> {
+        let Some(left) = self.dataless_left.checked_sub(1) else {
+            return refuse(AlertDescription::UnexpectedMessage, fault);
+        };
+        self.dataless_left = left;
+        Ok(())
     }
 
     /// Says that ours are new keys from here on.

@@ -323,6 +323,34 @@ fn requests_for_keys_have_a_price() {
 }
 
 #[test]
+fn empty_records_have_a_price() {
+    let (rustls, _) = both_with(Records::Rustls);
+    let (lean, _) = both_with(Records::Lean);
+    let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+    for client in [&client, &only_tls12(&client)] {
+        let fault = |server: &ServerTls, acts: &[Act]| {
+            let acts: Vec<&Act> = acts.iter().collect();
+            outcome(server, client, &acts).why.unwrap_or_default()
+        };
+        let mut acts = vec![say(DATA, b""); 32];
+        acts.push(say(DATA, b"x"));
+        acts.extend(vec![say(DATA, b""); 32]);
+        let one_more = [&acts[..], &[say(DATA, b"")]].concat();
+        for server in [&rustls, &lean] {
+            assert_eq!(fault(server, &acts), "");
+            assert!(fault(server, &one_more).contains("TooManyEmptyFragments"));
+        }
+    }
+    // Neither pays for the other.
+    let turns = |count| {
+        let pair = [say(DATA, b""), Act::Update(0)];
+        let acts = pair.iter().cycle().take(count).collect::<Vec<_>>();
+        outcome(&lean, &client, &acts).why
+    };
+    assert!(turns(32).is_none() && turns(33).is_some());
+}
+
+#[test]
 fn used_up_keys_are_replaced_or_end_the_connection() {
     let (server, client) = both_with(Records::Lean);
     for suite in suites() {
