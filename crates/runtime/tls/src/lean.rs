@@ -33,6 +33,8 @@ pub(crate) use self::keys::{Aead, Captured};
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 const CLIENT_HELLO: u8 = 1;
+/// The type of a handshake message, and its length.
+const HELLO_HEAD_BYTES: usize = 4;
 /// A request for new keys (RFC 8446 section 4.6.3): type, length, and whether ours shall follow.
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
 const KEY_UPDATE_BYTES: usize = KEY_UPDATE.len() + 1;
@@ -171,10 +173,7 @@ impl Lean {
                     *key = self.opens.expand();
                 }
             }
-            HANDSHAKE if opened.first() == Some(&CLIENT_HELLO) && self.may_ask_to_shake => {
-                self.may_ask_to_shake = false;
-                self.alert(WARNING, AlertDescription::NoRenegotiation, wire);
-            }
+            HANDSHAKE => self.take_hello(opened, wire)?,
             other => return refuse(AlertDescription::UnexpectedMessage, inappropriate(other)),
         }
         Ok(HEADER_BYTES + body_bytes)
@@ -205,6 +204,46 @@ impl Lean {
         if self.shaken.is_tls13 && what != AlertDescription::UserCanceled {
             let fault = Error::AlertReceived(what);
             return refuse(AlertDescription::DecodeError, fault);
+        }
+        Ok(())
+    }
+
+    /// Takes a piece of a handshake message of TLS 1.2, which can only be a request to shake hands
+    /// anew. Once its head is in `message`, the length there says how much of it is yet to come.
+    fn take_hello(&mut self, mut piece: &[u8], wire: &mut Vec<u8>) -> Result<(), Refusal> {
+        if piece.is_empty() {
+            let fault = InvalidMessage::InvalidEmptyPayload;
+            return refuse(AlertDescription::DecodeError, fault);
+        }
+        while let Some((byte, behind)) = piece.split_first() {
+            let at = usize::from(self.message_bytes);
+            if at == 0 && !(*byte == CLIENT_HELLO && self.may_ask_to_shake) {
+                let fault = inappropriate(HANDSHAKE);
+                return refuse(AlertDescription::UnexpectedMessage, fault);
+            }
+            if at < HELLO_HEAD_BYTES {
+                self.message[at] = *byte;
+                self.message_bytes += 1;
+                piece = behind;
+            }
+            if usize::from(self.message_bytes) < HELLO_HEAD_BYTES {
+                continue;
+            }
+            let [_, high, middle, low, _] = self.message;
+            let left = u16::from_be_bytes([middle, low]);
+            if high != 0 {
+                let fault = InvalidMessage::HandshakePayloadTooLarge;
+                return refuse(AlertDescription::DecodeError, fault);
+            }
+            let taken = piece.len().min(left.into());
+            piece = &piece[taken..];
+            let left = left - taken as u16;
+            self.message[2..HELLO_HEAD_BYTES].copy_from_slice(&left.to_be_bytes());
+            if left == 0 {
+                self.message_bytes = 0;
+                self.may_ask_to_shake = false;
+                self.alert(WARNING, AlertDescription::NoRenegotiation, wire);
+            }
         }
         Ok(())
     }

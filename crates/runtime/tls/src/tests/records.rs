@@ -350,6 +350,38 @@ fn empty_records_have_a_price() {
     assert!(turns(32).is_none() && turns(33).is_some());
 }
 
+/// TLS 1.2: the first request gets a warning, the second one ends the connection.
+#[test]
+fn a_request_to_shake_hands_anew_is_refused_whatever_its_records() {
+    let (rustls, _) = both_with(Records::Rustls);
+    let (lean, _) = both_with(Records::Lean);
+    let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+    let client = only_tls12(&client);
+    let hello = ends(&lean, &client).1.wire[5..].to_vec();
+    for server in [&rustls, &lean] {
+        for piece_bytes in [1, 3, 4, 5, 100, hello.len()] {
+            let request = hello.chunks(piece_bytes).map(|piece| say(HANDSHAKE, piece));
+            let mut acts: Vec<Act> = request.collect();
+            acts.push(say(DATA, b"x"));
+            let told = outcome(server, &client, &acts.iter().collect::<Vec<_>>());
+            assert_eq!((&told.heard[..], told.why), (&b"x"[..], None));
+            let again = acts.iter().chain(&acts).collect::<Vec<_>>();
+            let told = outcome(server, &client, &again);
+            assert!(told.heard == b"x" && told.why.is_some());
+            // Nothing may come before its end.
+            acts.swap_remove(acts.len() - 2);
+            if piece_bytes < hello.len() {
+                let told = outcome(server, &client, &acts.iter().collect::<Vec<_>>());
+                assert!(told.heard.is_empty() && told.why.is_some());
+            }
+        }
+    }
+    let fault = |acts: &[&Act]| outcome(&lean, &client, acts).why.unwrap_or_default();
+    let too_long = say(HANDSHAKE, &[1, 1, 0, 0]);
+    assert!(fault(&[&too_long]).contains("HandshakePayloadTooLarge"));
+    assert!(!fault(&[&say(HANDSHAKE, b"")]).is_empty());
+}
+
 #[test]
 fn used_up_keys_are_replaced_or_end_the_connection() {
     let (server, client) = both_with(Records::Lean);
