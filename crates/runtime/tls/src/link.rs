@@ -7,7 +7,7 @@
 //! - What [`Link::seal`] and its like append to `wire` leaves in that order, each byte once:
 //!   nothing is ever sealed a second time.
 //! - Whatever was not read yet is kept in `partial`; rustls keeps places in there.
-//! - If records shall be ours, rustls sees one at a time, and none behind the last of the handshake:
+//! - If records shall be ours, rustls sees one at a time, and none after the last of the handshake:
 //!   an update of keys that it took would be lost when the keys change hands.
 //! - A link that has failed takes and gives nothing more.
 
