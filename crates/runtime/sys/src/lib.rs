@@ -12,6 +12,7 @@ pub mod clock;
 pub mod cpu;
 pub mod errno;
 pub mod handover;
+pub mod ktls;
 pub mod limits;
 pub mod memory;
 pub mod random;
