@@ -14,6 +14,7 @@
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
 mod deliver;
+mod kernel_tls;
 mod links;
 mod moving;
 mod secure;
@@ -28,6 +29,7 @@ use std::io;
 
 use throng_types::{ConnId, Frame, Frames, Now, ShardId, Slots};
 
+pub(crate) use kernel_tls::Unread;
 pub(crate) use links::Intake;
 pub use links::{TlsEvent, TlsNews};
 pub use moving::SavedConn;
@@ -75,6 +77,8 @@ mod flag {
     pub(super) const SHAKING: u16 = 2048;
     /// The peer was told that nothing more will come.
     pub(super) const SAID_ALL: u16 = 4096;
+    /// What it sends and gets is sealed by the kernel; see `kernel_tls.rs`.
+    pub(super) const KERNEL_TLS: u16 = 8192;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END;
 }
@@ -380,6 +384,9 @@ impl<S, K: Kernel> Conns<S, K> {
     /// Marks a connection as failed by an error of the kernel's. It is not the news if the
     /// peer had ended its side, or everything had left and only its end was awaited.
     pub(crate) fn fail(&mut self, index: u32, error: &io::Error) {
+        if self.is_unopened(index, error) {
+            return;
+        }
         let expected = |slot: &Slot<S, K::Socket>| {
             slot.has(flag::LINGERING) || slot.has(flag::READ_END) && !slot.has(flag::ENDING)
         };

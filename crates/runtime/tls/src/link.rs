@@ -23,7 +23,7 @@ use throng_types::{Save, Saved, save_bytes};
 use crate::lean::{Captured, Lean};
 use crate::preface::Preface;
 use crate::talk::{Next, Talk, Words};
-use crate::{ClientTls, Fault, ServerTls, Shaken};
+use crate::{ClientTls, Fault, KernelKeys, ServerTls, Shaken};
 
 /// Bytes that may wait for their record or handshake message to be whole. Queue: `tls input`.
 /// rustls takes handshake messages of 64 KiB, and a peer may cut one into small records.
@@ -34,7 +34,7 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
     /// A server's, whose hands rustls has shaken.
     Lean(Box<Lean>),
-    /// Failed while its keys changed hands.
+    /// Its keys are elsewhere, or it failed while they changed hands.
     Gone,
 }
 
@@ -50,6 +50,7 @@ pub struct Link {
     /// What has to come before TLS, until hands are shaken.
     preface: Option<Box<Preface>>,
     has_failed: bool,
+    is_for_kernel: bool,
 }
 
 impl Link {
@@ -62,6 +63,7 @@ impl Link {
         let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
         let mut link = Self::new(Side::Server(Box::new(side)));
         link.captured = captured;
+        link.is_for_kernel = tls.is_for_kernel();
         link.preface = tls.preface().map(Preface::new).map(Box::new);
         Ok(link)
     }
@@ -85,6 +87,7 @@ impl Link {
             captured: None,
             preface: None,
             has_failed: false,
+            is_for_kernel: false,
         }
     }
 
@@ -252,6 +255,33 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it cannot:
+    /// hands are not shaken, or a record is not whole; and if it shall not. Then the link goes on
+    /// as it is.
+    ///
+    /// The caller has sent all that it got in `wire` and has not said [`Link::close`]. All that the
+    /// peer has sent was either given to [`Link::receive`] or is still with the kernel. The link is
+    /// of no more use.
+    ///
+    /// # Errors
+    /// If rustls does not tell the keys; the connection cannot go on.
+    pub fn take_keys(&mut self) -> Option<Result<KernelKeys, Fault>> {
+        if !self.is_for_kernel || self.has_failed || !self.partial.is_empty() {
+            return None;
+        }
+        let shaken = self.shaken()?;
+        if self.common()?.wants_write() {
+            return None;
+        }
+        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
+            return None;
+        };
+        self.fail();
+        let secrets = connection.dangerous_into_kernel_connection();
+        let keys = secrets.map_err(Fault::Refused);
+        Some(keys.and_then(|(secrets, _)| KernelKeys::new(&secrets, shaken.is_tls13)))
     }
 
     /// Appends records that say `plain` to `wire`. Nothing is sealed before hands are shaken.

@@ -125,8 +125,13 @@ pub(crate) enum Intake {
     Plain,
     /// They are records.
     Sealed,
+    /// They are the app's, and the kernel has opened them: other records may be behind them, of
+    /// which it tells nothing.
+    Opened,
     /// Nobody wants them any more.
     Nothing,
+    /// The same, where the kernel has opened them.
+    OpenedForNothing,
 }
 
 /// What came of records.

@@ -5,7 +5,7 @@
 use std::io;
 
 use super::{READ_BYTES, Running};
-use crate::conns::{Flushed, Intake};
+use crate::conns::{Flushed, Intake, Unread};
 use crate::{App, Closed, Kernel, Ready};
 
 /// Reads from one connection before others have their turn.
@@ -48,7 +48,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 
     /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
     /// the peer's close may be behind it.
-    pub(super) fn read(&mut self, index: u32, to_end: bool) {
+    pub(super) fn read(&mut self, index: u32, mut to_end: bool) {
         for _ in 0..READS_PER_TURN {
             if !self.conns.may_read(index) {
                 return;
@@ -57,17 +57,26 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 Ok(0) => return self.conns.read_ended(index),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.conns.fail(index, &error),
+                Err(error) => match self.conns.unread(index, &error) {
+                    Unread::Again => {
+                        to_end = true;
+                        continue;
+                    }
+                    Unread::End => return self.conns.read_ended(index),
+                    Unread::Over => return,
+                },
             };
             self.stats.read_bytes += count as u64;
             match self.conns.intake(index) {
-                Intake::Plain => {
+                kind @ (Intake::Plain | Intake::Opened) => {
+                    to_end |= kind == Intake::Opened;
                     let (app, input) = (&mut self.app, &mut self.buffer[..count]);
                     self.conns
                         .act(index, |id, session, fx| app.bytes(id, session, input, fx));
                 }
                 Intake::Sealed => self.read_sealed(index, count),
                 Intake::Nothing => {}
+                Intake::OpenedForNothing => to_end = true,
             }
             if count < READ_BYTES && !to_end {
                 return;

@@ -4,6 +4,7 @@
 //! reach its end.
 
 mod ending;
+mod kernel_tls;
 mod mail;
 mod outgoing;
 mod secure;
