@@ -47,7 +47,11 @@ pub struct KernelKey {
 }
 
 impl KernelKey {
-    fn new(is_tls13: bool, sequence: u64, keys: &ConnectionTrafficSecrets) -> Option<Self> {
+    pub(crate) fn new(
+        is_tls13: bool,
+        sequence: u64,
+        keys: &ConnectionTrafficSecrets,
+    ) -> Option<Self> {
         let (cipher, key, iv) = match keys {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (KernelCipher::Aes128Gcm, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (KernelCipher::Aes256Gcm, key, iv),
@@ -72,7 +76,7 @@ impl KernelKey {
     /// The same for what is sealed from now on. In TLS 1.2 with GCM, rustls counts by XOR from the
     /// base, and the kernel adds to it: they would meet, so the kernel begins half way round, 2^63
     /// records from all that was used.
-    const fn apart(mut self) -> Self {
+    pub(crate) const fn apart(mut self) -> Self {
         let counts = !self.is_tls13 && !matches!(self.cipher, KernelCipher::ChaCha20Poly1305);
         if counts {
             self.iv[4] ^= 0x80;

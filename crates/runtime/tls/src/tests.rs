@@ -9,6 +9,7 @@ use throng_testkit::{Authority, Issued};
 
 use super::*;
 
+mod kernel;
 mod moving;
 mod records;
 
