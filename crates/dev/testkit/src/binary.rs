@@ -25,14 +25,15 @@ pub(crate) fn target() -> PathBuf {
         .to_owned()
 }
 
-/// The binary, built if it is not up to date: `cargo test -p` builds only what it tests.
+/// The binary, built if it is not up to date: `cargo test -p` builds only what it tests. On a
+/// machine without cargo, `THRONG_BIN` says where one is.
 ///
 /// # Panics
 /// If it does not build.
 #[must_use]
 pub fn throng() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build)
+    BUILT.get_or_init(|| std::env::var_os("THRONG_BIN").map_or_else(build, PathBuf::from))
 }
 
 fn build() -> PathBuf {

@@ -34,6 +34,7 @@ pub(crate) use links::Intake;
 pub use links::{TlsEvent, TlsNews};
 pub use moving::SavedConn;
 pub use stats::ConnStats;
+pub(crate) use write::Flushed;
 
 use crate::outbound::Outbound;
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
@@ -396,11 +397,4 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         self.close(index, why);
     }
-}
-
-/// What came of writing.
-#[derive(Default)]
-pub(crate) struct Flushed {
-    pub(crate) drained: Vec<(u32, u32)>,
-    pub(crate) unread: Vec<u32>,
 }

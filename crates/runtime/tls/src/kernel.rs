@@ -149,7 +149,7 @@ impl KernelKeys {
 /// What follows from a record that is not application data.
 #[derive(Debug)]
 pub enum Control {
-    /// Nothing.
+    /// It changes nothing; the connection goes on.
     GoOn,
     /// The peer has said that nothing more comes from it.
     End,

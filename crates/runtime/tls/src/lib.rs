@@ -1,8 +1,8 @@
 //! TLS: the state of one connection, certificates, and what servers and clients offer.
 //!
 //! rustls shakes hands. Records are made by rustls too, by our own layer, or by the kernel
-//! ([`Records`]). This room gives the engine a [`Link`] that takes and gives bytes, and the server [`Certificates`]
-//! that can be replaced while it runs.
+//! ([`Records`]). This room gives the engine a [`Link`] that takes and gives bytes, and the server
+//! [`Certificates`] that can be replaced while it runs.
 //!
 //! Owns: keys and certificates, tickets, and what a connection needs to go on. Never: touches a
 //! socket, a file or a clock, but for the machine's own list of authorities ([`ClientTls`]); rustls

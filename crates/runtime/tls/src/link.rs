@@ -257,9 +257,9 @@ impl Link {
         Ok(())
     }
 
-    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it cannot:
-    /// hands are not shaken, or a record is not whole; and if it shall not. Then the link goes on
-    /// as it is.
+    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it
+    /// cannot: hands are not shaken, or a record is not whole; and if it shall not. Then the link
+    /// goes on as it is.
     ///
     /// The caller has sent all that it got in `wire` and has not said [`Link::close`]. All that the
     /// peer has sent was either given to [`Link::receive`] or is still with the kernel. The link is

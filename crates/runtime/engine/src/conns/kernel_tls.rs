@@ -1,9 +1,9 @@
 //! Connections whose records the kernel makes: how they begin, what of them is no data, and how
 //! they end.
 //!
-//! Owns nothing: such a connection has a flag and no [`throng_tls::Link`]. It is written to and read
-//! from as a plain one, so nothing here is called for data. Never: shakes hands; `secure.rs` does,
-//! by rustls, and comes here.
+//! Owns nothing: such a connection has a flag and no [`throng_tls::Link`]. It is written to and
+//! read from as a plain one, so nothing here is called for data. Never: shakes hands; `secure.rs`
+//! does, by rustls, and comes here.
 //!
 //! Invariants
 //! - The kernel gets the keys when all that rustls has sealed was sent and all that was read was
@@ -22,7 +22,7 @@ use super::links::TlsNews;
 use super::{Conns, flag};
 use crate::{Closed, Kernel};
 
-/// As much as is looked at of a record that is not data. The rest of a longer one comes as one more.
+/// As much as is looked at of a record that is not data. The rest of a longer one comes as another.
 const CONTROL_BYTES: usize = 256;
 
 /// What to do after a failed read.
@@ -31,7 +31,7 @@ pub(crate) enum Unread {
     Again,
     /// The peer has said that nothing more comes.
     End,
-    /// Nothing.
+    /// The kernel has no more for now, or the connection has ended.
     Over,
 }
 

@@ -4,8 +4,15 @@
 
 use std::io;
 
-use super::{Conns, Flushed, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, flag};
+use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, flag};
 use crate::{Closed, Kernel};
+
+/// What came of writing.
+#[derive(Default)]
+pub(crate) struct Flushed {
+    pub(crate) drained: Vec<(u32, u32)>,
+    pub(crate) unread: Vec<u32>,
+}
 
 impl<S, K: Kernel> Conns<S, K> {
     /// Writes to every dirty connection once. Returns those whose queues became empty
