@@ -88,6 +88,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get(index) else {
             return Unread::Over;
         };
+        let is_leaving = slot.has(flag::LEAVING);
         let mut buffer = [0; CONTROL_BYTES];
         let (kind, count) = match self.kernel.recv_record(&slot.socket, &mut buffer) {
             Ok((Some(kind), count)) => (kind, count),
@@ -101,6 +102,8 @@ impl<S, K: Kernel> Conns<S, K> {
         match control(kind, &buffer[..count]) {
             Control::GoOn => Unread::Again,
             Control::End => Unread::End,
+            // What a peer says to its end is no news.
+            Control::Refuse(..) if is_leaving => Unread::Again,
             Control::Refuse(alert, fault) => {
                 self.refuse_by_kernel(index, alert, fault);
                 Unread::Over
