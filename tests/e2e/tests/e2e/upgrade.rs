@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use throng_testkit::{Authority, PemFiles, Sdk, Server, Setup, Signal, Wire, throng, until};
 
 use crate::support::{data, emulated, publish, sdks, url};
+use crate::tls::kernel_tls::has_kernel_tls;
 
 /// History, and nothing that happens by itself while a test looks.
 const CONFIG: &str = r#"
@@ -193,7 +194,7 @@ fn nobody_notices_upgrades_in_a_row() {
         .shards(2)
         .start();
     let address = server.clients();
-    upgrades_in_a_row(server, || Wire::connect(address), upgrade_well);
+    upgrades_in_a_row(server, 20, || Wire::connect(address), upgrade_well);
 }
 
 /// A program that takes everything, and then says that it does not want it.
@@ -204,7 +205,7 @@ fn nobody_notices_upgrades_that_break_off_at_their_end() {
     let (installed, record) = (Installed::new(), tempfile::NamedTempFile::new());
     let record = record.expect("a file").into_temp_path();
     let tls = TlsFiles::new();
-    let server = Setup::new(&format!("{CONFIG}{}", tls.config()))
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config("lean")))
         .binary(&installed.path())
         .variable("HANDOVER_RECORD", &record.to_string_lossy())
         .shards(2)
@@ -212,7 +213,7 @@ fn nobody_notices_upgrades_that_break_off_at_their_end() {
         .start();
     let address = server.clients();
     let connect = || Wire::connect_secure(address, tls.authority.pem());
-    upgrades_in_a_row(server, connect, |server| {
+    upgrades_in_a_row(server, 20, connect, |server| {
         installed.install_script(&format!("exec python3 '{REFUSES}' \"$@\""));
         for _ in 0..2 {
             let output = upgrade(server);
@@ -238,9 +239,9 @@ impl TlsFiles {
     }
 
     /// Connections of such a server can move.
-    fn config(&self) -> String {
+    fn config(&self, records: &str) -> String {
         let [certificate, key] = ["server.pem", "server.key"].map(|name| self.files.path(name));
-        format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nrecords = \"lean\"\n")
+        format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nrecords = {records:?}\n")
     }
 }
 
@@ -248,24 +249,43 @@ impl TlsFiles {
 fn nobody_notices_upgrades_over_tls() {
     let tls = TlsFiles::new();
     let installed = Installed::new();
-    let server = Setup::new(&format!("{CONFIG}{}", tls.config()))
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config("lean")))
         .binary(&installed.path())
         .shards(2)
         .tls_clients()
         .start();
     let address = server.clients();
     let connect = || Wire::connect_secure(address, tls.authority.pem());
-    upgrades_in_a_row(server, connect, upgrade_well);
+    upgrades_in_a_row(server, 20, connect, upgrade_well);
+}
+
+/// The descriptor alone carries the keys.
+#[test]
+fn nobody_notices_upgrades_with_kernel_tls() {
+    if !has_kernel_tls() {
+        return;
+    }
+    let tls = TlsFiles::new();
+    let installed = Installed::new();
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config("kernel")))
+        .binary(&installed.path())
+        .shards(2)
+        .tls_clients()
+        .start();
+    let address = server.clients();
+    let connect = || Wire::connect_secure(address, tls.authority.pem());
+    upgrades_in_a_row(server, 2, connect, upgrade_well);
 }
 
 /// Upgrades a server while clients hear what is published, and looks at what they heard.
 fn upgrades_in_a_row(
     mut server: Server,
+    each: usize,
     connect: impl Fn() -> Wire,
     mut upgrade: impl FnMut(&Server),
 ) {
     let api = server.api_address();
-    let crowd = crowd(connect, 20);
+    let crowd = crowd(connect, each);
     let count = crowd.len() as u64;
     let present = server.call("presence", &json!({"channel": "c0"}));
     let stop = AtomicBool::new(false);

@@ -25,7 +25,7 @@ fn client(scene: &Scene, to: SocketAddr, arguments: &[&str]) -> Command {
 }
 
 /// A client that stays, and has subscribed to `news` by a stream.
-fn stream(scene: &Scene, to: SocketAddr, version: &str) -> Process {
+pub(super) fn stream(scene: &Scene, to: SocketAddr, version: &str) -> Process {
     let mut openssl = client(scene, to, &[version, "-crlf"]);
     let mut openssl = Process::start(&mut openssl, INSTALL);
     hears(&mut openssl, "Verify return code");
@@ -37,7 +37,7 @@ fn stream(scene: &Scene, to: SocketAddr, version: &str) -> Process {
 }
 
 /// Waits until it prints this.
-fn hears(openssl: &mut Process, part: &str) {
+pub(super) fn hears(openssl: &mut Process, part: &str) {
     openssl.out(part, |lines| {
         lines.iter().any(|line| line.contains(part)).then_some(())
     });
@@ -47,7 +47,7 @@ fn hears(openssl: &mut Process, part: &str) {
 const RECORDS: [&str; 2] = ["records = \"rustls\"\n", "records = \"lean\"\n"];
 
 /// Asks for something; what it prints, and whether all went well.
-fn ask(scene: &Scene, to: SocketAddr, arguments: &[&str]) -> (String, bool) {
+pub(super) fn ask(scene: &Scene, to: SocketAddr, arguments: &[&str]) -> (String, bool) {
     let mut child = client(scene, to, arguments)
         .arg("-ign_eof")
         .stdin(Stdio::piped())
