@@ -41,6 +41,14 @@ enum Side {
 /// One connection's TLS.
 pub struct Link {
     side: Side,
+    /// What most connections need while they shake hands, and hardly ever afterwards.
+    aside: Option<Box<Aside>>,
+    has_failed: bool,
+}
+
+/// What is kept beside a connection as long as it is needed.
+#[derive(Default)]
+struct Aside {
     /// Bound: [`PARTIAL_BYTES_MAX`].
     partial: Vec<u8>,
     /// How much of `partial` is whole records that rustls has seen, if records shall be ours.
@@ -48,9 +56,15 @@ pub struct Link {
     /// Where rustls tells the secrets of a handshake after which [`Lean`] shall go on.
     captured: Option<Arc<Captured>>,
     /// What has to come before TLS, until hands are shaken.
-    preface: Option<Box<Preface>>,
-    has_failed: bool,
+    preface: Option<Preface>,
     is_for_kernel: bool,
+}
+
+impl Aside {
+    const fn is_of_use(&self) -> bool {
+        let is_waiting = self.captured.is_some() || self.preface.is_some() || self.is_for_kernel;
+        is_waiting || !self.partial.is_empty()
+    }
 }
 
 impl Link {
@@ -61,11 +75,13 @@ impl Link {
     pub fn server(tls: &ServerTls) -> Result<Self, Fault> {
         let (config, captured) = tls.for_connection();
         let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
-        let mut link = Self::new(Side::Server(Box::new(side)));
-        link.captured = captured;
-        link.is_for_kernel = tls.is_for_kernel();
-        link.preface = tls.preface().map(Preface::new).map(Box::new);
-        Ok(link)
+        let aside = Aside {
+            captured,
+            preface: tls.preface().map(Preface::new),
+            is_for_kernel: tls.is_for_kernel(),
+            ..Aside::default()
+        };
+        Ok(Self::new(Side::Server(Box::new(side)), aside))
     }
 
     /// The client's end of a new connection to the server of this name.
@@ -76,19 +92,35 @@ impl Link {
         let name: ServerName<'static> = tls.name().clone();
         let config = Arc::clone(tls.config());
         let side = UnbufferedClientConnection::new(config, name).map_err(Fault::Refused)?;
-        Ok(Self::new(Side::Client(Box::new(side))))
+        Ok(Self::new(Side::Client(Box::new(side)), Aside::default()))
     }
 
-    const fn new(side: Side) -> Self {
+    fn new(side: Side, aside: Aside) -> Self {
         Self {
             side,
-            partial: Vec::new(),
-            whole_bytes: 0,
-            captured: None,
-            preface: None,
+            aside: aside.is_of_use().then(|| Box::new(aside)),
             has_failed: false,
-            is_for_kernel: false,
         }
+    }
+
+    /// Takes what waits to be whole.
+    fn take_partial(&mut self) -> Vec<u8> {
+        let aside = self.aside.as_mut();
+        aside.map_or_else(Vec::new, |aside| mem::take(&mut aside.partial))
+    }
+
+    /// Keeps what is not whole, and nothing that is of no more use.
+    fn keep(&mut self, partial: Vec<u8>) {
+        if !partial.is_empty() && !self.has_failed {
+            self.aside.get_or_insert_default().partial = partial;
+        }
+        if self.aside.as_ref().is_some_and(|aside| !aside.is_of_use()) {
+            self.aside = None;
+        }
+    }
+
+    fn captured(&self) -> Option<&Arc<Captured>> {
+        self.aside.as_ref()?.captured.as_ref()
     }
 
     /// Whether another process can go on with it: what rustls knows cannot be taken out of it.
@@ -148,7 +180,9 @@ impl Link {
     /// Bytes that wait for their record to be whole.
     #[cfg(test)]
     pub(crate) fn partial_bytes(&self) -> usize {
-        self.partial.capacity()
+        self.aside
+            .as_ref()
+            .map_or(0, |aside| aside.partial.capacity())
     }
 
     /// Appends what a client says first to `wire`.
@@ -175,27 +209,30 @@ impl Link {
         if self.has_failed {
             return Ok(false);
         }
-        if let Some(preface) = self.preface.take() {
+        if let Some(preface) = self.aside.as_mut().and_then(|aside| aside.preface.take()) {
             return self.receive_behind(preface, input, plain, wire);
         }
         let mut talk = Talk::new(plain, wire);
-        let result = if self.partial.is_empty() {
+        let mut held = self.take_partial();
+        let result = if held.is_empty() {
             let (used, result) = self.drive(input, &mut talk);
-            self.partial.extend_from_slice(&input[used..]);
+            held.extend_from_slice(&input[used..]);
             result
         } else {
-            let mut held = mem::take(&mut self.partial);
             held.extend_from_slice(input);
             let (used, result) = self.drive(&mut held, &mut talk);
             if used < held.len() {
                 held.drain(..used);
-                self.partial = held;
+            } else {
+                held = Vec::new();
             }
             result
         };
+        let is_too_long = PARTIAL_BYTES_MAX < held.len();
+        self.keep(held);
         let peer_closed = talk.peer_closed;
         result?;
-        if PARTIAL_BYTES_MAX < self.partial.len() {
+        if is_too_long {
             self.fail();
             return Err(Fault::TooLong);
         }
@@ -205,7 +242,7 @@ impl Link {
     /// The same behind a preface, which is kept until hands are shaken.
     fn receive_behind(
         &mut self,
-        mut preface: Box<Preface>,
+        mut preface: Preface,
         input: &mut [u8],
         plain: &mut Vec<u8>,
         wire: &mut Vec<u8>,
@@ -227,21 +264,25 @@ impl Link {
                 result
             }
         };
-        self.preface = Some(preface);
+        if !self.has_failed {
+            self.aside.get_or_insert_default().preface = Some(preface);
+        }
         result
     }
 
     /// Takes the keys from rustls, once hands are shaken and all is said.
     fn slim(&mut self) -> Result<(), Fault> {
         let may = self.common().is_some_and(|common| !common.wants_write());
-        let (true, Some(shaken), Some(captured)) = (may, self.shaken(), &self.captured) else {
+        let (true, Some(shaken), Some(captured)) = (may, self.shaken(), self.captured()) else {
             return Ok(());
         };
         let captured = Arc::clone(captured);
         let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
             return Ok(());
         };
-        self.captured = None;
+        if let Some(aside) = &mut self.aside {
+            aside.captured = None;
+        }
         let (of_client, of_server) = captured.take();
         let secrets = connection.dangerous_into_kernel_connection();
         let lean = secrets
@@ -268,7 +309,8 @@ impl Link {
     /// # Errors
     /// If rustls does not tell the keys; the connection cannot go on.
     pub fn take_keys(&mut self) -> Option<Result<KernelKeys, Fault>> {
-        if !self.is_for_kernel || self.has_failed || !self.partial.is_empty() {
+        let aside = self.aside.as_ref()?;
+        if !aside.is_for_kernel || self.has_failed || !aside.partial.is_empty() {
             return None;
         }
         let shaken = self.shaken()?;
@@ -312,39 +354,42 @@ impl Link {
         let mut talk = Talk::new(&mut nothing, wire);
         talk.words = words;
         // rustls keeps places in what it has not read, so it sees the same bytes again.
-        let mut held = mem::take(&mut self.partial);
+        let mut held = self.take_partial();
         let (used, result) = self.drive(&mut held, &mut talk);
         debug_assert!(used == 0 && talk.plain.is_empty(), "all was read before");
-        self.partial = held;
+        self.keep(held);
         result
     }
 
     fn fail(&mut self) {
         self.has_failed = true;
-        self.partial = Vec::new();
+        self.aside = None;
     }
 
     /// Reads `input` and says what must be said. Gives how much was read.
     fn drive(&mut self, input: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<(), Fault>) {
         let mut used = 0;
-        let mut whole = self.whole_bytes as usize;
-        self.whole_bytes = 0;
+        let aside = self.aside.as_mut();
+        let mut whole = aside.map_or(0, |aside| mem::take(&mut aside.whole_bytes)) as usize;
         while !matches!(self.side, Side::Lean(_)) {
-            let record = match self.captured {
-                Some(_) => record_bytes(&input[whole..]),
-                None => None,
-            };
+            let is_for_us = self.captured().is_some();
+            let record = { is_for_us.then(|| &input[whole..]) }.and_then(record_bytes);
             let shown = record.map_or(input.len(), |bytes| whole + bytes);
             let result = self.shake(&mut input[..shown], &mut used, talk);
-            let result = result.and_then(|()| match self.captured {
-                Some(_) if used == shown && !talk.peer_closed => self.slim(),
-                _ => Ok(()),
+            let result = result.and_then(|()| {
+                if used == shown && !talk.peer_closed {
+                    self.slim()
+                } else {
+                    Ok(())
+                }
             });
             if result.is_err() {
                 return (input.len(), result);
             }
             if record.is_none() {
-                self.whole_bytes = whole.saturating_sub(used) as u32;
+                if let Some(aside) = &mut self.aside {
+                    aside.whole_bytes = whole.saturating_sub(used) as u32;
+                }
                 break;
             }
             whole = shown;
@@ -411,14 +456,18 @@ impl Save for Link {
             Side::Lean(lean) => lean.save(out),
             _ => debug_assert!(false, "a link of rustls' does not move"),
         }
-        save_bytes(&self.partial, out);
+        let partial = self.aside.as_ref().map(|aside| &*aside.partial);
+        save_bytes(partial.unwrap_or_default(), out);
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let lean = Lean::load(from).filter(Lean::is_sound)?;
         let partial = from.bytes()?;
-        let mut link = Self::new(Side::Lean(Box::new(lean)));
-        link.partial = partial.to_vec();
+        let aside = Aside {
+            partial: partial.to_vec(),
+            ..Aside::default()
+        };
+        let link = Self::new(Side::Lean(Box::new(lean)), aside);
         (partial.len() <= PARTIAL_BYTES_MAX).then_some(link)
     }
 }

@@ -16,6 +16,7 @@
 use std::io::{self, IoSlice};
 use std::mem;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 
 use throng_tls::{ClientTls, Fault, Link};
 use throng_types::{ConnId, Millis};
@@ -62,7 +63,12 @@ impl<S, K: Kernel> Conns<S, K> {
                     let most = self.now.mono + self.limits.handshake_timeout_ms;
                     self.wheel.set(index, Some(most));
                 }
-                let deadline_ms = deadline.map(|at| at.0.saturating_sub(self.now.mono.0));
+                let deadline_ms = deadline.map(|at| {
+                    let after_ms = at.0.saturating_sub(self.now.mono.0);
+                    u32::try_from(after_ms).map_or(NonZeroU32::MAX, |after_ms| {
+                        NonZeroU32::new(after_ms).unwrap_or(NonZeroU32::MIN)
+                    })
+                });
                 self.secured
                     .links
                     .insert(index, Entry { link, deadline_ms });
@@ -123,7 +129,7 @@ impl<S, K: Kernel> Conns<S, K> {
             slot.flags &= !flag::SHAKING;
             taken.is_connected = is_client;
             if !is_client {
-                let deadline = deadline_ms.map(|after| self.now.mono + after);
+                let deadline = deadline_ms.map(|after| self.now.mono + u64::from(after.get()));
                 self.wheel.set(index, deadline);
             }
             self.tell(index, |_| TlsNews::Shaken(shaken));
