@@ -256,6 +256,53 @@ fn keys_follow_each_other_whoever_asks() {
     }
 }
 
+/// Before hands are shaken, rustls sees one record at a time if ours shall follow, and all at once
+/// if not; it must come to the same end.
+#[test]
+fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
+    let servers = [Records::Rustls, Records::Lean].map(|records| both_with(records).0);
+    let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
+    let hello = ends(&servers[0], &client).1.wire[5..].to_vec();
+    let mut state = 1_u64;
+    let mut below = |bound: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % bound
+    };
+    let mut good = 0;
+    for round in 0..400 {
+        let mut wire = Vec::new();
+        let mut rest = &hello[..];
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min(1 + below(200)));
+            wire.extend([22, 3, 1, 0, piece.len() as u8]);
+            wire.extend(piece);
+            rest = behind;
+        }
+        for _ in 0..below(3) {
+            let at = below(wire.len());
+            wire[at] = [0, 1, 2, 20, 23, 0xff][below(6)];
+        }
+        let cuts: Vec<usize> = (0..below(20)).map(|_| 1 + below(100)).collect();
+        let ended = servers.each_ref().map(|server| {
+            let mut end = End::new(Link::server(server).unwrap());
+            let mut rest = &wire[..];
+            for cut in &cuts {
+                let (piece, behind) = rest.split_at(rest.len().min(*cut));
+                end.take(piece);
+                rest = behind;
+            }
+            end.take(rest);
+            let why = end.fault.map(|fault| fault.to_string());
+            (why, end.wire.is_empty(), end.link.partial_bytes() == 0)
+        });
+        assert_eq!(ended[0], ended[1], "{round}");
+        good += usize::from(ended[0].0.is_none() && !ended[0].1);
+    }
+    assert!((50..350).contains(&good), "{good}");
+}
+
 /// What follows the client's last word of the handshake in the same read is for our records alone:
 /// the keys that come next would be lost with rustls.
 #[test]
