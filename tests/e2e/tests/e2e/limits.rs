@@ -111,3 +111,41 @@ fn connections_of_the_server_are_limited() {
     until("there is room again", || (ask().1 == 200).then_some(()));
     server.stop();
 }
+
+/// What one channel keeps may take nearly all of the bound, however many shards there are.
+#[test]
+fn all_shards_share_one_bound_for_history() {
+    let config = "[limits]\nhistory_bytes_max = \"8MiB\"\nhistory_reply_bytes_max = \"8MiB\"\n\
+                  [channel]\nhistory_size = 1000\nhistory_ttl = \"5m\"\n";
+    let server = Setup::new(config).shards(8).start();
+    let data = json!("x".repeat(40_000)).to_string();
+    let mut kept = 0;
+    for n in 1..=250 {
+        server.publish("news", &data);
+        if n % 50 == 0 {
+            let told = server.call("history", &json!({ "channel": "news", "limit": -1 }));
+            kept = told["result"]["publications"]
+                .as_array()
+                .map_or(0, Vec::len);
+            assert!(n > 150 || kept == n, "{kept} of {n}");
+        }
+    }
+    // And no more than that: 250 have ten million bytes.
+    assert!((180..210).contains(&kept), "{kept}");
+    server.stop();
+}
+
+/// Places in channels that nobody listens to and that keep nothing any more.
+#[test]
+fn so_many_idle_channels_are_remembered() {
+    let config = "[limits]\nstreams_max = 20\n\
+                  [channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\nrecovery = true\n";
+    let server = Setup::new(config).shards(1).start();
+    for n in 0..100 {
+        server.publish(&format!("c{n}"), "1");
+    }
+    until("the end of what was kept", || {
+        (server.metric("throng_channels") == 20).then_some(())
+    });
+    server.stop();
+}
