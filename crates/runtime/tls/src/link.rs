@@ -11,6 +11,9 @@
 //!   an update of keys that it took would be lost when the keys change hands.
 //! - A link that has failed takes and gives nothing more.
 
+mod aside;
+mod keys;
+
 use std::mem;
 use std::sync::Arc;
 
@@ -18,12 +21,12 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
-use throng_types::{Save, Saved, save_bytes};
 
+use self::aside::Aside;
 use crate::lean::{Captured, Lean};
 use crate::preface::Preface;
 use crate::talk::{Next, Talk, Words};
-use crate::{ClientTls, Fault, KernelKeys, ServerTls, Shaken};
+use crate::{ClientTls, Fault, ServerTls, Shaken};
 
 /// Bytes that may wait for their record or handshake message to be whole. Queue: `tls input`.
 /// rustls takes handshake messages of 64 KiB, and a peer may cut one into small records.
@@ -44,27 +47,6 @@ pub struct Link {
     /// What most connections need while they shake hands, and hardly ever afterwards.
     aside: Option<Box<Aside>>,
     has_failed: bool,
-}
-
-/// What is kept beside a connection as long as it is needed.
-#[derive(Default)]
-struct Aside {
-    /// Bound: [`PARTIAL_BYTES_MAX`].
-    partial: Vec<u8>,
-    /// How much of `partial` is whole records that rustls has seen, if records shall be ours.
-    whole_bytes: u32,
-    /// Where rustls tells the secrets of a handshake after which [`Lean`] shall go on.
-    captured: Option<Arc<Captured>>,
-    /// What has to come before TLS, until hands are shaken.
-    preface: Option<Preface>,
-    is_for_kernel: bool,
-}
-
-impl Aside {
-    const fn is_of_use(&self) -> bool {
-        let is_waiting = self.captured.is_some() || self.preface.is_some() || self.is_for_kernel;
-        is_waiting || !self.partial.is_empty()
-    }
 }
 
 impl Link {
@@ -270,62 +252,6 @@ impl Link {
         result
     }
 
-    /// Takes the keys from rustls, once hands are shaken and all is said.
-    fn slim(&mut self) -> Result<(), Fault> {
-        let may = self.common().is_some_and(|common| !common.wants_write());
-        let (true, Some(shaken), Some(captured)) = (may, self.shaken(), self.captured()) else {
-            return Ok(());
-        };
-        let captured = Arc::clone(captured);
-        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
-            return Ok(());
-        };
-        if let Some(aside) = &mut self.aside {
-            aside.captured = None;
-        }
-        let (of_client, of_server) = captured.take();
-        let secrets = connection.dangerous_into_kernel_connection();
-        let lean = secrets
-            .map_err(Fault::Refused)
-            .and_then(|(secrets, _)| Lean::new(secrets, (of_server, of_client), shaken));
-        match lean {
-            Ok(lean) => self.side = Side::Lean(Box::new(lean)),
-            Err(fault) => {
-                self.fail();
-                return Err(fault);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it
-    /// cannot: hands are not shaken, or a record is not whole; and if it shall not. Then the link
-    /// goes on as it is.
-    ///
-    /// The caller has sent all that it got in `wire` and has not said [`Link::close`]. All that the
-    /// peer has sent was either given to [`Link::receive`] or is still with the kernel. The link is
-    /// of no more use.
-    ///
-    /// # Errors
-    /// If rustls does not tell the keys; the connection cannot go on.
-    pub fn take_keys(&mut self) -> Option<Result<KernelKeys, Fault>> {
-        let aside = self.aside.as_ref()?;
-        if !aside.is_for_kernel || self.has_failed || !aside.partial.is_empty() {
-            return None;
-        }
-        let shaken = self.shaken()?;
-        if self.common()?.wants_write() {
-            return None;
-        }
-        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
-            return None;
-        };
-        self.fail();
-        let secrets = connection.dangerous_into_kernel_connection();
-        let keys = secrets.map_err(Fault::Refused);
-        Some(keys.and_then(|(secrets, _)| KernelKeys::new(&secrets, shaken.is_tls13)))
-    }
-
     /// Appends records that say `plain` to `wire`. Nothing is sealed before hands are shaken.
     ///
     /// # Errors
@@ -445,29 +371,4 @@ fn record_bytes(input: &[u8]) -> Option<usize> {
     let (&[_, _, _, high, low], body) = input.split_first_chunk()?;
     let body_bytes = usize::from(u16::from_be_bytes([high, low]));
     (body_bytes <= body.len()).then_some(input.len() - body.len() + body_bytes)
-}
-
-/// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
-/// Whoever loads them must not seal before the one that saved them has stopped doing so, or a nonce
-/// would be used twice.
-impl Save for Link {
-    fn save(&self, out: &mut Vec<u8>) {
-        match &self.side {
-            Side::Lean(lean) => lean.save(out),
-            _ => debug_assert!(false, "a link of rustls' does not move"),
-        }
-        let partial = self.aside.as_ref().map(|aside| &*aside.partial);
-        save_bytes(partial.unwrap_or_default(), out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let lean = Lean::load(from).filter(Lean::is_sound)?;
-        let partial = from.bytes()?;
-        let aside = Aside {
-            partial: partial.to_vec(),
-            ..Aside::default()
-        };
-        let link = Self::new(Side::Lean(Box::new(lean)), aside);
-        (partial.len() <= PARTIAL_BYTES_MAX).then_some(link)
-    }
 }

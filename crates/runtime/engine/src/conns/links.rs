@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub(super) deadline_ms: Option<NonZeroU32>,
 }
 
-/// There is one for each connection: with eight bytes more it would take sixteen of the allocator's.
+/// Each connection has one: with eight bytes more it would take sixteen of the allocator's.
 const _: () = assert!(size_of::<Entry>() <= 40);
 
 /// What a shard knows of its TLS connections.

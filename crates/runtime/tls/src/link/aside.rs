@@ -1,0 +1,29 @@
+//! What a link keeps beside its keys, mostly while hands are shaken.
+
+use std::sync::Arc;
+
+use crate::lean::Captured;
+use crate::preface::Preface;
+
+/// What is kept beside a connection as long as it is needed.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// Bound: [`super::PARTIAL_BYTES_MAX`].
+    pub(super) partial: Vec<u8>,
+    /// How much of `partial` is whole records that rustls has seen, if records shall be ours.
+    pub(super) whole_bytes: u32,
+    /// Where rustls tells the secrets of a handshake after which [`crate::lean::Lean`] shall go on.
+    pub(super) captured: Option<Arc<Captured>>,
+    /// What has to come before TLS, until hands are shaken.
+    pub(super) preface: Option<Preface>,
+    /// The kernel shall make its records.
+    pub(super) is_for_kernel: bool,
+}
+
+impl Aside {
+    /// Whether it has to be kept.
+    pub(super) const fn is_of_use(&self) -> bool {
+        let is_waiting = self.captured.is_some() || self.preface.is_some() || self.is_for_kernel;
+        is_waiting || !self.partial.is_empty()
+    }
+}

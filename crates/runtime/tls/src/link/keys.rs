@@ -1,0 +1,96 @@
+//! How the keys leave rustls, or one process for another.
+//!
+//! Never: seals or opens with them.
+
+use std::mem;
+use std::sync::Arc;
+
+use throng_types::{Save, Saved, save_bytes};
+
+use super::aside::Aside;
+use super::{Link, PARTIAL_BYTES_MAX, Side};
+use crate::lean::Lean;
+use crate::{Fault, KernelKeys};
+
+impl Link {
+    /// Takes the keys from rustls, once hands are shaken and all is said.
+    pub(super) fn slim(&mut self) -> Result<(), Fault> {
+        let may = self.common().is_some_and(|common| !common.wants_write());
+        let (true, Some(shaken), Some(captured)) = (may, self.shaken(), self.captured()) else {
+            return Ok(());
+        };
+        let captured = Arc::clone(captured);
+        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
+            return Ok(());
+        };
+        if let Some(aside) = &mut self.aside {
+            aside.captured = None;
+        }
+        let (of_client, of_server) = captured.take();
+        let secrets = connection.dangerous_into_kernel_connection();
+        let lean = secrets
+            .map_err(Fault::Refused)
+            .and_then(|(secrets, _)| Lean::new(secrets, (of_server, of_client), shaken));
+        match lean {
+            Ok(lean) => self.side = Side::Lean(Box::new(lean)),
+            Err(fault) => {
+                self.fail();
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the keys out, for a kernel that goes on with the connection. `None` as long as it
+    /// cannot: hands are not shaken, or a record is not whole; and if it shall not. Then the link
+    /// goes on as it is.
+    ///
+    /// The caller has sent all that it got in `wire` and has not said [`Link::close`]. All that the
+    /// peer has sent was either given to [`Link::receive`] or is still with the kernel. The link is
+    /// of no more use.
+    ///
+    /// # Errors
+    /// If rustls does not tell the keys; the connection cannot go on.
+    pub fn take_keys(&mut self) -> Option<Result<KernelKeys, Fault>> {
+        let aside = self.aside.as_ref()?;
+        if !aside.is_for_kernel || self.has_failed || !aside.partial.is_empty() {
+            return None;
+        }
+        let shaken = self.shaken()?;
+        if self.common()?.wants_write() {
+            return None;
+        }
+        let Side::Server(connection) = mem::replace(&mut self.side, Side::Gone) else {
+            return None;
+        };
+        self.fail();
+        let secrets = connection.dangerous_into_kernel_connection();
+        let keys = secrets.map_err(Fault::Refused);
+        Some(keys.and_then(|(secrets, _)| KernelKeys::new(&secrets, shaken.is_tls13)))
+    }
+}
+
+/// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
+/// Whoever loads them must not seal before the one that saved them has stopped doing so, or a nonce
+/// would be used twice.
+impl Save for Link {
+    fn save(&self, out: &mut Vec<u8>) {
+        match &self.side {
+            Side::Lean(lean) => lean.save(out),
+            _ => debug_assert!(false, "a link of rustls' does not move"),
+        }
+        let partial = self.aside.as_ref().map(|aside| &*aside.partial);
+        save_bytes(partial.unwrap_or_default(), out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let lean = Lean::load(from).filter(Lean::is_sound)?;
+        let partial = from.bytes()?;
+        let aside = Aside {
+            partial: partial.to_vec(),
+            ..Aside::default()
+        };
+        let link = Self::new(Side::Lean(Box::new(lean)), aside);
+        (partial.len() <= PARTIAL_BYTES_MAX).then_some(link)
+    }
+}
