@@ -39,7 +39,13 @@ fn listen(settings: &Settings) -> Result<Vec<String>, String> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])
         .map_err(|error| format!("a certificate: {error}"))?;
     let mut words = vec!["tls://127.0.0.1:8000".to_owned()];
-    words.extend(["--set".to_owned(), format!("tls.records={records}")]);
+    // In emulation, handshakes of many clients wait for each other for longer than the usual 10 s.
+    for option in [
+        format!("tls.records={records}"),
+        "tls.handshake_timeout=120s".to_owned(),
+    ] {
+        words.extend(["--set".to_owned(), option]);
+    }
     for (name, text) in [
         ("certificate", made.cert.pem()),
         ("key", made.signing_key.serialize_pem()),
