@@ -24,7 +24,7 @@ use crate::live::conn_limits;
 use crate::options::{Options, StartError};
 use crate::plan::Plan;
 use crate::renewal::Renewal;
-use crate::settings::Blueprint;
+use crate::settings::{Blueprint, await_events};
 use crate::shard::Mail;
 use crate::start::Start;
 use crate::tls::Tls;
@@ -113,7 +113,7 @@ fn build<P: Plan>(
         tracing::warn!("{shards} shards were taken over; {wanted} take effect with a restart");
     }
     let counters = Arc::new(throng_metrics::Counters::new());
-    let plan = plan(shards, &counters)?;
+    let (plan, drivers) = (plan(shards, &counters)?, counters.clone());
     let own_ports = plan.ports();
     let fresh = || Start {
         unix_ms: clock::unix_ms(),
@@ -162,7 +162,7 @@ fn build<P: Plan>(
         });
     let (builders, mailboxes) =
         throng_engine::builders::<MailOf<P>>(builders.collect()).map_err(StartError::Shard)?;
-    let renewer = plan.renewer(&mailboxes);
+    let (renewer, sources) = (plan.renewer(&mailboxes), plan.sources());
     let parts = plan.start(&mailboxes, &own)?;
     let ring = |mailbox: &MailboxSender<_>| {
         let mailbox = mailbox.clone();
@@ -170,6 +170,7 @@ fn build<P: Plan>(
     };
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect())?;
     blueprint.await_broker(predecessor.is_some());
+    await_events(config, &drivers, predecessor.is_some());
     let rings = mailboxes.iter().map(ring).collect();
     let (stores, journal) = history::begin(history, rings, started)?;
     if let Some(journal) = &journal {
@@ -226,6 +227,7 @@ fn build<P: Plan>(
         renewal: Mutex::new(renewal.boxed()),
         tls,
         observatory: blueprint.observatory,
+        sources,
         journal,
     };
     Ok((handle, taken))

@@ -22,7 +22,7 @@ use throng_types::ShardId;
 use crate::list::Holds;
 use crate::options::StartError;
 use crate::own_port::OwnPort;
-use crate::plan::{Plan, Renewer};
+use crate::plan::{Plan, Renewer, Sources};
 use crate::shard::Mail;
 use crate::slot::Slot;
 use appwrite::{AppwritePart, AppwritePlan};
@@ -125,6 +125,10 @@ impl Plan for GatewaysPlan {
             grip: self.grip.as_ref().map(GripPlan::reload),
             fresh_routes: None,
         }))
+    }
+
+    fn sources(&self) -> Option<Arc<dyn Sources>> {
+        Some(self.appwrite.as_ref()?.sources())
     }
 
     fn start(

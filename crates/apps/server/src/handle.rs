@@ -19,6 +19,7 @@ use crate::handover::{
     Giving, Group, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
 };
 use crate::options::ReloadRequest;
+use crate::plan::Sources;
 use crate::renewal::Renew;
 use crate::shard::{Letter, Mail};
 use crate::start::Start;
@@ -114,6 +115,8 @@ pub struct Handle {
     /// Certificates, if any are shown.
     pub(crate) tls: Option<Arc<Watched>>,
     pub(crate) observatory: Arc<Observatory>,
+    /// What gateways hear from elsewhere.
+    pub(crate) sources: Option<Arc<dyn Sources>>,
     /// Writes history to disk, if that is configured.
     pub(crate) journal: Option<Journal>,
 }
@@ -214,6 +217,9 @@ impl Handle {
     /// Why not; this server serves as before.
     pub fn hand_over(&self, program: &Program) -> Result<u32, HandOverError> {
         let result = self.try_hand_over(program);
+        if let Some(sources) = &self.sources {
+            sources.go_on();
+        }
         match result {
             Ok(_) => self.feeds.end(),
             Err(_) => self.feeds.go_on(),
@@ -236,6 +242,9 @@ impl Handle {
         let mut successor = Successor::start(program, &hello, &origin.listeners)?;
         // The successor's feeds begin where these end.
         self.feeds.pause();
+        if let Some(sources) = &self.sources {
+            sources.stand_still().map_err(HandOverError::Here)?;
+        }
         let mut shards = Vec::new();
         let began = Instant::now();
         let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);

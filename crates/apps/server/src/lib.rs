@@ -61,7 +61,7 @@ pub use list::{GatewayList, Holds, Host};
 pub use observe::Observer;
 pub use options::{AskReload, Options, ReloadRequest, StartError};
 pub use own_port::OwnPort;
-pub use plan::{Plan, Renewer};
+pub use plan::{Plan, Renewer, Sources};
 pub use sessions::Sessions;
 pub use settings::Blueprint;
 pub use shard::{Mail, ShardApp};

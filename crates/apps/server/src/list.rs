@@ -73,10 +73,17 @@ pub trait GatewayList: Sized + 'static {
         orders: &mut Vec<Order<Self::Order>>,
     ) -> Flow;
 
-    /// Appends a session for a process that takes over; false if it cannot move.
-    fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool;
-    /// Reads a session back that another process has saved.
-    fn load(from: &mut Saved<'_>) -> Option<Self::Session>;
+    /// Appends a session for a process that takes over, with what its gateway keeps of it; false if
+    /// it cannot move.
+    fn save(&self, conn: ConnId, session: &Self::Session, out: &mut Vec<u8>) -> bool;
+    /// Reads a session back that another process has saved; `None` also if its gateway is not here.
+    fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<Self::Session>;
+    /// A connection that was saved is taken out.
+    fn give_up(&mut self, conn: ConnId, session: Self::Session);
+    /// Appends what gateways keep of no one connection.
+    fn save_rest(&self, out: &mut Vec<u8>);
+    /// Reads it back.
+    fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()>;
 
     /// Appends a publication in the shared wire form with this number.
     fn encode(&self, number: u8, publication: &Publication, out: &mut Vec<u8>);

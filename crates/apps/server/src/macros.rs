@@ -206,7 +206,7 @@ macro_rules! gateways {
                     }
                 }
 
-                fn save(session: &$Session, out: &mut Vec<u8>) -> bool {
+                fn save(&self, conn: ConnId, session: &$Session, out: &mut Vec<u8>) -> bool {
                     match session {
                         $Session::Http(http) => {
                             out.push(0);
@@ -214,18 +214,35 @@ macro_rules! gateways {
                         }
                         $($Session::$Variant(session) => {
                             out.push(1 + Number::$Variant as u8);
-                            <$Gateway as Gateway>::save(session, out)
+                            Slot::save(&self.$field, conn, session, out)
                         })+
                     }
                 }
 
-                fn load(from: &mut Saved<'_>) -> Option<$Session> {
+                fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<$Session> {
                     let number = <u8 as Save>::load(from)?;
                     $(if number == 1 + Number::$Variant as u8 {
-                        return <$Gateway as Gateway>::load(from).map($Session::$Variant);
+                        let slot = self.$field.as_mut()?;
+                        return slot.load(conn, from).map($Session::$Variant);
                     })+
                     { number == 0 }.then_some(())?;
                     Http::load(from).map($Session::Http)
+                }
+
+                fn give_up(&mut self, conn: ConnId, session: $Session) {
+                    match session {
+                        $Session::Http(_) => {}
+                        $($Session::$Variant(it) => Slot::give_up(&mut self.$field, conn, it),)+
+                    }
+                }
+
+                fn save_rest(&self, out: &mut Vec<u8>) {
+                    $(Slot::save_rest(&self.$field, out);)+
+                }
+
+                fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
+                    $(Slot::load_rest(&mut self.$field, from)?;)+
+                    Some(())
                 }
 
                 fn encode(&self, number: u8, publication: &Publication, out: &mut Vec<u8>) {
@@ -327,9 +344,7 @@ macro_rules! gateways {
                 ) {
                     match mail {
                         $($MailEnum::$Variant(mail) => if let Some(slot) = &mut self.$field {
-                            slot.on_shard(host, |gateway, shard| {
-                                gateway.mail(from, mail, shard);
-                            });
+                            slot.on_shard(host, |gateway, shard| gateway.mail(from, mail, shard));
                         }),+
                     }
                 }
@@ -337,9 +352,7 @@ macro_rules! gateways {
                 fn drained(&mut self, session: &$Session, conn: ConnId) {
                     match session {
                         $Session::Http(_) => {}
-                        $($Session::$Variant(_) => if let Some(slot) = &mut self.$field {
-                            slot.gateway().drained(conn);
-                        }),+
+                        $($Session::$Variant(_) => Slot::drained(&mut self.$field, conn),)+
                     }
                 }
 
@@ -352,9 +365,7 @@ macro_rules! gateways {
                     match session {
                         $Session::Http(_) => {}
                         $($Session::$Variant(session) => if let Some(slot) = &mut self.$field {
-                            slot.on_shard(host, |gateway, shard| {
-                                gateway.closed(conn, session, shard);
-                            });
+                            slot.on_shard(host, |it, shard| it.closed(conn, session, shard));
                         }),+
                     }
                 }
@@ -366,9 +377,7 @@ macro_rules! gateways {
                 ) -> bool {
                     let mut more = false;
                     $(if let Some(slot) = &mut self.$field {
-                        more |= slot.on_shard(host, |gateway, shard| {
-                            gateway.turn(frames_max, shard)
-                        });
+                        more |= slot.on_shard(host, |it, shard| it.turn(frames_max, shard));
                     })+
                     more
                 }

@@ -13,3 +13,4 @@ pub use throng_session::{
 pub use throng_types::{ConnId, Millis, Now, Publication, Save, Saved};
 
 pub use crate::list::Host;
+pub use crate::slot::Slot;

@@ -2,6 +2,7 @@
 //! needs, to one list on each shard's thread.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -26,6 +27,19 @@ pub trait Renewer<M>: Send {
     fn commit(&mut self, shard: usize) -> Vec<M>;
 }
 
+/// What gateways hear from elsewhere, in a process that hands over.
+pub trait Sources: Send + Sync {
+    /// The new process hears everything from now on: takes what came before, and nothing more
+    /// until [`Sources::go_on`].
+    ///
+    /// # Errors
+    /// A sentence, if that takes too long.
+    fn stand_still(&self) -> Result<(), String>;
+
+    /// The hand-over is over, however it ended.
+    fn go_on(&self);
+}
+
 /// A list of gateways before it runs.
 pub trait Plan: Sized {
     /// The list.
@@ -47,6 +61,11 @@ pub trait Plan: Sized {
         mailboxes: &[MailboxSender<Mail<<Self::List as GatewayList>::Mail>>],
     ) -> Option<Box<dyn Renewer<<Self::List as GatewayList>::Mail>>> {
         let _ = mailboxes;
+        None
+    }
+
+    /// What is to stand still while the server hands over; none if nothing has to.
+    fn sources(&self) -> Option<Arc<dyn Sources>> {
         None
     }
 

@@ -9,7 +9,7 @@ use throng_config::Config;
 use throng_feeds::Feed;
 use throng_history::Opened;
 use throng_hub::{Hub, HubOptions};
-use throng_metrics::Counters;
+use throng_metrics::{Counters, Gauge};
 use throng_remote::Ring;
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::{memory, random};
@@ -65,6 +65,19 @@ pub struct Blueprint {
     pub(crate) handle_counters: Arc<Counters>,
     /// For the thread that writes history.
     history_counters: Arc<Counters>,
+}
+
+/// A process that takes over waits for the events of Appwrite's Redis for a while: the other
+/// process stops to hear them. `counters` are those of drivers.
+pub(crate) fn await_events(config: &Config, counters: &Counters, has_predecessor: bool) {
+    let section = config.appwrite.as_ref().filter(|_| has_predecessor);
+    if section.is_none_or(|section| section.redis.is_none()) {
+        return;
+    }
+    let until = Instant::now() + BROKER;
+    while counters.gauge(Gauge::AppwriteFeedUp) == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 impl Blueprint {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use throng_engine::Kernel;
 use throng_session::{Context, Gateway, Order};
+use throng_types::{ConnId, Saved, save_bytes};
 
 use crate::list::{Holds, Host};
 use crate::view::View;
@@ -81,6 +82,60 @@ impl<G: Gateway> Slot<G> {
         let result = run(&mut self.gateway, &mut view);
         self.pass_on::<L>(host.orders);
         result
+    }
+
+    /// Appends a session for a process that takes over, with what the gateway keeps of it; false if
+    /// it cannot move.
+    pub fn save(
+        slot: &Option<Self>,
+        conn: ConnId,
+        session: &G::Session,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        slot.as_ref()
+            .is_some_and(|slot| G::save(session, out) && slot.gateway.save_kept(conn, session, out))
+    }
+
+    /// Reads it back.
+    pub fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<G::Session> {
+        let mut session = G::load(from)?;
+        self.gateway.load_kept(conn, &mut session, from)?;
+        Some(session)
+    }
+
+    /// A connection that was saved is taken out.
+    pub fn give_up(slot: &mut Option<Self>, conn: ConnId, session: G::Session) {
+        if let Some(slot) = slot {
+            slot.gateway.give_up(conn, session);
+        }
+    }
+
+    /// A connection's queue is empty again.
+    pub fn drained(slot: &mut Option<Self>, conn: ConnId) {
+        if let Some(slot) = slot {
+            slot.gateway.drained(conn);
+        }
+    }
+
+    /// Appends what the gateway keeps of no one connection; nothing if it is not here.
+    pub fn save_rest(slot: &Option<Self>, out: &mut Vec<u8>) {
+        let mut own = Vec::new();
+        if let Some(slot) = slot {
+            slot.gateway.save_rest(&mut own);
+        }
+        save_bytes(&own, out);
+    }
+
+    /// Reads it back. A gateway that is not here any more needs nothing.
+    pub fn load_rest(slot: &mut Option<Self>, from: &mut Saved<'_>) -> Option<()> {
+        let mut own = Saved::new(from.bytes()?);
+        match slot {
+            Some(slot) if !own.is_empty() => {
+                slot.gateway.load_rest(&mut own)?;
+                own.is_empty().then_some(())
+            }
+            _ => Some(()),
+        }
     }
 
     fn pass_on<L: Holds<G>>(&mut self, orders: &mut Vec<Order<L::Order>>) {

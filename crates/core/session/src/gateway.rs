@@ -203,6 +203,42 @@ pub trait Gateway: Family + Sized {
         None
     }
 
+    // ---- what the gateway keeps itself, for a process that takes over ----
+
+    /// Appends what the gateway keeps of a connection beside its session; false, and nothing is to
+    /// be used, if that cannot move.
+    fn save_kept(&self, conn: ConnId, session: &Self::Session, out: &mut Vec<u8>) -> bool {
+        let _ = (conn, session, out);
+        true
+    }
+
+    /// Reads it back, before anything happens to the session. No bytes may do harm.
+    fn load_kept(
+        &mut self,
+        conn: ConnId,
+        session: &mut Self::Session,
+        from: &mut Saved<'_>,
+    ) -> Option<()> {
+        let _ = (conn, session, from);
+        Some(())
+    }
+
+    /// A connection that was saved is taken out: forgets it, and tells nobody.
+    fn give_up(&mut self, conn: ConnId, session: Self::Session) {
+        let _ = (conn, session);
+    }
+
+    /// Appends what the gateway keeps of no one connection, for the new process alone.
+    fn save_rest(&self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
+    /// Reads it back in the new process, behind all connections. No bytes may do harm.
+    fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        let _ = from;
+        Some(())
+    }
+
     // ---- on the shard, beyond one connection ----
 
     /// Carries out what a session ordered.

@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 use std::{io, thread};
 
 use throng_appwrite::FeedMessage;
@@ -19,6 +20,7 @@ use throng_types::{ConnId, Epoch, Position};
 
 use crate::Meter;
 use crate::known::Known;
+use crate::standstill::Standstill;
 
 /// Events from the server API that may wait for their turn. Queue: `offers`.
 const OFFERS_MAX: usize = 1024;
@@ -38,6 +40,7 @@ pub struct Feed {
     /// Where changed users are noted before the shards hear of them.
     known: OnceLock<Arc<Known>>,
     over: AtomicBool,
+    standstill: Standstill,
 }
 
 /// The end of the server API's queue at which events are put in.
@@ -56,6 +59,7 @@ impl Feed {
             meter,
             known: OnceLock::new(),
             over: AtomicBool::new(false),
+            standstill: Standstill::default(),
         };
         feed.tell_beginning();
         Arc::new(feed)
@@ -134,6 +138,21 @@ impl Feed {
         });
     }
 
+    /// Lets the subscriber stand still once it has taken everything that was published so far,
+    /// until [`Feed::go_on`]. True if it has, or hears nothing anyway.
+    pub fn stand_still(&self, longest: Duration) -> bool {
+        self.standstill.ask(longest)
+    }
+
+    /// The subscriber goes on.
+    pub fn go_on(&self) {
+        self.standstill.end();
+    }
+
+    pub(crate) const fn standstill(&self) -> &Standstill {
+        &self.standstill
+    }
+
     /// Whether a shard has ended, and so must everything that feeds it.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -143,6 +162,7 @@ impl Feed {
     /// The shards end: so do the threads that feed them, within about a second.
     pub fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
+        self.standstill.end();
     }
 
     fn send_to_all(&self, news: &News) {

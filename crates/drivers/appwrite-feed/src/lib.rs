@@ -17,6 +17,7 @@ mod known;
 mod meter;
 mod question;
 mod sampled;
+mod standstill;
 mod subscriber;
 
 pub use account::{AccountApi, ApiError, UrlError};

@@ -5,6 +5,7 @@
 //! seconds. The connection counts as up once Redis has said that we are subscribed: one that wants
 //! a password, or lets this user not read the channel, answers everything else.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -20,9 +21,15 @@ use crate::{Feed, Meter};
 /// How long connecting may take, and any answer of Redis.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often the thread looks whether it is to end, while nothing comes.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(200);
 /// After so many looks without anything, Redis is asked whether it is still there.
-const QUIET_LOOKS: u32 = 10;
+const QUIET_LOOKS: u32 = 50;
+/// Who hears nothing for so long has taken what was published before, unless the network is slower.
+const IDLE: Duration = Duration::from_millis(20);
+/// Events that are taken between two looks at what came after.
+const BETWEEN_LOOKS: usize = 64;
+/// A first connection that takes longer may have missed what clients should know.
+const SOON: Duration = Duration::from_secs(2);
 /// The first pause before connecting again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
@@ -87,9 +94,11 @@ impl Subscriber {
             let mut was_up = false;
             let lost = self.listen(|| {
                 was_up = true;
-                self.up(missed, down_since.elapsed());
+                let down = down_since.elapsed();
+                self.up(missed || down > SOON, down);
             });
             self.meter.set(Gauge::AppwriteFeedUp, 0);
+            self.feed.standstill().hears(false);
             let Lost::Error(error) = lost else { return };
             missed = true;
             if was_up {
@@ -120,6 +129,7 @@ impl Subscriber {
     /// The connection stands: what was published meanwhile is lost, and everybody must know.
     fn up(&self, missed: bool, down: Duration) {
         self.meter.set(Gauge::AppwriteFeedUp, 1);
+        self.feed.standstill().hears(true);
         if missed {
             self.meter.count(Counter::AppwriteFeedReconnects);
             self.feed.begin_anew();
@@ -153,17 +163,17 @@ impl Subscriber {
     }
 
     fn try_listen(&self, up: impl FnOnce()) -> Result<std::convert::Infallible, Lost> {
-        let client = self.source.find(ANSWER, None)?;
-        let mut connection = client.get_connection_with_timeout(ANSWER)?;
-        connection.set_write_timeout(Some(ANSWER))?;
-        connection.set_read_timeout(Some(ANSWER))?;
-        subscribe(&mut connection)?;
+        let mut connection = self.connect()?;
         let mut pubsub = connection.as_pubsub();
         up();
         let mut quiet = 0;
         loop {
             if self.feed.is_over() {
                 return Err(Lost::Over);
+            }
+            if self.feed.standstill().is_asked() {
+                self.catch_up(&mut pubsub)?;
+                self.feed.standstill().stand();
             }
             pubsub.set_read_timeout(Some(LOOK))?;
             match pubsub.get_message() {
@@ -179,6 +189,51 @@ impl Subscriber {
                     }
                 }
                 Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// A connection that is subscribed.
+    fn connect(&self) -> Result<Connection, RedisError> {
+        let client = self.source.find(ANSWER, None)?;
+        let mut connection = client.get_connection_with_timeout(ANSWER)?;
+        connection.set_write_timeout(Some(ANSWER))?;
+        connection.set_read_timeout(Some(ANSWER))?;
+        subscribe(&mut connection)?;
+        Ok(connection)
+    }
+
+    /// Takes everything that was published before now. Redis tells all connections the same in the
+    /// same order: what another connection hears first is behind all of that.
+    fn catch_up(&self, pubsub: &mut PubSub<'_>) -> Result<(), RedisError> {
+        let mut other = self.connect()?;
+        let mut other = other.as_pubsub();
+        let (mut first, mut taken) = (None, HashSet::new());
+        loop {
+            if first.is_none() {
+                other.set_read_timeout(Some(IDLE))?;
+                match other.get_message() {
+                    Ok(message) => first = Some(message.get_payload_bytes().to_vec()),
+                    Err(error) if error.is_timeout() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            pubsub.set_read_timeout(Some(IDLE))?;
+            for _ in 0..BETWEEN_LOOKS {
+                if first.as_ref().is_some_and(|first| taken.contains(first)) {
+                    return Ok(());
+                }
+                match pubsub.get_message() {
+                    Ok(message) => {
+                        let message = message.get_payload_bytes();
+                        self.take(message);
+                        if first.is_none() || first.as_deref() == Some(message) {
+                            taken.insert(message.to_vec());
+                        }
+                    }
+                    Err(error) if error.is_timeout() => return Ok(()),
+                    Err(error) => return Err(error),
+                }
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use throng_types::ConnId;
+
 use crate::event_hub::EventHub;
 use crate::order::EventHubOptions;
 use crate::shared::{AppwriteShared, Inbox};
@@ -13,6 +15,8 @@ pub struct Appwrite {
     pub(crate) news: Box<dyn Inbox>,
     /// Bytes that may wait for one connection.
     pub(crate) queue_bytes_max: usize,
+    /// Connections from another process whose project is not served here, until they are told.
+    pub(crate) unserved: Vec<ConnId>,
 }
 
 impl Appwrite {
@@ -29,6 +33,7 @@ impl Appwrite {
             hub: EventHub::new(options),
             news,
             queue_bytes_max,
+            unserved: Vec::new(),
         }
     }
 }

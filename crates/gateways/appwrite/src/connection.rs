@@ -28,17 +28,17 @@ use crate::shared::{AppwriteShared, Credential};
 
 /// One client: its WebSocket, and what is known of it.
 pub struct Connection {
-    ws: WebSocket<State>,
+    pub(crate) ws: WebSocket<State>,
     pub(super) more: Option<Box<More>>,
 }
 
 /// What stands in the WebSocket's spare bytes.
-struct State {
+pub(crate) struct State {
     /// The number of the window in which `messages` were counted.
-    window: u32,
-    messages: u16,
-    project: u16,
-    opened: bool,
+    pub(crate) window: u32,
+    pub(crate) messages: u16,
+    pub(crate) project: u16,
+    pub(crate) opened: bool,
 }
 
 impl Connection {

@@ -34,6 +34,7 @@ use crate::fanout::{Fanout, Shared, test_event};
 use crate::held::Held;
 use crate::history::History;
 use crate::order::{Connections, EventHubOptions, Order, Wanted};
+use crate::overlap::Overlap;
 use crate::recheck::Rechecks;
 
 /// Between two events of the channel `tests`, on which other people's tests depend.
@@ -42,13 +43,14 @@ const TEST_EVENT_MS: u64 = 5_000;
 /// One shard's subscriptions to events, and events on their way.
 pub struct EventHub {
     pub(crate) index: Index,
-    connections: usize,
+    pub(crate) connections: usize,
     history: History,
     fanout: Option<Fanout>,
     pub(crate) held: BTreeMap<u32, Held>,
     pub(crate) rechecks: Rechecks,
     /// Connections whose events carry positions.
     pub(crate) positioned: BTreeSet<u32>,
+    pub(crate) overlap: Overlap,
     test_event_at: Millis,
     pub(crate) matches: Matches,
     head: Vec<u8>,
@@ -66,6 +68,7 @@ impl EventHub {
             held: BTreeMap::new(),
             rechecks: Rechecks::default(),
             positioned: BTreeSet::new(),
+            overlap: Overlap::default(),
             test_event_at: Millis::default(),
             matches: Matches::default(),
             head: Vec::new(),
@@ -208,6 +211,11 @@ impl EventHub {
         connections: &mut impl Connections,
     ) {
         self.history.push(event, position, now.mono);
+        let fingerprint = event.fingerprint();
+        self.overlap.take(fingerprint, now.mono);
+        if self.overlap.is_taken(fingerprint) {
+            return;
+        }
         if let Some(change) = event.identity_change() {
             self.change(&event.project, &change, connections);
         }
@@ -279,6 +287,7 @@ impl EventHub {
     /// Once in a while: the history fades, and the channel `tests` has its event.
     pub fn tick(&mut self, now: Now, connections: &mut impl Connections) {
         self.history.forget(now.mono);
+        self.overlap.forget(now.mono);
         if self.connections == 0 || self.is_busy() || now.mono < self.test_event_at {
             return;
         }

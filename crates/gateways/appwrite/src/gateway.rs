@@ -7,7 +7,7 @@ use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard,
     Shared, Transport,
 };
-use throng_types::ConnId;
+use throng_types::{ConnId, Saved};
 
 use crate::appwrite::Appwrite;
 use crate::connection::Connection;
@@ -79,13 +79,45 @@ impl Gateway for Appwrite {
         }
     }
 
+    fn save(session: &Connection, out: &mut Vec<u8>) -> bool {
+        session.save(out)
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Connection> {
+        Connection::load(from)
+    }
+
+    fn save_kept(&self, conn: ConnId, _: &Connection, out: &mut Vec<u8>) -> bool {
+        self.save_conn(conn, out)
+    }
+
+    fn load_kept(
+        &mut self,
+        conn: ConnId,
+        session: &mut Connection,
+        from: &mut Saved<'_>,
+    ) -> Option<()> {
+        self.load_conn(conn, session, from)
+    }
+
+    fn give_up(&mut self, conn: ConnId, session: Connection) {
+        self.give_up_conn(conn, &session);
+    }
+
+    fn save_rest(&self, out: &mut Vec<u8>) {
+        self.hub.overlap.save(out);
+    }
+
+    fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        self.hub.overlap.load(from)
+    }
+
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
         self.carry_out(order, shard);
     }
 
     fn closed(&mut self, conn: ConnId, session: Connection, _: &mut impl Shard<Self>) {
-        session.let_go(&self.shared);
-        self.hub.leave(conn.index());
+        self.give_up_conn(conn, &session);
     }
 
     fn turn(&mut self, frames_max: usize, shard: &mut impl Shard<Self>) -> bool {

@@ -108,6 +108,11 @@ impl More {
             && self.waiting.is_empty()
     }
 
+    /// Whether messages wait for an answer.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Keeps a message until the answer is there; false if there is no room for it.
     pub(super) fn wait(&mut self, message: &[u8]) -> bool {
         let bytes = self.waiting_bytes + message.len();

@@ -31,6 +31,7 @@ impl Appwrite {
         mut frames_max: usize,
         shard: &mut impl Shard<Self>,
     ) -> bool {
+        self.refuse_unserved(shard);
         // Frames that gather in one turn must not look like a queue that nobody empties.
         let mut bytes_left = self.queue_bytes_max / 4;
         for _ in 0..NEWS_PER_TURN {
@@ -43,6 +44,7 @@ impl Appwrite {
                 return true;
             }
             let Some(news) = self.news.next() else {
+                self.hub.overlap.rests();
                 let more = self.hub.recheck_some(&mut line);
                 for order in shard.take_orders() {
                     self.carry_out(order, shard);
@@ -66,6 +68,16 @@ impl Appwrite {
             }
         }
         true
+    }
+
+    /// Ends connections from another process whose project is not served here.
+    fn refuse_unserved(&mut self, shard: &mut impl Shard<Self>) {
+        for conn in std::mem::take(&mut self.unserved) {
+            shard.with(conn, |session, cx| {
+                session.refuse_opening(&Fault::UnknownProject, cx);
+                Flow::Stay
+            });
+        }
     }
 
     pub(crate) fn tick_hub(&mut self, shard: &mut impl Shard<Self>) {

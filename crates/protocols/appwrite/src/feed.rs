@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use throng_types::mix;
 
 use crate::identity::{ANY, GUESTS};
 use crate::{json, server};
@@ -172,6 +173,20 @@ impl FeedMessage {
         }
     }
 
+    /// A number that tells it from other events: the same in every process that reads the same
+    /// message.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let names = match &self.names {
+            Names::Many(raw) | Names::One(raw) => raw.get(),
+        };
+        let timestamp = self.timestamp.as_ref().map_or("", |raw| raw.get());
+        let texts = [&*self.project, names, timestamp, self.payload.get()];
+        let lists = self.roles.iter().chain(&self.channels);
+        let texts = texts.into_iter().chain(lists.map(|text| &**text));
+        texts.fold(0, |sum, text| stirred(sum, text.as_bytes()))
+    }
+
     /// Appends the fields of the `event` frame's `data`, without `subscriptions`.
     fn push_fields(&self, out: &mut Vec<u8>) {
         match &self.names {
@@ -193,6 +208,17 @@ impl FeedMessage {
         out.extend_from_slice(br#","payload":"#);
         out.extend_from_slice(self.payload.get().as_bytes());
     }
+}
+
+/// A sum with more bytes in it, and with how many they are.
+fn stirred(sum: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]);
+    words.fold(mix(sum ^ bytes.len() as u64), |sum, word| {
+        mix(sum.wrapping_add(u64::from_le_bytes(*word)))
+    })
 }
 
 /// Where a frame's own bytes stand between its shared ones.

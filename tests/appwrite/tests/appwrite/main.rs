@@ -3,6 +3,7 @@
 mod account;
 mod compose;
 mod identity;
+mod moved;
 mod outage;
 mod plain;
 mod redis_server;

@@ -16,6 +16,7 @@ use throng_sys::random;
 
 use super::appwrite_feed::{Lookups, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
+use crate::plan::Sources;
 
 /// What all shards have in common.
 #[derive(Clone)]
@@ -47,6 +48,7 @@ impl AppwritePlan {
             openings: Openings::new(rates.opens_max, rates.window_ms),
             offered: OnceLock::new(),
             directory: OnceLock::new(),
+            feed: OnceLock::new(),
         });
         let projects = options.projects.iter().map(|project| {
             let mut platforms = Platforms::new(&project.platforms);
@@ -97,6 +99,11 @@ impl AppwritePlan {
         (feed, parts)
     }
 
+    /// What stands still while the server hands over.
+    pub(crate) fn sources(&self) -> Arc<dyn Sources> {
+        self.world.clone()
+    }
+
     /// Gives look-ups to whoever answers them.
     pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
         let _ = self.world.directory.set(lookups);
@@ -124,6 +131,7 @@ impl AppwritePlan {
             self.look_up_with(directory.map_err(StartError::Shard)?);
         }
         if let Some(url) = &options.redis {
+            let _ = self.world.feed.set(Arc::downgrade(&feed));
             // A longer event would close every queue that it is put on.
             let bytes_max = self.queue_bytes_max;
             Subscriber::new(url.expose(), bytes_max, feed, self.meter.clone())?

@@ -4,7 +4,8 @@
 
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use throng_appwrite::FeedMessage;
 use throng_appwrite_feed::{Directory, Feed, Inlet, Offered};
@@ -13,8 +14,12 @@ use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, Refused};
 use throng_session::counted_as;
 use throng_types::Now;
 
+use crate::plan::Sources;
+
 /// News that may wait for one shard. Queue: `news`.
 const NEWS_MAX: usize = 1024;
+/// How long a process that hands over takes events that came before the new one listened.
+const CATCH_UP: Duration = Duration::from_secs(8);
 /// Addresses counted in one minute; beyond that nobody new is counted, and nobody refused for it.
 const ADDRESSES_MAX: usize = 1 << 20;
 
@@ -86,6 +91,33 @@ pub(crate) struct World {
     /// Set before the first connection is accepted.
     pub(crate) offered: OnceLock<Offered>,
     pub(crate) directory: OnceLock<Arc<dyn Lookups>>,
+    /// Set if Appwrite's Redis is listened to. The shards keep it.
+    pub(crate) feed: OnceLock<Weak<Feed>>,
+}
+
+impl World {
+    fn feed(&self) -> Option<Arc<Feed>> {
+        self.feed.get()?.upgrade()
+    }
+}
+
+impl Sources for World {
+    fn stand_still(&self) -> Result<(), String> {
+        match self.feed() {
+            Some(feed) if !feed.stand_still(CATCH_UP) => Err(
+                "Appwrite's events come faster than they go out, so the new process cannot go on \
+                 where this one stops"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn go_on(&self) {
+        if let Some(feed) = self.feed() {
+            feed.go_on();
+        }
+    }
 }
 
 impl Outside for World {

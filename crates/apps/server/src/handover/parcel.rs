@@ -164,6 +164,7 @@ impl<K: Kernel> Parcel<K> {
         }
         parcel.end.push(END);
         (conns.generation(), parcel.sockets.len()).save(&mut parcel.end);
+        app.save_rest(&mut parcel.end);
         throng_sys::memory::trim();
         parcel
     }

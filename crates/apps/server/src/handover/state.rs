@@ -118,7 +118,7 @@ impl<L: GatewayList> ShardApp<L> {
         conns.save(id, out);
         self.counted(id, tag, conns).save(out);
         self.parts.shared.forwarded.client_of(id).save(out);
-        let moves = L::save(session, out) && self.parts.hub.save_subscriptions(id, out);
+        let moves = self.list.save(id, session, out) && self.parts.hub.save_subscriptions(id, out);
         if !moves {
             out.truncate(start);
         }
@@ -150,7 +150,7 @@ impl<L: GatewayList> ShardApp<L> {
         let saved = SavedConn::load(from)?;
         let counted = Counted::load(from)?;
         let forwarded = Option::<IpAddr>::load(from)?;
-        let session = L::load(from)?;
+        let session = self.list.load(saved.id(conns)?, from)?;
         let tag = match counted {
             Counted::NoClient => NO_CLIENT,
             Counted::Nobody => UNCOUNTED,
@@ -173,6 +173,16 @@ impl<L: GatewayList> ShardApp<L> {
         self.parts.hub.load_subscriptions(id, from)
     }
 
+    /// Appends what gateways keep of no one connection.
+    pub(crate) fn save_rest(&self, out: &mut Vec<u8>) {
+        self.list.save_rest(out);
+    }
+
+    /// Takes it.
+    pub(crate) fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        self.list.load_rest(from)
+    }
+
     /// Everything has come.
     pub(crate) fn loaded(&mut self, now: Now) {
         self.parts.hub.loaded(now);
@@ -188,6 +198,7 @@ impl<L: GatewayList> ShardApp<L> {
         let (_, tag) = conns.holdings(id)?;
         let (socket, session) = conns.take_out(id)?;
         uncount(&self.parts.shared, standing::<L>(&session));
+        self.list.give_up(id, session);
         self.parts.hub.give_up_subscriptions(id);
         self.parts.shared.forwarded.gone(id);
         self.clients -= usize::from(tag != NO_CLIENT);

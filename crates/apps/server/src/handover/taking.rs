@@ -83,7 +83,10 @@ fn take<L: GatewayList>(link: &Link, running: &mut Running<ShardApp<L>>) -> Resu
             .recv()
             .map_err(|error| format!("a shard hears nothing: {error}"))?;
         let taken = unpacking.take(&message, &mut fds.into_iter(), app, conns);
-        taken.ok_or("what a shard was sent is damaged, or of another kind of broker")?;
+        taken.ok_or(
+            "what a shard was sent is damaged, or of another kind of broker, or for clients of a \
+             section that is not configured any more",
+        )?;
     }
     Ok(unpacking.count)
 }
@@ -117,6 +120,8 @@ impl Unpacking {
             END => {
                 let (generation, sent) = <(u32, usize)>::load(&mut from)?;
                 (sent == self.count).then_some(())?;
+                app.load_rest(&mut from)?;
+                from.is_empty().then_some(())?;
                 conns.resume_generation(generation);
                 app.loaded(conns.now());
                 self.is_whole = true;

@@ -1,5 +1,7 @@
 //! The gateway on its shard, turn by turn: news in, frames out, and connections that lag or go.
 
+mod moved;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 

@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use throng_types::{Save, Saved, save_bytes};
 
 use condition::{Condition, all};
 
@@ -31,6 +32,24 @@ struct Inner {
     /// Every query in Appwrite's own text form, in a JSON array: equal texts, equal filters.
     text: Box<str>,
     conditions: Vec<Condition>,
+}
+
+/// As its text, which is read again: the same grammar decides what it means.
+impl Save for Filter {
+    fn save(&self, out: &mut Vec<u8>) {
+        save_bytes(self.text().as_bytes(), out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let queries: Vec<String> = serde_json::from_slice(from.bytes()?).ok()?;
+        // It was within the limits when it came. Depth is a matter of the stack.
+        let limits = Limits {
+            queries_max: usize::MAX,
+            query_values_max: usize::MAX,
+            ..Limits::default()
+        };
+        Self::parse(&queries, &limits, Fault::MessageQuery).ok()
+    }
 }
 
 impl Filter {

@@ -31,6 +31,7 @@ mod hashing;
 mod ids;
 mod intern;
 mod matching;
+mod moving;
 mod posting;
 mod project;
 mod release;
@@ -136,6 +137,19 @@ impl Index {
         if row.ids.len() + subscriptions.len() > SUBSCRIPTIONS_MAX {
             return Err(IndexError::TooMany);
         }
+        self.subscribe_all(connection, subscriptions)
+    }
+
+    /// The same, whatever the number of names.
+    fn subscribe_all(
+        &mut self,
+        connection: u32,
+        subscriptions: &[Subscription<'_>],
+    ) -> Result<(), IndexError> {
+        let row = self
+            .connections
+            .get(connection)
+            .ok_or(IndexError::Unknown)?;
         let project = &mut self.projects[row.project];
         let asked: usize = subscriptions.iter().map(|s| s.channels.len()).sum();
         if project.entries_of(row.profile).len() + asked > ENTRIES_MAX {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::json;
+use throng_types::{Save as _, Saved};
 
 use super::*;
 use crate::{Fault, FeedMessage, Filter, Limits, channel};
@@ -441,6 +442,9 @@ enum Step {
         a: Option<u8>,
         b: bool,
     },
+    Move {
+        key: u32,
+    },
 }
 
 const USERS: [&str; 3] = ["", "U", "V"];
@@ -454,6 +458,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (key.clone(), any::<bool>(), roles())
             .prop_map(|(key, project, roles)| Step::Join { key, project, roles }),
         1 => key.clone().prop_map(|key| Step::Leave { key }),
+        2 => key.clone().prop_map(|key| Step::Move { key }),
         4 => (key.clone(), proptest::collection::vec(item, 0..4))
             .prop_map(|(key, items)| Step::Subscribe { key, items }),
         1 => (key.clone(), 0..4_u8).prop_map(|(key, id)| Step::Unsubscribe { key, id }),
@@ -510,6 +515,7 @@ fn run(index: &mut Index, model: &mut Model, step: &Step) {
         Step::Leave { key } => {
             assert_eq!(index.remove(*key), model.0.remove(key).is_some());
         }
+        Step::Move { key } => moves(index, *key, model.0.contains_key(key)),
         Step::Subscribe { key, items } => subscribe_both(index, model, *key, items),
         Step::Unsubscribe { key, id } => {
             let id = id_name(*id);
@@ -563,6 +569,24 @@ fn run(index: &mut Index, model: &mut Model, step: &Step) {
             assert_eq!(receivers(index, &event), model.receivers(&event));
         }
     }
+}
+
+/// The connection goes away as bytes and comes back; of nothing less than those.
+fn moves(index: &mut Index, key: u32, is_there: bool) {
+    let mut bytes = Vec::new();
+    assert_eq!(index.save(key, &mut bytes), is_there);
+    if !is_there {
+        return assert!(bytes.is_empty());
+    }
+    assert_eq!(index.load(key, &mut Saved::new(&bytes)), None, "it is here");
+    let project = index.project_of(key).map(Box::from);
+    index.remove(key);
+    for cut in 0..bytes.len() {
+        assert_eq!(index.load(key, &mut Saved::new(&bytes[..cut])), None);
+    }
+    let mut from = Saved::new(&bytes);
+    assert_eq!(index.load(key, &mut from), project);
+    assert!(from.is_empty() && index.contains(key));
 }
 
 fn subscribe_both(
@@ -650,5 +674,18 @@ proptest! {
         }
         let bytes = index.stats().bytes;
         assert_eq!(index.stats(), IndexStats { bytes, ..IndexStats::default() });
+    }
+
+    #[test]
+    fn no_bytes_harm_the_index(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut index = Index::new(1);
+        let mut saved = ("p".to_owned(), vec!["any".to_owned()]).saved();
+        saved.extend_from_slice(&bytes);
+        for bytes in [bytes, saved] {
+            let loaded = index.load(7, &mut Saved::new(&bytes));
+            assert_eq!(loaded.is_some(), index.contains(7));
+            index.check_invariants();
+            index.remove(7);
+        }
     }
 }

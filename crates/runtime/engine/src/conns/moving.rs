@@ -31,6 +31,18 @@ save_fields!(SavedConn {
     tls
 });
 
+impl SavedConn {
+    /// A table with more places would be larger than any machine.
+    const PLACES_MAX: u32 = 1 << 28;
+
+    /// Its id in a table; `None` if that cannot have such a place.
+    #[must_use]
+    pub fn id<S, K: Kernel>(&self, conns: &Conns<S, K>) -> Option<ConnId> {
+        let id = ConnId::new(conns.shard, self.index, self.generation);
+        (self.index < Self::PLACES_MAX).then_some(id)
+    }
+}
+
 /// Who seals and opens.
 enum Tls {
     /// Nobody: it is plain text.
@@ -158,6 +170,7 @@ impl<S, K: Kernel> Conns<S, K> {
         tag: u32,
         session: S,
     ) -> Option<ConnId> {
+        let id = saved.id(self)?;
         let SavedConn {
             index,
             generation,
@@ -166,10 +179,6 @@ impl<S, K: Kernel> Conns<S, K> {
             queue,
             tls,
         } = saved;
-        // A table with such a place would be larger than any machine.
-        if index >= 1 << 28 {
-            return None;
-        }
         let slot = Slot {
             socket,
             generation,
@@ -199,7 +208,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 .links
                 .insert(index, Entry { link, deadline_ms });
         }
-        Some(ConnId::new(self.shard, index, generation))
+        Some(id)
     }
 
     /// Whether a connection was listed now, to be read from in the next turn. What waits for it is

@@ -1,0 +1,184 @@
+//! Connections as bytes, for a process that takes over.
+//!
+//! A session is saved with what its client may still want; its project, roles and subscriptions
+//! come out of the event hub, behind it. Who is being asked about at that moment stays, and so does
+//! whoever has events or messages that wait for the answer.
+//!
+//! The new process has a feed of its own. It leaves out what the old one has taken (see `overlap`),
+//! and looks every signed-in connection up again, as after a loss of Redis: its feed begins with
+//! [`News::Began`](crate::News::Began), which the shard takes when all connections are there. So
+//! rights that were taken away in the meantime are found, whatever was heard of them.
+
+use throng_session::WebSocket;
+use throng_types::{ConnId, Save, Saved, save_choice, save_fields};
+
+use crate::appwrite::Appwrite;
+use crate::connection::{Connection, State};
+use crate::event_hub::EventHub;
+use crate::pending::{Check, More, Shown, User};
+use crate::projects::NONE;
+use crate::shared::{Credential, Haste, Part};
+
+impl Save for Credential {
+    fn save(&self, out: &mut Vec<u8>) {
+        let (kind, text) = match self {
+            Self::Session(text) => (0_u8, text),
+            Self::Jwt(text) => (1, text),
+        };
+        kind.save(out);
+        text.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Save::load(from).map(Self::Session),
+            1 => Save::load(from).map(Self::Jwt),
+            _ => None,
+        }
+    }
+}
+
+impl Save for Part {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Everything => out.push(0),
+            Self::Account => out.push(1),
+            Self::Membership { user_id, team, id } => {
+                out.push(2);
+                (user_id.clone(), (team.clone(), id.clone())).save(out);
+            }
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Some(Self::Everything),
+            1 => Some(Self::Account),
+            2 => {
+                let (user_id, (team, id)) = Save::load(from)?;
+                Some(Self::Membership { user_id, team, id })
+            }
+            _ => None,
+        }
+    }
+}
+
+save_choice!(Haste {
+    0: Change,
+    1: Open,
+    2: Recheck
+});
+save_fields!(Shown {
+    credential,
+    to_console
+});
+save_fields!(User { id, shown });
+save_fields!(Check {
+    part,
+    haste,
+    unsure,
+    since,
+    failures
+});
+
+/// Without the project: its number means something on this shard alone.
+impl Save for State {
+    fn save(&self, out: &mut Vec<u8>) {
+        (self.window, self.messages).save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (window, messages) = Save::load(from)?;
+        Some(Self {
+            window,
+            messages,
+            project: NONE,
+            opened: true,
+        })
+    }
+}
+
+impl More {
+    /// Appends it; false if an answer is awaited.
+    fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.user.save(out);
+        self.token.save(out);
+        self.next.save(out);
+        self.next_at.save(out);
+        self.recover.save(out);
+        self.asking.is_none() && !self.has_waiting()
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let mut more = Self::default();
+        more.user = Save::load(from)?;
+        more.token = Save::load(from)?;
+        more.next = Save::load(from)?;
+        more.next_at = Save::load(from)?;
+        more.recover = Save::load(from)?;
+        Some(more)
+    }
+}
+
+impl Connection {
+    /// Appends it; false if it cannot move now.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.more.is_some().save(out);
+        let moves = self.more.as_ref().is_none_or(|more| more.save(out));
+        self.ws.save(out) && self.ws.state.opened && moves
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let more = match bool::load(from)? {
+            true => Some(Box::new(More::load(from)?)),
+            false => None,
+        };
+        let ws = WebSocket::load(from)?;
+        Some(Self { ws, more })
+    }
+}
+
+impl EventHub {
+    /// Appends what it knows of a connection; false if that cannot move now.
+    fn save_conn(&self, index: u32, out: &mut Vec<u8>) -> bool {
+        self.positioned.contains(&index).save(out);
+        self.index.save(index, out) && !self.held.contains_key(&index) && !self.is_busy()
+    }
+
+    /// Takes a connection in that was saved. Gives its project.
+    fn load_conn(&mut self, index: u32, from: &mut Saved<'_>) -> Option<Box<str>> {
+        let is_positioned = bool::load(from)?;
+        let project = self.index.load(index, from)?;
+        self.connections += 1;
+        if is_positioned {
+            self.positioned.insert(index);
+        }
+        Some(project)
+    }
+}
+
+impl Appwrite {
+    pub(crate) fn save_conn(&self, conn: ConnId, out: &mut Vec<u8>) -> bool {
+        self.hub.save_conn(conn.index(), out)
+    }
+
+    /// A project that is not served any more has its clients told so.
+    pub(crate) fn load_conn(
+        &mut self,
+        conn: ConnId,
+        session: &mut Connection,
+        from: &mut Saved<'_>,
+    ) -> Option<()> {
+        let project = self.hub.load_conn(conn.index(), from)?;
+        match self.shared.take_project(&project) {
+            Some(project) => session.ws.state.project = project,
+            None => self.unserved.push(conn),
+        }
+        Some(())
+    }
+
+    pub(crate) fn give_up_conn(&mut self, conn: ConnId, session: &Connection) {
+        session.let_go(&self.shared);
+        self.hub.leave(conn.index());
+    }
+}

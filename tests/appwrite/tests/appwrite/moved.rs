@@ -1,0 +1,141 @@
+//! A server hands its connections to a new process: its clients hear every event once and in
+//! order, and whoever has lost a right has lost it there too.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use throng_testkit::{Server, throng};
+
+use crate::socket::Socket;
+use crate::stage::{Event, Stage};
+
+const FILES: &str = "project=bench&channels[]=files";
+const DOCUMENTS: &str = "project=bench&channels[]=documents";
+
+/// Upgrades in a row.
+const UPGRADES: usize = 3;
+
+#[track_caller]
+fn upgrade(server: &Server) {
+    let port = server.api_address().port().to_string();
+    let mut command = Command::new(throng());
+    command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
+    let output = command.output().expect("the binary runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let log = server.process().err_lines().join("\n");
+    assert!(output.status.success(), "{said}\n{log}");
+}
+
+/// Publishes numbered files until told to stop; gives how many.
+fn publish_until(url: &str, stop: &AtomicBool) -> u32 {
+    let client = redis::Client::open(url).expect("an address");
+    let mut connection = client.get_connection().expect("a server");
+    let mut last = 0;
+    while !stop.load(Ordering::Relaxed) {
+        last += 1;
+        let mut publish = redis::cmd("PUBLISH");
+        let message = Event::file(&last.to_string()).message();
+        publish.arg("realtime").arg(message);
+        let heard: u64 = publish.query(&mut connection).expect("an answer");
+        assert!(heard > 0, "somebody listens all the time");
+    }
+    last
+}
+
+#[test]
+fn nobody_notices_upgrades() {
+    let stage = Stage::new("connections_per_minute = 0");
+    let mut sockets: Vec<Socket> = (0..20).map(|_| stage.open(FILES).0).collect();
+    sockets.push(stage.open_as("ann", FILES));
+    let (url, stop) = (stage.redis.url(), AtomicBool::new(false));
+    let last = thread::scope(|scope| {
+        let publisher = scope.spawn(|| publish_until(&url, &stop));
+        // If one fails, the publisher must end for the test to end.
+        let upgraded = catch_unwind(AssertUnwindSafe(|| {
+            (0..UPGRADES).for_each(|_| upgrade(&stage.server));
+        }));
+        stop.store(true, Ordering::Relaxed);
+        upgraded.unwrap_or_else(|failed| resume_unwind(failed));
+        publisher.join().expect("it published all the time")
+    });
+    assert!(last > 0, "nothing was published during the upgrades");
+    for (at, socket) in sockets.iter_mut().enumerate() {
+        for number in 1..=last {
+            assert_eq!(socket.event(), number.to_string(), "socket {at}");
+        }
+    }
+    stage.until_metric("throng_appwrite_connections", 21);
+    // They speak with the new process.
+    for socket in &mut sockets {
+        socket.say(r#"{"type":"ping"}"#);
+        assert_eq!(socket.frame()["type"], "pong");
+    }
+}
+
+/// What `ann` hears of something for a team and of something for everybody.
+fn heard(stage: &Stage, ann: &mut Socket, round: u32, team: &str) -> bool {
+    // No two events are the same, as Appwrite's are not.
+    let [first, second] = [format!("{team}{round}"), format!("any-{team}{round}")];
+    for event in [
+        Event::document(&first, team, "open"),
+        Event::document(&second, "any", "open"),
+    ] {
+        assert!(stage.redis.publish(&event.message()) > 0);
+    }
+    match ann.event() {
+        event if event == first => {
+            assert_eq!(ann.event(), second);
+            true
+        }
+        event => {
+            assert_eq!(event, second);
+            false
+        }
+    }
+}
+
+#[test]
+fn rights_that_are_lost_stay_lost() {
+    let stage = Stage::new("");
+    stage.accounts.join("ann", "T", &[]);
+    stage.accounts.join("ann", "U", &[]);
+    let mut ann = stage.open_as("ann", DOCUMENTS);
+    assert!(heard(&stage, &mut ann, 0, "team:T"));
+    assert!(heard(&stage, &mut ann, 0, "team:U"));
+    // No event tells of it: only who asks learns it.
+    stage.accounts.leave("ann", "T");
+    assert!(heard(&stage, &mut ann, 1, "team:T"));
+    upgrade(&stage.server);
+    // Whoever is signed in is looked up again, and what is heard until then was hers.
+    let gone = (2..10_000).find(|&round| !heard(&stage, &mut ann, round, "team:T"));
+    let gone = gone.expect("an end of it");
+    assert!(heard(&stage, &mut ann, 1, "team:U"));
+    // And an event tells of this one.
+    stage.accounts.leave("ann", "U");
+    let left = Event::membership_deleted("ann", "U", "team:U").message();
+    assert!(stage.redis.publish(&left) > 0);
+    assert!(!heard(&stage, &mut ann, 2, "team:U"));
+    upgrade(&stage.server);
+    for team in ["team:T", "team:U"] {
+        assert!(!heard(&stage, &mut ann, gone + 1, team));
+    }
+}
+
+/// Appwrite's API is away: nobody becomes a guest by that, and nobody keeps roles for good.
+#[test]
+fn roles_that_cannot_be_looked_up_end_the_connection() {
+    let stage = Stage::new("api_grace = \"1s\"");
+    stage.accounts.join("ann", "T", &[]);
+    let mut ann = stage.open_as("ann", DOCUMENTS);
+    let (mut guest, _) = stage.open(DOCUMENTS);
+    stage.accounts.go_away(true);
+    upgrade(&stage.server);
+    assert_eq!(ann.frame()["data"]["code"], 500);
+    assert_eq!(ann.closed(), 1011);
+    stage
+        .redis
+        .publish(&Event::document("A", "any", "open").message());
+    assert_eq!(guest.event(), "A");
+}
