@@ -13,7 +13,7 @@ use throng_grip::routes::Target;
 use throng_grip::ws_events::{ControlFault, ControlMessage, WsKeepAlive};
 use throng_metrics::Counter;
 use throng_session::Form;
-use throng_types::{End, Millis, Publication};
+use throng_types::{End, Millis, Publication, Save, Saved};
 use throng_ws::{CloseFrame, Masking, encode_close};
 
 use crate::context::Cx;
@@ -68,6 +68,38 @@ impl Side {
             is_open: false,
             close_sent: false,
         }
+    }
+
+    /// Appends what is kept of an open one.
+    pub(crate) fn save_open(&self, out: &mut Vec<u8>) {
+        self.prefix.save(out);
+        self.following.save(out);
+        (self.implicit, self.form.number).save(out);
+        self.keep_alive.save(out);
+        self.delayed.is_some().save(out);
+        if let Some((kind, content, at)) = &self.delayed {
+            (*kind, (content.clone(), *at)).save(out);
+        }
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (prefix, following) = Save::load(from)?;
+        let (implicit, form) = <(usize, u8)>::load(from)?;
+        let keep_alive = Save::load(from)?;
+        let delayed = Option::<(WsKind, (Vec<u8>, Millis))>::load(from)?;
+        Some(Self {
+            prefix,
+            following,
+            implicit,
+            form: [GRIP_FRAMES, GRIP_OWN]
+                .into_iter()
+                .find(|known| known.number == form)?,
+            keep_alive,
+            delayed: delayed.map(|(kind, (content, at))| (kind, content, at)),
+            close_by: None,
+            is_open: true,
+            close_sent: false,
+        })
     }
 
     /// Whether the client is subscribed to anything.

@@ -15,7 +15,7 @@ pub(crate) struct Followed {
     /// The hub's name.
     pub(crate) channel: ChannelName,
     /// Bytes of the route's prefix in front of the backend's name.
-    prefix_bytes: u16,
+    pub(crate) prefix_bytes: u16,
     pub(crate) last_id: Option<Box<str>>,
     pub(crate) filters: Filters,
 }

@@ -53,18 +53,24 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
     if !item.encode(&mut bytes) {
         return None;
     }
-    Some(Draft {
-        channel: hub_channel("", item.channel.as_str())?,
-        payload: Payload {
-            bytes: bytes.into(),
-            kind: PayloadKind::Binary,
-        },
+    let payload = Payload {
+        bytes: bytes.into(),
+        kind: PayloadKind::Binary,
+    };
+    Some(draft_of(hub_channel("", item.channel.as_str())?, payload))
+}
+
+/// The same for an item that is encoded.
+pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
+    Draft {
+        channel,
+        payload,
         publisher: None,
         tags: None,
         skip_history: false,
         idempotency_key: None,
         version: None,
-    })
+    }
 }
 
 /// The item that a publication carries. Data that somebody published past GRIP is content.

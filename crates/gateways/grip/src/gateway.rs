@@ -8,7 +8,7 @@ use throng_session::{
     Claim, Class, Event, Family, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Sender,
     Shard, Shared, Transport,
 };
-use throng_types::{ConnId, Millis, Now, Publication};
+use throng_types::{ConnId, Millis, Now, Publication, Saved};
 
 use crate::context::Cx;
 use crate::forms::NAMESPACE;
@@ -19,7 +19,7 @@ use crate::ports::PortKind;
 use crate::session::Session;
 use crate::shared::GripShared;
 use crate::zmtp::Zmtp;
-use crate::{forms, open};
+use crate::{forms, moving, open};
 
 impl Family for Grip {
     type Session = Session;
@@ -109,6 +109,41 @@ impl Gateway for Grip {
     fn carried(own: &GripShared, publication: &Publication) -> Option<Order> {
         let (receipt, count) = own.carried(publication)?;
         Some(Order::Carried { receipt, count })
+    }
+
+    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
+        moving::save(session, out)
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Session> {
+        moving::load(from)
+    }
+
+    fn save_kept(&self, conn: ConnId, _: &Session, out: &mut Vec<u8>) -> bool {
+        self.save_conn(conn, out);
+        true
+    }
+
+    fn load_kept(
+        &mut self,
+        conn: ConnId,
+        session: &mut Session,
+        from: &mut Saved<'_>,
+    ) -> Option<()> {
+        self.load_conn(conn, session, from)
+    }
+
+    fn give_up(&mut self, conn: ConnId, _: Session) {
+        self.shared.take_peer(conn);
+        self.shared.stats(|book| book.forget(conn));
+    }
+
+    fn save_rest(&self, out: &mut Vec<u8>) {
+        self.save_own(out);
+    }
+
+    fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        self.load_own(from)
     }
 
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {

@@ -22,7 +22,7 @@ use throng_grip::instruct::{Instruct, KeepAlive};
 use throng_grip::item::HttpStreamItem;
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Millis, Now, Publication};
+use throng_types::{ChannelName, Millis, Now, Publication, Save, Saved};
 
 use crate::context::Cx;
 use crate::follow::{Fetch, Follow};
@@ -128,6 +128,47 @@ impl Held {
         };
         held.begin_if_member(cx);
         held
+    }
+
+    /// Appends it; false if something is under way, or it is about to end.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        let Self {
+            sent_at,
+            token,
+            is_chunked,
+            closing,
+            has_left,
+            next,
+            state,
+        } = self;
+        (sent_at.get(), (*token, *is_chunked)).save(out);
+        next.save(out);
+        state.keep_alive.as_deref().cloned().save(out);
+        state.beat_at.save(out);
+        state.follow.is_some().save(out);
+        if let Some(follow) = &state.follow {
+            follow.save(out);
+        }
+        !closing && !has_left && state.fetch.is_none() && state.early.is_none()
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (sent_at, (token, is_chunked)) = Save::load(from)?;
+        Some(Self {
+            sent_at: Cell::new(sent_at),
+            token,
+            is_chunked,
+            closing: false,
+            has_left: false,
+            next: Save::load(from)?,
+            state: Box::new(State {
+                keep_alive: Option::load(from)?.map(Rc::new),
+                beat_at: Save::load(from)?,
+                fetch: None,
+                follow: Save::load(from)?,
+                early: None,
+            }),
+        })
     }
 
     /// Lets go what waited for the channels, if all have answered.

@@ -15,7 +15,7 @@ use throng_grip::ws_events::{Command, Conversation, ConversationLimits, Failure,
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
-use throng_types::{End, Publication};
+use throng_types::{End, Publication, Save, Saved};
 use throng_ws::{Decoder, Role, handshake};
 
 use crate::client_side::{CLOSE_TIMEOUT_MS, Side, Wish};
@@ -82,6 +82,41 @@ impl OverHttp {
         };
         this.run(commands, cx);
         this
+    }
+
+    /// Appends it; false if its backend is asked, or it is about to end.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
+        self.asked.save(out);
+        (self.accept, self.token).save(out);
+        self.reply_bytes_max.save(out);
+        self.decoder.save(out);
+        self.allowance.save(out);
+        let rests = self.conversation.save(out) && self.side.save(out);
+        let is_quiet = self.early.is_empty() && self.stuck.is_empty() && self.answer.is_none();
+        rests && is_quiet && !self.close_heard
+    }
+
+    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let asked = Save::load(from)?;
+        let (accept, token) = Save::load(from)?;
+        Some(Self {
+            asked,
+            accept,
+            token,
+            reply_bytes_max: Save::load(from)?,
+            decoder: Save::load(from)?,
+            allowance: Save::load(from)?,
+            conversation: Conversation::load(from)?,
+            side: Side::load(from)?,
+            answer: None,
+            early: Vec::new(),
+            stuck: VecDeque::new(),
+            close_heard: false,
+        })
+    }
+
+    pub(crate) const fn asked(&mut self) -> &mut Asked {
+        &mut self.asked
     }
 
     pub(crate) const fn is_open(&self) -> bool {

@@ -76,6 +76,28 @@ impl Proxied {
         proxied
     }
 
+    /// One that another process has held.
+    pub(crate) const fn moved(
+        exchange: Exchange,
+        asked: Asked,
+        (minor_version, token): (u8, u32),
+        stage: Stage,
+    ) -> Self {
+        Self {
+            exchange,
+            asked,
+            minor_version,
+            token,
+            stage,
+            upload: None,
+        }
+    }
+
+    /// Whether the request's body still comes.
+    pub(crate) const fn is_uploading(&self) -> bool {
+        self.upload.is_some()
+    }
+
     /// Asks the backend what the client asked.
     pub(crate) fn ask_again(&mut self, last_ids: &[(&str, &str)], cx: &mut Cx<'_>) {
         self.token += 1;

@@ -11,9 +11,13 @@ use throng_grip::routes::{Route, Target};
 use throng_grip::ws_events::{Handshake, claims_events};
 use throng_http1::Request;
 use throng_session::Incoming;
-use throng_types::Now;
+use throng_types::{Now, Save, Saved};
 
 use crate::shared::GripShared;
+
+/// What `X-Forwarded-Proto` says of clients by TLS.
+const WSS: &str = "wss";
+const HTTPS: &str = "https";
 
 /// A client's request, as the backend gets it.
 pub(crate) struct Asked {
@@ -34,6 +38,45 @@ pub(crate) struct Asked {
     forwarded_proto: Option<&'static str>,
     /// Of how many channels publishers had been told before the backend was asked.
     pub(crate) topics_told: u64,
+}
+
+impl Save for Asked {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.route.save(out);
+        (self.method.clone(), self.target.clone()).save(out);
+        self.headers.save(out);
+        self.body.save(out);
+        self.peer.save(out);
+        (self.is_trusted, self.is_tls).save(out);
+        self.forwarded_proto.map(Box::<str>::from).save(out);
+        self.topics_told.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let route = Save::load(from)?;
+        let (method, target) = Save::load(from)?;
+        let (headers, body) = Save::load(from)?;
+        let peer = Save::load(from)?;
+        let (is_trusted, is_tls) = Save::load(from)?;
+        let proto = Option::<Box<str>>::load(from)?;
+        Some(Self {
+            route,
+            method,
+            target,
+            headers,
+            body,
+            peer,
+            is_trusted,
+            is_tls,
+            forwarded_proto: match proto.as_deref() {
+                None => None,
+                Some(WSS) => Some(WSS),
+                Some(HTTPS) => Some(HTTPS),
+                Some(_) => return None,
+            },
+            topics_told: Save::load(from)?,
+        })
+    }
 }
 
 /// Whom a request is for. HTTP/1.0 need not say, and is then answered as Pushpin does.
@@ -81,8 +124,8 @@ impl Asked {
         let is_tls = came_by_tls(incoming, grip);
         let forwarded_proto = match request.wants_upgrade("websocket") {
             _ if !grip.options.set_forwarded_proto || !is_tls => None,
-            true => Some("wss"),
-            false => Some("https"),
+            true => Some(WSS),
+            false => Some(HTTPS),
         };
         let sig = request.header("grip-sig");
         Self {

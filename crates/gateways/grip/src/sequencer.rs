@@ -9,9 +9,9 @@ use std::collections::{BinaryHeap, HashMap};
 use throng_broker::Draft;
 use throng_grip::item::Item;
 use throng_grip::sequence::{ItemIds, Sequence, SequenceLimits, Verdict};
-use throng_types::{ChannelName, Millis};
+use throng_types::{ChannelName, Millis, Payload, Save, Saved, save_count};
 
-use crate::forms::draft;
+use crate::forms::{draft, draft_of};
 use crate::receipt::Receipt;
 
 /// What became of an item.
@@ -148,6 +148,37 @@ impl Sequencer {
             self.alarms.push(Reverse((at, channel.clone())));
         }
         LastItem::Unknown
+    }
+
+    /// Appends all channels. Nobody waits any more for how many take what waits here.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) {
+        save_count(self.channels.len(), out);
+        for (name, channel) in &self.channels {
+            name.save(out);
+            (channel.alarm_at, channel.is_asked).save(out);
+            let save_draft = |draft: &Draft, out: &mut Vec<u8>| draft.payload.save(out);
+            channel.sequence.save(out, save_draft);
+        }
+    }
+
+    /// Reads them back.
+    pub(crate) fn load(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        for _ in 0..from.count()? {
+            let name = ChannelName::load(from)?;
+            let (alarm_at, is_asked) = Save::load(from)?;
+            let load_draft = |from: &mut Saved<'_>| {
+                Payload::load(from).map(|payload| draft_of(name.clone(), payload))
+            };
+            let sequence = Sequence::load(self.limits, from, load_draft)?;
+            self.alarms.push(Reverse((alarm_at, name.clone())));
+            let channel = Channel {
+                sequence,
+                alarm_at,
+                is_asked,
+            };
+            self.channels.insert(name, channel);
+        }
+        Some(())
     }
 
     /// When [`Sequencer::expire`] has something to do.

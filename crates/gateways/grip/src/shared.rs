@@ -131,6 +131,11 @@ impl GripShared {
         self.peers.borrow_mut().insert(conn, peer);
     }
 
+    /// The address that is kept of a client.
+    pub(crate) fn peer(&self, conn: ConnId) -> Option<IpAddr> {
+        self.peers.borrow().get(&conn).copied().map(IpAddr::V6)
+    }
+
     /// Forgets the address of a client that was held.
     pub(crate) fn take_peer(&self, conn: ConnId) -> Option<IpAddr> {
         self.peers.borrow_mut().remove(&conn).map(IpAddr::V6)
@@ -214,6 +219,11 @@ impl GripShared {
     /// Of how many channels publishers were told so far that they have subscribers.
     pub(crate) fn topics_told(&self) -> u64 {
         self.topics_told.get()
+    }
+
+    /// So many were told of by another process.
+    pub(crate) fn set_topics_told(&self, told: u64) {
+        self.topics_told.set(told);
     }
 
     /// They are told of another one: its number.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use throng_broker::Draft;
 use throng_grip::item::Item;
 use throng_session::{Flow, Sender, Shard};
-use throng_types::{ChannelName, ConnId, Millis, ShardId};
+use throng_types::{ChannelName, ConnId, Millis, Save as _, Saved, ShardId};
 
 use crate::grip::Grip;
 use crate::mail::Mail;
@@ -142,6 +142,22 @@ impl GripShared {
     pub(crate) fn stats(&self, change: impl FnOnce(&mut Book)) {
         if let Some(book) = &self.book_of_clients {
             change(&mut book.borrow_mut());
+        }
+    }
+
+    /// Appends what statistics know of a client.
+    pub(crate) fn save_known(&self, conn: ConnId, out: &mut Vec<u8>) {
+        match &self.book_of_clients {
+            Some(book) => book.borrow().save(conn, out),
+            None => false.save(out),
+        }
+    }
+
+    /// Reads it back. Without statistics here it is of no use.
+    pub(crate) fn load_known(&self, conn: ConnId, from: &mut Saved<'_>) -> Option<()> {
+        match &self.book_of_clients {
+            Some(book) => book.borrow_mut().load(conn, from),
+            None => Book::new(0).load(conn, from),
         }
     }
 

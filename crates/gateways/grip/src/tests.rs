@@ -22,6 +22,7 @@ use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
 
 mod answers;
 mod backend_asked;
+mod moved;
 mod played;
 mod publishers;
 mod requests;

@@ -10,6 +10,7 @@
 //! - No waiting item follows the last id.
 //! - `seen` and `seen_order` hold the same ids, at most `ids_max`, oldest first.
 
+mod moving;
 #[cfg(test)]
 mod tests;
 

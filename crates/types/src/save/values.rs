@@ -24,7 +24,7 @@ macro_rules! numbers {
         }
     )+};
 }
-numbers!(u8, u16, u32, u64, i64);
+numbers!(u8, u16, u32, u64, i32, i64);
 
 impl Save for usize {
     fn save(&self, out: &mut Vec<u8>) {

@@ -11,6 +11,7 @@ mod forged;
 mod holds;
 mod keys;
 mod links;
+mod moved;
 mod pushpin_conf;
 mod receivers;
 mod reload;

@@ -26,6 +26,15 @@ pub struct Exchange {
     allowance: Option<Allowance>,
 }
 
+throng_types::save_fields!(Exchange {
+    port,
+    peer,
+    keep_alive,
+    raw,
+    is_paused,
+    allowance
+});
+
 impl Exchange {
     /// Begins with a request.
     #[must_use]

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use throng_grip::stats::Mode;
 use throng_session::ClientId;
-use throng_types::{ChannelName, ConnId, Millis};
+use throng_types::{ChannelName, ConnId, Millis, Save, Saved, save_count};
 
 use super::lap::Lap;
 use super::news::{Connected, News, RouteId, Subscriber, Transports};
@@ -59,6 +59,38 @@ impl Known {
             is_new,
             minutes,
         }))
+    }
+}
+
+impl Save for Known {
+    fn save(&self, out: &mut Vec<u8>) {
+        (self.id, self.route.clone()).save(out);
+        self.peer.save(out);
+        (self.is_websocket, self.is_tls).save(out);
+        (self.counted_at, self.active_at).save(out);
+        save_count(self.channels.len(), out);
+        for (channel, mode) in &self.channels {
+            channel.save(out);
+            mode.save(out);
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let (id, route) = Save::load(from)?;
+        let peer = Save::load(from)?;
+        let (is_websocket, is_tls) = Save::load(from)?;
+        let (counted_at, active_at) = Save::load(from)?;
+        let channels: Vec<_> = Save::load(from)?;
+        Some(Self {
+            id,
+            route,
+            peer,
+            is_websocket,
+            is_tls,
+            counted_at,
+            active_at,
+            channels: channels.into_iter().collect(),
+        })
     }
 }
 
@@ -195,6 +227,44 @@ impl Book {
             if let Some(known) = self.known.get_mut(&conn) {
                 let minutes = known.minutes(now);
                 self.news.push(known.news(false, minutes));
+            }
+        }
+    }
+
+    // ---- clients of another process ----
+
+    /// Appends what is known of a client.
+    pub(crate) fn save(&self, conn: ConnId, out: &mut Vec<u8>) {
+        let known = self.known.get(&conn);
+        known.is_some().save(out);
+        if let Some(known) = known {
+            known.save(out);
+        }
+    }
+
+    /// Knows a client again.
+    pub(crate) fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<()> {
+        if let Some(known) = Save::load(from)? {
+            self.known.insert(conn, known);
+        }
+        Some(())
+    }
+
+    /// Another process knows it from now on.
+    pub(crate) fn forget(&mut self, conn: ConnId) {
+        self.known.remove(&conn);
+    }
+
+    /// Tells of all clients to whoever has heard of none.
+    pub(crate) fn tell_all(&mut self) {
+        for known in self.known.values() {
+            self.news.push(known.news(false, 0));
+            for (channel, mode) in &known.channels {
+                self.news.push(News::Subscribed(Subscriber {
+                    channel: channel.clone(),
+                    mode: *mode,
+                    route: known.route.clone(),
+                }));
             }
         }
     }

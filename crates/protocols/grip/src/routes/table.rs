@@ -69,6 +69,12 @@ impl Routes {
         Ok(())
     }
 
+    /// The one of these routes that says the same.
+    #[must_use]
+    pub fn same(&self, route: &Route) -> Option<&Arc<Route>> {
+        self.all.iter().find(|known| ***known == *route)
+    }
+
     /// The route of a request. `host` may have a port and any case.
     ///
     /// The routes of that host are asked, or those of `*` if none names the host; a host with

@@ -3,6 +3,8 @@
 //! Only a backend that answered `Sec-WebSocket-Extensions: grip` is heard; then text and
 //! binary messages with the prefix go to the client without it, and others vanish.
 
+use throng_types::save_fields;
+
 use crate::filters::Filters;
 use crate::item::WsKind;
 use crate::value::{Coding, DocFault, Fields, Value};
@@ -208,6 +210,8 @@ pub fn grip_prefix<'h>(extensions: impl IntoIterator<Item = &'h [u8]>) -> Option
 pub struct GripFilter {
     prefix: Box<str>,
 }
+
+save_fields!(GripFilter { prefix });
 
 /// What a backend's message is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //! - After [`Phase::Done`] there are no commands.
 
 mod answer;
+mod moving;
 mod uplink;
 
 use throng_types::Millis;

@@ -1,0 +1,217 @@
+//! What backends and routes say as bytes, for a process that takes over.
+
+use throng_types::{Save, Saved, save_bytes, save_choice, save_fields};
+
+use crate::filters::Filters;
+use crate::headers::Header;
+use crate::instruct::{KeepAlive, KeepAliveMode, NextLink, Reply, ReplyBody};
+use crate::item::WsKind;
+use crate::routes::{Domain, Protocol, Route, Target, TargetAddress};
+use crate::stats::Mode;
+use crate::ws_events::WsKeepAlive;
+
+save_fields!(Header { name, value });
+save_choice!(KeepAliveMode {
+    0: Idle,
+    1: Interval
+});
+save_fields!(KeepAlive {
+    data,
+    timeout_s,
+    mode
+});
+save_fields!(NextLink { uri, timeout_s });
+save_fields!(Reply {
+    code,
+    reason,
+    headers,
+    body
+});
+save_choice!(WsKind {
+    0: Text,
+    1: Binary,
+    2: Ping,
+    3: Pong
+});
+save_fields!(WsKeepAlive {
+    kind,
+    content,
+    timeout_s,
+    is_interval
+});
+save_choice!(Protocol { 0: Http, 1: Ws });
+save_choice!(Mode {
+    0: Response,
+    1: Stream,
+    2: WebSocket
+});
+save_fields!(Target {
+    address,
+    tls,
+    insecure,
+    trust_connect_host,
+    trusted,
+    host,
+    subscriptions,
+    over_http,
+    one_event
+});
+save_fields!(Route {
+    domain,
+    protocol,
+    is_tls,
+    path_prefix,
+    id,
+    sig_iss,
+    sig_key,
+    channel_prefix,
+    orig_headers,
+    as_host,
+    path_remove_bytes,
+    path_prepend,
+    debug,
+    auto_cross_origin,
+    headers,
+    grip,
+    log_level,
+    connect_timeout_ms,
+    response_timeout_ms,
+    targets
+});
+
+impl Save for ReplyBody {
+    fn save(&self, out: &mut Vec<u8>) {
+        let replaced = match self {
+            Self::AsReceived => None,
+            Self::Replaced(body) => Some(body),
+        };
+        replaced.is_some().save(out);
+        if let Some(body) = replaced {
+            save_bytes(body, out);
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(match Option::<Vec<u8>>::load(from)? {
+            None => Self::AsReceived,
+            Some(body) => Self::Replaced(body),
+        })
+    }
+}
+
+impl Save for Domain {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Exact(domain) => (0_u8, domain.clone()).save(out),
+            Self::Any => out.push(1),
+            Self::None => out.push(2),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => String::load(from).map(Self::Exact),
+            1 => Some(Self::Any),
+            2 => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+impl Save for TargetAddress {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Origin { host, port } => (0_u8, (host.clone(), *port)).save(out),
+            Self::Test => out.push(1),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        match u8::load(from)? {
+            0 => {
+                let (host, port) = Save::load(from)?;
+                Some(Self::Origin { host, port })
+            }
+            1 => Some(Self::Test),
+            _ => None,
+        }
+    }
+}
+
+/// By their names, as backends give them.
+impl Save for Filters {
+    fn save(&self, out: &mut Vec<u8>) {
+        let names: Vec<String> = self.iter().map(|filter| filter.name().to_owned()).collect();
+        names.save(out);
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let names = Vec::<String>::load(from)?;
+        let filters = Self::from_names(names.iter().map(String::as_str)).ok()?;
+        (!filters.has_unknown()).then_some(filters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is saved is loaded again; nothing shorter is, and no other bytes do harm.
+    #[track_caller]
+    fn check<T: Save + PartialEq + std::fmt::Debug>(value: &T) {
+        let bytes = value.saved();
+        assert_eq!(T::load_whole(&bytes).as_ref(), Some(value));
+        for at in 0..bytes.len() {
+            assert_eq!(T::load_whole(&bytes[..at]), None, "{at} bytes");
+            for wrong in [0, 1, 0x7f, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                let _ = T::load_whole(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_said_survives() {
+        let address = TargetAddress::Origin {
+            host: "::1".to_owned(),
+            port: 7,
+        };
+        let route = Route {
+            domain: Domain::Exact("a.example".to_owned()),
+            protocol: Some(Protocol::Ws),
+            log_level: Some(-1),
+            headers: vec![Header::new("A", "b")],
+            targets: vec![Target::new(address), Target::new(TargetAddress::Test)],
+            ..Route::default()
+        };
+        check(&route);
+        check(&Route {
+            domain: Domain::None,
+            ..route
+        });
+        check(&Reply {
+            code: 200,
+            reason: None,
+            headers: Vec::new(),
+            body: ReplyBody::Replaced(b"x".to_vec()),
+        });
+        check(&ReplyBody::AsReceived);
+        let all = crate::filters::Filter::ALL;
+        check(&Filters::from_names(all.map(|filter| filter.name())).expect("as many as may be"));
+        check(&WsKeepAlive {
+            kind: WsKind::Pong,
+            content: b"x".to_vec(),
+            timeout_s: 1,
+            is_interval: true,
+        });
+        let keep_alive = KeepAlive {
+            data: b"x".to_vec(),
+            timeout_s: 1,
+            mode: KeepAliveMode::Interval,
+        };
+        let uri = "/".to_owned();
+        check(&(keep_alive, NextLink { uri, timeout_s: 3 }));
+        check(&vec![Mode::Response, Mode::Stream, Mode::WebSocket]);
+    }
+}
