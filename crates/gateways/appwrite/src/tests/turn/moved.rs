@@ -224,3 +224,25 @@ fn damaged_bytes_do_no_harm() {
 fn ids(ids: &[&str]) -> Vec<String> {
     ids.iter().map(|id| (*id).to_owned()).collect()
 }
+
+/// The hand-over is broken off: what was taken out comes back, and nobody is looked up.
+#[test]
+fn a_connection_comes_back_to_where_it_was() {
+    let mut server = Server::new();
+    server.open_as(5, "ann", FILES);
+    server.frames(5);
+    let bytes = server.saved(5).expect("it can move");
+    let taken = server.floor.hall.hall.sessions.remove(&5);
+    let mut solo = taken.expect("a session");
+    let session = solo.act(|session, cx| std::mem::replace(session, Connection::new(cx)));
+    server.appwrite.give_up(conn(5), session.expect("one"));
+    assert_eq!(server.appwrite.hub.connections(), 0);
+    let session = server.load(5, &mut Saved::new(&bytes)).expect("it is ours");
+    solo.act(|own, _| *own = session);
+    server.floor.hall.hall.sessions.insert(5, solo);
+    server.event(1, &event("A", "user:ann"));
+    server.turn();
+    assert_eq!(server.heard(5), ids(&["A"]));
+    assert!(server.floor.hall.asked.try_recv().is_err());
+    server.close(5);
+}
