@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use throng_testkit::{Server, throng};
@@ -16,6 +16,10 @@ const DOCUMENTS: &str = "project=bench&channels[]=documents";
 
 /// Upgrades in a row.
 const UPGRADES: usize = 3;
+/// Clients that hear the events meanwhile.
+const CLIENTS: usize = 21;
+/// Events that all clients together may still have to read.
+const AHEAD: usize = 2000;
 
 #[track_caller]
 fn upgrade(server: &Server) {
@@ -28,45 +32,69 @@ fn upgrade(server: &Server) {
     assert!(output.status.success(), "{said}\n{log}");
 }
 
-/// Publishes numbered files until told to stop; gives how many.
-fn publish_until(url: &str, stop: &AtomicBool) -> u32 {
+/// Publishes numbered files until told to stop, and one without a number; gives how many. It is
+/// faster than its readers, and waits for them when they are [`AHEAD`] behind together: whoever is
+/// far behind would be closed as slow.
+fn publish_until(url: &str, stop: &AtomicBool, heard: &AtomicUsize) -> usize {
     let client = redis::Client::open(url).expect("an address");
     let mut connection = client.get_connection().expect("a server");
+    let mut publish = |name: &str| {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg("realtime").arg(Event::file(name).message());
+        let listeners: u64 = publish.query(&mut connection).expect("an answer");
+        assert!(listeners > 0, "somebody listens all the time");
+    };
     let mut last = 0;
     while !stop.load(Ordering::Relaxed) {
-        last += 1;
-        let mut publish = redis::cmd("PUBLISH");
-        let message = Event::file(&last.to_string()).message();
-        publish.arg("realtime").arg(message);
-        let heard: u64 = publish.query(&mut connection).expect("an answer");
-        assert!(heard > 0, "somebody listens all the time");
+        if last * CLIENTS < heard.load(Ordering::Relaxed) + AHEAD {
+            last += 1;
+            publish(&last.to_string());
+        } else {
+            thread::yield_now();
+        }
     }
+    publish("end");
     last
+}
+
+/// Reads numbered files up to the one without a number; gives how many.
+fn read_to_end(socket: &mut Socket, heard: &AtomicUsize) -> usize {
+    let mut last = 0;
+    loop {
+        match &*socket.event() {
+            "end" => return last,
+            name => assert_eq!(name, (last + 1).to_string()),
+        }
+        last += 1;
+        heard.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[test]
 fn nobody_notices_upgrades() {
     let stage = Stage::new("connections_per_minute = 0");
-    let mut sockets: Vec<Socket> = (0..20).map(|_| stage.open(FILES).0).collect();
+    let mut sockets: Vec<Socket> = (1..CLIENTS).map(|_| stage.open(FILES).0).collect();
     sockets.push(stage.open_as("ann", FILES));
     let (url, stop) = (stage.redis.url(), AtomicBool::new(false));
-    let last = thread::scope(|scope| {
-        let publisher = scope.spawn(|| publish_until(&url, &stop));
+    let heard = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let publisher = scope.spawn(|| publish_until(&url, &stop, &heard));
+        let readers = sockets.iter_mut();
+        let readers = readers.map(|socket| scope.spawn(|| read_to_end(socket, &heard)));
+        let readers: Vec<_> = readers.collect();
         // If one fails, the publisher must end for the test to end.
         let upgraded = catch_unwind(AssertUnwindSafe(|| {
             (0..UPGRADES).for_each(|_| upgrade(&stage.server));
         }));
         stop.store(true, Ordering::Relaxed);
         upgraded.unwrap_or_else(|failed| resume_unwind(failed));
-        publisher.join().expect("it published all the time")
-    });
-    assert!(last > 0, "nothing was published during the upgrades");
-    for (at, socket) in sockets.iter_mut().enumerate() {
-        for number in 1..=last {
-            assert_eq!(socket.event(), number.to_string(), "socket {at}");
+        let last = publisher.join().expect("it published all the time");
+        assert!(last > 0, "nothing was published during the upgrades");
+        for (at, reader) in readers.into_iter().enumerate() {
+            assert_eq!(reader.join().expect("every event"), last, "socket {at}");
         }
-    }
-    stage.until_metric("throng_appwrite_connections", 21);
+    });
+    stage.until_metric("throng_appwrite_connections", CLIENTS as u64);
     // They speak with the new process.
     for socket in &mut sockets {
         socket.say(r#"{"type":"ping"}"#);
