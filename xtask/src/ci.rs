@@ -1,12 +1,17 @@
 //! `cargo xtask ci` and `cargo xtask test`: steps in the order that fails soonest.
 
+use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::{tidy, tree};
+
+/// How many tests run at once, as Rust's test programs take it.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// The script that knows which programs the tests use.
 const INSTALL: &str = ".ci/install";
@@ -138,7 +143,13 @@ impl Action {
             Self::Run(variables, line) => {
                 let mut words = line.split(' ');
                 let program = words.next().context("an empty command")?;
-                let status = Command::new(program)
+                let mut command = Command::new(program);
+                if env::var_os(TEST_THREADS).is_none() {
+                    // Most tests wait for servers and brokers, and leave the processors idle.
+                    let threads = 2 * available_parallelism().map_or(1, usize::from);
+                    command.env(TEST_THREADS, threads.to_string());
+                }
+                let status = command
                     .args(words)
                     .envs(variables.iter().copied())
                     .current_dir(root)
