@@ -123,6 +123,14 @@ pub fn save_count(count: usize, out: &mut Vec<u8>) {
     u32::try_from(count).expect("below 4 Gi").save(out);
 }
 
+/// Appends what an [`Option`] of it would, without one.
+pub fn save_option<T: Save>(value: Option<&T>, out: &mut Vec<u8>) {
+    value.is_some().save(out);
+    if let Some(value) = value {
+        value.save(out);
+    }
+}
+
 /// Saves a struct field by field, in this order. All of its fields must be named, so none can be
 /// forgotten.
 ///

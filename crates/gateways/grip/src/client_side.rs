@@ -70,16 +70,16 @@ impl Side {
         }
     }
 
-    /// Appends what is kept of an open one.
-    pub(crate) fn save_open(&self, out: &mut Vec<u8>) {
+    /// Appends it; false if it is not open, or about to end.
+    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
         self.prefix.save(out);
         self.following.save(out);
         (self.implicit, self.form.number).save(out);
         self.keep_alive.save(out);
-        self.delayed.is_some().save(out);
-        if let Some((kind, content, at)) = &self.delayed {
-            (*kind, (content.clone(), *at)).save(out);
-        }
+        let delayed = self.delayed.clone();
+        let delayed = delayed.map(|(kind, content, at)| (kind, (content, at)));
+        delayed.save(out);
+        self.is_open && !self.close_sent && self.close_by.is_none()
     }
 
     pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {

@@ -22,7 +22,7 @@ use throng_grip::instruct::{Instruct, KeepAlive};
 use throng_grip::item::HttpStreamItem;
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Millis, Now, Publication, Save, Saved};
+use throng_types::{ChannelName, Millis, Now, Publication, Save, Saved, save_option};
 
 use crate::context::Cx;
 use crate::follow::{Fetch, Follow};
@@ -143,12 +143,9 @@ impl Held {
         } = self;
         (sent_at.get(), (*token, *is_chunked)).save(out);
         next.save(out);
-        state.keep_alive.as_deref().cloned().save(out);
+        save_option(state.keep_alive.as_deref(), out);
         state.beat_at.save(out);
-        state.follow.is_some().save(out);
-        if let Some(follow) = &state.follow {
-            follow.save(out);
-        }
+        state.follow.save(out);
         !closing && !has_left && state.fetch.is_none() && state.early.is_none()
     }
 

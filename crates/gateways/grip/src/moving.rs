@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use throng_types::{ConnId, Save, Saved, save_count, save_fields};
 
-use crate::client_side::Side;
 use crate::follow::Follow;
 use crate::following::{Followed, Following};
 use crate::grip::Grip;
@@ -212,13 +211,5 @@ impl Grip {
         // The collector of the new process has yet to hear of those who are there.
         self.shared.stats(|book| book.tell_all());
         Some(())
-    }
-}
-
-impl Side {
-    /// Appends it; false if it is not open, or about to end.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.save_open(out);
-        self.is_open && !self.close_sent && self.close_by.is_none()
     }
 }

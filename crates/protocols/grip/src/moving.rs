@@ -1,6 +1,6 @@
 //! What backends and routes say as bytes, for a process that takes over.
 
-use throng_types::{Save, Saved, save_bytes, save_choice, save_fields};
+use throng_types::{Save, Saved, save_choice, save_fields, save_option};
 
 use crate::filters::Filters;
 use crate::headers::Header;
@@ -85,10 +85,7 @@ impl Save for ReplyBody {
             Self::AsReceived => None,
             Self::Replaced(body) => Some(body),
         };
-        replaced.is_some().save(out);
-        if let Some(body) = replaced {
-            save_bytes(body, out);
-        }
+        save_option(replaced, out);
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Self> {

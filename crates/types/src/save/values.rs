@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Save, Saved, save_bytes, save_count};
+use super::{Save, Saved, save_bytes, save_count, save_option};
 use crate::{
     ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication, Publisher,
     Told, save_choice, save_fields,
@@ -87,10 +87,7 @@ impl Save for Arc<[u8]> {
 
 impl<T: Save> Save for Option<T> {
     fn save(&self, out: &mut Vec<u8>) {
-        self.is_some().save(out);
-        if let Some(value) = self {
-            value.save(out);
-        }
+        save_option(self.as_ref(), out);
     }
 
     fn load(from: &mut Saved<'_>) -> Option<Self> {

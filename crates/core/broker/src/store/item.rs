@@ -1,7 +1,7 @@
 //! What records say.
 
 use throng_types::{
-    ChannelName, Payload, Publication, Publisher, Save, Saved, save_bytes, save_count,
+    ChannelName, Payload, Publication, Publisher, Save, Saved, save_bytes, save_count, save_option,
 };
 
 use crate::Version;
@@ -121,13 +121,6 @@ impl Item {
     }
 }
 
-fn write_version(version: Option<&Version>, out: &mut Vec<u8>) {
-    version.is_some().save(out);
-    if let Some(version) = version {
-        version.save(out);
-    }
-}
-
 /// Writes an [`Item::Base`].
 pub(crate) fn write_base(
     (channel, generation, offset): (&ChannelName, u32, u64),
@@ -138,7 +131,7 @@ pub(crate) fn write_base(
     out.push(BASE);
     channel.save(out);
     (generation, offset).save(out);
-    write_version(version, out);
+    save_option(version, out);
     save_count(tops.len(), out);
     for top in tops {
         top.save(out);
@@ -155,7 +148,7 @@ pub(crate) fn write_published(
     out.push(PUBLISHED);
     publication.channel.save(out);
     (generation, offset).save(out);
-    write_version(version, out);
+    save_option(version, out);
     publication.payload.save(out);
     publication.publisher.save(out);
     publication.tags.save(out);

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use throng_grip::stats::Mode;
 use throng_session::ClientId;
-use throng_types::{ChannelName, ConnId, Millis, Save, Saved, save_count};
+use throng_types::{ChannelName, ConnId, Millis, Save, Saved, save_count, save_option};
 
 use super::lap::Lap;
 use super::news::{Connected, News, RouteId, Subscriber, Transports};
@@ -235,11 +235,7 @@ impl Book {
 
     /// Appends what is known of a client.
     pub(crate) fn save(&self, conn: ConnId, out: &mut Vec<u8>) {
-        let known = self.known.get(&conn);
-        known.is_some().save(out);
-        if let Some(known) = known {
-            known.save(out);
-        }
+        save_option(self.known.get(&conn), out);
     }
 
     /// Knows a client again.

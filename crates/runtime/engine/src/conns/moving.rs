@@ -6,7 +6,7 @@
 //! A connection keeps its place and its generation, so that its id stays what it was.
 
 use throng_tls::Link;
-use throng_types::{ConnId, Millis, Save, Saved, save_fields};
+use throng_types::{ConnId, Millis, Save, Saved, save_fields, save_option};
 
 use super::links::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
@@ -104,11 +104,7 @@ impl<S, K: Kernel> Conns<S, K> {
         slot.generation.save(out);
         self.wheel.get(id.index()).save(out);
         slot.has(flag::PAUSED).save(out);
-        let queue = self.queues.get(slot.out);
-        queue.is_some().save(out);
-        if let Some(queue) = queue {
-            queue.save(out);
-        }
+        save_option(self.queues.get(slot.out), out);
         let entry = self.secured.links.peek(id.index());
         match entry {
             Some(entry) => {
