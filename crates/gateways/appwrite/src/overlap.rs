@@ -61,7 +61,9 @@ impl Overlap {
         {
             self.taken.pop_front();
         }
-        self.taken.shrink_to(64);
+        if self.taken.capacity() > 4 * self.taken.len() {
+            self.taken.shrink_to(2 * self.taken.len());
+        }
         if let Some(looks) = self.looks.as_mut() {
             *looks += 1;
             if *looks == LOOKS {

@@ -55,6 +55,7 @@ pub struct FeedMessage {
     timestamp: Option<Box<RawValue>>,
     payload: Box<RawValue>,
     attributes: OnceLock<Map<String, Value>>,
+    fingerprint: u64,
 }
 
 /// The event's names in the form of the publisher's generation.
@@ -112,7 +113,7 @@ impl FeedMessage {
         if wire.project.is_empty() || wire.roles.is_empty() || wire.data.channels.is_empty() {
             return Err(FeedError::Empty);
         }
-        Ok(Self {
+        let mut this = Self {
             project: wire.project.into(),
             roles: wire
                 .roles
@@ -134,7 +135,10 @@ impl FeedMessage {
             timestamp: wire.data.timestamp.map(ToOwned::to_owned),
             payload: wire.data.payload.to_owned(),
             attributes: OnceLock::new(),
-        })
+            fingerprint: 0,
+        };
+        this.fingerprint = this.stirred();
+        Ok(this)
     }
 
     /// Whether everyone may get it.
@@ -176,7 +180,11 @@ impl FeedMessage {
     /// A number that tells it from other events: the same in every process that reads the same
     /// message.
     #[must_use]
-    pub fn fingerprint(&self) -> u64 {
+    pub const fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    fn stirred(&self) -> u64 {
         let names = match &self.names {
             Names::Many(raw) | Names::One(raw) => raw.get(),
         };
