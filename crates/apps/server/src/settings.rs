@@ -74,8 +74,13 @@ pub(crate) fn await_events(config: &Config, counters: &Counters, has_predecessor
     if section.is_none_or(|section| section.redis.is_none()) {
         return;
     }
+    wait_until(|| counters.gauge(Gauge::AppwriteFeedUp) > 0);
+}
+
+/// Waits for something that is elsewhere, at most [`BROKER`].
+fn wait_until(is_there: impl Fn() -> bool) {
     let until = Instant::now() + BROKER;
-    while counters.gauge(Gauge::AppwriteFeedUp) == 0 && Instant::now() < until {
+    while !is_there() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -190,10 +195,10 @@ impl Blueprint {
         let Some(health) = self.observatory.broker.get().filter(|_| has_predecessor) else {
             return;
         };
-        let until = Instant::now() + BROKER;
-        while { health.servers_up() }.0 < health.servers_up().1 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(|| {
+            let (up, all) = health.servers_up();
+            up == all
+        });
     }
 
     /// Waits until keys for tokens were asked for, if they are to be fetched. A server that begins

@@ -137,8 +137,7 @@ fn authorities(config: &Config) -> Result<Option<Authorities>, String> {
 }
 
 /// Reads the certificates, keys and authorities that a configuration names, and tries TLS in the
-/// kernel if it is wanted. Gives what an operator
-/// should know of them, and what is wrong with them.
+/// kernel if it is wanted. Gives what an operator should know of them, and what is wrong with them.
 #[must_use]
 pub fn check_certificates(config: &Config) -> (Vec<String>, Vec<String>) {
     let (mut known, mut wrong) = (Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 use throng_gateway_appwrite::{Credential, Found, Haste, Lookup, News, Part};
 use throng_metrics::Counters;
@@ -107,9 +107,19 @@ impl Fixture {
         })
     }
 
+    /// The next question that Appwrite is asked.
+    #[track_caller]
+    fn asked(&self) -> Asked {
+        self.asked.recv_timeout(PATIENCE).expect("a question")
+    }
+
+    fn news(&self) -> Result<News, RecvTimeoutError> {
+        self.news.recv_timeout(PATIENCE)
+    }
+
     /// The user of the next answer, empty if it is nobody, and whom it is for.
     fn found(&self) -> (u32, String) {
-        match self.news.recv_timeout(PATIENCE) {
+        match self.news() {
             Ok(News::Found { token, found, .. }) => match found {
                 Found::User(user) => (token, user.user_id.clone()),
                 Found::Nobody => (token, String::new()),
@@ -157,7 +167,7 @@ fn one_thread() -> DirectoryOptions {
 fn equal_questions_are_asked_once_and_answers_kept() {
     let fixture = Fixture::new(one_thread());
     fixture.ask(1, "a", Haste::Open).unwrap();
-    let asked = fixture.asked.recv_timeout(PATIENCE).unwrap();
+    let asked = fixture.asked();
     fixture.ask(2, "a", Haste::Open).unwrap();
     asked.answer_ann();
     let mut found = [fixture.found(), fixture.found()];
@@ -168,11 +178,7 @@ fn equal_questions_are_asked_once_and_answers_kept() {
     // After a change there is no old answer, and a new one is left.
     fixture.directory.known.changed("p", "ann");
     fixture.ask(4, "a", Haste::Change).unwrap();
-    fixture
-        .asked
-        .recv_timeout(PATIENCE)
-        .unwrap()
-        .answer(401, NOBODY);
+    fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (4, String::new()));
     fixture.ask(5, "a", Haste::Open).unwrap();
     assert_eq!(fixture.found(), (5, String::new()));
@@ -187,7 +193,7 @@ fn equal_questions_are_asked_once_and_answers_kept() {
 fn an_answer_from_before_a_change_is_asked_for_again() {
     let fixture = Fixture::new(one_thread());
     fixture.ask(1, "a", Haste::Open).unwrap();
-    let asked = fixture.asked.recv_timeout(PATIENCE).unwrap();
+    let asked = fixture.asked();
     // The feed tells of the change while the answer is on its way.
     let change = concat!(
         r#"{"project":"p","roles":["user:ann"],"permissionsChanged":true,"userId":"ann","#,
@@ -195,20 +201,13 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
     );
     let change = throng_appwrite::FeedMessage::parse(change.as_bytes(), 1 << 20).unwrap();
     fixture.feed.publish(change);
-    assert!(matches!(
-        fixture.news.recv_timeout(PATIENCE),
-        Ok(News::Event { .. })
-    ));
+    assert!(matches!(fixture.news(), Ok(News::Event { .. })));
     asked.answer_ann();
-    fixture
-        .asked
-        .recv_timeout(PATIENCE)
-        .unwrap()
-        .answer(401, NOBODY);
+    fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (1, String::new()));
     // Somebody else's change is no reason.
     fixture.ask(2, "b", Haste::Open).unwrap();
-    let asked = fixture.asked.recv_timeout(PATIENCE).unwrap();
+    let asked = fixture.asked();
     fixture.directory.known.changed("p", "bob");
     fixture.directory.known.changed("q", "ann");
     asked.answer_ann();
@@ -219,34 +218,20 @@ fn an_answer_from_before_a_change_is_asked_for_again() {
 fn an_answer_from_before_a_gap_is_asked_for_again() {
     let fixture = Fixture::new(one_thread());
     fixture.ask(1, "a", Haste::Open).unwrap();
-    let asked = fixture.asked.recv_timeout(PATIENCE).unwrap();
+    let asked = fixture.asked();
     fixture.feed.begin_anew();
-    assert!(matches!(
-        fixture.news.recv_timeout(PATIENCE),
-        Ok(News::Began(_))
-    ));
+    assert!(matches!(fixture.news(), Ok(News::Began(_))));
     asked.answer_ann();
-    fixture
-        .asked
-        .recv_timeout(PATIENCE)
-        .unwrap()
-        .answer(401, NOBODY);
+    fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (1, String::new()));
     // And so is one that was remembered.
     fixture.ask(2, "b", Haste::Open).unwrap();
-    fixture.asked.recv_timeout(PATIENCE).unwrap().answer_ann();
+    fixture.asked().answer_ann();
     assert_eq!(fixture.found(), (2, "ann".to_owned()));
     fixture.feed.begin_anew();
-    assert!(matches!(
-        fixture.news.recv_timeout(PATIENCE),
-        Ok(News::Began(_))
-    ));
+    assert!(matches!(fixture.news(), Ok(News::Began(_))));
     fixture.ask(3, "b", Haste::Recheck).unwrap();
-    fixture
-        .asked
-        .recv_timeout(PATIENCE)
-        .unwrap()
-        .answer(401, NOBODY);
+    fixture.asked().answer(401, NOBODY);
     assert_eq!(fixture.found(), (3, String::new()));
 }
 
@@ -258,7 +243,7 @@ fn answers_are_told_between_two_events() {
     for (token, known) in [(1, false), (2, true)] {
         fixture.ask(token, "a", Haste::Open).unwrap();
         if !known {
-            fixture.asked.recv_timeout(PATIENCE).unwrap().answer_ann();
+            fixture.asked().answer_ann();
         }
         assert_eq!(fixture.found(), (token, "ann".to_owned()));
     }
@@ -269,7 +254,7 @@ fn answers_are_told_between_two_events() {
 fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
     let fixture = Fixture::new(one_thread());
     fixture.ask(0, "a", Haste::Open).unwrap();
-    let asked = fixture.asked.recv_timeout(PATIENCE).unwrap();
+    let asked = fixture.asked();
     // One is being asked, two wait to come in.
     fixture.ask(1, "b", Haste::Open).unwrap();
     fixture.ask(2, "c", Haste::Open).unwrap();
@@ -282,7 +267,7 @@ fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
     asked.answer(500, "{}");
     assert_eq!(fixture.found(), (0, "failed".to_owned()));
     let next = |fixture: &Fixture| {
-        fixture.asked.recv_timeout(PATIENCE).unwrap().answer_ann();
+        fixture.asked().answer_ann();
         fixture.found().0
     };
     assert_eq!([next(&fixture), fixture.found().0], [6, 7]);
@@ -296,23 +281,15 @@ fn changes_go_first_and_those_who_come_in_wait_for_each_other_alone() {
 fn who_comes_in_while_appwrite_is_away_is_who_it_was() {
     let fixture = Fixture::new(one_thread());
     fixture.ask(1, "a", Haste::Open).unwrap();
-    fixture.asked.recv_timeout(PATIENCE).unwrap().answer_ann();
+    fixture.asked().answer_ann();
     assert_eq!(fixture.found(), (1, "ann".to_owned()));
     fixture.directory.age();
     fixture.ask(2, "a", Haste::Open).unwrap();
-    fixture
-        .asked
-        .recv_timeout(PATIENCE)
-        .unwrap()
-        .answer(503, "{}");
+    fixture.asked().answer(503, "{}");
     assert_eq!(fixture.found(), (2, "ann".to_owned()));
     // Not if something has changed.
     fixture.directory.known.changed("p", "ann");
     fixture.ask(3, "a", Haste::Open).unwrap();
-    fixture
-        .asked
-        .recv_timeout(PATIENCE)
-        .unwrap()
-        .answer(503, "{}");
+    fixture.asked().answer(503, "{}");
     assert_eq!(fixture.found(), (3, "failed".to_owned()));
 }
