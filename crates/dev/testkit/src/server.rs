@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -335,6 +335,31 @@ impl Server {
     #[must_use]
     pub const fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// `throng upgrade`: lets it hand over to the program that is installed.
+    ///
+    /// # Panics
+    /// If the program cannot be started.
+    #[must_use]
+    #[track_caller]
+    pub fn upgrade(&self) -> Output {
+        let port = self.api_address().port().to_string();
+        let mut command = Command::new(binary::throng());
+        command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
+        command.output().expect("the binary runs")
+    }
+
+    /// The same, and it does.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn upgrade_well(&self) {
+        let output = self.upgrade();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let log = self.process.err_lines().join("\n");
+        assert!(output.status.success(), "{said}\n{log}");
     }
 
     /// Lets its clients leave, and checks that it ended well.

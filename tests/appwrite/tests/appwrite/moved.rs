@@ -2,11 +2,8 @@
 //! order, and whoever has lost a right has lost it there too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-
-use throng_testkit::{Server, throng};
 
 use crate::socket::Socket;
 use crate::stage::{Event, Stage};
@@ -20,17 +17,6 @@ const UPGRADES: usize = 3;
 const CLIENTS: usize = 21;
 /// Events that all clients together may still have to read.
 const AHEAD: usize = 2000;
-
-#[track_caller]
-fn upgrade(server: &Server) {
-    let port = server.api_address().port().to_string();
-    let mut command = Command::new(throng());
-    command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
-    let output = command.output().expect("the binary runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let log = server.process().err_lines().join("\n");
-    assert!(output.status.success(), "{said}\n{log}");
-}
 
 /// Publishes numbered files until told to stop, and one without a number; gives how many. It is
 /// faster than its readers, and waits for them when they are [`AHEAD`] behind together: whoever is
@@ -84,7 +70,7 @@ fn nobody_notices_upgrades() {
         let readers: Vec<_> = readers.collect();
         // If one fails, the publisher must end for the test to end.
         let upgraded = catch_unwind(AssertUnwindSafe(|| {
-            (0..UPGRADES).for_each(|_| upgrade(&stage.server));
+            (0..UPGRADES).for_each(|_| stage.server.upgrade_well());
         }));
         stop.store(true, Ordering::Relaxed);
         upgraded.unwrap_or_else(|failed| resume_unwind(failed));
@@ -135,7 +121,7 @@ fn rights_that_are_lost_stay_lost() {
     // No event tells of it: only who asks learns it.
     stage.accounts.leave("ann", "T");
     assert!(heard(&stage, &mut ann, 1, "team:T"));
-    upgrade(&stage.server);
+    stage.server.upgrade_well();
     // Whoever is signed in is looked up again, and what is heard until then was hers.
     let gone = (2..10_000).find(|&round| !heard(&stage, &mut ann, round, "team:T"));
     let gone = gone.expect("an end of it");
@@ -145,7 +131,7 @@ fn rights_that_are_lost_stay_lost() {
     let left = Event::membership_deleted("ann", "U", "team:U").message();
     assert!(stage.redis.publish(&left) > 0);
     assert!(!heard(&stage, &mut ann, 2, "team:U"));
-    upgrade(&stage.server);
+    stage.server.upgrade_well();
     for team in ["team:T", "team:U"] {
         assert!(!heard(&stage, &mut ann, gone + 1, team));
     }
@@ -159,7 +145,7 @@ fn roles_that_cannot_be_looked_up_end_the_connection() {
     let mut ann = stage.open_as("ann", DOCUMENTS);
     let (mut guest, _) = stage.open(DOCUMENTS);
     stage.accounts.go_away(true);
-    upgrade(&stage.server);
+    stage.server.upgrade_well();
     assert_eq!(ann.frame()["data"]["code"], 500);
     assert_eq!(ann.closed(), 1011);
     stage

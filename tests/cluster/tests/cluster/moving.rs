@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -19,21 +19,6 @@ use crate::nodes::{
 
 /// Upgrades in a row.
 const UPGRADES: usize = 4;
-
-fn upgrade(node: &Server) -> Output {
-    let port = node.api_address().port().to_string();
-    let mut command = Command::new(throng());
-    command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
-    command.output().expect("the binary runs")
-}
-
-#[track_caller]
-fn upgrade_well(node: &Server) {
-    let output = upgrade(node);
-    let said = String::from_utf8_lossy(&output.stderr);
-    let log = node.process().err_lines().join("\n");
-    assert!(output.status.success(), "{said}\n{log}");
-}
 
 fn presence(node: &Server) -> Value {
     node.call("presence", &json!({ "channel": "room:a" }))["result"]["presence"].clone()
@@ -120,7 +105,7 @@ pub(crate) fn nobody_notices_upgrades_of_a_node(kind: Kind) {
         let publishers: Vec<_> = (0..channels.len())
             .map(|n| scope.spawn(publish(n)))
             .collect();
-        let upgrades: Vec<Output> = (0..UPGRADES).map(|_| upgrade(&nodes[0])).collect();
+        let upgrades: Vec<Output> = (0..UPGRADES).map(|_| nodes[0].upgrade()).collect();
         stop.store(true, Ordering::Relaxed);
         for output in upgrades {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -182,9 +167,9 @@ pub(crate) fn a_node_is_upgraded_while_it_has_no_broker(kind: Kind) {
     proxy.cut();
     up(upgraded, false);
     publishers[0].publish(&[other], 5);
-    upgrade_well(upgraded);
+    upgraded.upgrade_well();
     publishers[0].publish(&[other], 5);
-    upgrade_well(upgraded);
+    upgraded.upgrade_well();
     publishers[0].publish(&[other], 5);
     proxy.mend();
     up(upgraded, true);
@@ -259,7 +244,7 @@ pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
     };
     publish();
     let fails = |why: &str| {
-        let output = upgrade(&broken);
+        let output = broken.upgrade();
         let said = String::from_utf8_lossy(&output.stderr);
         let log = broken.process().err_lines().join("\n");
         assert_eq!(output.status.code(), Some(6), "{said}\n{log}");
@@ -275,7 +260,7 @@ pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
     publish();
     assert_eq!(presence(&other), before);
     broken.configure(&told(broker.address()));
-    upgrade_well(&broken);
+    broken.upgrade_well();
     publish();
     crowd.heard(&publishers);
     // Their rows are those of the process that lives.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use throng_testkit::{Process, Server, Setup, Wire, request, sign, throng, until};
 
 use crate::support::SECRET;
-use crate::upgrade::{Installed, frame, upgrade};
+use crate::upgrade::{Installed, frame};
 
 const KEY: &str = "the-key-of-the-server-api";
 /// The year 2100, in Unix seconds.
@@ -249,7 +249,7 @@ fn record(then: impl FnOnce(&Server, Vec<Wire>, &Value)) -> Value {
     let relay = folder().join("relay.py");
     installed.install_script(&format!("exec python3 '{}' \"$@\"", relay.display()));
     let record = || -> Value {
-        let output = upgrade(&server);
+        let output = server.upgrade();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("it was recorded"), "{said}");
         let kept = fs::read_to_string(file.path()).expect("the record");

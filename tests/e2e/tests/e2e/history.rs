@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use throng_testkit::{Proxy, Sdk, Server, Setup, Signal, throng, until};
 
 use crate::support::{RECOVERY, data, publish, sdks, url};
-use crate::upgrade::{Installed, upgrade, upgrade_well};
+use crate::upgrade::Installed;
 
 /// A configuration with history in a folder.
 fn config(folder: &Path, more: &str) -> String {
@@ -196,12 +196,12 @@ fn an_upgrade_passes_the_folder_on() {
     publish(&server, "chat:news", &second);
     // One that fails: the old process takes the folder back.
     installed.install_script("exit 3");
-    assert_eq!(upgrade(&server).status.code(), Some(6));
+    assert_eq!(server.upgrade().status.code(), Some(6));
     installed.install(throng());
     let third = data("third", 2);
     publish(&server, "chat:news", &third);
     written(folder.path(), &third[1].to_string());
-    upgrade_well(&server);
+    server.upgrade_well();
     let fourth = data("fourth", 2);
     publish(&server, "chat:news", &fourth);
     written(folder.path(), &fourth[1].to_string());

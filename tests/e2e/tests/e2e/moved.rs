@@ -5,7 +5,7 @@ use throng_testkit::Setup;
 
 use crate::asked::backend;
 use crate::support::{emulated, sdks, url};
-use crate::upgrade::{Installed, ask, connected, frame, upgrade_well};
+use crate::upgrade::{Installed, ask, connected, frame};
 
 #[test]
 fn a_filter_still_lets_some_pass_after_an_upgrade() {
@@ -35,8 +35,8 @@ fn a_filter_still_lets_some_pass_after_an_upgrade() {
             (name, client)
         })
         .collect();
-    upgrade_well(&server);
-    upgrade_well(&server);
+    server.upgrade_well();
+    server.upgrade_well();
     let publish = |number: u32, tags: Value| {
         let call = json!({ "channel": "quotes", "data": number, "tags": tags });
         server.call("publish", &call);
@@ -92,8 +92,8 @@ fn what_backends_know_of_clients_moves_with_them() {
     let target = format!("/connection/uni_sse?cf_connect={escaped}");
     let mut listener = ask(server.clients(), &target, false);
     listener.through("\"news\"");
-    upgrade_well(&server);
-    upgrade_well(&server);
+    server.upgrade_well();
+    server.upgrade_well();
     let rpc = json!({ "id": 2, "rpc": { "method": "m", "data": 1 } });
     socket.send_bytes(&frame(&rpc.to_string()));
     let said = socket.through("}}}");

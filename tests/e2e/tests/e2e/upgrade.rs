@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -62,22 +62,6 @@ impl Installed {
         fs::set_permissions(&path, executable).expect("its permissions");
         self.install(&path);
     }
-}
-
-/// `throng upgrade`.
-pub(crate) fn upgrade(server: &Server) -> Output {
-    let port = server.api_address().port().to_string();
-    let mut command = Command::new(throng());
-    command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
-    command.output().expect("the binary runs")
-}
-
-#[track_caller]
-pub(crate) fn upgrade_well(server: &Server) {
-    let output = upgrade(server);
-    let said = String::from_utf8_lossy(&output.stderr);
-    let log = server.process().err_lines().join("\n");
-    assert!(output.status.success(), "{said}\n{log}");
 }
 
 /// A request for a stream or a WebSocket.
@@ -194,7 +178,7 @@ fn nobody_notices_upgrades_in_a_row() {
         .shards(2)
         .start();
     let address = server.clients();
-    upgrades_in_a_row(server, 20, || Wire::connect(address), upgrade_well);
+    upgrades_in_a_row(server, 20, || Wire::connect(address), Server::upgrade_well);
 }
 
 /// A program that takes everything, and then says that it does not want it.
@@ -216,12 +200,12 @@ fn nobody_notices_upgrades_that_break_off_at_their_end() {
     upgrades_in_a_row(server, 20, connect, |server| {
         installed.install_script(&format!("exec python3 '{REFUSES}' \"$@\""));
         for _ in 0..2 {
-            let output = upgrade(server);
+            let output = server.upgrade();
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(said.contains("it was recorded"), "{said}");
         }
         installed.install(throng());
-        upgrade_well(server);
+        server.upgrade_well();
     });
 }
 
@@ -245,36 +229,31 @@ impl TlsFiles {
     }
 }
 
-#[test]
-fn nobody_notices_upgrades_over_tls() {
+/// The same by TLS, with these records.
+fn tls_upgrades_in_a_row(records: &str, each: usize) {
     let tls = TlsFiles::new();
     let installed = Installed::new();
-    let server = Setup::new(&format!("{CONFIG}{}", tls.config("lean")))
+    let server = Setup::new(&format!("{CONFIG}{}", tls.config(records)))
         .binary(&installed.path())
         .shards(2)
         .tls_clients()
         .start();
     let address = server.clients();
     let connect = || Wire::connect_secure(address, tls.authority.pem());
-    upgrades_in_a_row(server, 20, connect, upgrade_well);
+    upgrades_in_a_row(server, each, connect, Server::upgrade_well);
+}
+
+#[test]
+fn nobody_notices_upgrades_over_tls() {
+    tls_upgrades_in_a_row("lean", 20);
 }
 
 /// The descriptor alone carries the keys.
 #[test]
 fn nobody_notices_upgrades_with_kernel_tls() {
-    if !has_kernel_tls() {
-        return;
+    if has_kernel_tls() {
+        tls_upgrades_in_a_row("kernel", 2);
     }
-    let tls = TlsFiles::new();
-    let installed = Installed::new();
-    let server = Setup::new(&format!("{CONFIG}{}", tls.config("kernel")))
-        .binary(&installed.path())
-        .shards(2)
-        .tls_clients()
-        .start();
-    let address = server.clients();
-    let connect = || Wire::connect_secure(address, tls.authority.pem());
-    upgrades_in_a_row(server, 2, connect, upgrade_well);
 }
 
 /// Upgrades a server while clients hear what is published, and looks at what they heard.
@@ -345,7 +324,7 @@ fn what_came_in_part_goes_on() {
     until("half requests", || {
         (server.metric("throng_connections{transport=\"http\"}") >= 3).then_some(())
     });
-    upgrade_well(&server);
+    server.upgrade_well();
     head.send("nel=c0 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     head.through("subscribed");
     body.send("e>body");
@@ -376,7 +355,7 @@ fn history_goes_on_with_its_positions() {
             first.through("\n").trim().to_owned()
         })
         .collect();
-    upgrade_well(&server);
+    server.upgrade_well();
     for (n, id) in ids.iter().enumerate() {
         let channel = format!("h{n}");
         publish(&server, &channel, &data("after", 5));
@@ -392,7 +371,7 @@ fn history_goes_on_with_its_positions() {
     // A retried publication is known.
     let keyed = json!({"channel": "h0", "data": 1, "idempotency_key": "k"});
     let first = server.call("publish", &keyed);
-    upgrade_well(&server);
+    server.upgrade_well();
     assert_eq!(server.call("publish", &keyed), first);
 }
 
@@ -419,7 +398,7 @@ fn sdks_notice_nothing() {
     for (_, client) in &mut clients {
         client.subscribe("sdk");
     }
-    upgrade_well(&server);
+    server.upgrade_well();
     publish(&server, "sdk", &data("after", 3));
     for (name, client) in &mut clients {
         assert_eq!(client.publications("sdk", 3), data("after", 3), "{name}");
@@ -468,7 +447,7 @@ fn a_binary_that_does_not_take_over_changes_nothing() {
         assert!(server.runs());
     }
     fs::remove_file(installed.path()).expect("a link");
-    let output = upgrade(&server);
+    let output = server.upgrade();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("cannot start"), "{said}");
     // And a good one takes over after all of them.

@@ -2,28 +2,18 @@
 //! waits for a backend gets its answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use throng_testkit::{Server, Wire, request, throng};
+use throng_testkit::{Server, Wire, request};
 
-use crate::support::{Backend, KEY, get, item, port, publish, python, reply, server, subscribed};
+use crate::support::{
+    Backend, KEY, get, item, open, port, publish, python, reply, server, subscribed,
+};
 
 const STREAM: (&str, &str) = ("Grip-Hold", "stream");
 /// Upgrades in a row.
 const UPGRADES: usize = 3;
-
-#[track_caller]
-fn upgrade(server: &Server) {
-    let port = server.api_address().port().to_string();
-    let mut command = Command::new(throng());
-    command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
-    let output = command.output().expect("the binary runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let log = server.process().err_lines().join("\n");
-    assert!(output.status.success(), "{said}\n{log}");
-}
 
 /// Publishes an item that names the one before.
 #[track_caller]
@@ -95,7 +85,7 @@ fn streams_go_on_over_upgrades() {
         let publisher = scope.spawn(|| publish_until(&server, &stop));
         // If one fails, the publisher must end for the test to end.
         let upgraded = catch_unwind(AssertUnwindSafe(|| {
-            (0..UPGRADES).for_each(|_| upgrade(&server));
+            (0..UPGRADES).for_each(|_| server.upgrade_well());
         }));
         stop.store(true, Ordering::Relaxed);
         upgraded.unwrap_or_else(|failed| resume_unwind(failed));
@@ -141,7 +131,7 @@ fn a_keep_alive_comes_after_an_upgrade() {
     let mut wire = get(&server, "/");
     wire.through("first");
     subscribed(&server, 1);
-    upgrade(&server);
+    server.upgrade_well();
     wire.through("beat");
     wire.through("beat");
 }
@@ -165,7 +155,7 @@ fn long_polls_are_answered_after_an_upgrade() {
     let mut short = get(&server, "/short");
     let mut long = get(&server, "/long");
     subscribed(&server, 2);
-    upgrade(&server);
+    server.upgrade_well();
     let answer = short.response("GET");
     assert_eq!((answer.status, &*answer.body), (200, "nothing"));
     let news = r#"{"items":[{"channel":"polls","formats":{"http-response":{"body":"news"}}}]}"#;
@@ -189,14 +179,10 @@ fn long_polls_are_answered_after_an_upgrade() {
 fn a_websocket_over_http_goes_on_with_its_name_and_meta() {
     let backend = python("sockets.py", &[KEY]);
     let server = server(&[port(&backend)], "over_http = true");
-    let mut wire = Wire::connect(server.clients());
-    wire.send(
-        "GET /socket HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
+    let mut wire = open(&server, "/socket");
     assert_eq!(wire.head().status, 101);
     subscribed(&server, 1);
-    upgrade(&server);
+    server.upgrade_well();
     publish(&server, &item("room", "to all", ""));
     wire.through("to all");
     wire.send_bytes(&[0x81, 0x82, 0, 0, 0, 0, b'h', b'i']);
@@ -225,7 +211,7 @@ fn an_answer_under_way_comes_from_the_old_process() {
     let server = server(&[backend.address], "\n[drain]\ntimeout = \"60s\"");
     let mut wire = get(&server, "/late");
     backend.wait("/late", 1);
-    upgrade(&server);
+    server.upgrade_well();
     go.send(()).expect("a backend that waits");
     let answer = wire.response("GET");
     assert_eq!((answer.status, &*answer.body), (200, "late"));

@@ -2,12 +2,8 @@
 
 use throng_testkit::Wire;
 
-use crate::support::{KEY, port, python, server};
+use crate::support::{KEY, open, port, python, server};
 use crate::tunnels::{frame, next};
-
-const HANDSHAKE: &str = "GET /socket HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\n\
-     Upgrade: websocket\r\n\
-     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// The data of the next frames, up to one that ends a message. Pushpin cuts them anew, and so may
 /// this server.
@@ -29,8 +25,7 @@ fn check(script: &[&str], route: &str, limit: Option<usize>, (opcode, says): (u8
     let more = format!("{route}\n{}", limits.unwrap_or_default());
     let server = server(&[port(&backend)], &more);
     let opened = || {
-        let mut wire = Wire::connect(server.clients());
-        wire.send(HANDSHAKE);
+        let mut wire = open(&server, "/socket");
         assert_eq!(wire.head().status, 101);
         wire
     };
@@ -92,8 +87,7 @@ fn with_pushpins_configuration_its_own_limit_holds() {
     );
     let config = format!("[grip]\npushpin_conf = {:?}\n", conf.display().to_string());
     let server = throng_testkit::Setup::new(&config).shards(1).start();
-    let mut wire = Wire::connect(server.clients());
-    wire.send(HANDSHAKE);
+    let mut wire = open(&server, "/socket");
     assert_eq!(wire.head().status, 101);
     wire.send_bytes(&frame(1, &[b'a'; 150_000]));
     assert_eq!(message(&mut wire).len(), "you said ".len() + 150_000);

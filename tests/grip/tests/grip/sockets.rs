@@ -1,8 +1,6 @@
 //! WebSockets over HTTP, with a backend of gripcontrol's.
 
-use throng_testkit::Wire;
-
-use crate::support::{KEY, item, port, publish, python, server, subscribed};
+use crate::support::{KEY, item, open, port, publish, python, server, subscribed};
 
 /// A text frame or another one, masked with zeros, which leaves the text readable.
 fn frame(opcode: u8, data: &[u8]) -> Vec<u8> {
@@ -15,11 +13,7 @@ fn frame(opcode: u8, data: &[u8]) -> Vec<u8> {
 fn a_conversation_from_open_to_close() {
     let backend = python("sockets.py", &[KEY]);
     let server = server(&[port(&backend)], "over_http = true");
-    let mut wire = Wire::connect(server.clients());
-    wire.send(
-        "GET /socket HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
+    let mut wire = open(&server, "/socket");
     let head = wire.head();
     assert_eq!(head.status, 101);
     // The key and its answer are RFC 6455's own example.
@@ -62,11 +56,7 @@ fn a_conversation_from_open_to_close() {
 fn a_client_that_vanishes_is_told_of() {
     let backend = python("sockets.py", &[KEY]);
     let server = server(&[port(&backend)], "over_http = true");
-    let mut wire = Wire::connect(server.clients());
-    wire.send(
-        "GET /socket HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
+    let mut wire = open(&server, "/socket");
     wire.head();
     subscribed(&server, 1);
     drop(wire);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use throng_testkit::{Wire, throng, until};
 
-use super::openssl::{ask, hears, stream};
+use super::openssl::{ask, hears, is_refused_another_handshake, stream};
 use super::{Scene, subscribed};
 
 const KERNEL: &str = "records = \"kernel\"\n";
@@ -152,13 +152,7 @@ fn a_second_handshake_ends_a_connection_of_kernel_tls() {
     let server = scene.start(KERNEL);
     let mut good = stream(&scene, server.clients(), "-tls1_2");
     let mut bad = stream(&scene, server.clients(), "-tls1_2");
-    bad.say("R");
-    bad.err("that it is refused", |lines| {
-        lines
-            .iter()
-            .any(|line| line.contains("no renegotiation"))
-            .then_some(())
-    });
+    is_refused_another_handshake(&mut bad);
     server.publish("news", "hello");
     hears(&mut good, "hello");
     until("it is counted", || {

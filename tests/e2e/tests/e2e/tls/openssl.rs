@@ -185,6 +185,16 @@ fn new_keys_are_made_when_a_client_asks() {
     }
 }
 
+/// Asks to shake hands anew, and hears that this is refused.
+#[track_caller]
+pub(super) fn is_refused_another_handshake(openssl: &mut Process) {
+    openssl.say("R");
+    openssl.err("that it is refused", |lines| {
+        let is_refused = |line: &String| line.contains("no renegotiation");
+        lines.iter().any(is_refused).then_some(())
+    });
+}
+
 #[test]
 fn a_second_handshake_is_refused() {
     let scene = Scene::new();
@@ -195,13 +205,7 @@ fn a_second_handshake_is_refused() {
             .start();
         let mut good = stream(&scene, server.clients(), "-tls1_2");
         let mut bad = stream(&scene, server.clients(), "-tls1_2");
-        bad.say("R");
-        bad.err("that it is refused", |lines| {
-            lines
-                .iter()
-                .any(|line| line.contains("no renegotiation"))
-                .then_some(())
-        });
+        is_refused_another_handshake(&mut bad);
         server.publish("news", "hello");
         hears(&mut good, "hello");
         server.stop();
