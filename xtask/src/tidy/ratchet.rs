@@ -16,8 +16,8 @@ pub(super) const RATCHET: &str = "xtask/ratchet.toml";
 
 /// The section of the file with the lines of each crate's largest file.
 const LARGEST: &str = "largest";
-/// Files of code aim at this many lines; up to it nothing is stored.
-const FINE: usize = 400;
+/// Files of code may have this many lines; up to it nothing is stored.
+const FINE: usize = 600;
 
 /// The largest file of one crate.
 pub(super) struct Count {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn ratchet() -> Ratchet {
-        Ratchet::parse("[largest]\n\"a\" = 500\n[reasons]\n\"a/t.rs\" = \"a table\"").unwrap()
+        Ratchet::parse("[largest]\n\"a\" = 700\n[reasons]\n\"a/t.rs\" = \"a table\"").unwrap()
     }
 
     fn count(folder: &str, number: usize) -> Count {
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn numbers_may_stay_and_not_rise_and_a_fall_is_kept() {
         for (counts, expect) in [
-            (vec![("a", 500), ("b", 400)], vec![]),
-            (vec![("a", 501)], vec!["a.rs", "a"]),
-            (vec![("a", 500), ("b", 401)], vec!["a.rs", "b"]),
-            (vec![("a", 499)], vec![RATCHET]),
+            (vec![("a", 700), ("b", 600)], vec![]),
+            (vec![("a", 701)], vec!["a.rs", "a"]),
+            (vec![("a", 700), ("b", 601)], vec!["a.rs", "b"]),
+            (vec![("a", 699)], vec![RATCHET]),
             (vec![], vec![RATCHET]),
         ] {
             let today = counts
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_file_survives_writing() {
-        let written = ratchet().updated(&[count("a", 500), count("b", 400)]);
+        let written = ratchet().updated(&[count("a", 700), count("b", 600)]);
         let again = Ratchet::parse(&written).unwrap();
         assert_eq!(again, ratchet());
     }
