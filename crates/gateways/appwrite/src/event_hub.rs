@@ -13,10 +13,12 @@
 //! the frames made from that, some in each turn of the shard. The next event waits until all of
 //! one's frames are queued, so every connection gets events in the feed's order.
 //!
-//! When the feed says what a user's roles are now, they are so before the event is matched. When it
-//! says only that they have changed, events for that user's connections are held back (see `roles`)
-//! until Appwrite has told the new roles, and then matched with those; so nothing reaches them that
-//! they may not see any more, and nothing is lost.
+//! When the feed says what a user's roles are now, a change of memberships takes effect before its
+//! event is matched, as in Appwrite. A change of the account takes effect behind its event, so that
+//! a user hears what ends its own rights, and nothing after it. When the feed says only that roles
+//! have changed, events for that user's connections are held back (see `roles`) until Appwrite has
+//! told the new roles, and then matched with those; so nothing reaches them that they may not see
+//! any more, and nothing is lost.
 //!
 //! When events may have been lost, so may have changes: every signed-in connection is looked up
 //! again, a few at a time (see `recheck`).
@@ -25,7 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_appwrite::{
-    FeedMessage, Index, IndexError, Matches, Phase, Response, Subscribed, Subscription,
+    FeedMessage, IdentityChange, Index, IndexError, Matches, Phase, Response, Subscribed,
+    Subscription,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ConnId, Millis, Now, Position};
@@ -46,6 +49,8 @@ pub struct EventHub {
     pub(crate) connections: usize,
     history: History,
     fanout: Option<Fanout>,
+    /// A project, and a change in it that takes effect when all frames of its event are queued.
+    behind: Option<(Box<str>, IdentityChange)>,
     pub(crate) held: BTreeMap<u32, Held>,
     pub(crate) rechecks: Rechecks,
     /// Connections whose events carry positions.
@@ -65,6 +70,7 @@ impl EventHub {
             connections: 0,
             history: History::new(options.history_ms, options.history_bytes_max),
             fanout: None,
+            behind: None,
             held: BTreeMap::new(),
             rechecks: Rechecks::default(),
             positioned: BTreeSet::new(),
@@ -216,11 +222,23 @@ impl EventHub {
         if self.overlap.is_taken(fingerprint) {
             return;
         }
-        if let Some(change) = event.identity_change() {
-            self.change(&event.project, &change, connections);
+        let mut change = event.identity_change();
+        if let Some(before) = change.take_if(|_| event.permissions_changed) {
+            self.change(&event.project, &before, connections);
         }
-        self.hold(event, position, connections);
+        self.hold(event, position, change.as_ref(), connections);
         self.spread(event, position, connections);
+        self.behind = change.map(|change| (event.project.clone(), change));
+        self.change_behind(connections);
+    }
+
+    /// Carries out the change of the last event, unless frames of it are still to be made.
+    fn change_behind(&mut self, connections: &mut impl Connections) {
+        if !self.is_busy()
+            && let Some((project, change)) = self.behind.take()
+        {
+            self.change(&project, &change, connections);
+        }
     }
 
     /// Finds an event's receivers and writes them down.
@@ -280,6 +298,7 @@ impl EventHub {
         fanout.next = end;
         if end == fanout.receivers.len() {
             self.fanout = None;
+            self.change_behind(connections);
         }
         end - begin
     }
@@ -333,17 +352,33 @@ impl EventHub {
         position: Position,
         connections: &mut impl Connections,
     ) {
-        self.index
-            .matches_for(conn.index(), event, &mut self.matches);
-        let Some(found) = self.matches.receivers.first() else {
-            return;
-        };
+        if let Some(ids) = self.ids_of(conn.index(), event) {
+            self.tell_as(conn, event, position, &ids, connections);
+        }
+    }
+
+    /// The ids of a connection's subscriptions that match an event, as they stand in its frame.
+    pub(crate) fn ids_of(&mut self, index: u32, event: &FeedMessage) -> Option<Vec<u8>> {
+        self.index.matches_for(index, event, &mut self.matches);
+        let found = self.matches.receivers.first()?;
         let mut ids = Vec::new();
         self.index.write_ids(&self.matches, found, &mut ids);
+        Some(ids)
+    }
+
+    /// Tells one connection alone of an event that is for it.
+    pub(crate) fn tell_as(
+        &mut self,
+        conn: ConnId,
+        event: &Arc<FeedMessage>,
+        position: Position,
+        ids: &[u8],
+        connections: &mut impl Connections,
+    ) {
         connections.matched(1);
         let shared = Shared::new(event, position);
         let positioned = self.positioned.contains(&conn.index());
-        shared.head(&ids, positioned, &mut self.head);
+        shared.head(ids, positioned, &mut self.head);
         connections.deliver(conn, &self.head, &shared.tail);
     }
 }

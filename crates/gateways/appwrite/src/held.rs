@@ -8,6 +8,9 @@
 //! that was told of that team. What only that team may hear, and waits from before, is dropped; and
 //! a user who was told to have left it hears nothing of it until another change is told.
 //!
+//! An event that ends rights of the user is matched when it comes, with the rights of before, and
+//! told in its turn.
+//!
 //! Rule for "full": the connection is ended, and comes back.
 
 use std::mem;
@@ -45,7 +48,15 @@ pub(crate) struct Held {
     in_order: bool,
     /// The event at hand goes to the connection like to any other.
     pub(crate) passes: bool,
-    pub(crate) events: Vec<(Arc<FeedMessage>, Position)>,
+    pub(crate) events: Vec<Waiting>,
+}
+
+/// An event that waits.
+pub(crate) struct Waiting {
+    pub(crate) event: Arc<FeedMessage>,
+    pub(crate) position: Position,
+    /// The ids for its frame, if it was matched already.
+    pub(crate) ids: Option<Vec<u8>>,
 }
 
 impl Held {
@@ -61,6 +72,11 @@ impl Held {
         }
     }
 
+    /// Whether the connection is this user's.
+    pub(crate) fn is_of(&self, user_id: &str) -> bool {
+        self.user.strip_prefix("user:") == Some(user_id)
+    }
+
     /// Learns what a change says that comes while events wait.
     pub(crate) fn learn(&mut self, what: &Change) {
         match what {
@@ -68,7 +84,7 @@ impl Held {
                 let role = format!("team:{team}");
                 self.left.retain(|left| **left != *role);
                 let mut events = mem::take(&mut self.events);
-                events.retain(|(event, _)| {
+                events.retain(|Waiting { event, .. }| {
                     let mut roles = event.roles.iter();
                     event.for_everyone()
                         || roles.any(|one| team_of(one) != role && self.may_have(one))
@@ -87,7 +103,11 @@ impl Held {
     pub(crate) fn take(&mut self, event: &Arc<FeedMessage>, position: Position) -> Verdict {
         let verdict = self.verdict(event);
         if verdict == Verdict::Waits {
-            self.events.push((event.clone(), position));
+            self.events.push(Waiting {
+                event: event.clone(),
+                position,
+                ids: None,
+            });
         }
         self.passes = verdict == Verdict::Passes;
         verdict
@@ -122,7 +142,9 @@ impl Held {
     /// Whether something waits that is about the same thing.
     fn has_more_of(&self, event: &FeedMessage) -> bool {
         let this = event.subject();
-        self.events.iter().any(|(event, _)| event.subject() == this)
+        self.events
+            .iter()
+            .any(|waiting| waiting.event.subject() == this)
     }
 }
 

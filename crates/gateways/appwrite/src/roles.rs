@@ -9,7 +9,7 @@ use throng_appwrite::{Fault, FeedMessage, GUESTS, IdentityChange, Outcome, Phase
 use throng_types::{ConnId, Position};
 
 use crate::event_hub::EventHub;
-use crate::held::{Held, Verdict};
+use crate::held::{Held, Verdict, Waiting};
 use crate::order::Connections;
 
 impl EventHub {
@@ -69,16 +69,32 @@ impl EventHub {
             .set_roles(index, roles, Some(Rebind { from, to }));
     }
 
+    /// Looks at an event for all connections that wait for their roles; `change` is what it says
+    /// of an account.
     pub(crate) fn hold(
         &mut self,
         event: &Arc<FeedMessage>,
         position: Position,
+        change: Option<&IdentityChange>,
         connections: &mut impl Connections,
     ) {
-        let mut too_many = Vec::new();
+        let ends = change.filter(|change| change.what.ends_rights());
+        let (mut too_many, mut ending) = (Vec::new(), Vec::new());
         for (&index, held) in &mut self.held {
-            if held.take(event, position) == Verdict::Full {
-                too_many.push(index);
+            match held.take(event, position) {
+                Verdict::Full => too_many.push(index),
+                Verdict::Waits if ends.is_some_and(|ends| held.is_of(&ends.user_id)) => {
+                    ending.push(index);
+                }
+                _ => {}
+            }
+        }
+        // Matched now: when its turn comes, there are no rights any more to match it with.
+        for index in ending {
+            let ids = self.ids_of(index, event);
+            let held = self.held.get_mut(&index);
+            if let Some(last) = held.and_then(|held| held.events.last_mut()) {
+                last.ids = ids;
             }
         }
         for index in too_many {
@@ -95,8 +111,16 @@ impl EventHub {
     pub(crate) fn settle(&mut self, conn: ConnId, connections: &mut impl Connections) {
         self.rechecks.done(conn.index());
         if let Some(held) = self.held.remove(&conn.index()) {
-            for (event, position) in held.events {
-                self.tell(conn, &event, position, connections);
+            for Waiting {
+                event,
+                position,
+                ids,
+            } in held.events
+            {
+                match ids {
+                    Some(ids) => self.tell_as(conn, &event, position, &ids, connections),
+                    None => self.tell(conn, &event, position, connections),
+                }
             }
         }
     }

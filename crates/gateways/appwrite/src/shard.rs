@@ -25,6 +25,13 @@ impl Appwrite {
         self.hub.handle(order, &mut line);
     }
 
+    /// Carries out what sessions have just ordered: news that come next must find it done.
+    fn carry_out_all(&mut self, shard: &mut impl Shard<Self>) {
+        for order in shard.take_orders() {
+            self.carry_out(order, shard);
+        }
+    }
+
     /// Takes news and makes frames, at most so many; true if more is to be done.
     pub(crate) fn take_news(
         &mut self,
@@ -40,15 +47,18 @@ impl Appwrite {
                 queue_bytes_max: self.queue_bytes_max,
             };
             frames_max -= self.hub.fan_out(frames_max, &mut line);
+            self.carry_out_all(shard);
             if self.hub.is_busy() || bytes_left == 0 {
                 return true;
             }
+            let mut line = Line {
+                shard: &mut *shard,
+                queue_bytes_max: self.queue_bytes_max,
+            };
             let Some(news) = self.news.next() else {
                 self.hub.overlap.rests();
                 let more = self.hub.recheck_some(&mut line);
-                for order in shard.take_orders() {
-                    self.carry_out(order, shard);
-                }
+                self.carry_out_all(shard);
                 return more;
             };
             match news {
@@ -62,10 +72,7 @@ impl Appwrite {
                     line.with(conn, |session, cx| session.found(token, found, cx));
                 }
             }
-            // What comes next must find what this led to.
-            for order in shard.take_orders() {
-                self.carry_out(order, shard);
-            }
+            self.carry_out_all(shard);
         }
         true
     }

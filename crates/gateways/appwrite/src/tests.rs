@@ -263,6 +263,7 @@ impl Shard {
         let frames = std::iter::repeat_with(made).take_while(|&made| made > 0);
         assert!(frames.take(1000).all(|made| made <= 2));
         assert!(!self.hub.is_busy(), "frames without an end");
+        self.settle();
     }
 
     /// What a connection was sent, without the close frame, whose code comes second.

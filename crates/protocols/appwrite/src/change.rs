@@ -67,6 +67,15 @@ pub enum Outcome {
 }
 
 impl Change {
+    /// Whether it ends a session or the account.
+    #[must_use]
+    pub const fn ends_rights(&self) -> bool {
+        matches!(
+            self,
+            Self::SessionEnded(_) | Self::Deleted | Self::Account { blocked: true, .. }
+        )
+    }
+
     /// What a connection of the user has for roles now, if it had these.
     #[must_use]
     pub fn outcome(&self, user_id: &str, roles: &[String]) -> Outcome {

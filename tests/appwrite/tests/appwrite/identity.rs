@@ -130,12 +130,43 @@ fn faults_of_the_way_to_appwrite_make_no_guests() {
         let failures = r#"throng_appwrite_lookups_total{answer="failed"}"#;
         stage.until_metric(failures, failed);
     }
-    // A session ended, and nobody says whose: hers waits, what everyone may hear does not.
+    // A session ended, and nobody says whose: that is told, and what is hers waits from then on.
     stage.publish(&Event::signed_out("ann", "user:ann"));
+    stage.publish(&Event::document("C", "user:ann", "open"));
     stage.publish(&Event::document("D", "any", "open"));
-    assert_eq!(ann.event(), "D");
+    assert_eq!([ann.event(), ann.event()], ["S", "D"]);
     stage.accounts.fail(None);
-    assert_eq!(ann.event(), "S", "it was another session");
+    assert_eq!(ann.event(), "C", "it was another session");
+    stage.server.stop();
+}
+
+/// "Log out that device": the device hears of it, and nothing that is its user's afterwards.
+#[test]
+fn a_user_hears_what_ends_its_rights() {
+    let stage = Stage::new("");
+    let mut blocked = updated("ann", "status", "user:ann", &[]);
+    blocked.payload["status"] = json!(false);
+    let mut deleted = Event::signed_out("ann", "user:ann");
+    deleted.names = vec!["users.ann.delete".to_owned()];
+    deleted.payload = account("ann");
+    let mut everywhere = Event::signed_out("ann", "user:ann");
+    everywhere.names = vec!["users.ann.sessions.delete".to_owned()];
+    for (end, id) in [
+        (Event::signed_out("ann", "user:ann"), "S"),
+        (everywhere, "S"),
+        (blocked, "ann"),
+        (deleted, "ann"),
+    ] {
+        let mut devices: Vec<Socket> = (0..2).map(|_| stage.open_as("ann", DOCUMENTS)).collect();
+        stage.accounts.go_away(true);
+        stage.publish(&end);
+        stage.publish(&Event::document("no", "user:ann", "open"));
+        stage.publish(&Event::document("yes", "any", "open"));
+        for device in &mut devices {
+            assert_eq!([device.event(), device.event()], [id, "yes"]);
+        }
+        stage.accounts.go_away(false);
+    }
     stage.server.stop();
 }
 

@@ -152,7 +152,7 @@ fn changes_of_a_team_decide_about_what_waits() {
     let take =
         |held: &mut Held, role: &str| held.take(&message(&event(role, role)), position(1, 1));
     let waiting = |held: &Held| -> Vec<String> {
-        let subjects = held.events.iter().map(|(event, _)| event.subject());
+        let subjects = held.events.iter().map(|waiting| waiting.event.subject());
         subjects
             .map(|id| id.unwrap_or_default().to_owned())
             .collect()

@@ -135,6 +135,64 @@ fn an_account_that_changes_is_asked_for_at_most_once() {
     assert!(shard.is_bare(0), "a guest, of whom nothing is asked");
 }
 
+/// "Log out that device": the SDK there acts on the event, and hears nothing after it.
+#[test]
+fn a_user_hears_the_event_that_ends_its_rights_and_nothing_after() {
+    let blocked = json!({"$id": "ann", "status": false, "emailVerification": true, "labels": []});
+    for (what, payload, id) in [
+        ("sessions.S.delete", json!({"$id": "S"}), "S"),
+        ("sessions.delete", json!({"$id": "S"}), "S"),
+        ("delete", json!({"$id": "ann"}), "ann"),
+        ("update.status", blocked, "ann"),
+    ] {
+        let mut shard = Shard::new();
+        shard.open_with_token(0);
+        shard.open_as(1, "ann", FILES);
+        shard.say(
+            1,
+            r#"{"type":"subscribe","data":[{"channels":["account"]}]}"#,
+        );
+        shard.say(
+            0,
+            r#"{"type":"subscribe","data":[{"channels":["account"]}]}"#,
+        );
+        shard.frames(0);
+        shard.frames(1);
+        shard.event(1, &account("ann", what, payload));
+        shard.event(2, &event("secret", "user:ann"));
+        shard.event(3, &event("public", "guests"));
+        assert_eq!(shard.heard(0), [id, "public"], "{what}");
+        if let Ok(lookup) = shard.asked.try_recv() {
+            // Which session it was only Appwrite knows.
+            assert_eq!(shard.heard(1), [id], "{what}");
+            shard.answer(&lookup, Found::Nobody);
+            assert_eq!(shard.heard(1), ["public"], "{what}");
+        } else {
+            assert_eq!(shard.heard(1), [id, "public"], "{what}");
+        }
+        assert!(shard.is_bare(0) && shard.is_bare(1), "{what}");
+    }
+}
+
+/// Two devices are logged out, one right after the other: who waits for an answer about the first
+/// hears of the second too, and of nothing else that was for the user.
+#[test]
+fn the_end_of_rights_is_told_to_those_who_wait_for_an_answer() {
+    for query in [FILES.to_owned(), format!("{FILES}&recover=")] {
+        let mut shard = Shard::new();
+        shard.open_as(0, "ann", &format!("{query}&channels[]=account"));
+        shard.frames(0);
+        shard.event(1, &account("ann", "sessions.A.delete", json!({"$id": "A"})));
+        let lookup = shard.lookup();
+        shard.event(2, &event("secret", "user:ann"));
+        shard.event(3, &account("ann", "sessions.B.delete", json!({"$id": "B"})));
+        shard.event(4, &account("ann", "update.name", json!({"$id": "ann"})));
+        shard.answer(&lookup, Found::Nobody);
+        shard.event(5, &event("public", "guests"));
+        assert_eq!(shard.heard(0), ["A", "B", "public"]);
+    }
+}
+
 #[test]
 fn events_wait_for_roles_that_nobody_says() {
     let mut shard = Shard::new();
