@@ -7,7 +7,7 @@
 //! appended after its publication has gone out, and nobody waits for the disk: so a crash loses
 //! the newest records. What is left of a home's records is what the home was at an earlier moment.
 //!
-//! Which positions hold after a crash
+//! Which positions hold after a start
 //! - Say that a stream stood at `(E, 120)` when the process died, and that the log has it up to
 //!   `(E, 100)`. Clients hold every position up to 120. The server cannot know of 101 to 120.
 //! - If the stream went on in the epoch `E`, its next publication would be a second `(E, 101)`:
@@ -16,17 +16,19 @@
 //! - So it goes on at 100 in a new epoch `E'`, and remembers that up to 100 the two are one:
 //!   `(E, o)` is `(E', o)` for `o <= 100`. Positions up to there recover whole, with the log's
 //!   publications and the new ones. Those beyond are of an epoch that ended: `recovered: false`.
-//! - An epoch is the nonce of a process and the generation of a stream. A crash gives every stream
+//! - An epoch is the nonce of a process and the generation of a stream. A start gives every stream
 //!   of the store another nonce at once; generations stay. So `E'` needs no memory, and "up to
 //!   100" is one pair (nonce, offset) in each stream that has positions. The last
-//!   [`ANCESTORS_MAX`] crashes are remembered.
+//!   [`ANCESTORS_MAX`] starts are remembered.
+//! - A clean end ([`Item::Closed`] is the last record, and nothing is damaged) changes none of
+//!   this: the log has `(E, 120)`, so every client recovers. But the folder may be a copy, made
+//!   after that end and put back after another process had gone on from it. No mark in the folder
+//!   tells the two apart, so every start begins new epochs. Only a process that is handed the state
+//!   of another goes on in the same ones.
+//! - A process writes the head of its segment and waits for the disk before it gives a position.
 //! - A stream that the log does not have is one without publications at that moment. There `(E, 0)`
 //!   is `(E', 0)` if the generation is the same: any stream of the home that was forgotten since
 //!   would have raised it. No other offset of `E` is known.
-//! - After a clean end ([`Item::Closed`] is the last record, and nothing is damaged) nothing is
-//!   missing: the epoch stays. The next process writes the head of a segment and waits for the disk
-//!   before it gives a position; from then on the end is not clean any more. If it cannot write
-//!   it, it takes another nonce.
 //!
 //! What was accepted in the last moment before a crash and is lost is lost to those who did not get
 //! it; the rule above is that nobody is told that it has everything and has not. Each record

@@ -61,7 +61,7 @@ pub fn history_segment(input: &[u8]) {
         }
     }
     let lineage = replay.lineage().cloned().unwrap_or_else(Lineage::default);
-    let next = lineage.after_crash(9);
-    let homes = replay.finish(&next, true, 3, home_of);
+    let next = lineage.next(9);
+    let homes = replay.finish(&next, 3, home_of);
     assert_eq!(homes.len(), 3);
 }

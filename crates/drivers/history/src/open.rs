@@ -109,14 +109,13 @@ pub fn open(options: Options) -> Result<Opened, OpenError> {
         ancestors: Vec::new(),
     };
     let before = replay.lineage().cloned();
-    let after_crash = |lineage: &Lineage| (Begins::AfterCrash, lineage.after_crash(options.nonce));
-    let (mut begins, mut lineage) = match &before {
+    let is_crashed = before.is_some() && !(is_whole && replay.is_closed());
+    let (begins, lineage) = match &before {
         None => (Begins::Fresh, fresh),
-        Some(lineage) if is_whole && replay.is_closed() => (Begins::Continues, lineage.clone()),
-        Some(lineage) => after_crash(lineage),
+        Some(lineage) => (Begins::NextEpochs, lineage.next(options.nonce)),
     };
     let number = segments.last().map_or(1, |(number, _)| number + 1);
-    let head = |begins, lineage: &Lineage| Head {
+    let head = Head {
         number,
         begins,
         lineage: lineage.clone(),
@@ -127,22 +126,17 @@ pub fn open(options: Options) -> Result<Opened, OpenError> {
         segments: segments.into_iter().collect(),
         begins: Begins::Continues,
     };
-    match place.folder.begin(&head(begins, &lineage)) {
+    match place.folder.begin(&head) {
         Ok((file, bytes)) => place.go_on(number, file, bytes),
         Err(error) => {
             tracing::error!(
                 path = %options.path.display(),
                 "history is not written to disk: {error}; clients are served without it"
             );
-            // Nobody will know of the positions that are given out now.
-            if let (Begins::Continues, Some(lineage_before)) = (begins, &before) {
-                (begins, lineage) = after_crash(lineage_before);
-            }
             place.begins = begins;
         }
     }
-    let is_crashed = begins == Begins::AfterCrash;
-    let restored = replay.finish(&lineage, is_crashed, options.shards, home_of);
+    let restored = replay.finish(&lineage, options.shards, home_of);
     let (mut streams, mut publications) = (0, 0);
     for home in &restored {
         let (some, of_them) = home.counts();

@@ -189,12 +189,43 @@ fn a_process_goes_on_where_another_died_or_ended() {
     first.publish("a", "2");
     first.stop();
     let mut second = Process::start(&path, 8);
-    assert_eq!(second.publish("a", "3").epoch, seen.epoch, "it ended well");
+    assert_eq!(second.recover("a", seen).expect("whole"), ["2"]);
+    assert_ne!(second.publish("a", "3").epoch, seen.epoch, "it ended well");
     second.die();
     let mut third = Process::start(&path, 9);
     assert_ne!(third.publish("a", "4").epoch, seen.epoch, "it died");
     assert_eq!(third.recover("a", seen).expect("whole"), ["2", "3", "4"]);
     third.stop();
+}
+
+/// A copy of the folder, made after a clean end, comes back after more was published.
+#[test]
+fn a_restored_copy_counts_up_to_its_own_end() {
+    let (live, backup) = (folder(), folder());
+    let mut first = Process::start(live.path(), 7);
+    let early = first.publish("a", "1");
+    let last = first.publish("a", "2");
+    first.stop();
+    for segment in segments(live.path()) {
+        let name = segment.file_name().expect("a name");
+        fs::copy(&segment, backup.path().join(name)).expect("a copy");
+    }
+    let mut second = Process::start(live.path(), 8);
+    assert_eq!(second.recover("a", last).expect("whole").len(), 0);
+    let since = ["3", "4"].map(|data| second.publish("a", data));
+    second.stop();
+    let mut restored = Process::start(backup.path(), 9);
+    let others = ["other 3", "other 4", "other 5"];
+    for data in others {
+        restored.publish("a", data);
+    }
+    for beyond in since {
+        assert_eq!(restored.recover("a", beyond), None, "of what is gone");
+    }
+    assert_eq!(restored.recover("a", last).expect("whole"), others);
+    let all = ["2", "other 3", "other 4", "other 5"];
+    assert_eq!(restored.recover("a", early).expect("whole"), all);
+    restored.stop();
 }
 
 #[test]

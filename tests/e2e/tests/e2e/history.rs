@@ -148,23 +148,50 @@ fn a_torn_log_is_cut_off_and_clients_beyond_it_are_told() {
     }
 }
 
+/// A restart loses nothing, and a copy of the folder that is put back hides nothing.
 #[test]
-fn after_a_clean_end_the_epoch_is_the_same() {
-    let folder = folder();
-    let setup = Setup::new(&config(folder.path(), "")).shards(2);
-    let first = setup.start();
-    publish(&first, "chat:news", &data("first", 3));
+fn clients_recover_over_a_clean_end_and_are_told_of_a_restored_copy() {
+    let (live, backup) = (folder(), folder());
+    let setup = Setup::new(&config(live.path(), "")).shards(2);
     let ask = |server: &Server| {
         let body = json!({ "channel": "chat:news", "limit": 10 });
         server.call("history", &body)["result"].clone()
     };
+    let first = setup.start();
+    let (behind, mut early) = cut_off(Sdk::javascript, &first, "chat:news");
     let before = ask(&first);
     assert_eq!(before["offset"], 3, "{before}");
     first.stop();
+    for segment in segments(live.path()) {
+        let name = segment.file_name().expect("a name");
+        fs::copy(&segment, backup.path().join(name)).expect("a copy");
+    }
     // More shards: channels have other homes.
-    let second = Setup::new(&config(folder.path(), "")).shards(3).start();
-    assert_eq!(ask(&second), before);
+    let second = Setup::new(&config(live.path(), "")).shards(3).start();
+    let after = ask(&second);
+    assert_eq!(after["publications"], before["publications"]);
+    assert_ne!(after["epoch"], before["epoch"]);
+    let ahead = Proxy::new(second.clients());
+    let mut late = Sdk::javascript();
+    late.connect(&url(ahead.address()));
+    late.subscribe("chat:news");
+    let gone = data("gone", 2);
+    publish(&second, "chat:news", &gone);
+    assert_eq!(late.publications("chat:news", 2), gone);
+    assert_eq!(back(&behind, &mut early, &second, "chat:news"), true);
+    assert_eq!(early.publications("chat:news", 2), gone);
+    for (proxy, client) in [(&behind, &mut early), (&ahead, &mut late)] {
+        client.forget("connecting");
+        proxy.cut();
+        client.event("connecting", &json!({}));
+    }
     second.stop();
+    let restored = Setup::new(&config(backup.path(), "")).shards(2).start();
+    publish(&restored, "chat:news", &data("other", 5));
+    for (proxy, client) in [(&behind, &mut early), (&ahead, &mut late)] {
+        assert_eq!(back(proxy, client, &restored, "chat:news"), false);
+    }
+    restored.stop();
 }
 
 #[test]

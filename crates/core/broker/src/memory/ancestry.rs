@@ -1,4 +1,4 @@
-//! What positions mean that were given out before a crash. The rule, and why it holds, stand at the
+//! What positions mean that earlier processes gave out. The rule, and why it holds, stand at the
 //! head of `store.rs`.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,9 @@ use crate::Lineage;
 #[derive(Default)]
 pub(super) struct Ancestry {
     nonces: Vec<u32>,
-    /// By the key of the stream; (nonce, offset). Bound: `ANCESTORS_MAX` a stream that was loaded
-    /// after a crash.
+    /// By the key of the stream; (nonce, offset), but for the newest nonce: up to where a stream is
+    /// the same there, it says itself (`Stream::start`). Bound: `ANCESTORS_MAX` a stream that was
+    /// loaded.
     tops: BTreeMap<u32, Box<[(u32, u64)]>>,
 }
 
@@ -27,17 +28,31 @@ impl Ancestry {
         self.nonces.clone_from(&lineage.ancestors);
     }
 
-    /// Up to where a stream is the same in earlier epochs.
-    pub(super) fn tops(&self, key: u32) -> &[(u32, u64)] {
+    fn older(&self, key: u32) -> &[(u32, u64)] {
         self.tops.get(&key).map_or(&[], |tops| tops)
     }
 
-    /// Notes it; those of nonces that are not known any more are of no use.
-    pub(super) fn set_tops(&mut self, key: u32, mut tops: Vec<(u32, u64)>) {
-        tops.retain(|(nonce, _)| self.nonces.contains(nonce));
+    /// Up to where a stream that began this epoch at `start` is the same in earlier epochs, the
+    /// oldest first.
+    pub(super) fn tops(&self, key: u32, start: u64) -> Vec<(u32, u64)> {
+        let newest = self.nonces.last().filter(|_| start > 0);
+        let newest = newest.map(|nonce| (*nonce, start));
+        self.older(key).iter().copied().chain(newest).collect()
+    }
+
+    /// Notes it, as far as positions behind `before` are concerned; those of nonces that are not
+    /// known any more are of no use. Gives where the stream began this epoch.
+    pub(super) fn set_tops(&mut self, key: u32, mut tops: Vec<(u32, u64)>, before: u64) -> u64 {
+        let newest = self.nonces.last().copied();
+        let start = { tops.iter() }.find(|(nonce, _)| Some(*nonce) == newest);
+        let start = start.map_or(0, |(_, top)| *top);
+        tops.retain(|(nonce, top)| {
+            Some(*nonce) != newest && *top >= before && self.nonces.contains(nonce)
+        });
         if !tops.is_empty() {
             self.tops.insert(key, tops.into());
         }
+        start
     }
 
     /// Forgets a stream.
@@ -47,8 +62,14 @@ impl Ancestry {
         }
     }
 
-    /// The position in the stream that stands `here`, if it is the same as one of before.
-    pub(super) fn translate(&self, since: Position, here: Position, key: u32) -> Position {
+    /// The position in the stream that stands `here` and began this epoch at `start`, if it is the
+    /// same as one of before.
+    pub(super) fn translate(
+        &self,
+        since: Position,
+        (here, start): (Position, u64),
+        key: u32,
+    ) -> Position {
         let (nonce, generation) = ((since.epoch.0 >> 32) as u32, since.epoch.0 as u32);
         if self.nonces.is_empty()
             || generation != here.epoch.0 as u32
@@ -56,9 +77,14 @@ impl Ancestry {
         {
             return since;
         }
-        let mut tops = self.tops(key).iter();
-        let top = tops.find(|(known, _)| *known == nonce);
-        let is_same = since.offset <= top.map_or(0, |(_, top)| *top);
+        let top = if self.nonces.last() == Some(&nonce) {
+            start
+        } else {
+            let mut tops = self.older(key).iter();
+            let top = tops.find(|(known, _)| *known == nonce);
+            top.map_or(0, |(_, top)| *top)
+        };
+        let is_same = since.offset <= top;
         let epoch = if is_same { here.epoch } else { since.epoch };
         Position { epoch, ..since }
     }

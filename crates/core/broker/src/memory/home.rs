@@ -204,6 +204,7 @@ impl Home {
         let stream = self.streams.at_mut(key).expect("a key that was just given");
         stream.interest |= 1 << from.0;
         let here = stream.position(self.options.nonce);
+        let here = (here, stream.start());
         let since = since.map(|since| self.ancestry.translate(since, here, key));
         let limit = self.options.reply;
         let keeps = options.retention.keeps();
@@ -338,7 +339,7 @@ impl Home {
         let make = || Stream::new(forgotten);
         let key = self.streams.key_or_insert(&draft.channel, make);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
-        stream.top += 1;
+        stream.rise();
         let position = Some(stream.position(self.options.nonce));
         let interest = stream.interest;
         let publication = publication(draft, position, now);

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - Kept publications have the offsets `top - len + 1 ..= top`, without a hole.
-//! - `top` is zero exactly while nothing that has a position was ever published in this epoch.
+//! - `top` is zero exactly while nothing that has a position was ever published in this stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub(super) struct Stream {
     pub(super) top: u64,
     /// The low half of the epoch; the high half is the process's.
     pub(super) generation: u32,
+    /// Publications that got their position in this epoch, as far as that can be counted.
+    own: u32,
     /// When the home looks at this stream next.
     pub(super) due: Millis,
     /// Queue: `history`.
@@ -45,6 +47,7 @@ impl Stream {
             interest: 0,
             top: 0,
             generation,
+            own: 0,
             due: NEVER,
             log: None,
         }
@@ -55,6 +58,26 @@ impl Stream {
         Position {
             epoch,
             offset: self.top,
+        }
+    }
+
+    /// Moves to the offset of the next publication.
+    pub(super) const fn rise(&mut self) {
+        self.top += 1;
+        self.own = self.own.saturating_add(1);
+    }
+
+    /// Stands at `top`, and began this epoch at `start`.
+    pub(super) fn stand(&mut self, top: u64, start: u64) {
+        self.top = top;
+        self.own = u32::try_from(top.saturating_sub(start)).unwrap_or(u32::MAX);
+    }
+
+    /// Offset at which this epoch began; 0 if that is not known.
+    pub(super) fn start(&self) -> u64 {
+        match self.own {
+            u32::MAX => 0,
+            own => self.top.saturating_sub(own.into()),
         }
     }
 

@@ -99,7 +99,7 @@ impl Replay {
         self.is_closed = false;
         match head.begins {
             Begins::Continues => {}
-            Begins::AfterCrash => self.crashed(),
+            Begins::NextEpochs => self.next_epochs(),
             Begins::Fresh => {
                 self.streams = ChannelMap::new(self.hash_seed);
                 self.keys.clear();
@@ -109,7 +109,7 @@ impl Replay {
     }
 
     /// From here on the epochs are others: each stream is known up to where it stands.
-    fn crashed(&mut self) {
+    fn next_epochs(&mut self) {
         let Some(Lineage { nonce, .. }) = self.lineage else {
             return;
         };
@@ -266,18 +266,15 @@ impl Replay {
         }
     }
 
-    /// The end of the log. The epochs go on as `lineage`; after a crash each stream is known up to
-    /// where it stands. Gives each shard what is at home there.
+    /// The end of the log. New epochs begin, as `lineage` says; each stream is known up to where it
+    /// stands. Gives each shard what is at home there.
     pub fn finish(
         mut self,
         lineage: &Lineage,
-        is_crashed: bool,
         shards: u8,
         home_of: impl Fn(&ChannelName, u8) -> ShardId,
     ) -> Vec<Restored> {
-        if is_crashed {
-            self.crashed();
-        }
+        self.next_epochs();
         let all: Vec<u32> = self.streams.entries().map(|(key, ..)| key).collect();
         let mut ended = false;
         let mut homes: Vec<Restored> = (0..shards.max(1))

@@ -7,7 +7,7 @@ const MAGIC: [u8; 8] = *b"throngHS";
 /// The version of the format of segments. It rises with each change of what a record looks like; a
 /// program refuses every version but its own.
 pub const VERSION: u32 = 1;
-/// So many crashes back a position is still known.
+/// So many starts back a position is still known.
 pub const ANCESTORS_MAX: usize = 8;
 /// A log of up to so many bytes is never written anew.
 const LOG_BYTES_MIN: u64 = 64 << 20;
@@ -17,15 +17,15 @@ const LOG_BYTES_MIN: u64 = 64 << 20;
 pub struct Lineage {
     /// The high half of every epoch that is given out.
     pub nonce: u32,
-    /// Those before crashes, the oldest first. At most [`ANCESTORS_MAX`].
+    /// Those of the processes before, the oldest first. At most [`ANCESTORS_MAX`].
     pub ancestors: Vec<u32>,
 }
 save_fields!(Lineage { nonce, ancestors });
 
 impl Lineage {
-    /// What follows after a crash, with a nonce that nobody has had.
+    /// The epochs of the next process, with a nonce that nobody has had.
     #[must_use]
-    pub fn after_crash(&self, nonce: u32) -> Self {
+    pub fn next(&self, nonce: u32) -> Self {
         let mut ancestors = self.ancestors.clone();
         ancestors.push(self.nonce);
         ancestors.drain(..ancestors.len().saturating_sub(ANCESTORS_MAX));
@@ -43,13 +43,14 @@ pub enum Begins {
     Fresh,
     /// It goes on with the same epochs.
     Continues,
-    /// It goes on after a crash: what stands before it may lack something.
-    AfterCrash,
+    /// Another process goes on in epochs of its own: what stands before it may lack something, or
+    /// be an older copy.
+    NextEpochs,
 }
 save_choice!(Begins {
     0: Fresh,
     1: Continues,
-    2: AfterCrash
+    2: NextEpochs
 });
 
 /// The first record of a segment.
@@ -119,7 +120,7 @@ mod tests {
     fn a_head_is_read_or_refused() {
         let head = Head {
             number: 7,
-            begins: Begins::AfterCrash,
+            begins: Begins::NextEpochs,
             lineage: Lineage {
                 nonce: 3,
                 ancestors: vec![1, 2],
@@ -136,19 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_gives_a_nonce_that_was_never_used() {
+    fn a_start_gives_a_nonce_that_was_never_used() {
         let mut lineage = Lineage {
             nonce: 5,
             ancestors: Vec::new(),
         };
         for _ in 0..20 {
-            let next = lineage.after_crash(5);
+            let next = lineage.next(5);
             assert!(next.nonce != lineage.nonce && !next.ancestors.contains(&next.nonce));
             assert_eq!(next.ancestors.last(), Some(&lineage.nonce));
             assert!(next.ancestors.len() <= ANCESTORS_MAX);
             lineage = next;
         }
-        assert_ne!(lineage.after_crash(0).nonce, 0);
+        assert_ne!(lineage.next(0).nonce, 0);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Home {
             generation: stream.generation,
             due: stream.due,
             version: self.versions.get(&key).cloned(),
-            tops: self.ancestry.tops(key).to_vec(),
+            tops: self.ancestry.tops(key, stream.start()),
             log: { log }
                 .map(|kept| (kept.at, kept.publication.clone()))
                 .collect(),
@@ -146,7 +146,8 @@ impl Home {
             return None;
         }
         let mut stream = Stream::new(generation);
-        (stream.interest, stream.top, stream.due) = (interest, top, due);
+        (stream.interest, stream.due) = (interest, due);
+        stream.stand(top, 0);
         let first = (top.checked_add(1)?).checked_sub(log.len() as u64)?;
         let mut kept = VecDeque::with_capacity(log.len());
         let mut bytes = STREAM_BYTES + channel.as_str().len();
@@ -177,7 +178,10 @@ impl Home {
         if let Some(version) = version {
             self.versions.insert(key, version);
         }
-        self.ancestry.set_tops(key, tops);
+        let start = self.ancestry.set_tops(key, tops, 0);
+        if let Some(stream) = self.streams.at_mut(key) {
+            stream.stand(top, start);
+        }
         if keeps {
             self.expiring.insert((due, key));
         } else if due != NEVER {

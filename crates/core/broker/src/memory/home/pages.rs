@@ -52,6 +52,7 @@ impl Home {
         let stream = stream.map_or(&unused, |(_, stream)| stream);
         let here = stream.position(nonce);
         let translate = |since| {
+            let here = (here, stream.start());
             self.ancestry
                 .translate(since, here, key.unwrap_or(u32::MAX))
         };

@@ -69,7 +69,7 @@ impl Home {
             return;
         }
         let mut stream = Stream::new(generation);
-        stream.top = top;
+        stream.stand(top, 0);
         let cost = log.iter().map(|publication| publication.cost_bytes());
         let bytes = STREAM_BYTES + channel.as_str().len() + cost.sum::<usize>();
         let keeps = !log.is_empty() && self.share.take(bytes);
@@ -101,7 +101,11 @@ impl Home {
         if let Some(version) = version {
             self.versions.insert(key, version);
         }
-        self.ancestry.set_tops(key, tops);
+        let before = if keeps { top - count } else { top };
+        let start = self.ancestry.set_tops(key, tops, before);
+        if let Some(stream) = self.streams.at_mut(key) {
+            stream.stand(top, start);
+        }
     }
 
     fn restore_key(&mut self, key: &KeptKey, now: Now) {

@@ -78,7 +78,8 @@ impl Home {
         journal.leave(key);
         let place = (channel, stream.generation, stream.top);
         let version = self.versions.get(&key);
-        journal.write(|out| write_base(place, version, self.ancestry.tops(key), out));
+        let tops = self.ancestry.tops(key, stream.start());
+        journal.write(|out| write_base(place, version, &tops, out));
     }
 
     /// Writes down that a stream is no more, and which generation comes next.
@@ -171,8 +172,8 @@ impl Home {
             return 0;
         };
         // Positions before what is kept are of no use.
-        let tops = self.ancestry.tops(key).iter();
-        let tops: Vec<(u32, u64)> = tops.filter(|(_, top)| *top >= before).copied().collect();
+        let mut tops = self.ancestry.tops(key, stream.start());
+        tops.retain(|(_, top)| *top >= before);
         copy.inside = Some((key, before));
         let place = (channel, stream.generation, before);
         journal.write(|out| write_base(place, self.versions.get(&key), &tops, out))

@@ -76,7 +76,7 @@ impl Log {
     }
 
     /// A new home goes on where the log ends.
-    fn next(&mut self, is_crashed: bool, now: Now) -> (Home, Tape) {
+    fn next(&mut self, now: Now) -> (Home, Tape) {
         let replay = self.replay(now);
         let nonce = 100 + self.0.len() as u32;
         let (begins, lineage) = match replay.lineage() {
@@ -87,10 +87,9 @@ impl Log {
                     ancestors: Vec::new(),
                 },
             ),
-            Some(lineage) if is_crashed => (Begins::AfterCrash, lineage.after_crash(nonce)),
-            Some(lineage) => (Begins::Continues, lineage.clone()),
+            Some(lineage) => (Begins::NextEpochs, lineage.next(nonce)),
         };
-        let mut homes = replay.finish(&lineage, is_crashed, 1, home_of);
+        let mut homes = replay.finish(&lineage, 1, home_of);
         let head = Head {
             number: self.0.len() as u64,
             begins,
@@ -141,6 +140,11 @@ fn publish(home: &mut Home, channel: &str, data: &str, now: Now) -> Position {
     accepted.position.expect("history")
 }
 
+/// Generation and offset: the same in the epochs of every process.
+fn place(position: Option<Position>) -> Option<(u32, u64)> {
+    position.map(|position| (position.epoch.0 as u32, position.offset))
+}
+
 /// What a client gets that comes back; nothing if it is told that it may have missed something.
 fn recover(home: &mut Home, channel: &str, since: Position, now: Now) -> Option<Vec<String>> {
     let subscribed = home.subscribe(SHARD, &name(channel), Some(since), now);
@@ -156,7 +160,7 @@ fn recover(home: &mut Home, channel: &str, since: Position, now: Now) -> Option<
 #[test]
 fn after_a_clean_end_everything_is_as_it_was() {
     let mut log = Log::default();
-    let (mut home, tape) = log.next(true, at(0));
+    let (mut home, tape) = log.next(at(0));
     for n in 1..=8_u64 {
         let newer = Draft {
             version: Some(Box::new(Version {
@@ -179,7 +183,7 @@ fn after_a_clean_end_everything_is_as_it_was() {
     let count = tape.state().records.len();
     log.end(&tape, count);
     assert!(log.replay(at(20)).is_closed());
-    let (mut home, _) = log.next(false, at(20));
+    let (mut home, _) = log.next(at(20));
     let since = Position {
         epoch: first.expect("history").epoch,
         offset: 5,
@@ -187,7 +191,8 @@ fn after_a_clean_end_everything_is_as_it_was() {
     let texts = recover(&mut home, "kept:a", since, at(20));
     assert_eq!(texts.expect("whole"), ["6", "7", "8"]);
     let again = home.publish(keyed, at(20));
-    assert_eq!((again.publication.is_none(), again.position), (true, first));
+    assert!(again.publication.is_none() && place(again.position) == place(first));
+    assert_ne!(again.position, first, "every process has epochs of its own");
     let older = Draft {
         version: Some(Box::new(Version {
             number: 8,
@@ -197,7 +202,7 @@ fn after_a_clean_end_everything_is_as_it_was() {
     };
     assert!(home.publish(older, at(20)).publication.is_none());
     let next = publish(&mut home, "kept:gone", "y", at(20));
-    assert_eq!((next.offset, next.epoch), (2, since.epoch));
+    assert_eq!(next.offset, 2);
     let lost = Position { offset: 0, ..next };
     assert_eq!(
         recover(&mut home, "kept:gone", lost, at(20)),
@@ -207,10 +212,60 @@ fn after_a_clean_end_everything_is_as_it_was() {
     home.check();
 }
 
+/// The folder of a process that ended well comes back, after others have gone on from it.
+#[test]
+fn a_copy_from_before_counts_up_to_its_own_end() {
+    let mut log = Log::default();
+    let (mut home, tape) = log.next(at(0));
+    let early = publish(&mut home, "kept:a", "1", at(1));
+    let last = publish(&mut home, "kept:a", "2", at(1));
+    tape.state().records.push(Item::closed());
+    log.end(&tape, 3);
+    let mut backup = Log(log.0.clone());
+    let (mut home, _) = log.next(at(2));
+    assert_eq!(recover(&mut home, "kept:a", last, at(2)), Some(Vec::new()));
+    let beyond = ["3", "4"].map(|data| publish(&mut home, "kept:a", data, at(2)));
+    // Another life of the copy, with the nonce that it draws.
+    backup.0.push(backup.0[0].clone());
+    backup.0[1].0.begins = Begins::NextEpochs;
+    backup.0[1].0.lineage = backup.0[0].0.lineage.next(77);
+    backup.0[1].1.clear();
+    let (mut home, _) = backup.next(at(3));
+    for data in ["other 3", "other 4", "other 5"] {
+        publish(&mut home, "kept:a", data, at(3));
+    }
+    for beyond in beyond {
+        assert_eq!(recover(&mut home, "kept:a", beyond, at(3)), None);
+    }
+    let known = recover(&mut home, "kept:a", early, at(3));
+    assert_eq!(known.expect("whole").len(), 4);
+    home.check();
+}
+
+/// Starts are remembered, and what they cost is bounded.
+#[test]
+fn positions_hold_over_eight_starts() {
+    let mut log = Log::default();
+    let (mut home, mut tape) = log.next(at(0));
+    let first = publish(&mut home, "kept:a", "1", at(1));
+    for start in 1..=crate::ANCESTORS_MAX {
+        log.end(&tape, 2);
+        (home, tape) = log.next(at(2));
+        let known = recover(&mut home, "kept:a", first, at(2));
+        assert_eq!(known, Some(Vec::new()), "start {start}");
+        let key = home.streams.key(&name("kept:a")).expect("a stream");
+        let older = home.ancestry.tops(key, 0).len();
+        assert_eq!(older, start - 1, "one start costs nothing");
+    }
+    log.end(&tape, 2);
+    let (mut home, _) = log.next(at(2));
+    assert_eq!(recover(&mut home, "kept:a", first, at(2)), None);
+}
+
 #[test]
 fn what_was_kept_gets_old_while_nobody_runs() {
     let mut log = Log::default();
-    let (mut home, tape) = log.next(true, at(0));
+    let (mut home, tape) = log.next(at(0));
     let first = publish(&mut home, "kept:a", "1", at(5000));
     publish(&mut home, "kept:a", "2", at(5600));
     log.end(&tape, 2);
@@ -219,7 +274,7 @@ fn what_was_kept_gets_old_while_nobody_runs() {
         mono: Millis(3),
         unix_ms: at(6100).unix_ms,
     };
-    let (mut home, _) = log.next(true, later);
+    let (mut home, _) = log.next(later);
     assert_eq!(home.stats().history_publications, 1);
     assert_eq!(
         recover(&mut home, "kept:a", first, later).expect("whole"),
@@ -237,7 +292,7 @@ fn what_was_kept_gets_old_while_nobody_runs() {
 #[test]
 fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     let mut log = Log::default();
-    let (mut home, tape) = log.next(true, at(0));
+    let (mut home, tape) = log.next(at(0));
     let empty = home.subscribe(SHARD, &name("kept:empty"), None, at(0));
     let seen: Vec<Position> = ["1", "2", "3", "4"]
         .iter()
@@ -245,7 +300,7 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
         .collect();
     // The last two are lost.
     log.end(&tape, 2);
-    let (mut home, tape) = log.next(true, at(2));
+    let (mut home, tape) = log.next(at(2));
     let known = recover(&mut home, "kept:a", seen[0], at(2));
     assert_eq!(known.expect("whole"), ["2"]);
     assert_eq!(
@@ -278,7 +333,7 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     assert_eq!(page.err(), Some(Refusal::UnrecoverablePosition));
     // A second crash: the first epoch is still known.
     log.end(&tape, 1);
-    let (mut home, _) = log.next(true, at(4));
+    let (mut home, _) = log.next(at(4));
     assert_eq!(
         recover(&mut home, "kept:a", seen[1], at(4)).expect("whole"),
         ["other 3"]
@@ -296,7 +351,7 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
 #[test]
 fn what_was_known_of_a_forgotten_stream_is_not_said_of_the_next() {
     let mut log = Log::default();
-    let (mut home, tape) = log.next(true, at(0));
+    let (mut home, tape) = log.next(at(0));
     for n in 1..=5 {
         publish(&mut home, "kept:a", "a", at(n));
     }
@@ -307,7 +362,7 @@ fn what_was_known_of_a_forgotten_stream_is_not_said_of_the_next() {
     let seen = publish(&mut home, "kept:b", "2", at(3_700_001));
     // The disk knows nothing of the end of the first stream, nor of the second.
     log.end(&tape, 5);
-    let (mut home, _) = log.next(true, at(3_700_002));
+    let (mut home, _) = log.next(at(3_700_002));
     assert_eq!(home.stats().streams, 1);
     home.tick(at(7_400_000), 10);
     assert_eq!(home.stats().streams, 0);
@@ -321,7 +376,7 @@ fn what_was_known_of_a_forgotten_stream_is_not_said_of_the_next() {
 /// To remove the history of a channel that never had any costs the disk nothing.
 #[test]
 fn nothing_is_written_where_nothing_was() {
-    let (mut home, tape) = Log::default().next(true, at(0));
+    let (mut home, tape) = Log::default().next(at(0));
     home.subscribe(SHARD, &name("kept:a"), None, at(0));
     let page = home.forget_history(&name("kept:a"), at(0));
     assert!(page.is_ok() && tape.state().records.is_empty());
@@ -334,7 +389,7 @@ fn nothing_is_written_where_nothing_was() {
 fn what_cannot_be_written_may_be_refused() {
     let home = home(5, 1000, 1 << 20);
     assert!(!home.refuses());
-    let (home, tape) = Log::default().next(true, at(0));
+    let (home, tape) = Log::default().next(at(0));
     assert!(!home.refuses());
     tape.state().refuses = true;
     assert!(home.refuses());
@@ -343,13 +398,13 @@ fn what_cannot_be_written_may_be_refused() {
 #[test]
 fn a_hole_in_the_log_is_seen() {
     let mut log = Log::default();
-    let (mut home, tape) = log.next(true, at(0));
+    let (mut home, tape) = log.next(at(0));
     let seen: Vec<Position> = (1..=4)
         .map(|n| publish(&mut home, "kept:a", &n.to_string(), at(n)))
         .collect();
     tape.state().records.remove(1);
     log.end(&tape, 3);
-    let (mut home, _) = log.next(true, at(5));
+    let (mut home, _) = log.next(at(5));
     assert_eq!(
         recover(&mut home, "kept:a", seen[0], at(5)),
         None,
