@@ -12,6 +12,7 @@ pub struct Observer {
     turns: LoopStats,
     conns: ConnStats,
     news_dropped: u64,
+    conflated: u64,
 }
 
 impl Observer {
@@ -54,6 +55,8 @@ impl Observer {
         counters.set(Gauge::Subscriptions, hub.subscriptions as u64);
         let before = std::mem::replace(&mut self.news_dropped, hub.news_dropped);
         counters.add(Counter::PresenceDropped, hub.news_dropped - before);
+        let before = std::mem::replace(&mut self.conflated, hub.conflated);
+        counters.add(Counter::Conflated, hub.conflated - before);
         counters.set(Gauge::PresenceMembers, hub.home.members as u64);
         counters.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
         counters.set(

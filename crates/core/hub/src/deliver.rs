@@ -113,7 +113,7 @@ impl Local {
                 mut mark,
             } = joining;
             while mark < fanout.next_number() {
-                mark += deliver(fanout, member, mark, true, sink);
+                mark = deliver(fanout, member, mark, true, sink);
                 member = fanout.after_load(member);
                 *left = left.saturating_sub(1);
             }
@@ -129,7 +129,7 @@ impl Local {
     }
 }
 
-/// Hands a member what it lacks; gives how many publications that were.
+/// Hands a member what it lacks; gives its mark after that.
 fn deliver(
     fanout: &mut Fanout,
     member: Member,
@@ -153,5 +153,5 @@ fn deliver(
         gather,
     };
     sink.deliver(member.index(), &batch);
-    load.publications.len() as u64
+    load.span.end
 }

@@ -13,7 +13,9 @@
 //! stand first), `ahead` for those that were not.
 //!
 //! In a channel with a delay the fan-out rests before each round, so that publications gather and
-//! a visit carries several of them.
+//! a visit carries several of them. A channel that conflates ([`Rules::conflates`]) keeps the
+//! newest of them alone: it takes the place of the one before it as soon as it comes, so a visit
+//! carries one publication, and the queue of a busy channel is no longer than that of a quiet one.
 //!
 //! Invariants
 //! - The counts of all runs add up to the members, in their order; the next visit is to
@@ -22,7 +24,9 @@
 //! - Who is joining has everything below its mark and is not a member yet. At the end of a
 //!   round it gets the rest and becomes the last member.
 //! - `bytes` is the cost of all of `publications`.
-//! - So a member gets exactly what was published after it joined, in order, once.
+//! - So a member gets exactly what was published after it joined, in order, once; where the channel
+//!   conflates, the newest of it in each round.
+//! - Marks may be below `first` in a channel that conflates alone: nobody gets what is missing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -84,6 +88,13 @@ pub(crate) struct Rules {
     pub(crate) delay_ms: u32,
     /// Publications may be said as the difference from the one before.
     pub(crate) delta: bool,
+}
+
+impl Rules {
+    /// Whether only the newest publication of each window is delivered. Differences need them all.
+    pub(crate) fn conflates(self) -> bool {
+        self.delay_ms > 0 && self.overflow == Overflow::LatestOnly && !self.delta
+    }
 }
 
 /// One channel's publications that some member still has to get.
@@ -175,9 +186,12 @@ impl Fanout {
         self.rest = Rest::No;
     }
 
-    /// Whether more publications than wait would not leave together anyway.
+    /// Whether more publications than wait would not leave together anyway. The newest alone waits
+    /// for its window, however large it is.
     pub(crate) fn is_full(&self) -> bool {
-        self.publications.len() as u64 >= VISIT_MAX || self.bytes >= VISIT_BYTES_MAX
+        let is_newest_alone = self.rules.conflates() && self.publications.len() == 1;
+        let is_much = self.publications.len() as u64 >= VISIT_MAX || self.bytes >= VISIT_BYTES_MAX;
+        is_much && !is_newest_alone
     }
 
     /// Publications that some member lacks.
@@ -190,9 +204,47 @@ impl Fanout {
         self.bytes
     }
 
-    pub(crate) fn push(&mut self, publication: Arc<Publication>) {
+    /// Appends a publication. Where the channel conflates it takes the place of the one before it;
+    /// gives how many deliveries that saves. What nobody gets any more goes to `carried` if it has
+    /// tags.
+    pub(crate) fn push(
+        &mut self,
+        publication: Arc<Publication>,
+        carried: &mut Vec<Arc<Publication>>,
+    ) -> u64 {
+        let mut saved = 0;
+        if self.rules.conflates() && publication.told == Told::Data {
+            let is_data = |known: &Arc<Publication>| known.told == Told::Data;
+            while self.publications.front().is_some_and(is_data) {
+                saved += self.lack(self.first);
+                self.forget_below(self.first + 1, carried);
+            }
+        }
         self.bytes += publication.cost_bytes();
         self.publications.push_back(publication);
+        saved
+    }
+
+    /// Members, joining ones too, that lack the publication with a number.
+    fn lack(&self, number: u64) -> u64 {
+        let runs = self.behind.iter().chain(&self.ahead);
+        let members = runs.filter(|run| run.mark <= number);
+        let joining = self.joining.iter().filter(|it| it.mark <= number).count();
+        members.map(|run| u64::from(run.count)).sum::<u64>() + joining as u64
+    }
+
+    /// Forgets what has a lower number; gives what has tags to `carried`.
+    fn forget_below(&mut self, number: u64, carried: &mut Vec<Arc<Publication>>) {
+        let count = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let count = count.min(self.publications.len());
+        for publication in self.publications.drain(..count) {
+            self.bytes -= publication.cost_bytes();
+            if publication.tags.is_some() {
+                carried.push(publication);
+            }
+        }
+        self.first += count as u64;
+        debug_assert!(!self.publications.is_empty() || self.bytes == 0);
     }
 
     /// The number that the next publication will get: the mark of who joins now.
@@ -218,6 +270,7 @@ impl Fanout {
 
     /// What is due to a member with this mark, up to what one visit carries.
     pub(crate) fn load(&mut self, mark: u64) -> &mut Load {
+        let mark = mark.max(self.first);
         let end = self.next_number().min(mark + VISIT_MAX);
         let same = self.load.span.start == mark
             && (self.load.span.end == end || self.load_is_full(mark, end));
@@ -343,19 +396,11 @@ impl Fanout {
             .map(|run| run.mark)
             .chain(self.joining.iter().map(|joining| joining.mark));
         let lowest = marks.min().unwrap_or_else(|| self.next_number());
-        let count = usize::try_from(lowest - self.first).unwrap_or(0);
-        let count = count.min(self.publications.len());
         if self.rules.delta {
-            self.before = self.last_data(count);
+            let place = usize::try_from(lowest - self.first).unwrap_or(usize::MAX);
+            self.before = self.last_data(place.min(self.publications.len()));
         }
-        for publication in self.publications.drain(..count) {
-            self.bytes -= publication.cost_bytes();
-            if publication.tags.is_some() {
-                carried.push(publication);
-            }
-        }
-        self.first = lowest;
-        debug_assert!(!self.publications.is_empty() || self.bytes == 0);
+        self.forget_below(lowest, carried);
     }
 
     /// Whether everybody has everything.

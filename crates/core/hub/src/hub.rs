@@ -21,6 +21,9 @@ pub struct HubStats {
     pub subscriptions: usize,
     /// Comings and goings that were not told for want of room, since the start.
     pub news_dropped: u64,
+    /// Deliveries that were not made because a newer publication of their window took their place,
+    /// since the start.
+    pub conflated: u64,
     /// Of this shard's part of the broker.
     pub home: BrokerStats,
 }
@@ -48,6 +51,7 @@ impl<B: Broker> Hub<B> {
             channels: self.local.channels.len(),
             subscriptions: self.local.subscriptions.total(),
             news_dropped: self.local.news_dropped,
+            conflated: self.local.conflated,
             home: self.broker.stats(),
         }
     }

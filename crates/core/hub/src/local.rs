@@ -71,6 +71,8 @@ pub(crate) struct Local {
     pub(crate) bytes: usize,
     /// Comings and goings that found no room.
     pub(crate) news_dropped: u64,
+    /// Deliveries whose place a newer publication took before they left.
+    pub(crate) conflated: u64,
     /// Publications with tags that everybody has got, until the sink is told.
     pub(crate) carried: Vec<Arc<Publication>>,
     /// What the broker has yet to be told: who has left, and channels that were released.
@@ -95,6 +97,7 @@ impl Local {
             publications: 0,
             bytes: 0,
             news_dropped: 0,
+            conflated: 0,
             carried: Vec::new(),
             farewells: Vec::new(),
         }
@@ -167,9 +170,11 @@ impl Local {
             self.turn_order.push_back(channel.fanout);
         }
         if let Some(fanout) = self.fanouts.get_mut(channel.fanout) {
-            self.publications += 1;
-            self.bytes += publication.cost_bytes();
-            fanout.push(publication);
+            self.publications -= fanout.waiting();
+            self.bytes -= fanout.bytes();
+            self.conflated += fanout.push(publication, &mut self.carried);
+            self.publications += fanout.waiting();
+            self.bytes += fanout.bytes();
             if fanout.rests_until().is_some() && fanout.is_full() {
                 let key = channel.fanout;
                 self.end_rest(key);

@@ -156,6 +156,9 @@ metrics! {
             DroppedLatestOnly(policy = "latest-only"),
             DroppedClose(policy = "close"),
         }
+        "conflated_total" "Deliveries that were not made because a newer publication of their \
+                           window took their place (`max_delay` with \
+                           `latest-only`)." { Conflated }
         "slow_consumers_total" "Times that a connection's queue became full." { SlowConsumers }
         "recovered_total" "Attempts to get missed publications, by result." {
             RecoveredComplete(result = "complete"),

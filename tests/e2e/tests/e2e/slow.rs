@@ -2,9 +2,9 @@
 //! counted.
 
 use serde_json::{Value, json};
-use throng_testkit::{Server, Setup, Signal, Wire, request, script, until};
+use throng_testkit::{Proxy, Server, Setup, Signal, Wire, request, script, until};
 
-use crate::support::{sdks, url};
+use crate::support::{emulated, sdks, url};
 use crate::work::{frame, open};
 
 /// Large, so that few of them fill what the kernel holds for a connection.
@@ -203,6 +203,87 @@ fn drop_oldest_sheds_the_oldest() {
 #[test]
 fn latest_only_keeps_the_newest() {
     shedding("latest-only");
+}
+
+/// With `max_delay`, "latest only" conflates for clients that keep up too: the newest publication
+/// of each window for each subscription, with positions that hold over a cut.
+#[test]
+fn each_subscription_gets_the_newest_of_each_window() {
+    let config = "[[namespace]]\nname = \"price\"\nslow_consumer = \"latest-only\"\n\
+                  max_delay = \"300ms\"\nhistory_size = 1000\nhistory_ttl = \"5m\"\n\
+                  recovery = true\n";
+    let server = Setup::new(config).shards(2).start();
+    let burst = |from: u64| {
+        let commands: Vec<Value> = (from..from + 100)
+            .flat_map(|n| ["price:a", "price:b"].map(|channel| (channel, n)))
+            .map(|(channel, n)| json!({ "publish": { "channel": channel, "data": { "n": n } } }))
+            .collect();
+        server.call("batch", &json!({ "commands": commands }));
+    };
+    // What listens alone: two channels each, so that each gets the newest of both.
+    let both = "channel=price:a&channel=price:b";
+    let mut lines = stream(&server, &format!("/stream?{both}"));
+    lines.chunk();
+    let mut events = stream(&server, &format!("/sse?{both}"));
+    events.through("subscribed");
+    let ws = script("ws.mjs", &[&format!("ws://{}/ws?{both}", server.clients())]);
+    ws.event("open", &json!({}));
+    let wish = "%7B%22subs%22%3A%7B%22price%3Aa%22%3A%7B%7D%2C%22price%3Ab%22%3A%7B%7D%7D%7D";
+    let mut uni = stream(&server, &format!("/connection/uni_sse?cf_connect={wish}"));
+    uni.through("connect");
+    let proxy = Proxy::new(server.clients());
+    let mut clients: Vec<_> = { sdks().into_iter().chain(emulated()) }
+        .map(|(name, start)| {
+            let mut client = start();
+            client.connect(&url(proxy.address()));
+            client.subscribe("price:a");
+            client.subscribe("price:b");
+            (name, client)
+        })
+        .collect();
+    burst(0);
+    // Both channels' last, and what came before it: less than all.
+    let few = |name: &str, mut more: Box<dyn FnMut() -> String + '_>| -> u64 {
+        let (mut heard, mut last) = (0, 0);
+        while last < 2 {
+            let text = more().replace('\\', "");
+            heard += text.matches("\"n\":").count() as u64;
+            last += text.matches("\"n\":99").count();
+        }
+        assert!(heard < 200, "{name} heard {heard}");
+        heard
+    };
+    let mut heard = few("stream", Box::new(|| lines.chunk()));
+    heard += few("sse", Box::new(|| events.through("\n\n")));
+    heard += few("ws", Box::new(|| ws.next_event()["data"].to_string()));
+    heard += few("uni_sse", Box::new(|| uni.through("\n\n")));
+    for (name, client) in &clients {
+        let next = || client.event("publication", &json!({}))["data"].to_string();
+        heard += few(name, Box::new(next));
+    }
+    let subscribers = 4 + clients.len() as u64;
+    let saved = server.metric("throng_conflated_total");
+    assert_eq!(heard + saved, subscribers * 200, "delivered or conflated");
+    assert_eq!(server.metric("throng_deliveries_total"), heard);
+    // Whoever comes back gets all that it missed, from the newest that it had.
+    proxy.cut();
+    for (_, client) in &clients {
+        client.event("connecting", &json!({}));
+    }
+    burst(100);
+    proxy.mend();
+    for (name, client) in &clients {
+        for channel in ["price:a", "price:b"] {
+            let told = json!({ "channel": channel, "recovered": true });
+            client.event("subscribed", &told);
+            let data = client.publications(channel, 100);
+            let numbers: Vec<u64> = data.iter().filter_map(|data| data["n"].as_u64()).collect();
+            assert!(numbers.iter().copied().eq(100..200), "{name}: {numbers:?}");
+        }
+        assert_eq!(client.left("publication"), 0, "{name}");
+    }
+    clients.clear();
+    server.stop();
 }
 
 /// An SDK whose process stands still is cut off, and when it goes on it comes back for all that it

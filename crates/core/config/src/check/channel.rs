@@ -20,6 +20,14 @@ impl Checks<'_> {
                         the publication before";
             self.problem(&path, format!("{path}: {text}"));
         }
+        let conflates =
+            options.max_delay_ms > 0 && options.slow_consumer == SlowConsumer::LatestOnly;
+        if options.allow_tags_filter && conflates {
+            let path = format!("{path}.allow_tags_filter");
+            let text = "it needs max_delay = \"0s\" or another slow_consumer: the newest \
+                        publication of a window may not be the newest that passes a filter";
+            self.problem(&path, format!("{path}: {text}"));
+        }
         let (size, ttl_ms) = (options.history_size, options.history_ttl_ms);
         let missing = match (size, ttl_ms) {
             (0, 0) => "history_size and history_ttl",

@@ -68,11 +68,13 @@ section! {
             RecoveryMode::Stream, Rule::ANY;
         /// What happens to a subscriber whose queue is full: `close` ends the connection,
         /// `drop-oldest` drops its oldest deliveries, `latest-only` keeps only the newest delivery
-        /// of the channel.
+        /// of the channel. With `max_delay`, `latest-only` conflates: each subscriber gets only the
+        /// newest publication of each window of `max_delay`.
         "slow_consumer" slow_consumer: SlowConsumer, Choice<SlowConsumer>, SlowConsumer::Close,
             Rule::ANY;
         /// How long a publication may wait for others, so that one system call for each subscriber
-        /// sends all of them. "0s" sends each at once; under load they are sent together anyway.
+        /// sends all of them, or, with `slow_consumer = "latest-only"`, the newest of them alone.
+        /// "0s" sends each at once; under load they are sent together anyway.
         "max_delay" max_delay_ms: u64, Duration, 0, Rule::ANY.range(0, SECOND);
         /// Whether deliveries are compressed: to WebSockets (`/ws` and Centrifugo's SDKs) of
         /// clients that offer permessage-deflate, and to `/sse` and `/stream` with one channel for
@@ -86,7 +88,7 @@ section! {
             Vec::new(), Rule::ANY;
         /// Whether Centrifugo's clients may subscribe with a filter on tags. Such a subscriber
         /// costs more, because Throng checks each publication for it alone. It gets no join and
-        /// leave messages.
+        /// leave messages. Not with `max_delay` and `slow_consumer = "latest-only"` together.
         "allow_tags_filter" allow_tags_filter: bool, Bool, false, Rule::ANY;
         /// Whether clients with a token may subscribe. If neither this nor another option opens the
         /// channel, only a token does: a connection token that names it, or a subscription token. A

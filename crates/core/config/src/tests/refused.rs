@@ -57,6 +57,27 @@ fn strange_keys_are_named_with_what_was_meant() {
     );
 }
 
+/// Each of these reads or passes by publications that another option drops.
+#[test]
+fn what_may_be_dropped_is_not_needed_by_other_options() {
+    check(
+        "[channel]\nallowed_delta_types = [\"fossil\"]\nslow_consumer = \"latest-only\"\n",
+        &[
+            "throng.toml:2:23: channel.allowed_delta_types: it needs slow_consumer = \"close\": a \
+             difference cannot be read without the publication before",
+        ],
+    );
+    let filtered = "[[namespace]]\nname = \"a\"\nallow_tags_filter = true\n";
+    check(
+        &format!("{filtered}max_delay = \"50ms\"\nslow_consumer = \"latest-only\"\n"),
+        &[
+            "throng.toml:3:21: namespace[0].allow_tags_filter: it needs max_delay = \"0s\" or \
+             another slow_consumer: the newest publication of a window may not be the newest that \
+             passes a filter",
+        ],
+    );
+}
+
 #[test]
 fn a_feed_needs_a_name_of_its_own_and_a_source() {
     let url = "url = \"postgres://me:secret@db/app\"\n";

@@ -1,0 +1,333 @@
+//! A channel with a delay and "latest only": each subscription gets the newest publication of each
+//! window, and is told no other.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use throng_broker::{ChannelOptions, Draft, Overflow, Recovery, Retention};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
+use throng_types::{
+    ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Position, Publication, Rng, ShardId,
+};
+
+const WINDOW_MS: u64 = 50;
+
+/// What each connection got, and where it stands.
+#[derive(Default)]
+struct Clients {
+    got: Vec<(u32, String)>,
+    at: BTreeMap<(u32, ChannelName), Position>,
+    recovered: Vec<String>,
+    carried: Vec<String>,
+    encoded: usize,
+}
+
+fn text(publication: &Publication) -> String {
+    String::from_utf8_lossy(&publication.payload.bytes).into_owned()
+}
+
+impl Sink for Clients {
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        let Answer::Subscribed { channel, result } = answer else {
+            return;
+        };
+        let subscribed = result.expect("room");
+        if let Some(position) = subscribed.position {
+            self.at.insert((reply_to.conn.index(), channel), position);
+        }
+        if let Recovery::Whole(missed) = subscribed.recovery {
+            self.recovered = missed.iter().map(|it| text(it)).collect();
+        }
+    }
+
+    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+        self.encoded += 1;
+        out.extend_from_slice(&publication.payload.bytes);
+    }
+
+    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+        for publication in batch.publications {
+            let text = text(publication);
+            let shown = text.get(..20).unwrap_or(&text).to_owned();
+            self.got.push((index, shown));
+            if let Some(position) = publication.position {
+                let place = (index, publication.channel.clone());
+                let before = self.at.insert(place, position);
+                assert!(before.is_none_or(|before| before.offset < position.offset));
+            }
+        }
+        if let Some(encoded) = batch.encoded {
+            assert_eq!(encoded.frames.len(), batch.publications.len());
+        }
+    }
+
+    fn carried(&mut self, publication: &Publication) {
+        self.carried.push(text(publication));
+    }
+}
+
+struct Stage {
+    hub: Hub,
+    now: Now,
+    clients: Clients,
+}
+
+fn conn(index: u32) -> ConnId {
+    ConnId::new(ShardId(0), index, 1)
+}
+
+fn name(channel: &str) -> ChannelName {
+    ChannelName::new(channel).unwrap()
+}
+
+impl Stage {
+    fn new() -> Self {
+        let price = ChannelOptions {
+            max_delay_ms: WINDOW_MS as u32,
+            overflow: Overflow::LatestOnly,
+            ..ChannelOptions::default()
+        };
+        let kept = ChannelOptions {
+            recovery: true,
+            retention: Retention {
+                publications_max: 100,
+                ttl_ms: 60_000,
+            },
+            ..price
+        };
+        let named = vec![("price".into(), price), ("kept".into(), kept)];
+        Self {
+            hub: support::hub(0, 1, named),
+            now: Now::default(),
+            clients: Clients::default(),
+        }
+    }
+
+    fn subscribe(&mut self, index: u32, channel: &str, since: Option<Position>) {
+        let kind = match index % 2 {
+            0 => FormKind::Shared,
+            _ => FormKind::Personal,
+        };
+        let command = Command::Subscribe {
+            reply_to: ReplyTo {
+                conn: conn(index),
+                token: 0,
+            },
+            channel: name(channel),
+            format: Format::new((index % 2) as u8, kind),
+            since,
+            presence: None,
+        };
+        self.hub.handle(command, self.now, &mut self.clients);
+    }
+
+    fn publish(&mut self, channel: &str, text: &str) {
+        let draft = Draft {
+            channel: name(channel),
+            payload: Payload {
+                bytes: text.as_bytes().into(),
+                kind: PayloadKind::Text,
+            },
+            publisher: None,
+            tags: Some("t".into()),
+            skip_history: false,
+            idempotency_key: None,
+            version: None,
+        };
+        self.hub.publish_here(draft, self.now).expect("room");
+    }
+
+    /// What has come at a moment, with that many visits.
+    fn at(&mut self, ms: u64, visits: usize) -> Vec<(u32, String)> {
+        self.now.mono = Millis(ms);
+        self.hub.fan_out(visits, self.now, &mut self.clients);
+        let mut got = std::mem::take(&mut self.clients.got);
+        got.sort();
+        got
+    }
+}
+
+fn got(all: &[(u32, &str)]) -> Vec<(u32, String)> {
+    all.iter()
+        .map(|(index, text)| (*index, (*text).to_owned()))
+        .collect()
+}
+
+#[test]
+fn each_subscription_gets_the_newest_of_each_window() {
+    let mut stage = Stage::new();
+    for index in 0..3 {
+        stage.subscribe(index, "price:a", None);
+    }
+    stage.subscribe(0, "price:b", None);
+    stage.subscribe(0, "c", None);
+    for n in 0..5 {
+        stage.publish("price:a", &format!("a{n}"));
+        stage.publish("price:b", &format!("b{n}"));
+        stage.publish("c", &format!("c{n}"));
+        assert_eq!(stage.at(n * 9, 100), got(&[(0, &format!("c{n}"))]));
+    }
+    let window = stage.at(WINDOW_MS, 100);
+    assert_eq!(window, got(&[(0, "a4"), (0, "b4"), (1, "a4"), (2, "a4")]));
+    // 4 of `a` to three, 4 of `b` to one.
+    assert_eq!(stage.hub.stats().conflated, 16);
+    // Everything with tags is told of once, delivered or not.
+    assert_eq!(stage.clients.carried.len(), 15);
+    // Nothing is said twice, and the next window begins with the next publication.
+    assert_eq!(stage.at(200, 100), got(&[]));
+    stage.publish("price:a", "a5");
+    assert_eq!(stage.at(210, 100), got(&[]));
+    let window = stage.at(210 + WINDOW_MS, 100);
+    assert_eq!(window, got(&[(0, "a5"), (1, "a5"), (2, "a5")]));
+    assert_eq!(stage.hub.stats().conflated, 16);
+}
+
+/// Neither their number nor their size ends a window, fills the queue, or is encoded in vain.
+#[test]
+fn a_window_holds_any_number_of_any_size() {
+    let mut stage = Stage::new();
+    stage.subscribe(0, "price:a", None);
+    let large = "x".repeat(400 << 10);
+    for n in 0..100_000 {
+        match n % 1000 {
+            0 => stage.publish("price:a", &format!("{n:020}{large}")),
+            _ => stage.publish("price:a", &format!("{n:020}")),
+        }
+        if n % 100 == 0 {
+            assert_eq!(stage.at(n / 3000, 100), got(&[]), "{n}");
+        }
+    }
+    stage.publish("price:a", &format!("{:020}{large}", 100_000));
+    let newest = format!("{:020}", 100_000);
+    assert_eq!(stage.at(WINDOW_MS, 100), got(&[(0, &newest)]));
+    assert_eq!(stage.clients.encoded, 1);
+}
+
+#[test]
+fn who_comes_in_a_window_gets_what_is_newer_and_who_goes_is_not_waited_for() {
+    let mut stage = Stage::new();
+    stage.subscribe(0, "price:a", None);
+    stage.publish("price:a", "1");
+    stage.at(0, 100);
+    stage.subscribe(1, "price:a", None);
+    let window = stage.at(WINDOW_MS, 100);
+    assert_eq!(window, got(&[(0, "1")]), "it was there before they came");
+    stage.publish("price:a", "2");
+    stage.at(60, 100);
+    stage.subscribe(2, "price:a", None);
+    stage.publish("price:a", "3");
+    stage.hub.gone(conn(0), stage.now);
+    assert_eq!(stage.at(60 + WINDOW_MS, 100), got(&[(1, "3"), (2, "3")]));
+    stage.publish("price:a", "4");
+    stage.at(120, 100);
+    stage.hub.unsubscribe(conn(1), &name("price:a"), stage.now);
+    stage.hub.gone(conn(2), stage.now);
+    assert_eq!(stage.at(500, 100), got(&[]));
+    assert_eq!(stage.hub.stats().channels, 0);
+    assert!(stage.hub.is_at_rest());
+}
+
+/// Members that are visited late in a round get what is the newest then, and that alone.
+#[test]
+fn a_round_in_slices_gives_each_member_what_is_newest_at_its_visit() {
+    let mut stage = Stage::new();
+    for index in [0, 2, 4] {
+        stage.subscribe(index, "price:a", None);
+    }
+    stage.publish("price:a", "1");
+    stage.at(0, 100);
+    assert_eq!(stage.at(WINDOW_MS, 1), got(&[(0, "1")]));
+    stage.publish("price:a", "2");
+    assert_eq!(stage.at(51, 1), got(&[(2, "2")]));
+    stage.publish("price:a", "3");
+    assert_eq!(stage.at(52, 100), got(&[(4, "3")]));
+    // Two did not need the first, one not the second, and two have yet to get the third.
+    assert_eq!(stage.hub.stats().conflated, 4);
+    assert_eq!(stage.at(52 + WINDOW_MS, 100), got(&[(0, "3"), (2, "3")]));
+    assert!(stage.hub.is_at_rest());
+}
+
+/// What was not delivered is history: a client that was cut off gets it from its position on.
+#[test]
+fn positions_pass_over_what_was_not_delivered_and_recovery_gives_all_that_came_after() {
+    let mut stage = Stage::new();
+    stage.subscribe(0, "kept:a", None);
+    for n in 1..=4 {
+        stage.publish("kept:a", &n.to_string());
+    }
+    stage.at(0, 100);
+    assert_eq!(stage.at(WINDOW_MS, 100), got(&[(0, "4")]));
+    let position = stage.clients.at[&(0, name("kept:a"))];
+    assert_eq!(position.offset, 4);
+    // It goes in the midst of a window.
+    for n in 5..=7 {
+        stage.publish("kept:a", &n.to_string());
+    }
+    stage.at(60, 100);
+    stage.hub.gone(conn(0), stage.now);
+    stage.subscribe(0, "kept:a", Some(position));
+    assert_eq!(stage.clients.recovered, ["5", "6", "7"]);
+    stage.publish("kept:a", "8");
+    stage.at(70, 100);
+    assert_eq!(stage.at(70 + WINDOW_MS, 100), got(&[(0, "8")]));
+}
+
+/// Before an upgrade windows end early, so that none has to move.
+#[test]
+fn a_hub_in_a_hurry_ends_its_windows() {
+    let mut stage = Stage::new();
+    stage.subscribe(0, "price:a", None);
+    for n in 1..=4 {
+        stage.publish("price:a", &n.to_string());
+    }
+    assert_eq!(stage.at(0, 100), got(&[]));
+    stage.hub.hurry();
+    assert_eq!(stage.at(1, 100), got(&[(0, "4")]));
+    assert!(stage.hub.is_at_rest());
+}
+
+/// However publications, members and visits fall together: offsets rise, everybody ends with the
+/// newest, and nobody gets two within a window.
+#[test]
+fn nobody_gets_two_in_a_window_and_everybody_gets_the_last() {
+    for seed in 1..200 {
+        let mut rng = Rng::new(seed);
+        let mut stage = Stage::new();
+        let mut members: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        let mut published = 0;
+        let mut ms = 0;
+        for _ in 0..300 {
+            ms += rng.below(8);
+            let index = rng.below(6) as u32;
+            match rng.below(10) {
+                0 if !members.contains_key(&index) => {
+                    members.insert(index, None);
+                    stage.subscribe(index, "kept:a", None);
+                }
+                1 if members.remove(&index).is_some() => stage.hub.gone(conn(index), stage.now),
+                2..=6 => {
+                    published += 1;
+                    stage.publish("kept:a", &published.to_string());
+                }
+                _ => {
+                    for (index, _) in stage.at(ms, 1 + rng.below(4) as usize) {
+                        let last = members.get_mut(&index).expect("a member");
+                        let early = last.replace(ms).is_some_and(|last| ms < last + WINDOW_MS);
+                        assert!(!early, "seed {seed}: {index} at {ms}");
+                    }
+                }
+            }
+        }
+        published += 1;
+        stage.publish("kept:a", &published.to_string());
+        for more in 0..100 {
+            stage.at(ms + more * WINDOW_MS, 100);
+        }
+        assert!(stage.hub.is_at_rest(), "seed {seed}");
+        for index in members.keys() {
+            let position = stage.clients.at[&(*index, name("kept:a"))];
+            assert_eq!(position.offset, published, "seed {seed}: {index}");
+        }
+    }
+}
