@@ -258,7 +258,7 @@ fn read_field<'de, A: MapAccess<'de>>(
         Field::PresenceStats => of_channel(map, |channel| Request::PresenceStats { channel })?,
         Field::History => map.next_value::<Option<_>>()?.map(Request::History),
         Field::Ping => map
-            .next_value::<Option<IgnoredAny>>()?
+            .next_value::<Option<strict::Nothing>>()?
             .map(|_| Request::Ping),
         Field::Send => map
             .next_value::<Option<Call<'_>>>()?

@@ -178,6 +178,7 @@ fn every_command_is_read() {
             ),
         ),
         (r#"{"ping":{},"id":3}"#, "3 Ping"),
+        (r#"{"ping":{"at":[5]},"id":3}"#, "3 Ping"),
         (
             r#"{"refresh":{"token":"t"},"id":3}"#,
             r#"3 Refresh { token: "t" }"#,
@@ -277,6 +278,11 @@ fn broken_frames_are_refused() {
         r#"{"id":1,"presence":["a"]}"#,
         r#"{"id":1,"history":{"channel":"a","since":[1]}}"#,
         r#"{"id":1,"connect":{"subs":{"a":[]}}}"#,
+        r#"{"id":1,"ping":[]}"#,
+        // A ping has no fields, but it is an object.
+        r#"{"id":1,"ping":5}"#,
+        r#"{"id":1,"ping":"x"}"#,
+        r#"{"id":1,"ping":false}"#,
     ] {
         let told = read(array.as_bytes());
         assert!(told[0].starts_with("NotACommand"), "{array}: {told:?}");
