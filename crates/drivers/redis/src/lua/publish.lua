@@ -1,4 +1,5 @@
--- One publication: its offset, its place in history, its idempotency key and its delivery.
+-- One publication: its offset, its place in history, its idempotency key and its delivery. Redis
+-- refuses a script's first write or none of them, so a key is written before anything is sent.
 local meta, stream, result, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local server, fresh, now, keep = ARGV[1], ARGV[2], clock(tonumber(ARGV[3])), tonumber(ARGV[4])
 local size, ttl, skip = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
@@ -27,9 +28,9 @@ if size > 0 and (version ~= '' or not skip) then
     redis.call('PEXPIRE', stream, int(ttl))
   end
 end
-redis.call(publish, channel, 'p ' .. e .. ' ' .. s .. ' ' .. int(now) .. ' ' .. body)
 if remember > 0 then
   redis.call('HSET', result, 't', int(now), 'e', e, 's', s)
   redis.call('PEXPIRE', result, int(remember))
 end
+redis.call(publish, channel, 'p ' .. e .. ' ' .. s .. ' ' .. int(now) .. ' ' .. body)
 return {e, s}
