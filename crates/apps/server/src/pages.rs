@@ -47,11 +47,15 @@ pub(crate) struct ServerPages(pub(crate) Arc<Observatory>);
 
 impl Pages for ServerPages {
     fn lacks(&self) -> Option<&'static str> {
-        let broker = match self.0.broker.get().map(|broker| broker.servers_up()) {
-            Some((0, _)) => Some("degraded: the broker is unavailable"),
-            Some((up, all)) if up < all => Some("degraded: a server of the broker is unavailable"),
-            _ => None,
-        };
+        let broker = self.0.broker.get().and_then(|broker| {
+            let (up, all) = broker.servers_up();
+            match (up, broker.is_refusing()) {
+                (0, _) => Some("degraded: the broker is unavailable"),
+                (up, _) if up < all => Some("degraded: a server of the broker is unavailable"),
+                (_, true) => Some("degraded: the broker refuses writes"),
+                _ => None,
+            }
+        });
         let is_written = || self.0.history.get().is_none_or(|is_written| is_written());
         let unwritten = || (!is_written()).then_some("degraded: history is not written to disk");
         let mut feeds = self.0.feeds.iter();

@@ -336,6 +336,8 @@ metrics! {
         }
         "broker_up" "1 while the broker of several nodes answers; 0 also where there is \
                      none." { BrokerUp }
+        "broker_refusing_writes" "Servers of the broker that answer and take no writes: full, or \
+                                  without the replicas that they need." { BrokerRefusingWrites }
         "history_store_up" "1 while history is written to disk; 0 also where there is no \
                             store." { HistoryStoreUp }
         "history_store_bytes" "Size of the history on disk, in bytes." { HistoryStoreBytes }

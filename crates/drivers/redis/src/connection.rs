@@ -39,6 +39,7 @@ impl Machine for Node {
         self.proved_at_ms = self.desk.now_ms;
         self.due = Due::default();
         self.anew_at_ms = None;
+        (self.rows_missed, self.leased_at_ms) = (false, None);
         self.link = Some(link);
         self.announce_node();
         self.again = self.channels.iter().map(|(name, _)| name.clone()).collect();

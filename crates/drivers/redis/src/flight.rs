@@ -41,6 +41,10 @@ pub(crate) enum Flight {
     },
     /// How many nodes got a question.
     Asked(u8, u32),
+    /// Whether the lease is renewed.
+    Leased,
+    /// A member's row was written or removed.
+    Row,
     /// Which incarnations there are.
     Nodes,
     /// Whether an incarnation lives.

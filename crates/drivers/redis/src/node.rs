@@ -59,6 +59,10 @@ pub(crate) struct Node {
     pub(crate) rows: Rows,
     /// Rows to be written again. Bound: as `rows`.
     pub(crate) rows_again: VecDeque<(ChannelName, Box<str>)>,
+    /// Redis refused to write or to remove a row on this connection.
+    pub(crate) rows_missed: bool,
+    /// When the lease of this connection was last renewed.
+    pub(crate) leased_at_ms: Option<u64>,
     /// The name of the connection before, until all rows have the new one.
     pub(crate) incarnation_before: Option<String>,
     pub(crate) questions: Questions,
@@ -95,6 +99,8 @@ impl Node {
             again: VecDeque::new(),
             rows: BTreeMap::new(),
             rows_again: VecDeque::new(),
+            rows_missed: false,
+            leased_at_ms: None,
             incarnation_before: None,
             questions: Questions::default(),
             proved_at_ms: 0,

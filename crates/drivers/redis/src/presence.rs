@@ -12,7 +12,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use redis::Value;
 use throng_broker::{Presence, Ticket};
-use throng_remote::blob;
+use throng_remote::{Fault, blob};
 use throng_types::ChannelName;
 
 use crate::answer;
@@ -59,7 +59,7 @@ impl Node {
         let args = [client, &row, again, channel.as_str().as_bytes()];
         let lease = format!("{}{incarnation}", self.keys.leases());
         let keys = [&*members, &*users, &*places, &*name, &*lease];
-        self.call(Flight::Nothing, Script::Come, &keys, &args);
+        self.call(Flight::Row, Script::Come, &keys, &args);
     }
 
     /// Tells of somebody who has come, after the reply to its own subscribe.
@@ -98,7 +98,7 @@ impl Node {
         let (who, told) = (client.as_bytes(), blob::of_somebody(&presence.who));
         let args = [who, incarnation.as_bytes(), announced, &told];
         let keys = [&*members, &*users, &*name];
-        self.call(Flight::Nothing, Script::Quit, &keys, &args);
+        self.call(Flight::Row, Script::Quit, &keys, &args);
         let from = (channel.clone(), Box::from(""));
         let next = self.rows.range((Excluded(from), Unbounded)).next();
         if next.is_none_or(|((theirs, _), _)| theirs != channel) {
@@ -173,13 +173,34 @@ impl Node {
             let lease = format!("{}{}", self.keys.leases(), self.incarnation());
             let lease_ms = LEASE_MS.to_string();
             let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
-            self.send(Flight::Nothing, &parts);
+            self.send(Flight::Leased, &parts);
         }
         if self.desk.now_ms >= self.due.sweep_ms {
             self.due.sweep_ms = self.desk.now_ms + SWEEP_MS;
             let nodes = self.keys.nodes();
             self.send(Flight::Nodes, &[b"SMEMBERS", nodes.as_bytes()]);
         }
+    }
+
+    /// The lease is renewed, so Redis takes writes.
+    ///
+    /// # Errors
+    /// The list of members may be wrong, since some were not written while it took none, or since
+    /// the lease had ended and others may have removed them: a new connection writes all again
+    /// under another name.
+    pub(crate) fn leased(&mut self) -> Result<(), Fault> {
+        let before_ms = self.leased_at_ms.replace(self.desk.now_ms);
+        if !self.desk.is_refusing() {
+            return Ok(());
+        }
+        self.desk.set_refusing(false);
+        tracing::info!("Redis takes writes again");
+        let has_ended = before_ms.is_none_or(|at_ms| self.desk.now_ms >= at_ms + LEASE_MS);
+        if self.rows_missed || has_ended && !self.rows.is_empty() {
+            let fault = "members could not be written while it refused writes";
+            return Err(Fault(fault.to_owned()));
+        }
+        Ok(())
     }
 
     pub(crate) fn nodes(&mut self, value: &Value) -> bool {

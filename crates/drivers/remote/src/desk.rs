@@ -83,7 +83,21 @@ impl Desk {
         self.options.counters.set(Gauge::BrokerUp, u64::from(is_up));
         if !is_up {
             self.count(Counter::BrokerLosses);
+            self.set_refusing(false);
         }
+    }
+
+    /// Whether the broker answers and takes no writes.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.status.is_refusing()
+    }
+
+    /// From now on the broker takes no writes though it answers, or takes them again.
+    pub fn set_refusing(&self, is_refusing: bool) {
+        self.status.set_refusing(is_refusing);
+        let gauge = Gauge::BrokerRefusingWrites;
+        self.options.counters.set(gauge, u64::from(is_refusing));
     }
 
     /// An epoch that nobody has: neither that of `Position::START` nor zero.

@@ -17,12 +17,19 @@ impl Health {
         let up = self.0.iter().filter(|status| status.is_up());
         (up.count(), self.0.len())
     }
+
+    /// Whether a server answers and takes no writes.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.0.iter().any(|status| status.is_refusing())
+    }
 }
 
 /// The state of one server of the broker.
 #[derive(Debug, Default)]
 pub struct Status {
     is_up: AtomicBool,
+    is_refusing: AtomicBool,
     /// Until the driver takes them.
     renewed: Mutex<Option<LiveOptions>>,
 }
@@ -36,6 +43,16 @@ impl Status {
 
     pub(crate) fn set_up(&self, is_up: bool) {
         self.is_up.store(is_up, Ordering::Relaxed);
+    }
+
+    /// Whether it answers and takes no writes.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.is_refusing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_refusing(&self, is_refusing: bool) {
+        self.is_refusing.store(is_refusing, Ordering::Relaxed);
     }
 
     /// Leaves other options for the driver.

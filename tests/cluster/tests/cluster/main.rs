@@ -9,6 +9,7 @@ mod faults;
 mod moving;
 mod nodes;
 mod presence;
+mod refusing;
 mod secure;
 mod sentinel;
 mod several;
