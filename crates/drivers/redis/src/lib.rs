@@ -32,6 +32,7 @@
 //! was the primary before). Where it is another one, the stream gets another epoch, and keeps the
 //! old one with its newest offset *b*: up to *b* both have the same publications. A position of the
 //! old epoch up to *b* is good; one above *b* has seen what no longer exists, and recovers nothing.
+//! So it is with the eight newest epochs before: offsets rise from each to the next.
 //! Nodes learn of a new line at different times; whoever differs from the stream makes the script
 //! ask Redis itself, so that two nodes do not take turns with epochs.
 //!

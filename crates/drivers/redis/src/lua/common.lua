@@ -20,30 +20,57 @@ local function writer()
   return process .. ':' .. line
 end
 
--- Where a stream stands: its epoch and its newest offset, and the epoch before with the offset up
--- to which both have the same publications.
--- The writer is in g. Another one may have started from an older copy of the data, so what comes now gets another epoch: no offset is used twice in one.
+-- How many epochs a stream remembers besides its own.
+local ancestors = 8
+
+-- Where a stream stands: its epoch, its newest offset, and its past: the epochs before, the newest
+-- first, each with the offset up to which it has the same publications: 'EPOCH:OFFSET EPOCH:OFFSET '.
+-- The newest one is in pe and pb, the others in a.
+-- The writer is in g. Another one may have started from an older copy of the data, so what comes now
+-- gets another epoch: no offset is used twice in one.
 local function open(meta, stream, server, fresh, now, keep)
-  local m = redis.call('HMGET', meta, 'e', 's', 'g', 'pe', 'pb', 't')
+  local m = redis.call('HMGET', meta, 'e', 's', 'g', 'pe', 'pb', 't', 'a')
   if not m[1] or now - m[6] >= keep then
+    -- First, since a full Redis refuses this and not the next.
+    redis.call('HSET', meta, 't', int(now))
     redis.call('DEL', meta, stream)
     redis.call('HSET', meta, 'e', fresh, 's', 0, 'g', server, 't', int(now))
     redis.call('PEXPIRE', meta, int(keep))
-    return fresh, 0, '', 0
+    return fresh, 0, ''
   end
-  local e, s, pe, pb = m[1], tonumber(m[2]), m[4] or '', tonumber(m[5] or 0)
+  local e, s, past = m[1], tonumber(m[2]), m[7] or ''
+  if m[4] then
+    past = m[4] .. ':' .. m[5] .. ' ' .. past
+  end
   if m[3] ~= server then
     server = writer()
   end
   if m[3] ~= server then
-    redis.call('HSET', meta, 'e', fresh, 'g', server, 'pe', e, 'pb', int(s))
-    e, pe, pb = fresh, e, s
+    local older, n = '', 1
+    for one in string.gmatch(past, '%x+:%d+ ') do
+      n = n + 1
+      if n <= ancestors then
+        older = older .. one
+      end
+    end
+    redis.call('HSET', meta, 'e', fresh, 'g', server, 'pe', e, 'pb', int(s), 'a', older)
+    e, past = fresh, e .. ':' .. int(s) .. ' ' .. older
   end
   if now - m[6] > keep / 16 then
     redis.call('HSET', meta, 't', int(now))
     redis.call('PEXPIRE', meta, int(keep))
   end
-  return e, s, pe, pb
+  return e, s, past
+end
+
+-- Whether what follows an offset of an epoch before is what follows it now.
+local function continues(past, epoch, offset)
+  for e, last in string.gmatch(past, '(%x+):(%d+) ') do
+    if e == epoch then
+      return offset <= tonumber(last)
+    end
+  end
+  return false
 end
 
 -- Forgets what is too old. Entries are in the order of their times.

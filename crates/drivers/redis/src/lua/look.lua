@@ -5,13 +5,13 @@ local server, fresh, now, keep = ARGV[1], ARGV[2], clock(tonumber(ARGV[3])), ton
 local ttl, mode, limit, bytes = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
 local epoch, offset, start = ARGV[9], tonumber(ARGV[10]), ARGV[11]
 
-local e, s, pe, pb = open(meta, stream, server, fresh, now, keep)
+local e, s, past = open(meta, stream, server, fresh, now, keep)
 local answer = {e, int(s), 0}
 if mode == 'top' then
   return answer
 end
 -- Whether what follows the position is what follows it in this epoch.
-local known = epoch == '' or epoch == start or epoch == e or (epoch == pe and offset <= pb)
+local known = epoch == '' or epoch == start or epoch == e or continues(past, epoch, offset)
 trim(stream, now, ttl)
 
 local function add(entries, most)
