@@ -12,6 +12,10 @@ use crate::flight::Flight;
 use crate::link::{RedisDial, field};
 use crate::node::{Due, Established, FLIGHT_BYTES_MAX, FLIGHTS_MAX, Node};
 
+/// What one answer of Redis may keep at least, in bytes. No publication is half as long.
+const ANSWER_BYTES_MIN: usize = 64 << 20;
+/// What a member of a list may have, in bytes.
+const MEMBER_BYTES: usize = 4 << 10;
 /// How long a slot may be on its way before the connection is made anew, in milliseconds.
 const MOVE_MS: u64 = 10_000;
 
@@ -31,6 +35,7 @@ impl Machine for Node {
             prefix: self.target.prefix(&self.desk.options.prefix),
             incarnation: format!("{:016x}", self.desk.rng.next_u64()),
             timeout: Duration::from_millis(self.desk.options.timeout_ms),
+            answer_bytes_max: self.answer_bytes_max(),
         }
     }
 
@@ -149,6 +154,17 @@ impl Machine for Node {
 }
 
 impl Node {
+    /// What one answer may keep: a page of history, or a list of members, with the values that
+    /// each is made of.
+    const fn answer_bytes_max(&self) -> usize {
+        let reply = &self.desk.options.reply;
+        let pages = reply.bytes_max.saturating_mul(4);
+        let members = reply.members_max.saturating_mul(MEMBER_BYTES);
+        ANSWER_BYTES_MIN
+            .saturating_add(pages)
+            .saturating_add(members)
+    }
+
     /// Whether this is of the channel by which the node speaks to itself, which it never leaves.
     fn is_own(&self, data: &[Value]) -> bool {
         let name = data.first().and_then(answer::text);

@@ -53,6 +53,7 @@
 //! Never: subscribers, wire formats.
 
 mod answer;
+mod answers;
 mod arriving;
 mod cluster;
 mod command;

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redis::{Parser, Value};
+use redis::Value;
 use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
 
 use crate::answer::{cost, text};
+use crate::answers::Answers;
 use crate::command::{Script, command};
 use crate::keys::Keys;
 use crate::node::Established;
@@ -31,13 +32,15 @@ pub(crate) struct RedisDial {
     pub(crate) prefix: String,
     pub(crate) incarnation: String,
     pub(crate) timeout: Duration,
+    /// What one answer may keep.
+    pub(crate) answer_bytes_max: usize,
 }
 
 /// A connection that was made.
 struct Made {
     established: Established,
     stream: Stream,
-    parser: Parser,
+    answers: Answers,
     place: Place,
 }
 
@@ -74,10 +77,10 @@ fn read(link: u64, made: Made, inbox: &DialInbox<RedisDial>) -> String {
     if !inbox.put(link, Event::Up((made.established, writer))) {
         return String::new();
     }
-    let mut parser = made.parser;
+    let mut answers = made.answers;
     let reader: &mut Reader = &mut reader;
     loop {
-        match parser.parse_value(&mut *reader) {
+        match answers.next(&mut *reader) {
             Ok(value) => {
                 let bytes = cost(&value);
                 if !inbox.put(link, Event::Word(value, bytes)) {
@@ -129,12 +132,12 @@ impl RedisDial {
             stream = stream.secure(&place.host, &trust)?;
         }
         let verbs = self.target.verbs();
-        let mut parser = Parser::new();
+        let mut answers = Answers::new(self.answer_bytes_max);
         let mut ask = |parts: &[&[u8]]| {
             let mut out = Vec::new();
             command(&mut out, parts);
             stream.write_all(&out).map_err(fail)?;
-            match parser.parse_value(&mut stream) {
+            match answers.next(&mut stream) {
                 Ok(Value::ServerError(error)) => {
                     let detail = error.details().unwrap_or("");
                     Err(format!("{} {detail}", error.code()))
@@ -184,7 +187,7 @@ impl RedisDial {
         Ok(Made {
             established,
             stream,
-            parser,
+            answers,
             place,
         })
     }
