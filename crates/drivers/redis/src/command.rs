@@ -1,10 +1,13 @@
 //! Commands on their way to Redis (RESP, "Sending commands"), and the scripts.
 
+use crate::options::Verbs;
+
 /// A script of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Publish,
     Look,
+    Release,
     Come,
     Quit,
     Present,
@@ -12,27 +15,32 @@ pub(crate) enum Script {
 }
 
 impl Script {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Publish,
         Self::Look,
+        Self::Release,
         Self::Come,
         Self::Quit,
         Self::Present,
         Self::Sweep,
     ];
 
-    /// Its text, which publishes by this command.
-    pub(crate) fn text(self, publish: &str) -> String {
+    /// Its text, which publishes and counts subscribers by these commands.
+    pub(crate) fn text(self, verbs: Verbs) -> String {
         let own = match self {
             Self::Publish => include_str!("lua/publish.lua"),
             Self::Look => include_str!("lua/look.lua"),
+            Self::Release => include_str!("lua/release.lua"),
             Self::Come => include_str!("lua/come.lua"),
             Self::Quit => include_str!("lua/quit.lua"),
             Self::Present => include_str!("lua/present.lua"),
             Self::Sweep => include_str!("lua/sweep.lua"),
         };
         let common = include_str!("lua/common.lua");
-        format!("local publish = '{publish}'\n{common}{own}")
+        let Verbs {
+            publish, numsub, ..
+        } = verbs;
+        format!("local publish, numsub = '{publish}', '{numsub}'\n{common}{own}")
     }
 }
 

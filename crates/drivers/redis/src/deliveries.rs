@@ -13,7 +13,7 @@ use throng_remote::agent::{
 use throng_types::{ChannelName, Position, Publication};
 
 use crate::answer;
-use crate::command::command;
+use crate::command::{Script, command};
 use crate::flight::{Flight, Wanted};
 use crate::node::{FLIGHTS_MAX, Node};
 
@@ -144,10 +144,17 @@ impl Node {
         if !channel.is_unwanted() {
             return;
         }
+        let is_empty = channel.top.is_some_and(|top| top.offset == 0);
         if channel.is_subscribed {
             let there = self.keys.channel(name);
             let unsubscribe = self.target.verbs().unsubscribe.as_bytes();
             command(&mut self.desk.out, &[unsubscribe, there.as_bytes()]);
+            if is_empty {
+                let [_, _, clock, keep] = self.stream_args();
+                let (meta, empty) = (self.keys.meta(name), self.empty_ms());
+                let args = [&*clock, &keep, &empty].map(str::as_bytes);
+                self.call(Flight::Nothing, Script::Release, &[&meta, &there], &args);
+            }
         }
         self.channels.remove(key);
     }

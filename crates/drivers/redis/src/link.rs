@@ -165,7 +165,7 @@ impl RedisDial {
         let line = field(&info, "master_replid").unwrap_or_default();
         let mut digests = Vec::new();
         for script in Script::ALL {
-            let loaded = ask(&[b"SCRIPT", b"LOAD", script.text(verbs.publish).as_bytes()])?;
+            let loaded = ask(&[b"SCRIPT", b"LOAD", script.text(verbs).as_bytes()])?;
             digests.push(text(&loaded).ok_or("Redis took no script")?.to_owned());
         }
         let keys = Keys::new(&self.prefix);

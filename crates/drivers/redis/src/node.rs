@@ -27,6 +27,10 @@ pub(crate) const FLIGHTS_MAX: usize = 4096;
 /// Their bytes, unless a single one has more. Queue: `to the broker`.
 pub(crate) const FLIGHT_BYTES_MAX: usize = 8 << 20;
 
+/// How long a stream without publications is remembered when nobody subscribes to it, in
+/// milliseconds: enough to subscribe from the position that a question for history gave.
+const EMPTY_MS: u64 = 10_000;
+
 /// A connection that stands.
 #[derive(Debug)]
 pub(crate) struct Established {
@@ -152,6 +156,11 @@ impl Node {
         ]
     }
 
+    /// How long a stream without publications lives that nobody subscribes to.
+    pub(crate) fn empty_ms(&self) -> String {
+        EMPTY_MS.min(self.desk.options.position_ttl_ms).to_string()
+    }
+
     pub(crate) fn look(
         &mut self,
         flight: Flight,
@@ -174,8 +183,14 @@ impl Node {
         });
         let (limit, bytes, offset) = (limit.to_string(), bytes.to_string(), offset.to_string());
         let start = Position::START.epoch.to_string();
+        // Who asks for history alone keeps no name alive.
+        let empty = match flight {
+            Flight::History { .. } => self.empty_ms(),
+            _ => keep.clone(),
+        };
         let args = [
-            &*server, &fresh, &clock, &keep, &ttl_ms, mode, &limit, &bytes, &epoch, &offset, &start,
+            &*server, &fresh, &clock, &keep, &ttl_ms, mode, &limit, &bytes, &epoch, &offset,
+            &start, &empty,
         ];
         let args = args.map(str::as_bytes);
         self.call(flight, Script::Look, &[&meta, &stream], &args);

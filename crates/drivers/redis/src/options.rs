@@ -70,12 +70,15 @@ pub(crate) struct Verbs {
     pub(crate) publish: &'static str,
     pub(crate) subscribe: &'static str,
     pub(crate) unsubscribe: &'static str,
+    /// How `PUBSUB` counts who subscribes by name; those by pattern are none of ours.
+    pub(crate) numsub: &'static str,
 }
 
 const EVERYWHERE: Verbs = Verbs {
     publish: "PUBLISH",
     subscribe: "SUBSCRIBE",
     unsubscribe: "UNSUBSCRIBE",
+    numsub: "NUMSUB",
 };
 
 /// Within one slot of a cluster.
@@ -83,6 +86,7 @@ const WITHIN_A_SLOT: Verbs = Verbs {
     publish: "SPUBLISH",
     subscribe: "SSUBSCRIBE",
     unsubscribe: "SUNSUBSCRIBE",
+    numsub: "SHARDNUMSUB",
 };
 
 /// Where Redis is, and who we are there.

@@ -7,6 +7,7 @@ mod clocks;
 mod crowd;
 mod faults;
 mod moving;
+mod names;
 mod nodes;
 mod presence;
 mod refusing;

@@ -28,14 +28,16 @@ local ancestors = 8
 -- The newest one is in pe and pb, the others in a.
 -- The writer is in g. Another one may have started from an older copy of the data, so what comes now
 -- gets another epoch: no offset is used twice in one.
-local function open(meta, stream, server, fresh, now, keep)
+-- A stream without publications lives for `empty` from now on: as long as any, if somebody
+-- publishes or subscribes, or for a moment, if somebody looks.
+local function open(meta, stream, server, fresh, now, keep, empty)
   local m = redis.call('HMGET', meta, 'e', 's', 'g', 'pe', 'pb', 't', 'a')
   if not m[1] or now - m[6] >= keep then
     -- First, since a full Redis refuses this and not the next.
     redis.call('HSET', meta, 't', int(now))
     redis.call('DEL', meta, stream)
-    redis.call('HSET', meta, 'e', fresh, 's', 0, 'g', server, 't', int(now))
-    redis.call('PEXPIRE', meta, int(keep))
+    redis.call('HSET', meta, 'e', fresh, 's', 0, 'g', server, 't', int(now - keep + empty))
+    redis.call('PEXPIRE', meta, int(empty))
     return fresh, 0, ''
   end
   local e, s, past = m[1], tonumber(m[2]), m[7] or ''
@@ -56,7 +58,7 @@ local function open(meta, stream, server, fresh, now, keep)
     redis.call('HSET', meta, 'e', fresh, 'g', server, 'pe', e, 'pb', int(s), 'a', older)
     e, past = fresh, e .. ':' .. int(s) .. ' ' .. older
   end
-  if now - m[6] > keep / 16 then
+  if now - m[6] > keep / 16 and (s > 0 or empty == keep) then
     redis.call('HSET', meta, 't', int(now))
     redis.call('PEXPIRE', meta, int(keep))
   end

@@ -3,9 +3,9 @@
 local meta, stream = KEYS[1], KEYS[2]
 local server, fresh, now, keep = ARGV[1], ARGV[2], clock(tonumber(ARGV[3])), tonumber(ARGV[4])
 local ttl, mode, limit, bytes = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
-local epoch, offset, start = ARGV[9], tonumber(ARGV[10]), ARGV[11]
+local epoch, offset, start, empty = ARGV[9], tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
 
-local e, s, past = open(meta, stream, server, fresh, now, keep)
+local e, s, past = open(meta, stream, server, fresh, now, keep, empty)
 local answer = {e, int(s), 0}
 if mode == 'top' then
   return answer

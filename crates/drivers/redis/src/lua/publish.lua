@@ -13,7 +13,7 @@ if remember > 0 then
 end
 local e, s = '', ''
 if size > 0 and (version ~= '' or not skip) then
-  local epoch, top = open(meta, stream, server, fresh, now, keep)
+  local epoch, top = open(meta, stream, server, fresh, now, keep, keep)
   if version ~= '' then
     local v = redis.call('HMGET', meta, 'v', 've')
     if v[1] and (versions == '' or versions == v[2]) and version <= v[1] then
