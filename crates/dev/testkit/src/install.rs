@@ -115,6 +115,39 @@ pub fn javascript_of(name: &str, folder: &str) -> PathBuf {
     })
 }
 
+/// The program `nats-server` of a version that Debian does not have, built from the Go module
+/// proxy.
+pub(crate) fn nats_server(version: &str) -> PathBuf {
+    let install = |folder: &Path| {
+        let mut go = Command::new("go");
+        go.args(["install", "-trimpath"]);
+        go.arg(format!("github.com/nats-io/nats-server/v2@v{version}"));
+        // A module may ask for a newer Go than the one that is here: from 1.21 on that fetches it.
+        go.env("GOBIN", folder).env("GOTOOLCHAIN", "auto");
+        let told = Command::new("go").arg("version").output();
+        let told = told.unwrap_or_else(|error| panic!("cannot start go: {error}; {PROGRAMS}"));
+        let told = String::from_utf8_lossy(&told.stdout);
+        assert!(
+            is_go_new_enough(&told),
+            "nats-server {version} needs Go 1.21 or later, which fetches the toolchain that it is \
+             built with; here is `{}`. Put a newer `go` into PATH, from https://go.dev/dl",
+            told.trim()
+        );
+        run(&mut go);
+    };
+    let name = format!("nats-server-{version}");
+    once(&name, Path::new(""), &[], install).join("nats-server")
+}
+
+/// Whether `go version` tells of one that fetches newer toolchains by itself.
+fn is_go_new_enough(told: &str) -> bool {
+    let version = told
+        .split_whitespace()
+        .find_map(|it| it.strip_prefix("go1."));
+    let minor = version.and_then(|it| it.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    minor.is_some_and(|minor: u32| minor >= 21)
+}
+
 /// The folder for these pins, filled by the first who comes.
 fn once(name: &str, from: &Path, pins: &[&str], fill: impl FnOnce(&Path)) -> PathBuf {
     let mut hasher = DefaultHasher::new();
@@ -160,4 +193,21 @@ fn run(command: &mut Command) {
         String::from_utf8_lossy(&done.stdout),
         String::from_utf8_lossy(&done.stderr)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_go_new_enough;
+
+    #[test]
+    fn an_old_go_is_known_by_what_it_says() {
+        for (told, expected) in [
+            ("go version go1.19.8 linux/amd64\n", false),
+            ("go version go1.21rc2 linux/amd64", true),
+            ("go version go1.26.8 linux/arm64", true),
+            ("", false),
+        ] {
+            assert_eq!(is_go_new_enough(told), expected, "{told}");
+        }
+    }
 }

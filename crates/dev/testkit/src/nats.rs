@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port, new_folder};
+use crate::install;
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -17,6 +18,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
 pub struct NatsServer {
     daemon: Daemon,
+    program: PathBuf,
     arguments: Vec<String>,
     /// A copy of the folder, with which it begins when it comes back.
     saved: Option<TempDir>,
@@ -28,7 +30,7 @@ impl NatsServer {
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
-        Self::begin(Daemon::new(), &[], false)
+        Self::begin(Daemon::new(), program(None), &[], false)
     }
 
     /// Has all its data again when it comes back.
@@ -45,16 +47,18 @@ impl NatsServer {
     #[must_use]
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
-        Self::begin(Daemon::new(), arguments, true)
+        Self::begin(Daemon::new(), program(None), arguments, true)
     }
 
-    /// Three servers that are one cluster, named `n0` to `n2`.
+    /// Three servers that are one cluster, named `n0` to `n2`; of Debian's version or of this one,
+    /// which is built once below `target/`.
     ///
     /// # Panics
-    /// If they cannot be started.
+    /// If they cannot be built or started.
     #[must_use]
     #[track_caller]
-    pub fn cluster() -> [Self; 3] {
+    pub fn cluster(version: Option<&str>) -> [Self; 3] {
+        let program = program(version);
         let daemons = [(); 3].map(|()| Daemon::new());
         let routes = [(); 3].map(|()| format!("nats://127.0.0.1:{}", free_port()));
         let all = routes.join(",");
@@ -64,14 +68,15 @@ impl NatsServer {
             number += 1;
             let who = ["--server_name", &name, "--cluster_name", "c"];
             let ways = ["--cluster", route, "--routes", &all];
-            Self::begin(daemon, &[&who[..], &ways].concat(), true)
+            Self::begin(daemon, program.clone(), &[&who[..], &ways].concat(), true)
         })
     }
 
     #[track_caller]
-    fn begin(daemon: Daemon, arguments: &[&str], is_durable: bool) -> Self {
+    fn begin(daemon: Daemon, program: PathBuf, arguments: &[&str], is_durable: bool) -> Self {
         let mut server = Self {
             daemon,
+            program,
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
             saved: None,
             is_durable,
@@ -120,7 +125,7 @@ impl NatsServer {
         } else if !self.is_durable {
             self.daemon.set_folder(new_folder());
         }
-        let mut command = Command::new("nats-server");
+        let mut command = Command::new(&self.program);
         command.args(["-js", "-a", "127.0.0.1", "-p"]);
         command.arg(self.daemon.port().to_string()).arg("-sd");
         command.arg(self.daemon.folder()).args(&self.arguments);
@@ -209,6 +214,11 @@ impl NatsServer {
     pub fn resume(&self) {
         self.daemon.resume();
     }
+}
+
+/// The server of a version; Debian's without one.
+fn program(version: Option<&str>) -> PathBuf {
+    version.map_or_else(|| PathBuf::from("nats-server"), install::nats_server)
 }
 
 fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {

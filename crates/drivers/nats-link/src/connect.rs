@@ -31,6 +31,8 @@ pub struct Door<'a> {
 pub struct ServerInfo {
     /// The name of its process: another one after each start.
     pub id: String,
+    /// Its version, as it says it.
+    pub version: String,
     /// It is one of several.
     pub is_clustered: bool,
     /// The longest message that it takes, in bytes.
@@ -69,6 +71,7 @@ impl Door<'_> {
         incoming.stream.write_all(&out).map_err(fail)?;
         let info = ServerInfo {
             id: info["server_id"].as_str().unwrap_or_default().to_owned(),
+            version: info["version"].as_str().unwrap_or_default().to_owned(),
             is_clustered: info["cluster"].is_string(),
             payload_max: info["max_payload"].as_u64().unwrap_or(1 << 20) as usize,
         };

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use throng_nats_protocol::Headers;
 
 use crate::record::Record;
 
@@ -10,7 +11,13 @@ use crate::record::Record;
 pub(crate) const WRONG_SEQUENCE: u64 = 10_071;
 /// A stream of that name has another configuration.
 pub(crate) const OTHER_CONFIG: u64 = 10_058;
-/// How long an id of a message is remembered, in milliseconds (Centrifugo: five minutes).
+/// Not of NATS: an answer that cannot be.
+pub(crate) const IMPOSSIBLE: u64 = 0;
+/// The header with the sequence that a message is stored behind, or not at all.
+pub(crate) const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
+/// The header with the token of a publication's idempotency key.
+pub(crate) const KEY: &str = "Throng-Key";
+/// How long an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
 pub(crate) const KEY_TTL_MS: u64 = 300_000;
 
 /// What a stream is to be.
@@ -74,7 +81,7 @@ pub(crate) struct ApiError {
 
 fn parsed(payload: &[u8]) -> Result<Value, ApiError> {
     let unread = |_| ApiError {
-        code: 0,
+        code: IMPOSSIBLE,
         text: "an answer that cannot be read".to_owned(),
     };
     let value: Value = serde_json::from_slice(payload).map_err(unread)?;
@@ -98,24 +105,45 @@ pub(crate) fn is_being_made(payload: &[u8]) -> bool {
     parsed(payload).is_ok_and(|info| info["created"] == "0001-01-01T00:00:00Z")
 }
 
-/// The sequence under which a message was stored, and whether that was before.
-pub(crate) fn stored(payload: &[u8]) -> Result<(u64, bool), ApiError> {
+/// The sequence under which a message was stored. No message has an id for NATS to compare, so one
+/// that NATS calls a duplicate, or stored without a sequence, was not stored: nats-server 2.10
+/// answers so about a message of which it only remembers that it was refused.
+pub(crate) fn stored(payload: &[u8]) -> Result<u64, ApiError> {
     let value = parsed(payload)?;
-    let seq = value["seq"].as_u64().unwrap_or_default();
-    Ok((seq, value["duplicate"].as_bool().unwrap_or_default()))
+    let is_duplicate = value["duplicate"] == true;
+    let seq = value["seq"]
+        .as_u64()
+        .filter(|seq| *seq > 0 && !is_duplicate);
+    seq.ok_or_else(|| ApiError {
+        code: IMPOSSIBLE,
+        text: String::from_utf8_lossy(payload).into_owned(),
+    })
 }
 
-/// A message that the stream's leader gave, and its sequence; `None` if there is none.
-pub(crate) fn message(payload: &[u8]) -> Option<Option<(u64, Vec<u8>)>> {
+/// A message that the stream's leader gave, its sequence and its key; `None` if there is none.
+pub(crate) fn message(payload: &[u8]) -> Option<Option<Given>> {
     let value = match parsed(payload) {
         Ok(value) => value,
         Err(error) if error.code == 10_037 => return Some(None),
         Err(_) => return None,
     };
     let message = &value["message"];
-    let data = message["data"].as_str().unwrap_or_default();
-    let data = STANDARD.decode(data).ok()?;
-    Some(Some((message["seq"].as_u64()?, data)))
+    let bytes = |name: &str| STANDARD.decode(message[name].as_str().unwrap_or_default());
+    let headers = bytes("hdrs").ok()?;
+    Some(Some(Given {
+        seq: message["seq"].as_u64()?,
+        key: Headers::new(&headers).get(KEY).map(Into::into),
+        payload: bytes("data").ok()?.into(),
+    }))
+}
+
+/// A message as a stream keeps it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) seq: u64,
+    /// The token of its idempotency key.
+    pub(crate) key: Option<Box<str>>,
+    pub(crate) payload: Box<[u8]>,
 }
 
 /// The subjects of a stream with a filter, and how many there are in all.
@@ -136,17 +164,20 @@ pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing,
-    Record(u64, Record),
+    /// Its sequence, what it says, the token of its idempotency key.
+    Record(u64, Record, Option<Box<str>>),
     /// It cannot be read by this node.
     Strange,
 }
 
 impl Found {
-    pub(crate) fn new(message: Option<(u64, &[u8])>) -> Self {
-        match message.map(|(seq, payload)| (seq, Record::decode(payload))) {
-            None => Self::Nothing,
-            Some((seq, Some(record))) if record.state.is_some() => Self::Record(seq, record),
-            Some(_) => Self::Strange,
+    pub(crate) fn new(given: Option<Given>) -> Self {
+        let Some(Given { seq, key, payload }) = given else {
+            return Self::Nothing;
+        };
+        match Record::decode(&payload).filter(|record| record.state.is_some()) {
+            Some(record) => Self::Record(seq, record, key),
+            None => Self::Strange,
         }
     }
 }
@@ -157,15 +188,31 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        assert_eq!(stored(br#"{"stream":"S", "seq":2}"#).unwrap(), (2, false));
-        let again = stored(br#"{"stream":"S", "seq":2,"duplicate": true}"#);
-        assert_eq!(again.unwrap(), (2, true));
+        assert_eq!(stored(br#"{"stream":"S", "seq":2}"#).unwrap(), 2);
+        for impossible in [
+            &br#"{"stream":"S", "seq":0,"duplicate": true}"#[..],
+            br#"{"stream":"S", "seq":2,"duplicate": true}"#,
+            br#"{"stream":"S", "seq":0}"#,
+            br#"{"stream":"S"}"#,
+            b"+OK",
+        ] {
+            assert_eq!(stored(impossible).unwrap_err().code, IMPOSSIBLE);
+        }
         let wrong = stored(br#"{"error":{"code":400,"err_code":10071,"description":"x"}}"#);
         assert_eq!(wrong.unwrap_err().code, WRONG_SEQUENCE);
         assert!(is_being_made(br#"{"created":"0001-01-01T00:00:00Z"}"#));
         assert!(!is_being_made(br#"{"created":"2026-11-23T11:55:40.1Z"}"#));
-        let found = message(br#"{"message":{"subject":"a","seq":2,"data":"aGk="}}"#);
-        assert_eq!(found, Some(Some((2, b"hi".to_vec()))));
+        let headers = STANDARD.encode("NATS/1.0\r\nThrong-Key: k\r\n\r\n");
+        for (headers, key) in [(String::new(), None), (headers, Some("k".into()))] {
+            let answer = format!(r#"{{"message":{{"seq":2,"hdrs":"{headers}","data":"aGk="}}}}"#);
+            let payload = (*b"hi").into();
+            let given = Given {
+                seq: 2,
+                key,
+                payload,
+            };
+            assert_eq!(message(answer.as_bytes()), Some(Some(given)));
+        }
         let none = message(br#"{"error":{"code":404,"err_code":10037}}"#);
         assert_eq!(none, Some(None));
         assert_eq!(message(b"{"), None);

@@ -143,7 +143,7 @@ impl Node {
         serial: u64,
         payload: &[u8],
     ) {
-        let Ok((seq, _)) = api::stored(payload) else {
+        let Ok(seq) = api::stored(payload) else {
             return;
         };
         let who = &presence.who;

@@ -27,8 +27,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether one more fits. What has an idempotency key goes alone, since NATS knows one id for
-    /// each message.
+    /// Whether one more fits. What has an idempotency key goes alone, since a message has one.
     pub(crate) fn takes(&mut self, draft: &Draft) -> bool {
         let bytes = draft.cost_bytes();
         let has_key = draft.idempotency_key.is_some();

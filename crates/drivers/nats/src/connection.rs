@@ -8,7 +8,7 @@ use throng_nats_protocol::write;
 use throng_remote::{Desk, Fault, Machine};
 use throng_types::ChannelName;
 
-use crate::api::{self, Found};
+use crate::api::{self, Found, Given};
 use crate::early::Early;
 use crate::flight::{Flight, Then};
 use crate::link::{ANSWERS, EVERYBODY, Established, Message, NODE, NatsDial, Word};
@@ -42,6 +42,7 @@ impl Machine for Node {
                 self.names.node(&self.incarnation),
                 self.names.everybody(),
             ],
+            replicas: self.replicas,
             streams: self.specs(),
         }
     }
@@ -275,6 +276,14 @@ impl Node {
         }
     }
 
+    /// A message that was asked for with [`Self::ask_newest`]; nothing if the answer is an error.
+    fn newest(&self, payload: &[u8], direct: Option<Given>) -> Option<Option<Given>> {
+        match self.link.is_some_and(|link| link.is_clustered) {
+            true => api::message(payload),
+            false => Some(direct),
+        }
+    }
+
     /// Takes the answer to a request.
     fn answer(&mut self, message: &Message) -> Result<(), Fault> {
         let number = message.subject.rsplit('.').next();
@@ -297,23 +306,27 @@ impl Node {
         self.flight_bytes -= pending.command.len();
         let payload = &message.payload;
         let is_there = message.status.is_none();
-        let direct = is_there.then_some((message.seq, &**payload));
+        let direct = is_there.then(|| Given {
+            seq: message.seq,
+            key: message.key.clone(),
+            payload: payload.clone(),
+        });
         match pending.flight {
-            Flight::Last(channel) => {
-                if self.link.is_some_and(|link| link.is_clustered) {
-                    let Some(found) = api::message(payload) else {
-                        self.fail(&channel);
-                        return Ok(());
-                    };
-                    let found = found.as_ref().map(|(seq, payload)| (*seq, &**payload));
-                    self.last(&channel, Found::new(found));
-                } else {
-                    self.last(&channel, Found::new(direct));
-                }
-            }
+            Flight::Last(channel) => match self.newest(payload, direct) {
+                Some(found) => self.last(&channel, Found::new(found)),
+                None => self.fail(&channel),
+            },
+            Flight::KeyRow(channel) => match self.newest(payload, direct) {
+                Some(found) => self.key_row(&channel, found),
+                None => self.fail(&channel),
+            },
+            Flight::After(channel) => match self.newest(payload, direct) {
+                Some(found) => self.behind_claim(&channel, Found::new(found)),
+                None => self.fail(&channel),
+            },
+            Flight::Claim(channel) => self.claimed(&channel, payload),
             Flight::Message(channel, seq, true) => {
                 let found = api::message(payload).flatten();
-                let found = found.as_ref().map(|(seq, payload)| (*seq, &**payload));
                 self.message_found(&channel, seq, Found::new(found));
             }
             Flight::Message(channel, seq, false) => {

@@ -26,6 +26,12 @@ pub(crate) enum Flight {
     Message(ChannelName, u64, bool),
     /// That a message of a channel is stored.
     Store(ChannelName),
+    /// That the key of a channel's publication is this turn's.
+    Claim(ChannelName),
+    /// What is kept about that key.
+    KeyRow(ChannelName),
+    /// The first message behind that.
+    After(ChannelName),
     /// That somebody is listed.
     Row(Wanted),
     /// That somebody is listed again, under the name of this node now; and how it was before.

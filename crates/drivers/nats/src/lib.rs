@@ -12,9 +12,9 @@
 //! (`Nats-Expected-Last-Subject-Sequence`), else the writer reads again. So each message continues
 //! the one before it: offsets follow each other without a gap, whoever publishes, and what is
 //! compared with the newest (versions, an epoch's end) is compared with what really comes before.
-//! Its idempotency key is its `Nats-Msg-Id`, which NATS looks up in the same step. What NATS has
-//! stored, and nothing else, it sends on to those who hear the channel (`republish`), in the order
-//! in which it is stored.
+//! What NATS has stored, and nothing else, it sends on to those who hear the channel (`republish`),
+//! in the order in which it is stored. Its idempotency key has a row of its own (`keys.rs`). A
+//! server that does not keep this with so many copies as are wanted is refused (`version.rs`).
 //!
 //! *Two roads.* Deliveries and answers do not wait for each other in NATS. A node that wants a
 //! channel subscribes first and looks where the stream stands behind that (`deliveries.rs`). Take
@@ -61,6 +61,7 @@ mod connection;
 mod deliveries;
 mod early;
 mod flight;
+mod keys;
 mod link;
 mod names;
 mod node;
@@ -73,6 +74,7 @@ mod requests;
 mod rows;
 mod stream;
 mod streams;
+mod version;
 mod walk;
 mod writing;
 

@@ -15,6 +15,7 @@ use throng_nats_protocol::{Op, write};
 use throng_remote::{Dial, DialInbox, Event, Reader, Stream};
 
 use crate::api::{self, OTHER_CONFIG, StreamSpec};
+use crate::version;
 
 /// How often a request is made that JetStream does not answer; each time it has its part of the
 /// timeout.
@@ -39,6 +40,8 @@ pub(crate) struct NatsDial {
     pub(crate) timeout: Duration,
     /// Subjects for [`ANSWERS`], [`NODE`] and [`EVERYBODY`].
     pub(crate) subjects: [String; 3],
+    /// How many servers keep each of them.
+    pub(crate) replicas: u8,
     /// Streams that must be there.
     pub(crate) streams: Vec<StreamSpec>,
 }
@@ -63,6 +66,8 @@ pub(crate) struct Message {
     pub(crate) status: Option<u16>,
     /// Of a message of a stream.
     pub(crate) seq: u64,
+    /// The token of its idempotency key.
+    pub(crate) key: Option<Box<str>>,
     pub(crate) payload: Box<[u8]>,
 }
 
@@ -96,6 +101,7 @@ impl Word {
                 seq: { headers.get("Nats-Sequence") }
                     .and_then(|seq| seq.parse().ok())
                     .unwrap_or_default(),
+                key: headers.get(api::KEY).map(Into::into),
                 payload: payload.into(),
             }),
         })
@@ -221,6 +227,7 @@ impl NatsDial {
             timeout: self.timeout,
         };
         let (info, incoming) = door.connect()?;
+        version::check(&info.version, self.replicas)?;
         let mut made = Making { incoming, asked: 0 };
         let mut out = Vec::new();
         for (subject, sid) in self.subjects.iter().zip([ANSWERS, NODE, EVERYBODY]) {

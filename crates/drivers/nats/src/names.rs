@@ -102,6 +102,16 @@ impl Names {
         format!("{}.in.{group}.{}", self.prefix, token(channel.as_str()))
     }
 
+    /// Where it is kept that a key was used in a channel, by the key's own [`token`].
+    pub(crate) fn key(&self, channel: &ChannelName, key: &str) -> String {
+        format!("{}.key.{}.{key}", self.prefix, token(channel.as_str()))
+    }
+
+    /// The same of every key.
+    pub(crate) fn keys(&self) -> String {
+        format!("{}.key.>", self.prefix)
+    }
+
     /// Where a channel's messages are heard.
     pub(crate) fn channel(&self, channel: &ChannelName, keeps: bool) -> String {
         let group = Self::group(channel, keeps);

@@ -187,6 +187,7 @@ impl Node {
             }
         });
         let nodes = [
+            ("keys", self.names.keys(), crate::api::KEY_TTL_MS, false),
             ("members", self.names.member("*", "*", ">"), 0, false),
             ("leases", self.names.lease("*"), LEASE_MS, true),
             ("rosters", self.names.roster("*"), 0, false),

@@ -303,6 +303,7 @@ mod tests {
             subject: format!("inbox.{number}").into(),
             status: None,
             seq: 0,
+            key: None,
             payload: payload.into_bytes().into(),
         };
         node.word(Word::Message(message)).expect("an answer");

@@ -75,7 +75,7 @@ impl Node {
     /// NATS has said whether somebody is listed.
     pub(crate) fn listed(&mut self, wanted: Wanted, payload: &[u8]) {
         match api::stored(payload) {
-            Ok((seq, _)) => {
+            Ok(seq) => {
                 if let Some(row) = self.row(&wanted) {
                     row.seq = Some(seq);
                 }
@@ -225,7 +225,7 @@ impl Node {
         serial: u64,
         payload: &[u8],
     ) {
-        let Ok((seq, _)) = api::stored(payload) else {
+        let Ok(seq) = api::stored(payload) else {
             return;
         };
         let key = (channel.clone(), client.clone());

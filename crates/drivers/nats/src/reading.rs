@@ -5,7 +5,7 @@ use throng_remote::agent::Looked;
 use throng_types::ChannelName;
 
 use crate::api::Found;
-use crate::batch::{Known, Opening, Told};
+use crate::batch::{Known, Opening};
 use crate::flight::Flight;
 use crate::node::Node;
 use crate::record::{Record, State};
@@ -14,16 +14,23 @@ use crate::walk::Walk;
 
 impl Node {
     pub(crate) fn ask_last(&mut self, channel: &ChannelName) {
-        let stream = self.names.stream_of(channel, true);
-        let subject = self.names.store(channel, true);
-        let flight = Flight::Last(channel.clone());
-        if self.link.is_some_and(|link| link.is_clustered) {
-            let body = format!("{{\"last_by_subj\":\"{subject}\"}}");
-            self.api(flight, "STREAM.MSG.GET", &stream, &body);
+        let keeps = self.keeps(channel);
+        let stream = self.names.stream_of(channel, keeps);
+        let subject = self.names.store(channel, keeps);
+        let body = format!("{{\"last_by_subj\":\"{subject}\"}}");
+        self.ask_newest(Flight::Last(channel.clone()), &stream, &body);
+    }
+
+    /// Asks for a message that may be new: in a cluster of servers the leader, which has it if
+    /// anybody does.
+    pub(crate) fn ask_newest(&mut self, flight: Flight, stream: &str, body: &str) {
+        let is_clustered = self.link.is_some_and(|link| link.is_clustered);
+        let verb = if is_clustered {
+            "STREAM.MSG.GET"
         } else {
-            let name = format!("{stream}.{subject}");
-            self.api(flight, "DIRECT.GET", &name, "");
-        }
+            "DIRECT.GET"
+        };
+        self.api(flight, verb, stream, body);
     }
 
     /// The newest message of a channel is here.
@@ -36,7 +43,7 @@ impl Node {
         }
         let newest = match found {
             Found::Nothing => None,
-            Found::Record(seq, record) => Some((seq, record)),
+            Found::Record(seq, record, _) => Some((seq, record)),
             Found::Strange => {
                 tracing::warn!(%channel, "the newest message is of a form that is not known");
                 return self.fail(channel);
@@ -152,31 +159,11 @@ impl Node {
         let Some(turn) = self.turn(channel) else {
             return;
         };
-        match &mut turn.stage {
-            Stage::Walk(walk) => {
-                let has_all = walk.got(channel, seq, found);
-                if has_all {
-                    self.walk_on(channel);
-                }
+        if let Stage::Walk(walk) = &mut turn.stage {
+            let has_all = walk.got(channel, seq, found);
+            if has_all {
+                self.walk_on(channel);
             }
-            Stage::Original => {
-                let first = match &found {
-                    Found::Record(_, record) => record.publications(channel, None),
-                    _ => None,
-                };
-                let first = first.and_then(|all| all.first()?.position);
-                let told = self
-                    .end_turn(channel)
-                    .into_iter()
-                    .filter_map(|op| match op {
-                        Op::Publish(lane, ticket, _) => Some((lane, ticket, first)),
-                        _ => None,
-                    });
-                let told: Vec<Told> = told.collect();
-                self.published(told);
-                self.begin(channel);
-            }
-            _ => {}
         }
     }
 

@@ -34,10 +34,14 @@ pub(crate) enum Stage {
     /// A message that only says where the stream stands is being stored. What is already known of
     /// the stream's history comes with it.
     Open(State, Option<Record>),
+    /// The key of the turn's publication is being claimed.
+    Claim,
+    /// What an earlier publication with that key has left is on its way.
+    KeyRow,
+    /// The first message behind this sequence is on its way.
+    After(u64),
     /// Publications are being stored.
-    Store(Option<State>, Vec<Told>),
-    /// The first publication with the same key is on its way.
-    Original,
+    Store(State, Vec<Told>),
     Walk(Box<Walk>),
 }
 
@@ -45,6 +49,18 @@ pub(crate) struct Turn {
     pub(crate) ops: Vec<Op>,
     pub(crate) stage: Stage,
     pub(crate) tries: u32,
+    pub(crate) key: Claimed,
+}
+
+/// How far a publication with an idempotency key is. See `keys.rs`.
+#[derive(Default)]
+pub(crate) struct Claimed {
+    /// The newest row of the key that this turn has written or read; 0 without one.
+    pub(crate) row: u64,
+    /// The row says from where this turn's publication is to be stored.
+    pub(crate) is_ours: bool,
+    /// Somebody else had claimed it before, and may have published.
+    pub(crate) is_second: bool,
 }
 
 /// What is asked of a channel's stream.

@@ -16,7 +16,7 @@ use crate::batch::{Batch, Known};
 use crate::flight::Wanted;
 use crate::node::Node;
 use crate::record::State;
-use crate::stream::{Op, Purpose, Stage, Stream, Turn};
+use crate::stream::{Claimed, Op, Purpose, Stage, Stream, Turn};
 
 /// Streams that are remembered though nothing is asked of them, and how long, in milliseconds.
 const IDLE_MAX: usize = 65_536;
@@ -80,8 +80,9 @@ impl Node {
                 ops,
                 stage: Stage::Last,
                 tries: 0,
+                key: Claimed::default(),
             });
-            if is_publishing && (is_known || !keeps) {
+            if is_publishing && is_known {
                 self.store(channel);
             } else {
                 self.ask_last(channel);
@@ -139,19 +140,28 @@ impl Node {
 
     /// Takes what a delivery tells of a stream.
     pub(crate) fn heard(&mut self, channel: &ChannelName, seq: u64, state: &State) {
+        let is_writing = |turn: &Turn| matches!(turn.stage, Stage::Claim | Stage::Store(..));
         if let Some(stream) = self.streams.get_mut(channel)
             && stream.known.as_ref().is_some_and(|known| known.seq < seq)
-            && !matches!(&stream.turn, Some(turn) if matches!(turn.stage, Stage::Store(..)))
+            && !stream.turn.as_ref().is_some_and(is_writing)
         {
             let state = state.clone();
             stream.known = Some(Known { seq, state });
         }
     }
 
-    /// This turn comes to nothing: nothing of it happened.
+    /// This turn comes to nothing: nothing of it happened, unless somebody else may have published
+    /// with the same key.
     pub(crate) fn fail(&mut self, channel: &ChannelName) {
+        let is_in_doubt = { self.turn(channel) }.is_some_and(|turn| turn.key.is_second);
+        let refusals = [Refusal::Unavailable, Refusal::Unknown];
+        self.give_up(channel, refusals[usize::from(is_in_doubt)]);
+    }
+
+    /// This turn is refused.
+    pub(crate) fn give_up(&mut self, channel: &ChannelName, refusal: Refusal) {
         for op in self.end_turn(channel) {
-            self.refuse_op(channel, op, Refusal::Unavailable);
+            self.refuse_op(channel, op, refusal);
         }
         self.begin(channel);
     }
@@ -184,10 +194,10 @@ impl Node {
             stream.known = None;
             let turn = stream.turn.take();
             let queue = std::mem::take(&mut stream.queue);
-            let refusal = match turn.as_ref().map(|turn| &turn.stage) {
-                Some(Stage::Store(..)) => Refusal::Unknown,
-                // It was there before.
-                Some(Stage::Original) => Refusal::Unknown,
+            let refusal = match &turn {
+                Some(turn) if turn.key.is_second || matches!(turn.stage, Stage::Store(..)) => {
+                    Refusal::Unknown
+                }
                 _ => Refusal::Unavailable,
             };
             let under_way = turn.map_or(Vec::new(), |turn| turn.ops).into_iter();

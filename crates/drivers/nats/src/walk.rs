@@ -213,7 +213,7 @@ impl Walk {
         for seq in std::mem::take(&mut self.asked) {
             match self.got.remove(&seq) {
                 _ if self.is_over => {}
-                Some(Found::Record(_, record)) => self.add(channel, &record),
+                Some(Found::Record(_, record, _)) => self.add(channel, &record),
                 _ => self.is_over = true,
             }
         }

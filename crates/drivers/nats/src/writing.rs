@@ -1,19 +1,19 @@
 //! Turns that write: publications behind the newest message of their channel.
 
-use throng_broker::{Draft, HistoryPage, Published, Reply, Ticket};
+use throng_broker::{Draft, HistoryPage, Published, Refusal, Reply, Ticket};
 use throng_remote::{NOBODY, blob};
 use throng_types::ChannelName;
 
-use crate::api::{self, KEY_TTL_MS, WRONG_SEQUENCE};
+use crate::api::{self, EXPECTED, IMPOSSIBLE, KEY, WRONG_SEQUENCE};
 use crate::batch::{Known, Told, is_newer};
 use crate::flight::{Flight, Then};
-use crate::names::token;
 use crate::node::Node;
 use crate::record::{Item, Kind, Record, State};
 use crate::stream::{Op, Stage};
 
 /// How often a turn begins again because another node was first.
-const TRIES_MAX: u32 = 100;
+pub(crate) const TRIES_MAX: u32 = 100;
+
 impl Node {
     /// Publishes what is not kept.
     pub(crate) fn publish_core(
@@ -38,11 +38,7 @@ impl Node {
     /// Stores the publications of this turn behind the newest message.
     pub(crate) fn store(&mut self, channel: &ChannelName) {
         let keeps = self.keeps(channel);
-        let mut state = keeps.then(|| self.opened(channel).0);
-        let time_ms = state
-            .as_ref()
-            .map_or_else(|| self.time_ms(), |state| state.time_ms);
-        let given_ms = self.desk.options.given_ms();
+        let mut state = self.opened(channel).0;
         let Some(turn) = self.turn(channel) else {
             return;
         };
@@ -55,8 +51,8 @@ impl Node {
             };
             let draft: &Draft = draft;
             let mut position = None;
-            if let Some(state) = &mut state {
-                if !is_newer(state, draft.version.as_deref()) {
+            if keeps {
+                if !is_newer(&state, draft.version.as_deref()) {
                     told.push((*lane, *ticket, Some(state.position())));
                     continue;
                 }
@@ -83,20 +79,16 @@ impl Node {
             self.published(told);
             return self.begin(channel);
         }
-        let key = key.map(|key| {
-            let id = format!("{}/{}", token(channel.as_str()), token(key));
-            match given_ms {
-                0 => id,
-                // NATS does not know the clock of a test; there, an id lasts for a period of it.
-                given_ms => format!("{id}/{}", given_ms / KEY_TTL_MS),
-            }
-        });
+        if key.is_some() && !turn.key.is_ours {
+            return self.claim(channel);
+        }
         turn.stage = Stage::Store(state.clone(), told);
         let record = Record {
-            state,
-            time_ms,
+            time_ms: state.time_ms,
+            state: Some(state),
             items,
         };
+        let key = self.key_of(channel);
         self.put(channel, &record, key.as_deref());
     }
 
@@ -108,15 +100,11 @@ impl Node {
             tracing::warn!(%channel, bytes = bytes.len(), most, "NATS takes no such message");
             return self.fail(channel);
         }
-        let keeps = record.state.is_some();
         let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
         let seq = known.map_or(0, |known| known.seq).to_string();
-        let mut headers = Vec::new();
-        if keeps {
-            headers.push(("Nats-Expected-Last-Subject-Sequence", &*seq));
-        }
-        headers.extend(key.map(|key| ("Nats-Msg-Id", key)));
-        let subject = self.names.store(channel, keeps);
+        let mut headers = vec![(EXPECTED, &*seq)];
+        headers.extend(key.map(|key| (KEY, key)));
+        let subject = self.names.store(channel, self.keeps(channel));
         self.ask(Flight::Store(channel.clone()), &subject, &headers, &bytes);
     }
 
@@ -129,39 +117,37 @@ impl Node {
             return;
         };
         match api::stored(payload) {
-            Ok((seq, true)) => {
-                turn.stage = Stage::Original;
-                self.ask_message(channel, seq, false);
-            }
-            Ok((seq, false)) => {
-                let stage = std::mem::replace(&mut turn.stage, Stage::Last);
-                match stage {
-                    Stage::Store(state, told) => {
-                        stream.known = state.map(|state| Known { seq, state });
-                        self.end_turn(channel);
-                        self.published(told);
-                        self.begin(channel);
+            Ok(seq) => match std::mem::replace(&mut turn.stage, Stage::Last) {
+                Stage::Store(state, told) => {
+                    stream.known = Some(Known { seq, state });
+                    if let [(_, _, position)] = &told[..] {
+                        self.settle_key(channel, *position);
                     }
-                    Stage::Open(state, newest) => {
-                        stream.known = Some(Known {
-                            seq,
-                            state: state.clone(),
-                        });
-                        self.has_opened(channel, &state, newest.as_ref());
-                    }
-                    _ => {}
+                    self.end_turn(channel);
+                    self.published(told);
+                    self.begin(channel);
                 }
-            }
+                Stage::Open(state, newest) => {
+                    stream.known = Some(Known {
+                        seq,
+                        state: state.clone(),
+                    });
+                    self.has_opened(channel, &state, newest.as_ref());
+                }
+                _ => {}
+            },
             Err(error) if error.code == WRONG_SEQUENCE && turn.tries < TRIES_MAX => {
                 turn.tries += 1;
-                turn.stage = Stage::Last;
-                stream.known = None;
-                self.ask_last(channel);
+                let before = stream.known.take().map_or(0, |known| known.seq);
+                self.was_second(channel, before);
             }
             Err(error) => {
                 stream.known = None;
                 tracing::warn!(%channel, error = error.text, "NATS stores no message");
-                self.fail(channel);
+                match error.code {
+                    IMPOSSIBLE => self.give_up(channel, Refusal::Unknown),
+                    _ => self.fail(channel),
+                }
             }
         }
     }

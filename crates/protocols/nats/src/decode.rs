@@ -156,6 +156,12 @@ fn number(text: &str) -> Option<u64> {
 pub struct Headers<'a>(&'a [u8]);
 
 impl<'a> Headers<'a> {
+    /// Those of a message that came in another one.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
     fn lines(self) -> impl Iterator<Item = &'a str> {
         let lines = self.0.split(|byte| *byte == b'\n');
         lines.filter_map(|line| std::str::from_utf8(line).ok().map(str::trim_end))

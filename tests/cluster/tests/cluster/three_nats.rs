@@ -1,14 +1,27 @@
-//! NATS as a cluster of three servers that each keep every message: one of them is killed.
+//! NATS as a cluster of three servers that each keep every message, of each version that can be
+//! had.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 use throng_testkit::{NatsServer, Server, until};
 
 use crate::nodes::{Publisher, event_source, node_of, subscriber, up};
 
+/// Versions of NATS that are good for replicas.
+const VERSIONS: [&str; 2] = ["2.10.29", "2.12.1"];
+/// Publications by each node in [`several_nodes_publish_at_once`].
+const EACH: u64 = 60;
+
+#[track_caller]
+fn node_on(servers: &[NatsServer; 3]) -> Server {
+    let urls = servers.each_ref().map(NatsServer::url).join(",");
+    node_of(&format!("kind = \"nats\"\nurl = \"{urls}\"\nreplicas = 3"))
+}
+
 #[track_caller]
 fn node(servers: &[NatsServer; 3]) -> Server {
-    let urls = servers.each_ref().map(NatsServer::url).join(",");
-    let node = node_of(&format!("kind = \"nats\"\nurl = \"{urls}\"\nreplicas = 3"));
+    let node = node_on(servers);
     up(&node, true);
     node
 }
@@ -32,7 +45,13 @@ fn leader(servers: &[NatsServer; 3]) -> usize {
 /// with its key.
 #[test]
 fn the_leader_is_killed_and_nothing_is_lost_or_doubled() {
-    let mut servers = NatsServer::cluster();
+    VERSIONS
+        .iter()
+        .for_each(|version| leader_is_killed(version));
+}
+
+fn leader_is_killed(version: &str) {
+    let mut servers = NatsServer::cluster(Some(version));
     let nodes = [(); 3].map(|()| node(&servers));
     let clients = nodes
         .each_ref()
@@ -59,4 +78,75 @@ fn the_leader_is_killed_and_nothing_is_lost_or_doubled() {
     let late = subscriber(nodes[2].clients(), "kept:a");
     publisher.publish(&nodes.each_ref(), 3);
     publisher.heard_by(&late, 120);
+}
+
+/// What would lose acknowledged publications is refused, and the log says what to do.
+#[test]
+fn an_old_version_is_refused_with_replicas() {
+    let servers = NatsServer::cluster(None);
+    let node = node_on(&servers);
+    let is_told = |line: &Value| {
+        let line = line.to_string();
+        line.contains("2.9.25") && line.contains("broker.replicas")
+    };
+    until("the reason in the log", || {
+        node.log().iter().any(is_told).then_some(())
+    });
+    up(&node, false);
+}
+
+/// Publications with keys, by all nodes at once in one channel: every one that is acknowledged has
+/// a position of its own, and is heard there by the clients of every node.
+#[test]
+fn several_nodes_publish_at_once() {
+    VERSIONS.iter().for_each(|version| publish_at_once(version));
+}
+
+fn publish_at_once(version: &str) {
+    let servers = NatsServer::cluster(Some(version));
+    let nodes = [(); 3].map(|()| node(&servers));
+    let clients = { nodes.each_ref() }.map(|node| subscriber(node.clients(), "kept:b"));
+    let publish = |by: usize| {
+        let one = |n: u64| {
+            let data = by as u64 * EACH + n;
+            let key = format!("k{data}");
+            let body = json!({ "channel": "kept:b", "data": data, "idempotency_key": key });
+            let answer = until("a publication that is taken", || {
+                let answer = nodes[by].call("publish", &body);
+                answer["error"].is_null().then_some(answer)
+            });
+            let offset = answer["result"]["offset"].as_u64();
+            (
+                offset.unwrap_or_else(|| panic!("{version}: {answer}")),
+                data,
+            )
+        };
+        (0..EACH).map(one).collect::<Vec<_>>()
+    };
+    let taken: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads = [0, 1, 2].map(|by| scope.spawn(move || publish(by)));
+        { threads.into_iter() }
+            .flat_map(|thread| thread.join().expect("a publisher"))
+            .collect()
+    });
+    let by_offset: BTreeMap<u64, u64> = taken.iter().copied().collect();
+    assert_eq!(
+        by_offset.len() as u64,
+        3 * EACH,
+        "{version}: one position, two publications"
+    );
+    for client in &clients {
+        for (offset, data) in &by_offset {
+            let heard = client.event("publication", &json!({}));
+            assert_eq!(
+                (&heard["offset"], &heard["data"]),
+                (&json!(offset), &json!(data)),
+                "{version}"
+            );
+        }
+        assert_eq!(client.left("publication"), 0);
+    }
+    for node in &nodes {
+        assert_eq!(node.ask("GET", "/healthz", "").body.trim(), "ok");
+    }
 }

@@ -372,7 +372,7 @@ fn what_others_had_and_what_was_deleted_since_stops_nobody() {
 
 #[test]
 fn one_of_three_servers_dies_and_then_another() {
-    let mut servers = NatsServer::cluster();
+    let mut servers = NatsServer::cluster(None);
     until("a cluster with a leader", || {
         let info = servers[0].ask("$JS.API.INFO")?;
         (!info.contains("\"error\"")).then_some(())
