@@ -247,8 +247,6 @@ pub enum Refusal {
     ChannelLimit,
     /// The connection unsubscribed before the reply came.
     Cancelled,
-    /// The connection does not have the subscription that this needs.
-    NotSubscribed,
     /// The channel keeps no history.
     NotAvailable,
     /// The position asked for is of another epoch or lies ahead of the stream.

@@ -219,7 +219,7 @@ pub enum Command {
         channel: ChannelName,
         /// Which part.
         query: HistoryQuery,
-        /// Refuse it, as [`Refusal::NotSubscribed`], if the connection does not subscribe to the
+        /// Refuse it, as [`Answer::NotSubscribed`], if the connection does not subscribe to the
         /// channel.
         only_subscribed: bool,
     },
@@ -256,6 +256,14 @@ pub enum Answer {
     History {
         /// What was found.
         result: Result<HistoryPage, Refusal>,
+    },
+    /// To [`Command::Present`] and [`Command::History`], if only a subscriber may have that and the
+    /// connection is none.
+    NotSubscribed {
+        /// `history` or `presence`.
+        what: &'static str,
+        /// The channel.
+        channel: ChannelName,
     },
 }
 

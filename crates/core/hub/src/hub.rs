@@ -171,8 +171,8 @@ impl<B: Broker> Hub<B> {
                 only_subscribed: true,
                 ..
             } if !self.local.is_subscribed(reply_to.conn, &channel) => {
-                let result = Err(Refusal::NotSubscribed);
-                sink.answer(reply_to, Answer::Present { result });
+                let what = "presence";
+                sink.answer(reply_to, Answer::NotSubscribed { what, channel });
             }
             Command::Present {
                 reply_to,
@@ -194,8 +194,8 @@ impl<B: Broker> Hub<B> {
                 only_subscribed: true,
                 ..
             } if !self.local.is_subscribed(reply_to.conn, &channel) => {
-                let result = Err(Refusal::NotSubscribed);
-                sink.answer(reply_to, Answer::History { result });
+                let what = "history";
+                sink.answer(reply_to, Answer::NotSubscribed { what, channel });
             }
             Command::Forget { reply_to, channel } => {
                 let ticket = self.local.waiting.insert(Waiting::History { reply_to });

@@ -123,6 +123,7 @@ impl Sink for Heard {
             Answer::Unsubscribed { channel, result } => format!("{channel} left {result:?}"),
             Answer::Published { result } => format!("published {result:?}"),
             Answer::History { result } => format!("history {:?}", result.map(|it| it.position)),
+            Answer::NotSubscribed { what, channel } => format!("{what} of {channel} is refused"),
             Answer::Present { result } => format!("present {:?}", result.map(|it| it.clients)),
         };
         self.answers.push((reply_to.token, told));
@@ -554,7 +555,7 @@ fn the_past_may_be_for_subscribers_alone() {
         only_subscribed: true,
     };
     scene.hub.handle(history(1), NOW, &mut scene.heard);
-    scene.answers(&[(1, "history Err(NotSubscribed)")]);
+    scene.answers(&[(1, "history of a is refused")]);
     assert!(!scene.hub.has_mail(ShardId(0)), "nobody is asked");
     assert!(!scene.hub.is_subscribed(Scene::conn(1), &name("a")));
     scene.subscribe(1, "a");

@@ -130,7 +130,7 @@ impl Scene {
         shard: usize,
         index: u32,
         only_subscribed: bool,
-    ) -> Result<Present, Refusal> {
+    ) -> Result<Present, Answer> {
         self.ask_present(shard, index, true, only_subscribed)
     }
 
@@ -140,7 +140,7 @@ impl Scene {
         index: u32,
         with_members: bool,
         only_subscribed: bool,
-    ) -> Result<Present, Refusal> {
+    ) -> Result<Present, Answer> {
         let command = Command::Present {
             reply_to: ReplyTo {
                 conn: Self::conn(shard, index),
@@ -153,7 +153,12 @@ impl Scene {
         self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
         self.settle();
         match self.heard[shard].answers.pop() {
-            Some((told, Answer::Present { result })) if told == index => result,
+            Some((told, answer)) if told == index => match answer {
+                Answer::Present {
+                    result: Ok(present),
+                } => Ok(present),
+                answer => Err(answer),
+            },
             other => panic!("{other:?}"),
         }
     }
@@ -203,7 +208,14 @@ fn a_question_for_subscribers_is_answered_to_them_alone() {
     scene.settle();
     let told = scene.present(1, 1, true).expect("it subscribes");
     assert_eq!(told.members.expect("everybody").len(), 1);
-    assert_eq!(scene.present(1, 2, true), Err(Refusal::NotSubscribed));
+    let refused = scene.present(1, 2, true);
+    assert!(matches!(
+        refused,
+        Err(Answer::NotSubscribed {
+            what: "presence",
+            ..
+        })
+    ));
 }
 
 /// A connection that ends while its subscribe is on its way leaves nobody behind, and one that
@@ -282,7 +294,9 @@ fn a_hundred_thousand_are_counted_and_not_listed() {
         let counted = scene.ask_present(shard, 0, false, false).expect("numbers");
         assert_eq!(counted.clients, 2 * OF_EACH);
         assert!(counted.members.is_none());
-        assert_eq!(scene.present(shard, 0, false), Err(Refusal::TooLong));
+        let refused = scene.present(shard, 0, false);
+        let too_long = Err(Refusal::TooLong);
+        assert!(matches!(refused, Err(Answer::Present { result }) if result == too_long));
     }
     for index in 0..OF_EACH {
         for shard in [0, 1] {

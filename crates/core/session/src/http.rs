@@ -32,9 +32,7 @@ pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, answer_text, respond, respond_json};
 pub use serve::send_page;
-pub use subscribe::{
-    Params, StreamHead, allow_origin, check_draining, permitted_channels, write_stream_head,
-};
+pub use subscribe::{Entry, Params, StreamHead, allow_origin, check_draining, write_stream_head};
 
 use crate::flow::Resume;
 use crate::port::Port;

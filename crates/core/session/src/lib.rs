@@ -14,6 +14,7 @@ mod close;
 mod context;
 mod date;
 pub mod encode;
+mod entry;
 mod family;
 mod flow;
 mod form;
@@ -43,6 +44,7 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
 pub use context::{Context, Order};
 pub use date::{DateCell, DateText};
+pub use entry::{EntryFault, Grant, Holder, Named, Wanted, all_channels, note_ends, own_channels};
 pub use family::Family;
 pub use flow::{Flow, Resume};
 pub use form::Form;
@@ -57,7 +59,6 @@ pub use notice::{Notice, NoticeKind, Notices};
 pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
-    names_subscribers,
 };
 pub use port::Port;
 pub use publishing::{Publications, PublishResult, draft, publish_all};

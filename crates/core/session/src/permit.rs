@@ -1,4 +1,5 @@
 //! What a connection may do in a channel: its token's word first, then the channel's options.
+//! Every transport of every gateway asks here, and nowhere else.
 //!
 //! With keys every channel is closed that nothing opens (Centrifugo, page "Channel permissions").
 //! What opens one to a subscriber, the first that speaks decides:
@@ -6,10 +7,11 @@
 //! 2. nothing else, where the name begins with `$`;
 //! 3. the patterns of the connection token's claim `allow`, if it has the claim;
 //! 4. `#` in the name, where the option `user_channels` is on: the users named after the last one;
-//! 5. the options `anonymous_subscribe`, and `subscribe` for connections with a user.
+//! 5. a backend, where the option `subscribe_proxy_enabled` is on;
+//! 6. the options `anonymous_subscribe`, and `subscribe` for connections with a user.
 
 use throng_auth::{Allow, ChannelPattern};
-use throng_broker::{ChannelOptions, PresenceOptions};
+use throng_broker::{BackendId, ChannelOptions, PresenceOptions};
 use throng_types::ChannelName;
 
 use crate::{Identity, Shared};
@@ -22,6 +24,8 @@ pub const RESERVED: &str = "throng";
 pub enum Verdict {
     /// Go on.
     Yes,
+    /// This backend decides.
+    Ask(BackendId),
     /// The namespace is not configured.
     UnknownChannel,
     /// Not this client.
@@ -68,6 +72,11 @@ impl<'a> Grounds<'a> {
 
     const fn has_user(&self) -> bool {
         !self.user.is_empty()
+    }
+
+    /// The backend that decides, unless clients have no business there.
+    fn decides(&self, backend: Option<BackendId>) -> Option<BackendId> {
+        backend.filter(|_| !self.is_closed)
     }
 
     /// Whether the channel is open to those alone who bring a token for it.
@@ -118,6 +127,14 @@ pub fn may_subscribe(
     shared: &Shared,
 ) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
+    if !proven
+        && let Some(grounds) = grounds
+            .as_ref()
+            .filter(|grounds| grounds.by_name().is_none())
+        && let Some(to) = grounds.decides(grounds.options.proxies.subscribe)
+    {
+        return Verdict::Ask(to);
+    }
     verdict("subscribe", grounds, shared, |grounds| {
         let options = grounds.options;
         let by_options = || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
@@ -125,35 +142,29 @@ pub fn may_subscribe(
     })
 }
 
-/// Whether the channel's name, or the patterns of the client's token, say who may subscribe: then
-/// neither an option nor a backend does.
-#[must_use]
-pub fn names_subscribers(
-    identity: Option<&Identity>,
-    channel: &ChannelName,
-    shared: &Shared,
-) -> bool {
-    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
-    grounds.is_some_and(|grounds| grounds.by_name().is_some())
-}
-
-/// Whether a connection may read a channel's history without subscribing. Who subscribes may in any
-/// case: recovery shows it the same.
+/// Whether a connection may read a channel's history. Subscribers may in any case, since recovery
+/// shows them the same; the hub knows who they are, so nothing is refused or noted here.
 #[must_use]
 pub fn may_read_history(
     identity: Option<&Identity>,
     channel: &ChannelName,
     shared: &Shared,
-) -> Verdict {
-    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
-    verdict("history", grounds, shared, |grounds| {
-        let options = grounds.options;
-        let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
-        grounds.by_name().unwrap_or_else(by_options)
-    })
+) -> Sight {
+    let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, shared) else {
+        return Sight::UnknownChannel;
+    };
+    let options = grounds.options;
+    if !options.retention.keeps() {
+        return Sight::NotAvailable;
+    }
+    let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
+    match !grounds.is_closed && grounds.by_name().unwrap_or_else(by_options) {
+        true => Sight::Yes,
+        false => Sight::IfSubscribed,
+    }
 }
 
-/// Whether a connection may see who is present in a channel.
+/// Whether a connection may see a channel's past, or who is present there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// In any case.
@@ -162,7 +173,7 @@ pub enum Sight {
     IfSubscribed,
     /// The namespace is not configured.
     UnknownChannel,
-    /// There is no list.
+    /// There is no such list.
     NotAvailable,
     /// Not this client.
     No,
@@ -194,7 +205,7 @@ pub fn may_see_presence(
     match verdict("presence", grounds, shared, by_options) {
         Verdict::Yes => Sight::Yes,
         Verdict::UnknownChannel => Sight::UnknownChannel,
-        Verdict::No => Sight::No,
+        Verdict::Ask(_) | Verdict::No => Sight::No,
     }
 }
 
@@ -209,6 +220,10 @@ fn sees(identity: Option<&Identity>, options: PresenceOptions) -> bool {
 #[must_use]
 pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.publish, channel, shared);
+    let asked = { grounds.as_ref() }.and_then(|it| it.decides(it.options.proxies.publish));
+    if let Some(to) = asked {
+        return Verdict::Ask(to);
+    }
     verdict("publish", grounds, shared, |grounds| {
         match grounds.covered {
             Some(covered) => covered,

@@ -155,7 +155,7 @@ const fn permitted(verdict: Verdict) -> Result<(), &'static str> {
     match verdict {
         Verdict::Yes => Ok(()),
         Verdict::UnknownChannel => Err("the channel's namespace is not configured"),
-        Verdict::No => Err("permission denied"),
+        Verdict::Ask(_) | Verdict::No => Err("permission denied"),
     }
 }
 
@@ -166,6 +166,7 @@ fn write_answer(answer: &Answer, out: &mut Vec<u8>) {
         Answer::Published { result } => result.is_ok(),
         Answer::History { result } => result.is_ok(),
         Answer::Present { result } => result.is_ok(),
+        Answer::NotSubscribed { .. } => false,
     };
     out.extend_from_slice(match is_good {
         true => b"OK\n",

@@ -9,12 +9,12 @@ use throng_centrifuge::{
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_session::{
-    AuthError, Sight, Verdict, Work, may_publish, may_read_history, may_see_presence, may_subscribe,
+    AuthError, Grant, Sight, Verdict, Work, may_publish, may_read_history, may_see_presence,
 };
 use throng_types::{Epoch, Position, Publisher};
 
 use crate::context::Cx;
-use crate::grant::{Grant, check_token};
+use crate::grant::check_token;
 use crate::pending::Pending;
 use crate::refused::Brought;
 use crate::reply::{code_of, ttl};
@@ -66,14 +66,12 @@ pub(crate) fn publish(
     };
     let options = cx.shared.namespaces.find(&channel).copied();
     let options = options.unwrap_or_default();
-    let is_open = || may_subscribe(None, &channel, true, cx.shared) == Verdict::Yes;
-    let asked = options.proxies.publish.filter(|_| is_open());
-    let may = || may_publish(ws.identity(), &channel, cx.shared);
-    match if asked.is_some() { Verdict::Yes } else { may() } {
-        Verdict::Yes => {}
+    let asked = match may_publish(ws.identity(), &channel, cx.shared) {
+        Verdict::Yes => None,
+        Verdict::Ask(to) => Some(to),
         Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
         Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
-    }
+    };
     let identity = ws.identity();
     let publisher = Publisher {
         client: cx.shared.node.client_id(cx.id).as_str().into(),
@@ -133,14 +131,9 @@ pub(crate) fn history(ws: &mut Socket, command: u32, history: &History<'_>, cx: 
     let Some(channel) = ws.channel(command, &history.channel, cx) else {
         return;
     };
-    let options = cx.shared.namespaces.find(&channel);
-    let keeps = options.is_some_and(|options| options.retention.keeps());
-    let only_subscribed = match may_read_history(ws.identity(), &channel, cx.shared) {
-        Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
-        _ if !keeps => return ws.error(command, ErrorCode::NotAvailable, cx),
-        Verdict::Yes => false,
-        // What a subscriber could recover it may also ask for.
-        Verdict::No => true,
+    let sight = may_read_history(ws.identity(), &channel, cx.shared);
+    let Some(only_subscribed) = is_only_for_subscribers(ws, command, sight, cx) else {
+        return;
     };
     let query = history_query(history);
     let reply_to = cx.reply_to(command);
@@ -150,6 +143,24 @@ pub(crate) fn history(ws: &mut Socket, command: u32, history: &History<'_>, cx: 
         query,
         only_subscribed,
     });
+}
+
+/// Whether a subscription has to open what a command asks for; nothing if it was refused.
+fn is_only_for_subscribers(
+    ws: &mut Socket,
+    command: u32,
+    sight: Sight,
+    cx: &mut Cx<'_>,
+) -> Option<bool> {
+    let code = match sight {
+        Sight::Yes => return Some(false),
+        Sight::IfSubscribed => return Some(true),
+        Sight::UnknownChannel => ErrorCode::UnknownChannel,
+        Sight::NotAvailable => ErrorCode::NotAvailable,
+        Sight::No => ErrorCode::PermissionDenied,
+    };
+    ws.error(command, code, cx);
+    None
 }
 
 /// The commands `presence` and, without members, `presence_stats`.
@@ -163,12 +174,9 @@ pub(crate) fn presence(
     let Some(channel) = ws.channel(command, channel, cx) else {
         return;
     };
-    let only_subscribed = match may_see_presence(ws.identity(), &channel, cx.shared) {
-        Sight::Yes => false,
-        Sight::IfSubscribed => true,
-        Sight::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
-        Sight::NotAvailable => return ws.error(command, ErrorCode::NotAvailable, cx),
-        Sight::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
+    let sight = may_see_presence(ws.identity(), &channel, cx.shared);
+    let Some(only_subscribed) = is_only_for_subscribers(ws, command, sight, cx) else {
+        return;
     };
     let reply_to = cx.reply_to(command);
     cx.hub(Command::Present {
@@ -229,6 +237,12 @@ pub(crate) fn answer(ws: &mut Socket, command: u32, answer: &Answer, cx: &mut Cx
         | Answer::History {
             result: Err(refusal),
         } => ws.error(command, code_of(*refusal), cx),
+        Answer::NotSubscribed { what, channel } => {
+            let user = ws.identity().map_or("", |identity| &identity.user);
+            let notices = &cx.shared.notices;
+            notices.refused(what, channel.as_str(), user, "no permission");
+            ws.error(command, ErrorCode::PermissionDenied, cx);
+        }
         // Answered by its own function.
         Answer::Subscribed { .. } => {}
     }

@@ -8,15 +8,14 @@ use throng_metrics::Counter;
 use throng_types::{ChannelName, Disconnect};
 
 use throng_session::encode::ws_text;
-use throng_session::{Identity, Opening, authenticate};
+use throng_session::{Identity, Opening, Wanted, authenticate, own_channels};
 
 use crate::asking::is_backends;
 use crate::context::Cx;
-use crate::manner::Wanted;
 use crate::pending::Hello;
 use crate::refused::Brought;
 use crate::reply::ttl;
-use crate::results::{connect_result, own_channels, position, subscriptions, uni_channels};
+use crate::results::{connect_result, end_of, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket};
 
 /// The command `connect`.
@@ -70,9 +69,9 @@ fn enter(
         .map(|claims| own_channels(claims, cx.shared));
     let own = match own.transpose() {
         Ok(own) => own.unwrap_or_default(),
-        Err(reason) => return ws.disconnect(reason, cx),
+        Err(fault) => return ws.disconnect(end_of(&fault), cx),
     };
-    ws.set_identity(claims.as_ref().map(Identity::from_claims));
+    ws.set_identity(claims.as_ref().map(Identity::from_claims), &own);
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if own.is_empty() {
@@ -116,11 +115,11 @@ pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
 
 fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx: &mut Cx<'_>) {
     let identity = claims.map(Identity::from_claims);
-    let channels = match uni_channels(connect, claims, identity.as_ref(), cx.shared) {
+    let channels = match uni_channels(connect, claims, identity.as_ref(), cx) {
         Ok(channels) => channels,
-        Err(reason) => return ws.disconnect(reason, cx),
+        Err(fault) => return ws.disconnect(end_of(&fault), cx),
     };
-    ws.set_identity(identity);
+    ws.set_identity(identity, &channels);
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if channels.is_empty() {

@@ -8,29 +8,18 @@ use std::sync::Arc;
 use throng_auth::SubscriptionOptions;
 use throng_broker::Presence;
 use throng_hub::Format;
-use throng_session::{Form, Identity, OPENING, Sight, may_see_presence};
-use throng_types::{ChannelName, Position, Publisher};
+use throng_session::{Form, Identity, OPENING, Sight, Wanted, may_see_presence};
+use throng_types::{ChannelName, Publisher};
 
 use crate::context::Cx;
 
-/// A subscription that a connection begins with.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) channel: ChannelName,
-    /// Where the client was.
-    pub(crate) since: Option<Position>,
-    /// What the token says of it.
-    pub(crate) options: SubscriptionOptions,
-}
-
-impl Wanted {
-    /// Asks for it, as a part of the connection's opening.
-    pub(crate) fn subscribe(&self, identity: Option<&Identity>, form: Form, cx: &mut Cx<'_>) {
-        let channel = self.channel.clone();
-        let manner = Manner::new(identity, &channel, &self.options, false, form, cx);
-        let Manner { format, presence } = manner;
-        cx.subscribe_as(OPENING, channel, format, self.since, presence);
-    }
+/// Asks for a subscription that the client did not ask for itself, as a part of the connection's
+/// opening.
+pub(crate) fn subscribe(wanted: &Wanted, identity: Option<&Identity>, form: Form, cx: &mut Cx<'_>) {
+    let channel = wanted.channel.clone();
+    let manner = Manner::new(identity, &channel, &wanted.options, false, form, cx);
+    let Manner { format, presence } = manner;
+    cx.subscribe_as(OPENING, channel, format, wanted.since, presence);
 }
 
 /// How a client takes part.

@@ -5,7 +5,6 @@ use throng_session::http::{Params, StreamHead, check_draining, write_stream_head
 use throng_session::{
     Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
-use throng_types::Disconnect;
 
 use crate::asking::is_backends;
 use crate::context::Cx;
@@ -143,14 +142,7 @@ fn uni_stream(
     let claims = authenticate(token, cx.shared, cx.now)
         .map_err(|error| Reject::new(error.status(), error.message()))?;
     let identity = claims.as_ref().map(Identity::from_claims);
-    let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx.shared);
-    let channels = channels.map_err(|reason| {
-        let status = match reason {
-            Disconnect::PermissionDenied => 403,
-            _ => 400,
-        };
-        Reject::new(status, reason.reason())
-    })?;
+    let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx)?;
     write_stream_head(incoming, StreamHead::of(is_chunked), cx)?;
     Ok(UniStream::open(
         framing,

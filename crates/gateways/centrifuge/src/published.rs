@@ -67,10 +67,9 @@ pub(crate) const fn error_of(refusal: Refusal) -> ApiError {
         Refusal::Unknown => ApiError::Unknown,
         Refusal::UnknownChannel => ApiError::UnknownChannel,
         // Only sessions are refused like that.
-        Refusal::AlreadySubscribed
-        | Refusal::NotSubscribed
-        | Refusal::ChannelLimit
-        | Refusal::Cancelled => ApiError::BadRequest,
+        Refusal::AlreadySubscribed | Refusal::ChannelLimit | Refusal::Cancelled => {
+            ApiError::BadRequest
+        }
         Refusal::NotAvailable | Refusal::TooLong => ApiError::NotAvailable,
         Refusal::UnrecoverablePosition => ApiError::UnrecoverablePosition,
     }

@@ -60,7 +60,6 @@ pub(crate) const fn code_of(refusal: Refusal) -> ErrorCode {
         Refusal::Cancelled | Refusal::Unavailable | Refusal::Unknown => ErrorCode::Internal,
         Refusal::UnknownChannel => ErrorCode::UnknownChannel,
         Refusal::AlreadySubscribed => ErrorCode::AlreadySubscribed,
-        Refusal::NotSubscribed => ErrorCode::PermissionDenied,
         Refusal::ChannelLimit | Refusal::TooLong => ErrorCode::LimitExceeded,
         Refusal::NotAvailable => ErrorCode::NotAvailable,
         Refusal::UnrecoverablePosition => ErrorCode::UnrecoverablePosition,

@@ -1,15 +1,14 @@
 //! What clients learn: the results of commands, made from what the hub and the tokens say.
 
-use throng_auth::{Claims, SubscriptionOptions};
+use throng_auth::{Claims, TokenFault};
 use throng_broker::{HistoryQuery, Recovery, Subscribed};
 use throng_centrifuge::{Connect, ConnectResult, History, Subscribe, SubscribeResult};
 use throng_metrics::Counter;
-use throng_session::{Identity, Opening, Shared, Verdict, may_subscribe};
+use throng_session::{EntryFault, Holder, Identity, Named, Opening, Wanted, all_channels};
 use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
 use crate::asking::tell_if_empty;
 use crate::context::Cx;
-use crate::manner::Wanted;
 use crate::reply::ttl;
 
 /// Where a client says it was.
@@ -28,77 +27,37 @@ pub(crate) fn position_of(epoch: &str, offset: u64) -> Position {
     Position { epoch, offset }
 }
 
-/// The channels that a token subscribes its connection to.
-///
-/// # Errors
-/// [`Disconnect::PermissionDenied`] if one is closed to clients, whatever their tokens say.
-pub(crate) fn own_channels(claims: &Claims, shared: &Shared) -> Result<Vec<Wanted>, Disconnect> {
-    let wanted = |name: &str, options: SubscriptionOptions| {
-        let channel = ChannelName::new(name).ok()?;
-        let since = None;
-        Some(Wanted {
-            channel,
-            since,
-            options,
-        })
-    };
-    let mut all: Vec<Wanted> = if claims.subs.is_empty() {
-        let names = claims.channels.iter();
-        { names.filter_map(|name| wanted(name, SubscriptionOptions::default())) }.collect()
-    } else {
-        let subs = claims.subs.iter();
-        { subs.filter_map(|(name, options)| wanted(name, options.clone())) }.collect()
-    };
-    if shared.personal_channel && !claims.sub.is_empty() {
-        let name = format!("#{}", claims.sub);
-        all.extend(wanted(&name, SubscriptionOptions::default()));
-    }
-    all.sort_by(|a, b| a.channel.cmp(&b.channel));
-    all.dedup_by(|a, b| a.channel == b.channel);
-    let is_closed =
-        |wanted: &Wanted| may_subscribe(None, &wanted.channel, true, shared) == Verdict::No;
-    if all.iter().any(is_closed) {
-        return Err(Disconnect::PermissionDenied);
-    }
-    Ok(all)
-}
-
 /// The channels of a unidirectional connection: those that it names and those of its token.
 pub(crate) fn uni_channels(
     connect: &Connect<'_>,
     claims: Option<&Claims>,
     identity: Option<&Identity>,
-    shared: &Shared,
-) -> Result<Vec<Wanted>, Disconnect> {
-    let channels_max = shared.limits.channels_max;
-    // Before anything is looked up: below, each channel is compared with all before it.
-    if connect.subs.len() > channels_max {
-        return Err(Disconnect::ChannelLimit);
+    cx: &Cx<'_>,
+) -> Result<Vec<Wanted>, EntryFault> {
+    let client = cx.shared.node.client_id(cx.id);
+    let holder = Holder {
+        identity,
+        client: client.as_str(),
+    };
+    let named = connect.subs.iter().map(|sub| Named {
+        channel: Some(&sub.channel),
+        token: &sub.token,
+        since: position(sub),
+    });
+    let named: Vec<_> = named.collect();
+    all_channels(claims, &named, &holder, cx.shared, cx.now)
+}
+
+/// Why a connection ends that may not begin with what it wants.
+pub(crate) const fn end_of(fault: &EntryFault) -> Disconnect {
+    match fault {
+        EntryFault::Name(_) => Disconnect::BadRequest,
+        EntryFault::TooMany(_) => Disconnect::ChannelLimit,
+        EntryFault::Closed(_) | EntryFault::Unknown(_) => Disconnect::PermissionDenied,
+        EntryFault::Token(TokenFault::UnknownKey) => Disconnect::ServerError,
+        EntryFault::Token(TokenFault::Expired) => Disconnect::Expired,
+        EntryFault::Token(_) => Disconnect::InvalidToken,
     }
-    let mut channels = claims
-        .map(|claims| own_channels(claims, shared))
-        .transpose()?
-        .unwrap_or_default();
-    for sub in &connect.subs {
-        let channel = ChannelName::new(&sub.channel).map_err(|_| Disconnect::BadRequest)?;
-        let since = position(sub);
-        if let Some(known) = channels.iter_mut().find(|known| known.channel == channel) {
-            known.since = since;
-            continue;
-        }
-        if may_subscribe(identity, &channel, false, shared) != Verdict::Yes {
-            return Err(Disconnect::PermissionDenied);
-        }
-        channels.push(Wanted {
-            channel,
-            since,
-            options: SubscriptionOptions::default(),
-        });
-    }
-    if channels.len() > channels_max {
-        return Err(Disconnect::ChannelLimit);
-    }
-    Ok(channels)
 }
 
 /// The broker's form of a query for history.

@@ -6,14 +6,14 @@
 use throng_centrifuge::{Filter, Push};
 use throng_http1::LAST_CHUNK;
 use throng_metrics::Counter;
-use throng_session::{Form, Identity, Opening, Overspent, WebSocket, Work};
+use throng_session::{Form, Identity, Opening, Overspent, Wanted, WebSocket, Work, note_ends};
 use throng_types::{ChannelName, Disconnect, Publication, Save, Saved};
 use throng_ws::DeflateOffer;
 
 use crate::asked::{Asked, Subscribing};
 use crate::context::Cx;
 use crate::forms::deflated;
-use crate::manner::Wanted;
+use crate::manner::subscribe;
 use crate::mode::Mode;
 
 /// How long after its end a token is still good for the connection or subscription that it opened,
@@ -119,8 +119,10 @@ impl Socket {
         self.identity.get_or_insert_default()
     }
 
-    pub(crate) fn set_identity(&mut self, identity: Option<Identity>) {
+    /// Sets who the client is, and when subscriptions with tokens of their own end.
+    pub(crate) fn set_identity(&mut self, identity: Option<Identity>, channels: &[Wanted]) {
         self.identity = identity.map(Box::new);
+        note_ends(&mut self.identity, channels);
     }
 
     pub(crate) const fn is_closing(&self) -> bool {
@@ -273,7 +275,7 @@ impl Socket {
     /// Asks for a subscription that the client did not ask for itself.
     pub(crate) fn want(&mut self, wanted: Wanted, cx: &mut Cx<'_>) {
         let form = self.form(&wanted.channel, cx);
-        wanted.subscribe(self.identity(), form, cx);
+        subscribe(&wanted, self.identity(), form, cx);
         if let Some(data) = wanted.options.data {
             self.asked_mut().data.push((wanted.channel, data));
         }

@@ -5,7 +5,7 @@ use throng_broker::{BackendId, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ErrorCode, Filter, Reply, Subscribe};
 use throng_metrics::Counter;
-use throng_session::{AuthError, Verdict, may_subscribe, names_subscribers};
+use throng_session::{AuthError, Verdict, may_subscribe};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::asked::Subscribing;
@@ -58,25 +58,15 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
         is_backends: false,
         channel,
     };
-    if let Some(to) = options.proxies.subscribe.filter(|_| grant.is_none())
-        && is_asked_about(ws, &wants.channel, cx)
-    {
-        return ask(ws, to, wants, subscribe, cx);
-    }
     match may_subscribe(ws.identity(), &wants.channel, grant.is_some(), cx.shared) {
         Verdict::Yes => {}
+        Verdict::Ask(to) => return ask(ws, to, wants, subscribe, cx),
         Verdict::UnknownChannel => return ws.error(command, ErrorCode::UnknownChannel, cx),
         Verdict::No => return ws.error(command, ErrorCode::PermissionDenied, cx),
     }
     let until = grant.as_ref().map(|grant| grant.until);
     let own = grant.map(|grant| grant.options).unwrap_or_default();
     granted(ws, wants, until, own, cx);
-}
-
-/// Whether a backend says who may subscribe, and not the name of the channel or the client's token.
-fn is_asked_about(ws: &Socket, channel: &ChannelName, cx: &Cx<'_>) -> bool {
-    !names_subscribers(ws.identity(), channel, cx.shared)
-        && may_subscribe(None, channel, true, cx.shared) == Verdict::Yes
 }
 
 /// Asks a backend whether the client may subscribe.

@@ -10,13 +10,14 @@ use throng_http1::LAST_CHUNK;
 use throng_hub::Answer;
 use throng_session::encode::{line, sse_data};
 use throng_session::{
-    CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport, Verdict, Wish, may_subscribe,
+    CloseReason, Event, Form, Identity, Stream, StreamBeat, Transport, Verdict, Wanted, Wish,
+    may_subscribe, note_ends,
 };
 use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
 
 use crate::context::Cx;
 use crate::forms::{UNI_HTTP, UNI_SSE};
-use crate::manner::Wanted;
+use crate::manner::subscribe;
 use crate::pending::Proxied;
 use crate::reply::ttl;
 use crate::results::{connect_result, subscriptions};
@@ -79,10 +80,11 @@ impl UniStream {
     /// A stream whose head was written.
     pub(crate) fn open(
         framing: Framing,
-        identity: Option<Box<Identity>>,
+        mut identity: Option<Box<Identity>>,
         channels: &[Wanted],
         cx: &mut Cx<'_>,
     ) -> Self {
+        note_ends(&mut identity, channels);
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         let mut this = Self {
             stream: Stream::awaiting(identity, channels.len(), resuming, cx),
@@ -112,7 +114,8 @@ impl UniStream {
     /// Asks for the channels that it begins with.
     pub(crate) fn want(&mut self, channels: &[Wanted], cx: &mut Cx<'_>) {
         for wanted in channels {
-            wanted.subscribe(self.stream.identity.as_deref(), self.framing.form(), cx);
+            let identity = self.stream.identity.as_deref();
+            subscribe(wanted, identity, self.framing.form(), cx);
             self.keep_data(&wanted.channel, wanted.options.data.as_deref());
         }
         if channels.is_empty() {
@@ -290,8 +293,10 @@ impl UniStream {
                     channel: channel.clone(),
                     since: *since,
                     options: options.clone(),
+                    until: None,
                 };
-                wanted.subscribe(self.stream.identity.as_deref(), self.framing.form(), cx);
+                let identity = self.stream.identity.as_deref();
+                subscribe(&wanted, identity, self.framing.form(), cx);
             }
         }
     }

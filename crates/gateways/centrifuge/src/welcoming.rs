@@ -8,7 +8,7 @@ use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{Codec, Connect};
-use throng_session::{CloseReason, Identity, Incoming, Opening};
+use throng_session::{CloseReason, Identity, Incoming, Opening, note_ends};
 use throng_types::Disconnect;
 
 use crate::answered::{EXTENSION_S, claims_of, read};
@@ -16,7 +16,7 @@ use crate::asking::Asker;
 use crate::backend::Answered;
 use crate::context::Cx;
 use crate::pending::{Hello, Open, Pending, Proxied};
-use crate::results::uni_channels;
+use crate::results::{end_of, uni_channels};
 use crate::uni_stream::{Framing, UniStream};
 
 const fn asker(framing: Framing, user: &str) -> Asker<'_> {
@@ -106,9 +106,9 @@ impl UniStream {
 
     fn enter(&mut self, mut claims: Claims, connect: &Connect<'_>, cx: &mut Cx<'_>) {
         let identity = Identity::from_claims(&claims);
-        let channels = match uni_channels(connect, Some(&claims), Some(&identity), cx.shared) {
+        let channels = match uni_channels(connect, Some(&claims), Some(&identity), cx) {
             Ok(channels) => channels,
-            Err(reason) => return self.disconnect(reason, cx),
+            Err(fault) => return self.disconnect(end_of(&fault), cx),
         };
         if let Some(welcome) = self.welcome() {
             welcome.proxied.meta = claims.meta.take();
@@ -118,6 +118,7 @@ impl UniStream {
         self.stream.opening = Some(Opening::new(channels.len(), 0, resuming));
         let until = identity.expires_at_unix_s;
         self.stream.identity = Some(Box::new(identity));
+        note_ends(&mut self.stream.identity, &channels);
         self.stream.set_end(until, cx);
         self.want(&channels, cx);
     }

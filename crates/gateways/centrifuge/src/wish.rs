@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{Push, SubscribePush};
-use throng_session::{Verdict, Wish, may_subscribe};
+use throng_session::{Verdict, Wanted, Wish, may_subscribe};
 use throng_types::{ChannelName, Disconnect, Position, Publication};
 
 use crate::context::Cx;
-use crate::manner::Wanted;
 use crate::reply::ttl;
 use crate::results::subscribe_result;
 use crate::socket::Socket;
@@ -50,6 +49,7 @@ pub(crate) fn grant(ws: &mut Socket, wish: &Wish, cx: &mut Cx<'_>) {
                 channel: channel.clone(),
                 since: *since,
                 options: options.clone(),
+                until: None,
             };
             ws.want(wanted, cx);
         }

@@ -1,8 +1,6 @@
 //! The paths of plain clients, and what a request at each becomes.
 
-use throng_session::http::{
-    Params, StreamHead, check_draining, permitted_channels, write_stream_head,
-};
+use throng_session::http::{Entry, Params, StreamHead, check_draining, write_stream_head};
 use throng_session::{Claim, Incoming, Opened, Port, Reject, answer_handshake};
 use throng_types::{ChannelName, Epoch, Position};
 use throng_ws::handshake;
@@ -70,10 +68,9 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket, Rej
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
     params.refuse_protobuf(&accept)?;
-    let identity = params.identify(cx)?;
-    let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
+    let entry = Entry::new(&params, incoming.port, cx)?;
     let deflate = answer_handshake(&accept, None, cx);
-    Ok(Socket::open(identity, channels, deflate, cx))
+    Ok(Socket::open(entry, deflate, cx))
 }
 
 fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, Reject> {
@@ -87,11 +84,7 @@ fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, 
 fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Result<Lines, Reject> {
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
-    let identity = match incoming.port {
-        Port::Client => params.identify(cx)?,
-        Port::Api | Port::Own { .. } => None,
-    };
-    let channels = permitted_channels(&params, incoming.port, identity.as_deref(), cx.shared)?;
+    let Entry { identity, channels } = Entry::new(&params, incoming.port, cx)?;
     let channels_max = cx.shared.limits.channels_max;
     let cursor = params
         .last_event_id
@@ -108,7 +101,7 @@ fn stream(incoming: &Incoming<'_, '_>, framing: Framing, cx: &mut Cx<'_>) -> Res
         Some(known.unwrap_or(nowhere))
     };
     let channels = channels.into_iter();
-    let channels = channels.map(|channel| (channel.clone(), since(&channel)));
+    let channels = channels.map(|wanted| (wanted.channel.clone(), since(&wanted.channel)));
     let channels: Vec<_> = channels.collect();
     let framing = match compresses(incoming, &channels, cx) {
         true => framing.with_gzip(),

@@ -4,10 +4,11 @@
 
 use throng_hub::Answer;
 use throng_metrics::Counter;
+use throng_session::http::Entry;
 use throng_session::{
-    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, WebSocket, Work,
+    Beat, CloseReason, Event, Heard, Identity, OPENING, Opening, Wanted, WebSocket, Work,
 };
-use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
+use throng_types::{Disconnect, Save, Saved, Unsubscribe};
 use throng_ws::{DeflateOffer, Masking, encode_ping};
 
 use crate::context::Cx;
@@ -27,8 +28,7 @@ pub struct Socket {
 impl Socket {
     /// A WebSocket whose handshake was answered.
     pub(crate) fn open(
-        identity: Option<Box<Identity>>,
-        channels: Vec<ChannelName>,
+        Entry { identity, channels }: Entry,
         deflate: Option<DeflateOffer>,
         cx: &mut Cx<'_>,
     ) -> Self {
@@ -38,7 +38,7 @@ impl Socket {
             opening: Some(Opening::new(channels.len(), 0, false)),
         };
         socket.arm(cx);
-        for channel in channels {
+        for Wanted { channel, .. } in channels {
             let form = match socket.ws.takes_deflated(&channel, cx) {
                 true => WS_DEFLATED,
                 false => WS,
@@ -120,9 +120,8 @@ impl Socket {
     }
 
     fn timeout(&mut self, cx: &mut Cx<'_>) {
-        let ends = self
-            .identity()
-            .and_then(|identity| identity.expires_at_unix_s);
+        // What is left could not be told from what has ended, so all of it ends with the first.
+        let ends = self.identity().and_then(Identity::next_end_unix_s);
         if ends.is_some_and(|at| at <= cx.now.unix_s()) {
             return disconnect(&mut self.ws, Disconnect::Expired, cx);
         }

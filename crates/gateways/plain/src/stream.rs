@@ -76,11 +76,7 @@ impl Lines {
 
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
         match event {
-            Event::Timeout => match self.stream.timeout(cx) {
-                StreamBeat::Early => {}
-                StreamBeat::SignOfLife => self.framing.sign_of_life(cx.out),
-                StreamBeat::Expired => self.disconnect(Disconnect::Expired, cx),
-            },
+            Event::Timeout => self.timeout(cx),
             Event::Answer { token, answer } => {
                 if self.stream.answer(token, answer) {
                     self.begin(cx);
@@ -94,12 +90,7 @@ impl Lines {
                 why: Unsubscribe::InsufficientState,
                 ..
             } => self.disconnect(Disconnect::InsufficientState, cx),
-            Event::Unsubscribed { channel, .. } => {
-                self.stream.unsubscribed(channel);
-                if !self.stream.is_closing() {
-                    self.framing.unsubscribed(channel, cx.out);
-                }
-            }
+            Event::Unsubscribed { channel, .. } => self.tell_unsubscribed(channel, cx),
             Event::Close(why) => self.close(why, cx),
             // Such a client has nothing to say, but may send requests that nobody answers.
             Event::Bytes(_) => {}
@@ -108,6 +99,25 @@ impl Lines {
             | Event::Reloaded(_)
             | Event::Wished(_)
             | Event::Publication(_) => {}
+        }
+    }
+
+    fn timeout(&mut self, cx: &mut Cx<'_>) {
+        for channel in self.stream.take_expired(cx) {
+            self.tell_unsubscribed(&channel, cx);
+            cx.unsubscribe(channel);
+        }
+        match self.stream.timeout(cx) {
+            StreamBeat::Early => {}
+            StreamBeat::SignOfLife => self.framing.sign_of_life(cx.out),
+            StreamBeat::Expired => self.disconnect(Disconnect::Expired, cx),
+        }
+    }
+
+    fn tell_unsubscribed(&mut self, channel: &ChannelName, cx: &mut Cx<'_>) {
+        self.stream.unsubscribed(channel);
+        if !self.stream.is_closing() {
+            self.framing.unsubscribed(channel, cx.out);
         }
     }
 

@@ -33,6 +33,7 @@ mod proxies;
 mod publisher;
 mod reload;
 mod renewed;
+mod rights;
 mod server_sdks;
 mod sign_in;
 mod slow;

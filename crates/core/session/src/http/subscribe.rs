@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
+use throng_auth::{Claims, SubscriptionOptions};
 use throng_http1::encode_stream_head;
 use throng_metrics::Counter;
 use throng_types::ChannelName;
 use throng_ws::handshake::Accept;
 
 use super::{Incoming, Reject, respond};
-use crate::permit::{RESERVED, Verdict, may_subscribe};
+use crate::entry::{EntryFault, Holder, Named, Wanted, all_channels, note_ends};
+use crate::permit::RESERVED;
 use crate::port::Port;
-use crate::{Context, Identity, Shared, authenticate};
+use crate::{AuthError, Context, Identity, Shared, authenticate};
 
 /// The parameters that subscribers bring in their URL.
 #[derive(Default)]
@@ -19,6 +21,8 @@ pub struct Params<'a> {
     pub channels: Vec<Cow<'a, str>>,
     /// `Authorization: Bearer`, or `token`.
     pub token: Option<Cow<'a, str>>,
+    /// `sub_token`, as often as it stands there: subscription tokens.
+    pub sub_tokens: Vec<Cow<'a, str>>,
     /// The header `Last-Event-ID`, or a parameter of that name.
     pub last_event_id: Option<Cow<'a, str>>,
     /// `cf_connect`.
@@ -39,6 +43,7 @@ impl<'a> Params<'a> {
             match &*name {
                 "channel" => params.channels.push(value),
                 "token" => params.token = Some(value),
+                "sub_token" => params.sub_tokens.push(value),
                 "last_event_id" | "lastEventId" | "Last-Event-ID" => {
                     params.last_event_id = Some(value)
                 }
@@ -69,14 +74,30 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// Checks the token.
+    /// Checks the connection token.
     ///
     /// # Errors
     /// 401, if it is not good, or is missing where one is needed; 503, if its key is not known yet.
-    pub fn identify<S, O>(&self, cx: &Context<'_, S, O>) -> Result<Option<Box<Identity>>, Reject> {
-        let claims = authenticate(self.token.as_deref(), cx.shared, cx.now)
-            .map_err(|error| Reject::new(error.status(), error.message()))?;
-        Ok(claims.as_ref().map(Identity::from_claims).map(Box::new))
+    fn claims<S, O>(&self, cx: &Context<'_, S, O>) -> Result<Option<Claims>, Reject> {
+        authenticate(self.token.as_deref(), cx.shared, cx.now)
+            .map_err(|error| Reject::new(error.status(), error.message()))
+    }
+
+    /// The channels that it names. Those of tokens come first, so that a channel that is named
+    /// beside its token is open by then.
+    fn named(&self) -> Vec<Named<'_>> {
+        let since = None;
+        let by_tokens = self.sub_tokens.iter().map(|token| Named {
+            channel: None,
+            token,
+            since,
+        });
+        let by_names = self.channels.iter().map(|channel| Named {
+            channel: Some(channel),
+            token: "",
+            since,
+        });
+        by_tokens.chain(by_names).collect()
     }
 }
 
@@ -86,50 +107,95 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// The channels of the URL, if the connection may have all of them.
-///
-/// # Errors
-/// 400, 403 or 404 for the first channel that it may not have.
-pub fn permitted_channels(
-    params: &Params<'_>,
-    port: Port,
-    identity: Option<&Identity>,
-    shared: &Shared,
-) -> Result<Vec<ChannelName>, Reject> {
-    let mut channels: Vec<ChannelName> = Vec::new();
-    for name in &params.channels {
-        let channel = ChannelName::new(name);
-        let channel = channel.map_err(|error| Reject::new(400, error.to_string()))?;
-        let verdict = match port {
-            Port::Client => may_subscribe(identity, &channel, false, shared),
-            // Whoever reaches the API port may watch the server itself, and nothing else.
-            Port::Api if channel.namespace() == Some(RESERVED) => Verdict::Yes,
-            Port::Api | Port::Own { .. } => Verdict::No,
+/// The holder of a connection, and the subscriptions that it begins with.
+pub struct Entry {
+    /// Nothing for somebody without a token.
+    pub identity: Option<Box<Identity>>,
+    /// One at least.
+    pub channels: Vec<Wanted>,
+}
+
+impl Entry {
+    /// Checks the tokens of a request, and its channels.
+    ///
+    /// # Errors
+    /// The status that says what is wrong with the first of them that is not good.
+    pub fn new<S, O>(
+        params: &Params<'_>,
+        port: Port,
+        cx: &Context<'_, S, O>,
+    ) -> Result<Self, Reject> {
+        let entry = match port {
+            Port::Client => Self::of_client(params, cx)?,
+            Port::Api | Port::Own { .. } => Self::of_watcher(params)?,
         };
-        match verdict {
-            Verdict::Yes => {}
-            Verdict::No => {
-                let sentence = format!("no permission to subscribe to {channel}");
-                return Err(Reject::new(403, sentence));
-            }
-            Verdict::UnknownChannel => {
-                let sentence = format!("the namespace of {channel} is not configured");
-                return Err(Reject::new(404, sentence));
-            }
-        }
-        if !channels.contains(&channel) {
-            channels.push(channel);
+        match entry.channels.is_empty() {
+            true => Err(Reject::new(400, "no channel given: add ?channel=NAME")),
+            false => Ok(entry),
         }
     }
-    if channels.is_empty() {
-        return Err(Reject::new(400, "no channel given: add ?channel=NAME"));
+
+    fn of_client<S, O>(params: &Params<'_>, cx: &Context<'_, S, O>) -> Result<Self, Reject> {
+        let claims = params.claims(cx)?;
+        let mut identity = claims.as_ref().map(Identity::from_claims).map(Box::new);
+        let client = cx.shared.node.client_id(cx.id);
+        let holder = Holder {
+            identity: identity.as_deref(),
+            client: client.as_str(),
+        };
+        let named = params.named();
+        let (claims, shared) = (claims.as_ref(), cx.shared);
+        let channels = all_channels(claims, &named, &holder, shared, cx.now)?;
+        note_ends(&mut identity, &channels);
+        Ok(Self { identity, channels })
     }
-    let channels_max = shared.limits.channels_max;
-    if channels.len() > channels_max {
-        let sentence = format!("more than {channels_max} channels in one connection");
-        return Err(Reject::new(400, sentence));
+
+    /// The API port shows the server itself, and nothing else.
+    fn of_watcher(params: &Params<'_>) -> Result<Self, Reject> {
+        let mut channels: Vec<Wanted> = Vec::new();
+        for name in &params.channels {
+            let channel = ChannelName::new(name).map_err(EntryFault::Name)?;
+            if channel.namespace() != Some(RESERVED) {
+                return Err(EntryFault::Closed(channel).into());
+            }
+            if !channels.iter().any(|known| known.channel == channel) {
+                channels.push(Wanted {
+                    channel,
+                    since: None,
+                    options: SubscriptionOptions::default(),
+                    until: None,
+                });
+            }
+        }
+        Ok(Self {
+            identity: None,
+            channels,
+        })
     }
-    Ok(channels)
+}
+
+impl From<EntryFault> for Reject {
+    fn from(fault: EntryFault) -> Self {
+        match fault {
+            EntryFault::Name(fault) => Self::new(400, fault.to_string()),
+            EntryFault::TooMany(most) => {
+                Self::new(400, format!("more than {most} channels in one connection"))
+            }
+            EntryFault::Closed(channel) => {
+                Self::new(403, format!("no permission to subscribe to {channel}"))
+            }
+            EntryFault::Unknown(channel) => {
+                Self::new(404, format!("the namespace of {channel} is not configured"))
+            }
+            EntryFault::Token(fault) => {
+                let error = AuthError::Token(fault);
+                Self::new(
+                    error.status(),
+                    format!("subscription token: {}", error.message()),
+                )
+            }
+        }
+    }
 }
 
 /// Sends new subscribers away while the server is going down.

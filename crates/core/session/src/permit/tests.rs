@@ -156,23 +156,70 @@ fn a_channel_is_closed_unless_something_opens_it() {
     }
 }
 
+/// A backend decides in place of the options, and not where a token or a name does.
+#[test]
+fn a_backend_is_asked_where_neither_token_nor_name_decides() {
+    let to = BackendId(3);
+    let proxies = throng_broker::ProxySwitches {
+        subscribe: Some(to),
+        publish: Some(to),
+        ..CLOSED.proxies
+    };
+    let asked = |options| ChannelOptions { proxies, ..options };
+    let ann = Some(identity("ann", None));
+    let patterns = Some(identity("ann", Some(&["chat:*"])));
+    for (options, who, channel, proven, expected) in [
+        (asked(CLOSED), &ann, "news", false, Verdict::Ask(to)),
+        (asked(ANYBODY), &None, "news", false, Verdict::Ask(to)),
+        (asked(CLOSED), &ann, "news", true, Verdict::Yes),
+        (asked(CLOSED), &ann, "$news", false, Verdict::No),
+        (asked(CLOSED), &ann, "throng:stats", false, Verdict::No),
+        (asked(CLOSED), &patterns, "chat:1", false, Verdict::Yes),
+        (asked(CLOSED), &patterns, "news", false, Verdict::No),
+        (asked(USERS), &ann, "chat#ann", false, Verdict::Yes),
+        (asked(USERS), &ann, "chat#bob", false, Verdict::No),
+        (
+            asked(CLOSED),
+            &ann,
+            "other:1",
+            false,
+            Verdict::UnknownChannel,
+        ),
+    ] {
+        let found = may_subscribe(who.as_ref(), &name(channel), proven, &shared(options));
+        assert_eq!(found, expected, "{channel}");
+    }
+    for (channel, expected) in [("news", Verdict::Ask(to)), ("throng:stats", Verdict::No)] {
+        let found = may_publish(ann.as_ref(), &name(channel), &shared(asked(CLOSED)));
+        assert_eq!(found, expected, "{channel}");
+    }
+}
+
 #[test]
 fn history_is_for_subscribers_unless_an_option_opens_it() {
+    let kept = |options| ChannelOptions {
+        retention: throng_broker::Retention {
+            publications_max: 1,
+            ttl_ms: 1,
+        },
+        ..options
+    };
     let history = |options| ChannelOptions {
         history: true,
-        ..options
+        ..kept(options)
     };
     let ann = Some(identity("ann", None));
     for (options, who, channel, expected) in [
-        (SUBSCRIBE, &ann, "news", Verdict::No),
-        (history(CLOSED), &ann, "news", Verdict::Yes),
-        (history(CLOSED), &None, "news", Verdict::No),
-        (history(ANYBODY), &None, "news", Verdict::Yes),
-        (history(CLOSED), &ann, "$news", Verdict::No),
-        (history(USERS), &ann, "chat#bob", Verdict::No),
-        (history(USERS), &ann, "chat#ann", Verdict::Yes),
-        (history(CLOSED), &ann, "throng:stats", Verdict::No),
-        (history(CLOSED), &ann, "other:1", Verdict::UnknownChannel),
+        (kept(SUBSCRIBE), &ann, "news", Sight::IfSubscribed),
+        (SUBSCRIBE, &ann, "news", Sight::NotAvailable),
+        (history(CLOSED), &ann, "news", Sight::Yes),
+        (history(CLOSED), &None, "news", Sight::IfSubscribed),
+        (history(ANYBODY), &None, "news", Sight::Yes),
+        (history(CLOSED), &ann, "$news", Sight::IfSubscribed),
+        (history(USERS), &ann, "chat#bob", Sight::IfSubscribed),
+        (history(USERS), &ann, "chat#ann", Sight::Yes),
+        (history(CLOSED), &ann, "throng:stats", Sight::IfSubscribed),
+        (history(CLOSED), &ann, "other:1", Sight::UnknownChannel),
     ] {
         let found = may_read_history(who.as_ref(), &name(channel), &shared(options));
         assert_eq!(found, expected, "{channel}");

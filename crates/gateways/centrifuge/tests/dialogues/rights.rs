@@ -52,7 +52,9 @@ fn history_is_for_subscribers() {
         let mut scene = Scene::ann();
         scene.publish(&channel, "1");
         let history = json!({"id": 2, "history": {"channel": channel, "limit": 10}});
+        assert!(scene.refused().is_empty());
         assert_eq!(code(&say(&mut scene, &history)), 103);
+        assert_eq!(scene.refused(), [("history", channel.as_str().into())]);
         say(
             &mut scene,
             &json!({"id": 3, "subscribe": {"channel": channel}}),
@@ -62,6 +64,7 @@ fn history_is_for_subscribers() {
             told.contains(r#""publications":[{"data":1,"offset":1}]"#),
             "{told}"
         );
+        assert!(scene.refused().is_empty(), "it was allowed");
         say(
             &mut scene,
             &json!({"id": 4, "unsubscribe": {"channel": channel}}),

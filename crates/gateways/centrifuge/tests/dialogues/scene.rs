@@ -166,6 +166,14 @@ impl Scene {
         scene
     }
 
+    /// What was refused since the last time: of which command, and where.
+    pub(crate) fn refused(&self) -> Vec<(&'static str, Box<str>)> {
+        let notices = &self.solo.shared.notices;
+        notices.begin(self.solo.id, self.solo.now);
+        let taken = notices.take().into_iter();
+        taken.map(|notice| (notice.what, notice.object)).collect()
+    }
+
     /// Makes the connection a WebSocket.
     pub(crate) fn upgrade(&mut self, target: &str, headers: &str) {
         self.solo.feed(

@@ -1,0 +1,284 @@
+//! Every right on every transport: a token, a subscription token and a name of a channel open the
+//! same wherever a client comes in.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use throng_testkit::{Server, Setup, Wire, sign, unix_s};
+
+use crate::support::SECRET;
+
+/// How a client comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Plain(&'static str),
+    UniSse,
+    UniLines,
+    UniWs,
+    Sdk,
+}
+
+pub(crate) const WAYS: [Way; 7] = [
+    Way::Plain("ws"),
+    Way::Plain("sse"),
+    Way::Plain("stream"),
+    Way::UniSse,
+    Way::UniLines,
+    Way::UniWs,
+    Way::Sdk,
+];
+
+/// What a client brings; empty text stands for nothing.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Brings<'a> {
+    pub(crate) token: &'a str,
+    /// The channel that it names.
+    pub(crate) channel: &'a str,
+    pub(crate) sub_token: &'a str,
+    /// Fields of its request.
+    pub(crate) fields: &'a str,
+}
+
+const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// A text frame of a client, masked with zeros.
+fn frame(text: &str) -> Vec<u8> {
+    let mut frame = vec![0x81];
+    match text.len() {
+        short @ ..126 => frame.push(0x80 | short as u8),
+        long => {
+            frame.push(0xFE);
+            frame.extend((long as u16).to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(text.as_bytes());
+    frame
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// A client that may come in; otherwise the first words that refuse it.
+pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire, String> {
+    let Brings {
+        token,
+        channel,
+        sub_token,
+        fields,
+    } = brings;
+    let mut wire = Wire::connect(to);
+    let subs = match channel {
+        "" => json!({}),
+        _ => json!({ channel: { "token": sub_token } }),
+    };
+    let hello = json!({ "token": token, "subs": subs }).to_string();
+    let get = |target: &str, more: &str| {
+        format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}{more}\r\n")
+    };
+    match way {
+        Way::Plain(path) => {
+            let mut query = Vec::new();
+            for (name, value) in [
+                ("channel", channel),
+                ("token", token),
+                ("sub_token", sub_token),
+            ] {
+                if !value.is_empty() {
+                    query.push(format!("{name}={}", escaped(value)));
+                }
+            }
+            let more = if path == "ws" { HANDSHAKE } else { "" };
+            wire.send(&get(&format!("/{path}?{}", query.join("&")), more));
+        }
+        Way::UniSse => {
+            let target = format!("/connection/uni_sse?cf_connect={}", escaped(&hello));
+            wire.send(&get(&target, ""));
+        }
+        Way::UniLines => wire.send(&format!(
+            "POST /connection/uni_http_stream HTTP/1.1\r\nHost: localhost\r\n{fields}\
+             Content-Length: {}\r\n\r\n{hello}",
+            hello.len()
+        )),
+        Way::UniWs => wire.send(&get("/connection/uni_websocket", HANDSHAKE)),
+        Way::Sdk => wire.send(&get("/connection/websocket", HANDSHAKE)),
+    }
+    let head = wire.head();
+    if !matches!(head.status, 101 | 200) {
+        return Err(head.status.to_string());
+    }
+    let refused = |told: &str| {
+        ["\"disconnect\"", "\"error\""]
+            .iter()
+            .any(|it| told.contains(it))
+    };
+    match way {
+        Way::UniWs => {
+            wire.send_bytes(&frame(&hello));
+            let told = told(&mut wire)?;
+            assert!(told.contains("\"connect\""), "{told}");
+        }
+        Way::Sdk => {
+            let connect = json!({ "id": 1, "connect": { "token": token } });
+            wire.send_bytes(&frame(&connect.to_string()));
+            let connected = told(&mut wire)?;
+            if refused(&connected) {
+                return Err(connected);
+            }
+            if !channel.is_empty() && !connected.contains(&format!("{channel:?}")) {
+                let subscribe = json!({ "channel": channel, "token": sub_token });
+                let subscribe = json!({ "id": 2, "subscribe": subscribe });
+                wire.send_bytes(&frame(&subscribe.to_string()));
+                let subscribed = told(&mut wire)?;
+                if refused(&subscribed) {
+                    return Err(subscribed);
+                }
+            }
+        }
+        Way::UniSse | Way::UniLines => {
+            let told = wire.through("\n");
+            if refused(&told) {
+                return Err(told);
+            }
+        }
+        Way::Plain(_) => {}
+    }
+    Ok(wire)
+}
+
+/// The text of the next frame of a server; what a close frame says is an error.
+fn told(wire: &mut Wire) -> Result<String, String> {
+    let head = wire.exactly(2);
+    let length = match head[1] {
+        126 => {
+            let length = wire.exactly(2);
+            usize::from(u16::from_be_bytes([length[0], length[1]]))
+        }
+        short => short.into(),
+    };
+    let told = String::from_utf8_lossy(&wire.exactly(length)).into_owned();
+    match head[0] & 0x0F {
+        8 => Err(told),
+        _ => Ok(told),
+    }
+}
+
+/// Lets a client hear something of each channel.
+fn hears(server: &Server, wire: &mut Wire, channels: &[&str]) {
+    for channel in channels {
+        let said = format!("said-in-{channel}");
+        let publish = json!({ "channel": channel, "data": said });
+        let done = server.ask("POST", "/api/publish", &publish.to_string());
+        assert_eq!(done.status, 200, "{done:?}");
+        wire.through(&said);
+    }
+}
+
+fn server() -> Server {
+    let config = format!(
+        "[auth]\nhmac_secret = \"{SECRET}\"\n\
+         [[namespace]]\nname = \"open\"\nsubscribe = true\n\
+         [[namespace]]\nname = \"closed\"\n\
+         [[namespace]]\nname = \"users\"\nuser_channels = true\n"
+    );
+    Setup::new(&config).shards(2).api_key("key").start()
+}
+
+#[test]
+fn every_right_is_the_same_on_every_transport() {
+    let server = server();
+    let signed = |claims: Value| sign(&claims, SECRET);
+    let ann = signed(json!({ "sub": "ann" }));
+    let only = |user: &str, channel: &str, exp: i64| {
+        let exp = unix_s().saturating_add_signed(exp);
+        signed(json!({ "sub": user, "channel": channel, "exp": exp }))
+    };
+    let named = signed(json!({ "sub": "ann", "channels": ["closed:1", "$closed:2"] }));
+    let with_options = signed(json!({ "sub": "ann", "subs": { "$closed:1": { "info": {} } } }));
+    let allowed = signed(json!({ "sub": "ann", "allow": { "subscribe": ["closed:*"] } }));
+    let none = String::new();
+    let secret = only("ann", "$closed:1", 600);
+    for (line, (token, channel, sub_token, heard)) in [
+        // No token, and a token for something else.
+        (&none, "open:1", &none, None),
+        (&secret, "$closed:1", &none, None),
+        // The options of the namespace, and names.
+        (&ann, "open:1", &none, Some(&["open:1"][..])),
+        (&ann, "closed:1", &none, None),
+        (&ann, "$open:1", &none, None),
+        (&ann, "nowhere:1", &none, None),
+        (&ann, "users:#ann", &none, Some(&["users:#ann"])),
+        (&ann, "users:#bob", &none, None),
+        // What the connection's token names, whether the client does too or not.
+        (&named, "", &none, Some(&["closed:1", "$closed:2"])),
+        (&named, "$closed:2", &none, Some(&["closed:1", "$closed:2"])),
+        (&named, "open:1", &none, Some(&["open:1", "closed:1"])),
+        (&named, "closed:3", &none, None),
+        (&with_options, "$closed:1", &none, Some(&["$closed:1"])),
+        (&allowed, "closed:1", &none, Some(&["closed:1"])),
+        (&allowed, "open:1", &none, None),
+        (&allowed, "$closed:1", &none, None),
+        // A token for one channel.
+        (&ann, "$closed:1", &secret, Some(&["$closed:1"])),
+        (&ann, "$closed:2", &secret, None),
+        (&ann, "$closed:1", &only("bob", "$closed:1", 600), None),
+        (&ann, "$closed:1", &only("ann", "$closed:1", -60), None),
+        (&none, "$closed:1", &secret, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for way in WAYS {
+            let brings = Brings {
+                token,
+                channel,
+                sub_token,
+                fields: "",
+            };
+            let case = format!("case {line} by {way:?}");
+            match (enter(way, server.clients(), brings), heard) {
+                (Ok(mut wire), Some(channels)) => hears(&server, &mut wire, channels),
+                (Err(_), None) => {}
+                (Ok(_), None) => panic!("{case}: it was let in"),
+                (Err(why), Some(_)) => panic!("{case}: it was refused: {why}"),
+            }
+        }
+    }
+    server.stop();
+}
+
+/// What a subscription token opened ends with it, where nobody can bring another one.
+#[test]
+fn a_subscription_ends_with_its_token_on_every_transport() {
+    let server = server();
+    let ann = sign(&json!({ "sub": "ann" }), SECRET);
+    for way in WAYS {
+        if way == Way::Sdk {
+            // It has 25 seconds to bring another: see `tokens.rs`.
+            continue;
+        }
+        let exp = unix_s() + 2;
+        let short = sign(
+            &json!({ "sub": "ann", "channel": "$closed:1", "exp": exp }),
+            SECRET,
+        );
+        let brings = Brings {
+            token: &ann,
+            channel: "$closed:1",
+            sub_token: &short,
+            fields: "",
+        };
+        let entered = enter(way, server.clients(), brings);
+        let mut wire = entered.unwrap_or_else(|why| panic!("{way:?}: {why}"));
+        let end = match way {
+            Way::Plain("ws") => "connection expired",
+            Way::Plain(_) => "{\"unsubscribed\":\"$closed:1\"}",
+            _ => "subscription expired",
+        };
+        wire.through(end);
+        assert!(unix_s() >= exp, "{way:?}");
+    }
+    server.stop();
+}
