@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use throng_testkit::Deadline;
+
 /// How long to wait before it is clear that nothing comes.
 const SILENCE: Duration = Duration::from_secs(15);
 
@@ -20,7 +22,6 @@ impl Peer {
     #[must_use]
     pub fn connect(to: SocketAddr, kind: &str) -> Self {
         let stream = TcpStream::connect_timeout(&to, SILENCE).expect("a socket that listens");
-        stream.set_read_timeout(Some(SILENCE)).expect("a deadline");
         stream.set_nodelay(true).expect("no delay");
         let mut peer = Self { stream };
         let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0];
@@ -32,8 +33,11 @@ impl Peer {
         ready.extend_from_slice(kind.as_bytes());
         peer.frame(4, &ready);
         let mut theirs = [0; 64];
-        peer.stream.read_exact(&mut theirs).expect("a greeting");
-        assert_eq!(peer.read().map(|(flags, _)| flags), Some(4), "READY");
+        let deadline = Deadline::after(SILENCE);
+        let greeting = deadline.over(&peer.stream).read_exact(&mut theirs);
+        greeting.expect("a greeting");
+        let ready = peer.read(deadline).map(|(flags, _)| flags);
+        assert_eq!(ready, Some(4), "READY");
         peer
     }
 
@@ -60,13 +64,14 @@ impl Peer {
         }
     }
 
-    fn read(&mut self) -> Option<(u8, Vec<u8>)> {
+    fn read(&mut self, deadline: Deadline) -> Option<(u8, Vec<u8>)> {
+        let mut stream = deadline.over(&self.stream);
         let mut head = [0; 2];
-        self.stream.read_exact(&mut head).ok()?;
+        stream.read_exact(&mut head).ok()?;
         let mut count = u64::from(head[1]);
         if head[0] & 2 != 0 {
             let mut rest = [0; 7];
-            self.stream.read_exact(&mut rest).ok()?;
+            stream.read_exact(&mut rest).ok()?;
             let [a, b, c, d, e, f, g] = rest;
             count = u64::from_be_bytes([head[1], a, b, c, d, e, f, g]);
         }
@@ -76,14 +81,25 @@ impl Peer {
                 .ok()
                 .filter(|count| *count < 1 << 20)?
         ];
-        self.stream.read_exact(&mut body).ok()?;
+        stream.read_exact(&mut body).ok()?;
         Some((head[0] & !2, body))
     }
 
     /// The last part of the next message; none if nothing comes.
     pub fn message(&mut self) -> Option<Vec<u8>> {
+        self.find(Deadline::after(SILENCE), |_| true)
+    }
+
+    /// The last part of the first message that is meant; none if it does not come in time, whatever
+    /// else comes.
+    pub fn find(
+        &mut self,
+        deadline: Deadline,
+        mut is_meant: impl FnMut(&[u8]) -> bool,
+    ) -> Option<Vec<u8>> {
         loop {
-            if let (0, body) = self.read()? {
+            let (flags, body) = self.read(deadline)?;
+            if flags == 0 && is_meant(&body) {
                 return Some(body);
             }
         }
@@ -91,26 +107,45 @@ impl Peer {
 
     /// Whether anything comes within a moment; it is kept for [`Peer::message`].
     pub fn is_there(&mut self) -> bool {
-        let moment = Duration::from_millis(200);
-        self.stream
-            .set_read_timeout(Some(moment))
-            .expect("a deadline");
-        let is_there = matches!(self.stream.peek(&mut [0]), Ok(1..));
-        self.stream
-            .set_read_timeout(Some(SILENCE))
-            .expect("a deadline");
-        is_there
+        let moment = Deadline::after(Duration::from_millis(200));
+        moment.bound(&self.stream).is_ok() && matches!(self.stream.peek(&mut [0]), Ok(1..))
     }
 
     /// Waits for a subscription; false if nothing comes. A SUB socket repeats all of them to
     /// whoever connects.
     pub fn wait(&mut self, channel: &str) -> bool {
         let wanted = [b"\x01", channel.as_bytes()].concat();
-        while let Some((_, topic)) = self.read() {
-            if topic == wanted {
-                return true;
+        let found = self.find(Deadline::after(SILENCE), |topic| topic == wanted);
+        found.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// Pushpin reports every two seconds, for ever.
+    #[test]
+    fn other_messages_do_not_keep_a_wait_alive() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let to = listener.local_addr().expect("its address");
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("a reader");
+            let mut peer = Peer { stream };
+            let mut greeting = vec![0; 64];
+            greeting.extend(b"\x04\x06\x05READY");
+            peer.write(&greeting);
+            let report = b"\x00\x06report";
+            while peer.stream.write_all(report).is_ok() {
+                thread::sleep(Duration::from_millis(10));
             }
-        }
-        false
+        });
+        let mut peer = Peer::connect(to, "SUB");
+        assert_eq!(peer.message().as_deref(), Some(&b"report"[..]));
+        let deadline = Deadline::after(Duration::from_millis(200));
+        assert_eq!(peer.find(deadline, |body| body == b"activity"), None);
     }
 }

@@ -38,7 +38,7 @@ pub use binary::throng;
 pub use browser::Browser;
 pub use install::{javascript_of, python_of};
 pub use issuer::{Issuer, TokenKey};
-pub use patience::{DEADLINE, until};
+pub use patience::{DEADLINE, Deadline, until};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use rustix::process::Signal;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::Deadline;
 use crate::daemon::{Daemon, free_port, new_folder};
 use crate::install;
 
@@ -155,7 +156,6 @@ impl NatsServer {
     #[track_caller]
     pub fn tell(&self, subject: &str, headers: &[(&str, &str)], bodies: &[&str]) -> Vec<String> {
         let nats = TcpStream::connect(self.address()).expect("it listens");
-        nats.set_read_timeout(Some(ANSWER)).expect("a time");
         let mut text = "CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\n\
                         SUB answer 1\r\n"
             .to_owned();
@@ -177,6 +177,7 @@ impl NatsServer {
             );
         }
         (&nats).write_all(text.as_bytes()).expect("it reads");
+        let nats = Deadline::after(ANSWER).over(&nats);
         let mut lines = BufReader::new(nats).lines().map_while(Result::ok);
         let mut answers = Vec::new();
         while answers.len() < bodies.len() {

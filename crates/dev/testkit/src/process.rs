@@ -5,11 +5,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::{DEADLINE, until};
+use crate::{Deadline, until};
 
 /// Lines that a child has written so far.
 #[derive(Default)]
@@ -59,13 +58,13 @@ impl Log {
 
     /// Looks at all lines, again whenever there are more.
     fn until<T>(&self, mut look: impl FnMut(&[String]) -> Option<T>) -> Result<T, String> {
-        let ends_at = Instant::now() + DEADLINE;
+        let deadline = Deadline::default();
         let mut lines = self.lock();
         loop {
             if let Some(found) = look(&lines.all) {
                 return Ok(found);
             }
-            let left = ends_at.saturating_duration_since(Instant::now());
+            let left = deadline.left();
             if lines.ended || left.is_zero() {
                 let why = if lines.ended {
                     "it has ended"

@@ -1,10 +1,11 @@
 //! A Redis server of a test's own, which can stop, go away and come back.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
+use crate::Deadline;
 use crate::daemon::Daemon;
 
 /// Runs until it is dropped, on a port that the kernel chose, with its files in a temporary folder.
@@ -149,7 +150,7 @@ impl RedisServer {
     pub fn ask(&self, command: &str) -> String {
         let mut redis = TcpStream::connect(self.address()).expect("it listens");
         write!(redis, "{command}\r\n").expect("it reads");
-        answer(&mut BufReader::new(redis))
+        answer(&mut BufReader::new(Deadline::default().over(&redis)))
     }
 
     /// It does nothing any more, and its connections stay.
@@ -173,7 +174,7 @@ impl RedisServer {
 
 /// Reads one answer (RESP 2).
 #[track_caller]
-fn answer(from: &mut BufReader<TcpStream>) -> String {
+fn answer(from: &mut impl BufRead) -> String {
     let mut line = String::new();
     from.read_line(&mut line).expect("it answers");
     let line = line.trim_end();

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::DEADLINE;
+use crate::{DEADLINE, Deadline};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +131,7 @@ impl Wire {
     fn tcp(to: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect_timeout(&to, DEADLINE);
         let stream = stream.unwrap_or_else(|error| panic!("cannot connect to {to}: {error}"));
+        // For the handshake of TLS; other reads have what their whole wait has left.
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         stream
             .set_write_timeout(Some(DEADLINE))
@@ -177,18 +178,19 @@ impl Wire {
         let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
-    /// Reads a little more; false at the end.
+    /// Reads a little more; false at the end of the connection.
     #[track_caller]
-    fn more(&mut self) -> bool {
+    fn more(&mut self, deadline: Deadline) -> bool {
         if self.ended {
             return false;
         }
         let mut bytes = [0; 16 * 1024];
-        match self.stream.read(&mut bytes) {
+        let bound = deadline.bound(self.stream.tcp());
+        match bound.and_then(|()| self.stream.read(&mut bytes)) {
             Ok(count @ 1..) => self.read.extend_from_slice(&bytes[..count]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 panic!(
-                    "nothing more came after {:?}",
+                    "in time came only {:?}",
                     String::from_utf8_lossy(&self.read)
                 )
             }
@@ -203,6 +205,7 @@ impl Wire {
     /// If it does not come.
     #[track_caller]
     pub fn through(&mut self, mark: &str) -> String {
+        let deadline = Deadline::default();
         loop {
             let found = find(&self.read, mark.as_bytes());
             if let Some(at) = found {
@@ -210,7 +213,7 @@ impl Wire {
                 let taken = std::mem::replace(&mut self.read, rest);
                 return String::from_utf8_lossy(&taken).into_owned();
             }
-            let more = self.more();
+            let more = self.more(deadline);
             assert!(
                 more,
                 "{mark:?} did not come: {:?}",
@@ -225,8 +228,9 @@ impl Wire {
     /// If they do not come.
     #[track_caller]
     pub fn exactly(&mut self, count: usize) -> Vec<u8> {
+        let deadline = Deadline::default();
         while self.read.len() < count {
-            let more = self.more();
+            let more = self.more(deadline);
             assert!(
                 more,
                 "{count} bytes did not come: {:?}",
@@ -246,15 +250,17 @@ impl Wire {
     /// The same, as bytes.
     #[track_caller]
     pub fn rest_bytes(&mut self) -> Vec<u8> {
-        while self.more() {}
+        let deadline = Deadline::default();
+        while self.more(deadline) {}
         std::mem::take(&mut self.read)
     }
 
     /// Takes a head; none if the connection ends instead.
     #[track_caller]
     pub fn try_head(&mut self) -> Option<Response> {
+        let deadline = Deadline::default();
         while find(&self.read, b"\r\n\r\n").is_none() {
-            if !self.more() {
+            if !self.more(deadline) {
                 return None;
             }
         }
@@ -346,7 +352,8 @@ impl Wire {
     /// If it does not.
     #[track_caller]
     pub fn until_closed(&mut self) {
-        while self.more() {}
+        let deadline = Deadline::default();
+        while self.more(deadline) {}
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use throng_testkit::Wire;
+use throng_testkit::{Deadline, Wire};
 
 /// A connection after its handshake.
 pub(crate) struct Socket {
@@ -48,7 +48,9 @@ impl Socket {
     /// The next frame's opcode and payload, after any pings.
     #[track_caller]
     fn next(&mut self) -> (u8, Vec<u8>) {
+        let deadline = Deadline::default();
         loop {
+            deadline.check("a frame that is no ping");
             let head = self.wire.exactly(2);
             let length = match head[1] {
                 126 => {

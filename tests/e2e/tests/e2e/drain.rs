@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use throng_testkit::{Proxy, Server, Setup, Signal, Wire, request, script, until};
+use throng_testkit::{Deadline, Proxy, Server, Setup, Signal, Wire, request, script, until};
 
 use crate::support::{RECOVERY, data, publish, sdks, url};
 
@@ -128,7 +128,9 @@ fn stuck(timeout: &str) -> (Server, Wire) {
     stuck.through("subscribed");
     // More than the kernel holds for a connection that nobody reads.
     let large = "x".repeat(900_000);
+    let deadline = Deadline::default();
     while server.metric("throng_dropped_total{policy=\"drop-oldest\"}") == 0 {
+        deadline.check("a publication that is dropped");
         server.publish("news", &large);
     }
     (server, stuck)

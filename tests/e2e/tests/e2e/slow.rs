@@ -2,7 +2,7 @@
 //! counted.
 
 use serde_json::{Value, json};
-use throng_testkit::{Proxy, Server, Setup, Signal, Wire, request, script, until};
+use throng_testkit::{Deadline, Proxy, Server, Setup, Signal, Wire, request, script, until};
 
 use crate::support::{emulated, sdks, url};
 use crate::work::{frame, open};
@@ -300,7 +300,9 @@ fn a_stopped_sdk_recovers_everything() {
         let before = server.metric("throng_slow_consumers_total");
         client.signal(Signal::STOP);
         let mut count = 0;
+        let deadline = Deadline::default();
         while server.metric("throng_slow_consumers_total") == before {
+            deadline.check("a client that is closed");
             for _ in 0..20 {
                 server.publish(&channel, &publication(count).to_string());
                 count += 1;

@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use throng_testkit::Deadline;
+
 /// Longer than anything that a dialogue waits for: Pushpin's longest wait is the 5 s of a long poll
 /// or of an item out of order, and a busy machine doubles it. Who says nothing for so long says
 /// nothing.
@@ -26,6 +28,8 @@ enum Framing {
 /// The receiving side of a connection.
 pub(crate) struct Reader {
     stream: TcpStream,
+    /// It waits for ever.
+    is_patient: bool,
     raw: Vec<u8>,
     framing: Framing,
     /// Of the body, not yet shown.
@@ -39,9 +43,9 @@ pub(crate) type Head = Vec<Vec<u8>>;
 
 impl Reader {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(SILENCE)).expect("a deadline");
         Self {
             stream,
+            is_patient: false,
             raw: Vec::new(),
             framing: Framing::None,
             body: Vec::new(),
@@ -50,15 +54,19 @@ impl Reader {
     }
 
     /// Waits for ever between messages: an origin's connections idle.
-    pub(crate) fn patient(self) -> Self {
-        self.stream.set_read_timeout(None).expect("no deadline");
+    pub(crate) fn patient(mut self) -> Self {
+        self.is_patient = true;
         self
     }
 
     /// Reads more; false at the end.
-    fn more(&mut self) -> bool {
+    fn more(&mut self, deadline: Deadline) -> bool {
         let mut piece = [0; 16 * 1024];
-        match self.stream.read(&mut piece) {
+        let bound = match self.is_patient {
+            true => Ok(()),
+            false => deadline.bound(&self.stream),
+        };
+        match bound.and_then(|()| self.stream.read(&mut piece)) {
             Ok(count @ 1..) => {
                 self.raw.extend_from_slice(&piece[..count]);
                 return true;
@@ -71,11 +79,12 @@ impl Reader {
 
     /// Takes a head; what came instead if there is none.
     pub(crate) fn head(&mut self, method: &str) -> Result<Head, Vec<u8>> {
+        let deadline = Deadline::after(SILENCE);
         let at = loop {
             if let Some(at) = find(&self.raw, b"\r\n\r\n") {
                 break at;
             }
-            if !self.more() {
+            if !self.more(deadline) {
                 return Err(std::mem::take(&mut self.raw));
             }
         };
@@ -142,6 +151,7 @@ impl Reader {
 
     /// Takes the body through a mark, or what is there of it and why no more comes.
     pub(crate) fn through(&mut self, mark: &[u8]) -> (Vec<u8>, Option<&'static str>) {
+        let deadline = Deadline::after(SILENCE);
         loop {
             let end = self.unframe();
             if let Some(at) = find(&self.body, mark) {
@@ -153,7 +163,7 @@ impl Reader {
                 }
                 return (std::mem::replace(&mut self.body, rest), None);
             }
-            if end.is_some() || !self.more() {
+            if end.is_some() || !self.more(deadline) {
                 return (std::mem::take(&mut self.body), end.or(self.end));
             }
         }
@@ -161,14 +171,15 @@ impl Reader {
 
     /// Takes the rest of the body, and how it ended; between messages, the end of the connection.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, &'static str) {
+        let deadline = Deadline::after(SILENCE);
         if self.framing == Framing::None && self.body.is_empty() {
-            while self.more() {}
+            while self.more(deadline) {}
             let raw = std::mem::take(&mut self.raw);
             return (raw, self.end.unwrap_or_default());
         }
         loop {
             let end = self.unframe();
-            if end.is_some() || !self.more() {
+            if end.is_some() || !self.more(deadline) {
                 let end = end.or(self.end).unwrap_or_default();
                 return (std::mem::take(&mut self.body), end);
             }
@@ -184,8 +195,9 @@ impl Reader {
 
     /// Takes so many bytes as they are; fewer at the end.
     pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
+        let deadline = Deadline::after(SILENCE);
         while self.raw.len() < count {
-            if !self.more() {
+            if !self.more(deadline) {
                 return std::mem::take(&mut self.raw);
             }
         }

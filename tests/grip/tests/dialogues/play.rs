@@ -184,15 +184,17 @@ impl Stage<'_> {
     fn of_stats(&mut self, what: &str) -> Vec<String> {
         if what == "listens" {
             let reader = Reader::connect(self.to.stats, self.to.publish, &self.names);
-            self.reader = Some(reader);
-            return Vec::new();
+            self.reader = reader;
+            return something(self.reader.is_some());
         }
         let words = what
             .strip_prefix("gets ")
             .and_then(|what| what.split_once(' '));
         let (kind, value) = words.expect("gets KIND VALUE");
-        let reader = self.reader.as_mut().expect("stats listens, then gets");
-        reader.gets(kind, value, &self.names)
+        match &mut self.reader {
+            Some(reader) => reader.gets(kind, value, &self.names),
+            None => something(false),
+        }
     }
 
     fn peer(&mut self, kind: &'static str) -> &mut Peer {

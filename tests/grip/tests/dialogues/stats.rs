@@ -6,14 +6,13 @@
 use std::net::SocketAddr;
 
 use throng_grip_tests::Peer;
+use throng_testkit::Deadline;
 
-use crate::http::NOTHING;
+use crate::http::{NOTHING, SILENCE};
 use crate::normal::Names;
 
 /// Fields whose value is another one each time.
 const RANDOM: [&str; 2] = ["from", "id"];
-/// Items that are published until a reader hears anything at all.
-const TRIES: usize = 100;
 
 /// A reader of everything.
 pub(crate) struct Reader {
@@ -29,25 +28,28 @@ struct Packet {
 }
 
 impl Reader {
-    /// Connects, and waits until packets come. A publication without subscribers is reported.
-    pub(crate) fn connect(to: SocketAddr, publish: SocketAddr, names: &Names) -> Self {
+    /// Connects, and publishes until packets come: nobody is told when a subscription stands. A
+    /// publication without subscribers is reported. None if nothing comes.
+    pub(crate) fn connect(to: SocketAddr, publish: SocketAddr, names: &Names) -> Option<Self> {
         let mut peer = Peer::connect(to, "SUB");
         peer.send(&[vec![1]]);
         let mut reader = Self {
             peer,
             heard: Vec::new(),
         };
-        for _ in 0..TRIES {
+        let deadline = Deadline::default();
+        while !deadline.left().is_zero() {
             let item = r#"{"channel": "nobody", "http-stream": {"content": "x"}}"#;
             crate::publisher::publish(publish, &[item.to_owned()], names);
             if reader.peer.is_there() {
-                return reader;
+                return Some(reader);
             }
         }
-        reader
+        None
     }
 
-    /// The first packet of a kind that has this among its values.
+    /// The first packet of a kind that has this among its values. Others, which come for ever, do
+    /// not make the wait longer.
     pub(crate) fn gets(&mut self, kind: &str, value: &str, names: &Names) -> Vec<String> {
         let is_meant = |packet: &Packet| {
             packet.kind == kind && packet.fields.iter().any(|(_, known)| known == value)
@@ -55,16 +57,19 @@ impl Reader {
         let found = self.heard.iter().position(is_meant);
         let packet = match found {
             Some(at) => self.heard.remove(at),
-            None => loop {
-                let Some(message) = self.peer.message() else {
-                    return vec![NOTHING.to_owned()];
-                };
-                let packet = Packet::read(&message);
-                if is_meant(&packet) {
-                    break packet;
+            None => {
+                let heard = &mut self.heard;
+                let meant = self.peer.find(Deadline::after(SILENCE), |message| {
+                    let packet = Packet::read(message);
+                    let is_meant = is_meant(&packet);
+                    heard.extend((!is_meant).then_some(packet));
+                    is_meant
+                });
+                match meant {
+                    Some(message) => Packet::read(&message),
+                    None => return vec![NOTHING.to_owned()],
                 }
-                self.heard.push(packet);
-            },
+            }
         };
         packet.lines(names)
     }

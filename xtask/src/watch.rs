@@ -1,0 +1,195 @@
+//! Runs all tests, and names and ends one that hangs.
+//!
+//! Reads what Rust's test programs print: they name a test that runs for a minute, and every test
+//! when it is over. With one thread they name a test when it begins.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// More than any test takes, also on a machine where it first downloads the packages of others.
+const LIMIT: Duration = Duration::from_mins(10);
+/// After so long a test program says that a test still runs.
+const TOLD_AFTER: Duration = Duration::from_mins(1);
+/// Between two looks at the clock.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// Runs a command that runs tests, at most `LIMIT` each.
+pub(crate) fn run(command: &mut Command) -> Result<bool> {
+    watched(command, LIMIT, &mut std::io::stdout())
+}
+
+fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Result<bool> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot start {program}"))?;
+    let mut output = child.stdout.take().context("a pipe")?;
+    let (sender, pieces) = channel();
+    thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(count @ 1..) = output.read(&mut piece) {
+            if sender.send(piece[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut running = Running::default();
+    loop {
+        match pieces.recv_timeout(GLANCE.min(limit)) {
+            Ok(piece) => {
+                out.write_all(&piece)?;
+                out.flush()?;
+                running.read(&piece, Instant::now());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(child.wait().as_ref().is_ok_and(ExitStatus::success));
+            }
+        }
+        if let Some(name) = running.longer_than(limit, Instant::now()) {
+            let minutes = limit.as_secs() / 60;
+            writeln!(
+                out,
+                "\n=== {name} has not ended in {minutes} minutes and is killed"
+            )?;
+            end(child.id());
+            child.wait()?;
+            return Ok(false);
+        }
+    }
+}
+
+/// Tests that run, as far as the output says.
+#[derive(Default)]
+struct Running {
+    /// A line whose end has not come.
+    line: Vec<u8>,
+    /// When that line began.
+    line_since: Option<Instant>,
+    /// Tests that were said to run still, with their beginnings.
+    told: BTreeMap<String, Instant>,
+}
+
+impl Running {
+    fn read(&mut self, bytes: &[u8], now: Instant) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line_since.get_or_insert(now);
+            self.line.extend_from_slice(piece);
+            if let Some(line) = self.line.strip_suffix(b"\n") {
+                let line = String::from_utf8_lossy(line).into_owned();
+                self.line.clear();
+                self.line_since = None;
+                self.whole(&line, now);
+            }
+        }
+    }
+
+    fn whole(&mut self, line: &str, now: Instant) {
+        let Some(line) = line.strip_prefix("test ") else {
+            return;
+        };
+        if let Some((name, _)) = line.split_once(" has been running for over ") {
+            let since = now.checked_sub(TOLD_AFTER).unwrap_or(now);
+            self.told.insert(name.to_owned(), since);
+        } else if line.starts_with("result: ") {
+            self.told.clear();
+        } else if let Some((name, _)) = line.split_once(" ... ") {
+            self.told
+                .remove(name.strip_suffix(" - should panic").unwrap_or(name));
+        }
+    }
+
+    fn longer_than(&self, limit: Duration, now: Instant) -> Option<String> {
+        let is_long = |since: Instant| now.duration_since(since) >= limit;
+        let mut told = self.told.iter();
+        if let Some((name, _)) = told.find(|(_, since)| is_long(**since)) {
+            return Some(name.clone());
+        }
+        let line = String::from_utf8_lossy(&self.line);
+        let name = line.strip_prefix("test ")?.strip_suffix(" ... ")?;
+        let since = self.line_since?;
+        is_long(since).then(|| name.to_owned())
+    }
+}
+
+/// Ends a process and all that it has started, also what is in groups of its own.
+fn end(id: u32) {
+    let mut all = vec![id];
+    let mut at = 0;
+    let parents = parents();
+    while let Some(parent) = all.get(at).copied() {
+        let children = parents.iter().filter(|(_, of)| *of == parent);
+        all.extend(children.map(|(child, _)| *child));
+        at += 1;
+    }
+    let all: Vec<String> = all.iter().map(u32::to_string).collect();
+    let script = format!("kill -KILL {} 2>&-", all.join(" "));
+    // Who has ended meanwhile is no fault.
+    let _ = Command::new("sh").args(["-c", &script]).status();
+}
+
+/// All processes, each with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name, which may hold anything: the state, then the parent.
+        let (_, rest) = stat.rsplit_once(") ")?;
+        Some((id, rest.split(' ').nth(1)?.parse().ok()?))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_hangs_is_named() {
+        let start = Instant::now();
+        let at = |minutes| start + Duration::from_mins(minutes);
+        let mut running = Running::default();
+        let told = b"running 3 tests\ntest a::b has been running for over 60 seconds\n\
+            test c has been running for over 60 seconds\ntest d ... ok\ntes";
+        running.read(told, at(1));
+        running.read(b"t a::b - should panic ... ok\n", at(2));
+        assert_eq!(running.longer_than(LIMIT, at(9)), None);
+        assert_eq!(running.longer_than(LIMIT, at(10)).as_deref(), Some("c"));
+        running.read(b"test result: ok. 3 passed\n", at(11));
+        assert_eq!(running.longer_than(LIMIT, at(99)), None);
+    }
+
+    #[test]
+    fn with_one_thread_the_line_that_has_begun_names_it() {
+        let start = Instant::now();
+        let at = |minutes| start + Duration::from_mins(minutes);
+        let mut running = Running::default();
+        running.read(b"test a ... ok\ntest b ... ", at(0));
+        assert_eq!(running.longer_than(LIMIT, at(9)), None);
+        assert_eq!(running.longer_than(LIMIT, at(10)).as_deref(), Some("b"));
+        running.read(b"FAILED\ncompiling", at(11));
+        assert_eq!(running.longer_than(LIMIT, at(99)), None);
+    }
+
+    /// Also what the test has started is ended: else the pipe stays open, and the run goes on.
+    #[test]
+    fn a_test_that_hangs_is_ended() {
+        let mut command = Command::new("sh");
+        let script = "printf 'test a ... '; setsid sleep 600 & sleep 600";
+        command.args(["-c", script]);
+        let mut out = Vec::new();
+        assert!(!watched(&mut command, Duration::from_millis(100), &mut out).unwrap());
+        let told = String::from_utf8(out).unwrap();
+        assert!(told.contains("=== a has not ended"), "{told}");
+        let ends = |program| watched(&mut Command::new(program), LIMIT, &mut Vec::new());
+        assert!(ends("true").unwrap());
+        assert!(!ends("false").unwrap());
+    }
+}
