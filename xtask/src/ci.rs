@@ -6,15 +6,12 @@ use std::process::{Command, Stdio};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::{tidy, tree};
+use crate::{tidy, tree, watch};
 
 /// How many tests run at once, as Rust's test programs take it.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
-
-/// The script that knows which programs the tests use.
-const INSTALL: &str = ".ci/install";
 
 /// One step of a run.
 struct Step {
@@ -32,6 +29,7 @@ enum Action {
 }
 
 const CI: &[Step] = &[
+    INSTALLED,
     run_step("format", "cargo fmt --all --check"),
     Step {
         name: "tidy",
@@ -62,6 +60,9 @@ const CI: &[Step] = &[
     COUNTS,
 ];
 
+/// The script knows which programs the tests use, and installs those that are missing.
+const INSTALLED: Step = run_step("programs that tests use", ".ci/install");
+
 const TEST: Step = run_step("test", "cargo test --locked --workspace");
 
 /// As users get it: what an unoptimised build does says nothing.
@@ -74,24 +75,14 @@ const fn run_step(name: &'static str, line: &'static str) -> Step {
     }
 }
 
-/// All gates. A program that is missing is an error: a check that did not run must not pass.
+/// Installs what the checks use, then runs all gates.
 pub(crate) fn ci() -> Result<bool> {
-    let root = tree::root()?;
-    let complete = Command::new(root.join(INSTALL))
-        .arg("--check")
-        .current_dir(&root)
-        .status()
-        .with_context(|| format!("cannot start {INSTALL}"))?;
-    if !complete.success() {
-        bail!("programs that the checks need are missing: run {INSTALL}");
-    }
-    run(&root, &CI.iter().collect::<Vec<_>>())
+    run(&tree::root()?, &CI.iter().collect::<Vec<_>>())
 }
 
 /// Installs what the tests use, then runs them all.
 pub(crate) fn test() -> Result<bool> {
-    let install = run_step("programs that tests use", INSTALL);
-    run(&tree::root()?, &[&install, &TEST])
+    run(&tree::root()?, &[&INSTALLED, &TEST])
 }
 
 /// Counts instructions and allocations, and compares them with what is recorded.
@@ -149,14 +140,12 @@ impl Action {
                     let threads = 2 * available_parallelism().map_or(1, usize::from);
                     command.env(TEST_THREADS, threads.to_string());
                 }
-                let status = command
+                command
                     .args(words)
                     .envs(variables.iter().copied())
                     .current_dir(root)
-                    .stdin(Stdio::null())
-                    .status()
-                    .with_context(|| format!("cannot start {program}"))?;
-                Ok(status.success())
+                    .stdin(Stdio::null());
+                watch::run(&mut command)
             }
         }
     }
@@ -203,6 +192,23 @@ mod tests {
         assert!(!folder.path().join("reached").exists());
         assert!(run(folder.path(), &[&step("touch reached")]).unwrap());
         assert!(folder.path().join("reached").exists());
+    }
+
+    /// A fresh machine needs the commands of the README and no others, by hand or by `.ci/run`.
+    #[test]
+    fn the_command_of_the_readme_sets_everything_up_itself() {
+        let root = tree::root().unwrap();
+        let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+        assert_eq!(CI[0].action.command(), ".ci/install");
+        let readme = read("README.md");
+        let tests = readme.find("cargo xtask ci").unwrap();
+        assert!(readme.find(".ci/").is_none_or(|at| tests < at));
+        let script = read(".ci/run");
+        let commands: Vec<&str> = script.lines().filter(|it| !it.starts_with('#')).collect();
+        assert_eq!(
+            commands,
+            ["cd \"$(dirname \"$0\")/..\" && exec cargo xtask ci"]
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod site;
 mod source;
 mod tidy;
 mod tree;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -20,7 +21,8 @@ use anyhow::Result;
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  ci               Everything that must pass before a commit is pushed; stops at the first failure
+  ci               Installs the programs that checks use, then runs everything that must pass before
+                   a commit is pushed; stops at the first failure
   test             Installs the programs that tests use, then runs every test
   counts           Counts each operation's instructions and allocations, against recorded numbers
   counts --update  Records today's numbers
