@@ -110,6 +110,8 @@ impl Layer<'_> {
         self.put_if("runner.log_level", "log.level", level);
         // What Pushpin takes of a WebSocket's message.
         self.put("proxy", "limits.message_bytes_max", 200_000);
+        // There clients may say as much as they like.
+        self.put("proxy", "limits.messages_per_second_max", 0);
         self.put_if(
             "runner.client_maxconn",
             "engine.connections_max",

@@ -13,7 +13,7 @@ use throng_grip::routes::Target;
 use throng_grip::ws_events::{ControlFault, ControlMessage, WsKeepAlive};
 use throng_metrics::Counter;
 use throng_session::Form;
-use throng_types::{End, Millis, Publication, Save, Saved};
+use throng_types::{Millis, Publication, Save, Saved};
 use throng_ws::{CloseFrame, Masking, encode_close};
 
 use crate::context::Cx;
@@ -143,7 +143,6 @@ impl Side {
     /// The client says more than it may.
     pub(crate) fn close_overspent(&mut self, cx: &mut Cx<'_>) {
         self.close(Some(OVERSPENT_CODE), OVERSPENT_REASON.as_bytes(), cx);
-        cx.end(End::Flush);
     }
 
     /// A control message that means nothing.

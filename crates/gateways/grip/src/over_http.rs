@@ -18,7 +18,7 @@ use throng_session::{Allowance, Work, answer_text};
 use throng_types::{End, Publication, Save, Saved};
 use throng_ws::{Decoder, Role, handshake};
 
-use crate::client_side::{CLOSE_TIMEOUT_MS, Side, Wish};
+use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, Wish};
 use crate::context::Cx;
 use crate::frames::{Told, read};
 use crate::order::Order;
@@ -45,6 +45,9 @@ pub struct OverHttp {
     stuck: VecDeque<(WsKind, Vec<u8>)>,
     side: Side,
     close_heard: bool,
+    /// The client said more than it may, and is closed when the backend has answered what came
+    /// before that.
+    is_overspent: bool,
     allowance: Allowance,
 }
 
@@ -78,6 +81,7 @@ impl OverHttp {
             stuck: VecDeque::new(),
             side,
             close_heard: false,
+            is_overspent: false,
             allowance: Allowance::default(),
         };
         this.run(commands, cx);
@@ -112,6 +116,7 @@ impl OverHttp {
             early: Vec::new(),
             stuck: VecDeque::new(),
             close_heard: false,
+            is_overspent: false,
         })
     }
 
@@ -166,10 +171,17 @@ impl OverHttp {
         if let Some(allowance) = cx.shared.meter.take_back() {
             self.allowance = allowance;
         }
-        self.run(commands, cx);
         if over.is_some() {
-            self.side.close_overspent(cx);
+            // The backend hears of it as of the client's own close.
+            self.close_heard = true;
+            self.is_overspent = true;
+            cx.pause(true);
+            let reason = OVERSPENT_REASON.as_bytes();
+            self.conversation
+                .on_close(Some(OVERSPENT_CODE), reason, &mut commands);
+            self.side.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
         }
+        self.run(commands, cx);
         if let Err(fault) = fed {
             cx.count(Counter::BadRequests);
             self.side
@@ -291,8 +303,9 @@ impl OverHttp {
                 Command::Send { kind, content } => self.side.send(kind, &content, cx),
                 Command::Control(control) => self.side.control(control, cx),
                 Command::ControlFault(fault) => self.side.control_fault(&fault, cx),
+                Command::Close { .. } if self.is_overspent => self.end(cx),
                 Command::Close { code, reason } => self.side.close(code, &reason, cx),
-                Command::Abort(_) => cx.end(End::Flush),
+                Command::Abort(_) => self.end(cx),
             }
         }
         if self.side.is_open && !self.early.is_empty() {
@@ -344,7 +357,7 @@ impl OverHttp {
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.mono;
         if self.side.close_by.is_some_and(|at| at <= now) {
-            return cx.end(End::Flush);
+            return self.end(cx);
         }
         self.side.timeout(cx);
         let mut commands = Vec::new();
@@ -357,10 +370,17 @@ impl OverHttp {
     fn settle(&mut self, cx: &mut Cx<'_>) {
         let is_closed = self.close_heard || self.side.close_sent && !self.side.is_open;
         if self.is_over() && is_closed {
-            return cx.end(End::Flush);
+            return self.end(cx);
         }
         let deadlines = [self.conversation.next_timeout(), self.side.next_timeout()];
         cx.set_deadline(deadlines.into_iter().flatten().min());
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        if self.is_overspent {
+            self.side.close_overspent(cx);
+        }
+        cx.end(End::Flush);
     }
 
     /// The connection has gone; what the backend must hear of it is still said.

@@ -44,6 +44,9 @@ pub struct Tunnel {
     /// Bytes on their way to the backend.
     behind_bytes: usize,
     is_paused: bool,
+    /// The client said more than it may, and is closed when the backend has answered what came
+    /// before that.
+    is_overspent: bool,
     allowance: Allowance,
 }
 
@@ -88,6 +91,7 @@ impl Tunnel {
             early: Vec::new(),
             behind_bytes: 0,
             is_paused: false,
+            is_overspent: false,
             allowance: Allowance::default(),
         }
     }
@@ -120,8 +124,11 @@ impl Tunnel {
                     self.allowance = allowance;
                 }
                 if over.is_some() {
-                    self.close_both(Some(OVERSPENT_CODE), OVERSPENT_REASON, cx);
-                    cx.end(End::Flush);
+                    self.is_overspent = true;
+                    cx.pause(true);
+                    let reason = OVERSPENT_REASON.as_bytes().to_vec();
+                    // The backend hears of it as of the client's own close.
+                    self.client_says(Told::Close(Some(OVERSPENT_CODE), reason), cx);
                 }
                 if let Err(fault) = fed {
                     cx.count(Counter::BadRequests);
@@ -152,8 +159,10 @@ impl Tunnel {
             Told::Message(WsKind::Ping, data) => self.side.send(WsKind::Pong, &data, cx),
             Told::Message(..) => {}
             Told::Close(..) => {
-                self.side.close(None, b"", cx);
-                cx.end(End::Flush);
+                if !self.is_overspent {
+                    self.side.close(None, b"", cx);
+                }
+                self.end(cx);
             }
         }
     }
@@ -183,7 +192,7 @@ impl Tunnel {
                 self.behind_bytes = self.behind_bytes.saturating_sub(bytes);
                 if self.is_paused && self.behind_bytes <= BEHIND_BYTES_MAX / 2 {
                     self.is_paused = false;
-                    cx.pause(false);
+                    cx.pause(self.is_overspent);
                 }
             }
             (Stage::Plain, OriginEvent::Body(bytes)) => cx.out.extend_from_slice(&bytes),
@@ -212,9 +221,9 @@ impl Tunnel {
             (Stage::Asking, _) => cx.end(End::Flush),
             (_, OriginEvent::Failed(_)) => {
                 cx.count(Counter::GripOriginFailures);
-                cx.end(End::Flush);
+                self.end(cx);
             }
-            (_, OriginEvent::End) => cx.end(End::Flush),
+            (_, OriginEvent::End) => self.end(cx),
         }
     }
 
@@ -292,6 +301,7 @@ impl Tunnel {
         }
         let (kind, data) = match told {
             Told::Message(kind, data) => (kind, data),
+            Told::Close(..) if self.is_overspent => return self.end(cx),
             Told::Close(code, reason) => {
                 self.side.close(code, &reason, cx);
                 if sorting.close_heard {
@@ -354,7 +364,7 @@ impl Tunnel {
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.side.close_by.is_some_and(|at| at <= cx.now.mono) {
-            return cx.end(End::Flush);
+            return self.end(cx);
         }
         self.side.timeout(cx);
         self.settle(cx);
@@ -368,6 +378,13 @@ impl Tunnel {
             }
             cx.set_deadline(self.side.next_timeout());
         }
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        if self.is_overspent {
+            self.side.close_overspent(cx);
+        }
+        cx.end(End::Flush);
     }
 
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {

@@ -293,7 +293,34 @@ fn a_client_that_does_wrong_is_closed() {
         let mut socket = Socket::opened(over_http, client);
         let one = frame(Masking::Client([0; 4]), Opcode::Text, b"x");
         socket.said(&one.repeat(1000));
-        assert_eq!(socket.told()[2..4], 1008_u16.to_be_bytes());
+        // What came before that is the backend's, and its answers are the client's.
+        assert_eq!((socket.told(), socket.client.ended), (Vec::new(), None));
+        let closed = close(Masking::Server, 1008, "too many messages");
+        if over_http {
+            assert_eq!(&*socket.client.asked().body, b"TEXT 1\r\nx\r\n");
+            socket.client.head(3, 200, &[EVENTS]);
+            socket.client.body(3, "TEXT 3\r\nm:y\r\n");
+            socket.client.end(3);
+            assert_eq!(socket.told(), Socket::text("y"));
+            let asked = socket.client.asked();
+            let rest = "TEXT 1\r\nx\r\n".repeat(19) + "CLOSE 13\r\n";
+            let rest = [rest.as_bytes(), b"\x03\xf0too many messages\r\n"].concat();
+            assert_eq!(*asked.body, rest[..]);
+            socket.client.head(5, 200, &[EVENTS]);
+            let answer = b"TEXT 3\r\nm:y\r\nCLOSE 2\r\n\x0f\xa0\r\n".to_vec();
+            socket.client.backend(5, OriginEvent::Body(answer));
+            socket.client.end(5);
+        } else {
+            let sent = { socket.client.orders.iter() }.filter_map(|order| match order {
+                Order::Send { bytes, .. } => Some(&bytes[..]),
+                _ => None,
+            });
+            let sent: Vec<&[u8]> = sent.collect();
+            assert_eq!(sent.len(), 21);
+            let of_backend = [Socket::text("m:y"), close(Masking::Server, 4000, "")].concat();
+            socket.client.backend(1, OriginEvent::Body(of_backend));
+        }
+        assert_eq!(socket.told(), [Socket::text("y"), closed].concat());
         assert_eq!(socket.client.ended, Some(End::Flush));
     }
     // Before it is a WebSocket, a head's worth is kept of what it says, and no more.
