@@ -1,9 +1,9 @@
 //! One request, from the choice of an origin to the last byte of its answer.
 //!
 //! Which failure leads to another try: an origin that cannot be connected to hands over to the
-//! next; a kept connection that turns out to be closed is replaced, if the request may be sent
-//! twice or none of it was taken. Nothing else is tried again, because the origin may have
-//! done what it was asked.
+//! next; a kept connection that ends before the first byte of an answer is replaced once, whatever
+//! the method, if all of the request is still there: the origin was closing it while it was
+//! asked. Nothing else is tried again, because the origin may have done what it was asked.
 
 use std::io;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use crate::connect::Stream;
 use crate::credit::Credit;
 use crate::place::Key;
-use crate::shared::Shared;
+use crate::shared::{Shared, take_all};
 use crate::uplink::Uplink;
 use crate::wire::{Answer, decode, encode, limits};
 
@@ -135,13 +135,14 @@ impl Errand {
             Rest::Nothing | Rest::Body(_) => self.shared.pool.take(key, Instant::now()),
         };
         if let Some(stream) = kept {
-            let is_spent = || self.uplink.as_ref().is_some_and(Uplink::has_begun);
+            let uplink = self.uplink.as_ref();
+            uplink.inspect(|uplink| uplink.keep(true));
             match self.ask(stream, bytes).await {
                 Ok(begun) => return Ok(Some(begun)),
-                Err(Trouble::Early { is_unsent, .. })
-                    if (is_unsent || self.request.is_idempotent()) && !is_spent() => {}
+                Err(Trouble::Early { .. }) if !uplink.is_some_and(Uplink::is_spent) => {}
                 Err(trouble) => return Err(trouble.told(key)),
             }
+            uplink.inspect(|uplink| uplink.keep(false));
         }
         let within = Duration::from_millis(self.request.route.connect_timeout_ms);
         match Stream::connect(key, &self.shared.tls, within).await {
@@ -157,12 +158,14 @@ impl Errand {
     }
 
     async fn ask(&self, mut stream: Stream, bytes: &[u8]) -> Result<Begun, Trouble> {
-        let within = match self.request.route.response_timeout_ms {
-            0 => ENDLESS,
-            ms => Duration::from_millis(ms),
+        // To take some of the request, each time; and to answer then.
+        let stall_ms = self.shared.options.stall_timeout_ms;
+        let (stall, within) = match self.request.route.response_timeout_ms {
+            0 => (Duration::from_millis(stall_ms), ENDLESS),
+            ms => (Duration::from_millis(ms), Duration::from_millis(ms)),
         };
         let asking = async {
-            if let Err(error) = self.write(&mut stream, bytes).await? {
+            if let Err(error) = write(&mut stream, bytes, stall).await? {
                 // It may have answered early, without reading all.
                 let early = Trouble::Early {
                     is_unsent: true,
@@ -176,7 +179,7 @@ impl Errand {
                 let told = self.timely(within, self.head(&mut stream)).await?;
                 return Ok((told, true));
             };
-            self.stream_body(&mut stream, body, within).await
+            self.stream_body(&mut stream, body, (stall, within)).await
         };
         let ((answer, rest), is_sent) = asking.await?;
         Ok(Begun {
@@ -187,27 +190,19 @@ impl Errand {
         })
     }
 
-    /// Writes the request as far as it is known.
-    async fn write(&self, stream: &mut Stream, bytes: &[u8]) -> Result<io::Result<()>, Trouble> {
-        match self.shared.take_all(stream, bytes).await {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Trouble::stalled(&error)),
-            written => Ok(written),
-        }
-    }
-
     /// Writes the rest of the body as it comes, which takes as long as its client takes, and reads
     /// the head of the answer; that may come before the end, and then the rest is of no interest.
     async fn stream_body(
         &self,
         stream: &mut Stream,
         body: &Uplink,
-        within: Duration,
+        (stall, within): (Duration, Duration),
     ) -> Result<((Answer, Vec<u8>), bool), Trouble> {
         let (mut reading, mut writing) = tokio::io::split(stream);
         let mut head = pin!(self.head(&mut reading));
         tokio::select! {
             told = &mut head => told.map(|told| (told, false)),
-            written = body.write(&mut writing, &self.shared) => match written {
+            written = body.write(&mut writing, &self.shared, stall) => match written {
                 Ok(()) => self.timely(within, head).await.map(|told| (told, true)),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     Err(Trouble::stalled(&error))
@@ -292,6 +287,18 @@ impl Errand {
                 }
             });
         }
+    }
+}
+
+/// Writes the request as far as it is known.
+async fn write(
+    stream: &mut Stream,
+    bytes: &[u8],
+    within: Duration,
+) -> Result<io::Result<()>, Trouble> {
+    match take_all(stream, bytes, within).await {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Trouble::stalled(&error)),
+        written => Ok(written),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use throng_grip::exchange::{OriginEvent, OriginFault};
 use throng_http1::BodyDecoder;
@@ -58,7 +58,9 @@ impl Exchange {
         let (mut reading, mut writing) = tokio::io::split(stream);
         let up = async {
             if let Some(uplink) = &self.errand.uplink {
-                uplink.write(&mut writing, &self.errand.shared).await?;
+                let shared = &self.errand.shared;
+                let within = Duration::from_millis(shared.options.stall_timeout_ms);
+                uplink.write(&mut writing, shared, within).await?;
             }
             writing.shutdown().await
         };

@@ -32,7 +32,8 @@ pub struct OriginOptions {
     pub tunnels_max: usize,
     /// Bytes of an answer's head.
     pub head_bytes_max: usize,
-    /// How long an origin may take nothing of a request that is being sent to it, in milliseconds.
+    /// How long an origin may take nothing of what is being sent to it, in milliseconds. For a
+    /// request the timeout of its route holds instead, if it has one.
     pub stall_timeout_ms: u64,
     /// Connections kept for later, for each origin.
     pub idle_max: usize,
@@ -76,31 +77,30 @@ impl Shared {
             tokio::time::sleep(Duration::from_millis(DELIVER_AGAIN_MS)).await;
         }
     }
+}
 
-    /// Writes bytes, of which the other side has to take some within a bounded while.
-    pub(crate) async fn take_all(
-        &self,
-        to: &mut (impl AsyncWrite + Unpin),
-        mut bytes: &[u8],
-    ) -> io::Result<()> {
-        let within = Duration::from_millis(self.options.stall_timeout_ms);
-        let late = |_| {
-            let text = format!(
-                "it took nothing of the request for {} ms",
-                within.as_millis()
-            );
-            io::Error::new(io::ErrorKind::TimedOut, text)
-        };
-        while !bytes.is_empty() {
-            let written = tokio::time::timeout(within, to.write(bytes)).await;
-            let count = written.map_err(late)??;
-            if count == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = bytes.get(count..).unwrap_or_default();
+/// Writes bytes, of which the other side has to take some within this time, again and again.
+pub(crate) async fn take_all(
+    to: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+    within: Duration,
+) -> io::Result<()> {
+    let late = |_| {
+        let text = format!(
+            "it took nothing of the request for {} ms",
+            within.as_millis()
+        );
+        io::Error::new(io::ErrorKind::TimedOut, text)
+    };
+    while !bytes.is_empty() {
+        let written = tokio::time::timeout(within, to.write(bytes)).await;
+        let count = written.map_err(late)??;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
         }
-        tokio::time::timeout(within, to.flush())
-            .await
-            .map_err(late)?
+        bytes = bytes.get(count..).unwrap_or_default();
     }
+    tokio::time::timeout(within, to.flush())
+        .await
+        .map_err(late)?
 }

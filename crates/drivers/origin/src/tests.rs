@@ -156,16 +156,90 @@ fn dies_with_the_second() -> SocketAddr {
 }
 
 #[test]
-fn a_kept_connection_that_dies_is_replaced_where_that_does_no_harm() {
-    for (method, expected) in [
-        ("GET", Ok((200, "connection 1".to_owned()))),
-        ("POST", Err(OriginFault::Cut)),
-    ] {
+fn a_kept_connection_that_dies_is_replaced_once() {
+    for method in ["GET", "POST"] {
         let at = dies_with_the_second();
         let run = run(OriginOptions::default());
         let first = run.answer(asked(method, &[at]));
         assert_eq!(first, Ok((200, "connection 0".to_owned())), "{method}");
-        assert_eq!(run.answer(asked(method, &[at])), expected, "{method}");
+        let second = run.answer(asked(method, &[at]));
+        assert_eq!(second, Ok((200, "connection 1".to_owned())), "{method}");
+    }
+    // A new one that dies is the answer.
+    let at = origin(|number, mut stream| {
+        head(&mut stream);
+        if number == 0 {
+            say(&mut stream, "once");
+            head(&mut stream);
+        }
+    });
+    let run = run(OriginOptions::default());
+    assert_eq!(
+        run.answer(asked("POST", &[at])),
+        Ok((200, "once".to_owned()))
+    );
+    assert_eq!(run.answer(asked("POST", &[at])), Err(OriginFault::Cut));
+}
+
+/// Reads a head and a body in one chunk and the last one; false if it ends before.
+fn chunked(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    while !bytes.ends_with(b"0\r\n\r\n") {
+        match stream.read(&mut piece) {
+            Ok(count @ 1..) => bytes.extend_from_slice(&piece[..count]),
+            _ => return None,
+        }
+    }
+    let at = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
+    Some(bytes.split_off(at + 4))
+}
+
+/// A body that comes behind the request is sent again from its beginning, and told once; one that
+/// is longer than what is kept is not.
+#[test]
+fn what_follows_a_request_is_sent_again_if_it_is_short() {
+    for (length, is_again) in [(60_000, true), (70_000, false)] {
+        let at = origin(move |number, mut stream| {
+            if number == 0 {
+                head(&mut stream);
+                say(&mut stream, "once");
+                // It hangs up when it has the body, which it shows by its first bytes.
+                let mut all = vec![0; length];
+                let _ = stream.read_exact(&mut all);
+                return;
+            }
+            if let Some(body) = chunked(&mut stream) {
+                let count = body.iter().filter(|byte| **byte == 7).count();
+                say(&mut stream, &count.to_string());
+            }
+        });
+        let run = run(OriginOptions::default());
+        assert_eq!(
+            run.answer(asked("GET", &[at])),
+            Ok((200, "once".to_owned()))
+        );
+        let mut request = asked("POST", &[at]);
+        request.rest = Rest::Body(None);
+        let mut ticket = run.submit(1, request);
+        ticket.send(vec![7; length]);
+        let (mut taken, mut body) = (0, Vec::new());
+        let end = loop {
+            match run.next().1 {
+                OriginEvent::Taken(bytes) => {
+                    taken += bytes;
+                    ticket.finish();
+                }
+                OriginEvent::Head(_) => {}
+                OriginEvent::Body(bytes) => body.extend(bytes),
+                end => break end,
+            }
+        };
+        if is_again {
+            let told = (end, String::from_utf8(body).expect("text"), taken);
+            assert_eq!(told, (OriginEvent::End, length.to_string(), length));
+        } else {
+            assert!(matches!(end, OriginEvent::Failed(_)), "{end:?}");
+        }
     }
 }
 
@@ -256,6 +330,13 @@ fn upgrades_have_room_of_their_own() {
 
 #[test]
 fn an_origin_that_takes_nothing_is_given_up() {
+    // It may take as long as it likes to answer, but not to listen.
+    gives_up(50, 0);
+    gives_up(600_000, 50);
+}
+
+#[track_caller]
+fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
     let at = origin(|_, mut stream| {
         // It takes the head, and then nothing until the other side goes.
         head(&mut stream);
@@ -266,15 +347,14 @@ fn an_origin_that_takes_nothing_is_given_up() {
         });
     });
     let run = run(OriginOptions {
-        stall_timeout_ms: 50,
+        stall_timeout_ms,
         ..OriginOptions::default()
     });
     let mut request = asked("PUT", &[at]);
     request.rest = Rest::Body(None);
-    // It may take as long as it likes to answer, but not to listen.
     Arc::get_mut(&mut request.route)
         .expect("ours alone")
-        .response_timeout_ms = 0;
+        .response_timeout_ms = response_timeout_ms;
     let mut ticket = run.submit(1, request);
     // More than the kernel keeps for both.
     for _ in 0..1024 {

@@ -38,16 +38,6 @@ pub enum Rest {
     Upgrade,
 }
 
-impl OriginRequest {
-    /// Whether doing it twice does no more than doing it once (RFC 9110 section 9.2.2), so that
-    /// it may be sent again when a connection breaks before the answer.
-    #[must_use]
-    pub fn is_idempotent(&self) -> bool {
-        const SAFE: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
-        SAFE.contains(&self.method.as_str())
-    }
-}
-
 /// What an origin does, in this order: a head, then pieces of the body, then the end; or a
 /// failure at any time, and nothing after it.
 #[derive(Clone, Debug, PartialEq, Eq)]

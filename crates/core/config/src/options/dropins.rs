@@ -219,7 +219,7 @@ section! {
         "debug" debug: bool, Bool, false, Rule::ANY;
         /// How long connecting to a backend may take.
         "connect_timeout" connect_timeout_ms: u64, Duration, 5 * SECOND, Rule::ANY.range(10, HOUR);
-        /// How long a backend may take to answer.
+        /// How long a backend may take to answer, and before that to take any of the request.
         "response_timeout" response_timeout_ms: u64, Duration, 60 * SECOND,
             Rule::ANY.range(10, 24 * HOUR).zero("as long as it takes");
     }
