@@ -4,7 +4,10 @@
 //! found. The request line is judged byte by byte as it arrives, then line ends, then,
 //! once the head is whole, everything else.
 
+use std::net::Ipv6Addr;
 use std::str;
+
+use memchr::memchr;
 
 use crate::framing::{self, Body};
 use crate::head;
@@ -318,10 +321,36 @@ fn check_host(headers: Headers<'_>, minor_version: u8) -> Result<(), BadRequest>
     }
 }
 
-/// Whether these are the bytes of a host and port (RFC 3986 section 3.2); may be empty.
+/// Whether this is a host, and behind a colon a port (RFC 3986 section 3.2); may be empty.
 fn is_authority(text: &[u8]) -> bool {
-    static AUTHORITY: ByteSet = ByteSet::of_alphanumeric_and(b"-._~%!$&'()*+;=:[]");
-    text.iter().all(|&byte| AUTHORITY.has(byte))
+    static NAME: ByteSet = ByteSet::of_alphanumeric_and(b"-._~%!$&'()*+;=");
+    let (host, port) = match text {
+        [b'[', inside @ ..] => {
+            let Some(end) = memchr(b']', inside) else {
+                return false;
+            };
+            let (address, rest) = inside.split_at(end);
+            if !is_literal(address) {
+                return false;
+            }
+            (&b"a"[..], &rest[1..])
+        }
+        _ => text.split_at(memchr(b':', text).unwrap_or(text.len())),
+    };
+    let has_port = match port {
+        [] => false,
+        [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => true,
+        _ => return false,
+    };
+    host.iter().all(|&byte| NAME.has(byte)) && !(host.is_empty() && has_port)
+}
+
+/// Whether this may stand between the brackets of a host: an address of IPv6, or of a version to
+/// come.
+fn is_literal(text: &[u8]) -> bool {
+    static FUTURE: ByteSet = ByteSet::of_alphanumeric_and(b"-._~!$&'()*+,;=:");
+    let is_v6 = str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    is_v6 || matches!(text, [b'v' | b'V', rest @ ..] if rest.iter().all(|&byte| FUTURE.has(byte)))
 }
 
 #[cfg(test)]
