@@ -251,7 +251,10 @@ impl<M: Send + 'static, W: Fn(Mail) -> M + Copy + Send + 'static> Backends for D
         if let Some(authorization) = backend.authorization.as_deref() {
             headers.push(Header::new("Authorization", authorization));
         }
-        let passed = question.headers.into_iter();
+        let mut passed = question.headers;
+        // What is ours is not the client's to say.
+        passed.retain(|(name, _)| !headers.iter().any(|header| header.is(name)));
+        let passed = passed.into_iter();
         headers.extend(passed.map(|(name, value)| Header::new(name, value.as_bytes())));
         let request = OriginRequest {
             route: backend.route.clone(),

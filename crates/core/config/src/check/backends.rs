@@ -66,6 +66,8 @@ impl Checks<'_> {
         let Some(proxy) = &self.config.proxy else {
             return;
         };
+        let (real, emulated) = (&proxy.http_headers, &proxy.emulated_headers);
+        self.passed("proxy", [real, emulated], proxy.authorization.is_some());
         let mut methods = BTreeSet::new();
         for name in &proxy.rpc_namespaces {
             self.methods("proxy", name, &mut methods);
@@ -95,6 +97,33 @@ impl Checks<'_> {
             }
             for name in &backend.rpc_namespaces {
                 self.methods(&path, name, &mut methods);
+            }
+            let (real, emulated) = (&backend.http_headers, &backend.emulated_headers);
+            self.passed(&path, [real, emulated], backend.authorization.is_some());
+        }
+    }
+
+    /// The fields of clients that a backend gets: none that a question has of its own.
+    fn passed(&mut self, path: &str, [real, emulated]: [&Vec<String>; 2], is_authorized: bool) {
+        const OWN: [&str; 5] = [
+            "Host",
+            "Content-Type",
+            "Content-Length",
+            "Transfer-Encoding",
+            "Connection",
+        ];
+        for (key, names) in [("http_headers", real), ("emulated_headers", emulated)] {
+            let at = format!("{path}.{key}");
+            for name in names {
+                if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                    let message = format!("{at}: {name} is said by Throng itself; take it out");
+                    self.problem(&at, message);
+                } else if is_authorized && name.eq_ignore_ascii_case("Authorization") {
+                    let message = format!(
+                        "{at}: {name} is what {path}.authorization says; keep one of the two"
+                    );
+                    self.problem(&at, message);
+                }
             }
         }
     }

@@ -43,7 +43,8 @@ section! {
         /// How long a backend may take to answer.
         "timeout" timeout_ms: u64, Duration, SECOND, Rule::ANY.range(10, 60 * SECOND);
         /// Header fields of the client's own request that are sent with each question, such as
-        /// "Cookie".
+        /// "Cookie"; none that a question has of its own (Host, Content-Type, and Authorization if
+        /// it is set below).
         "http_headers" http_headers: Vec<String>, List<Text>, Vec::new(), Rule::ANY;
         /// Header fields that are sent with each question too, taken from `headers` in the client's
         /// `connect`. They are for browsers, which cannot set header fields on a WebSocket. Only
