@@ -43,6 +43,9 @@ fn sides(config: &Config) -> Vec<String> {
         (true, false) => "clients need a token (`throng token create` makes one)",
         (true, true) => "clients may come with or without a token",
         (false, true) => "clients need no token: everyone who reaches the port may connect",
+        (false, false) if config.grip.is_some() => {
+            "clients get what GRIP's routes lead to and nothing else (auth.anonymous)"
+        }
         (false, false) => "no client may connect: no key is set and anonymous use is off",
     };
     let api = if config.auth.api_keys_set() {

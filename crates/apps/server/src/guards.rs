@@ -31,12 +31,14 @@ pub(crate) fn guards(config: &Config, own: &[OwnPort]) -> Result<Guards, StartEr
         Ok::<_, StartError>(Guard {
             origins: origins(config, &LOCAL_PAGES, false)?,
             hosts: Some(Hosts::new(names, is_reachable)?),
+            programs_by_any_name: false,
         })
     };
     let keyed = || {
         Ok::<_, StartError>(Guard {
             origins: origins(config, &[], true)?,
             hosts: None,
+            programs_by_any_name: false,
         })
     };
     Ok(Guards {
@@ -51,8 +53,12 @@ pub(crate) fn guards(config: &Config, own: &[OwnPort]) -> Result<Guards, StartEr
             true => keyed()?,
             false => keyless(Box::new([config.listen.api.address].into_iter()))?,
         },
-        // Publishers of GRIP have no keys.
-        own: keyless(Box::new(own.iter().map(|port| port.address)))?,
+        // Publishers of GRIP have no keys, and Pushpin, whose file this is, looks at no `Host`.
+        own: Guard {
+            programs_by_any_name: { config.grip.as_ref() }
+                .is_some_and(|grip| grip.pushpin_conf.is_some()),
+            ..keyless(Box::new(own.iter().map(|port| port.address)))?
+        },
     })
 }
 

@@ -136,8 +136,11 @@ impl Checks<'_> {
             .iter()
             .map(|listener| listener.address)
             .find(|address| !is_loopback(address));
-        // Where nobody may connect, what remains is what backends give away through GRIP.
-        let nobody = auth.anonymous == Some(false) && config.appwrite.is_none();
+        // Where nobody may connect, what remains is what backends give away through GRIP. `[grip]`
+        // without a word on clients is GRIP alone.
+        let nobody = (config.grip.is_some() || auth.anonymous == Some(false))
+            && !config.anonymous_allowed()
+            && config.appwrite.is_none();
         if let Some(address) = client
             && !auth.client_keys()
             && !nobody
@@ -153,10 +156,8 @@ impl Checks<'_> {
                         "listen.client: other machines can reach {address}, but clients need no \
                          key: \
                          set auth.hmac_secret or a public key (auth.rsa_public_key, \
-                         auth.ecdsa_public_key, \
-                         auth.eddsa_public_key, auth.jwks_url), auth.anonymous = false to serve \
-                         GRIP alone, \
-                         or auth.insecure = true to do without"
+                         auth.ecdsa_public_key, auth.eddsa_public_key, auth.jwks_url), or \
+                         auth.insecure = true to do without"
                     ),
                 );
             }

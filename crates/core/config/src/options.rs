@@ -239,7 +239,7 @@ section! {
         "require_exp" require_exp: bool, Bool, false, Rule::ANY;
         /// Subscribe each connection that has a user to the channel `#USER` when it connects.
         "personal_channel" personal_channel: bool, Bool, false, Rule::ANY;
-        /// Whether clients may connect without a token.
+        /// Whether clients may connect without a token. GRIP's clients need none.
         "anonymous" anonymous: Option<bool>, Opt<Bool>, None,
             Rule::ANY.example("false").unset(OPEN);
         /// The web origins whose pages may connect. `*` allows all. Without a list, pages of the
@@ -251,7 +251,7 @@ section! {
         /// IP addresses and `localhost` are always accepted. `*.example.com` allows all names below
         /// a domain. `*` allows every name; then any web page can point its own name at this server
         /// and use the port. If other machines can reach the port, names without a dot are accepted
-        /// too.
+        /// too. With `grip.pushpin_conf`, GRIP's ports accept every name from what is no browser.
         "allowed_hosts" allowed_hosts: Vec<String>, List<HostName>, Vec::new(), Rule::ANY;
         /// The keys of the server API, sent as `X-API-Key`.
         "api_keys" api_keys: Vec<Secret>, List<SecretText>, Vec::new(), Rule::ANY.secret();

@@ -16,6 +16,8 @@ pub struct Guard {
     pub origins: Origins,
     /// The names by which the port may be asked; `None` where keys or tokens protect it.
     pub hosts: Option<Hosts>,
+    /// Whether programs may ask by any name, as those that publish to Pushpin do; browsers may not.
+    pub programs_by_any_name: bool,
 }
 
 /// The rules of all ports.
@@ -34,6 +36,7 @@ impl Guard {
     pub(crate) fn answers_to(&self, request: &Request<'_>) -> bool {
         let hosts = self.hosts.as_ref();
         hosts.is_none_or(|hosts| hosts.matches(request.host()))
+            || self.programs_by_any_name && !is_of_browser(request)
     }
 
     /// Whether the request is of a page that may connect, or of no page.
@@ -41,7 +44,26 @@ impl Guard {
         let mut origins = request.headers().values("origin");
         origins.all(|origin| {
             // What is not UTF-8 is no origin; a page that found a way to send it is refused.
-            str::from_utf8(origin).is_ok_and(|origin| self.origins.matches(origin, request.host()))
+            str::from_utf8(origin).is_ok_and(|origin| self.lets_in_page(origin, request.host()))
         })
     }
+
+    /// Whether pages of this origin may connect, by this name of the server.
+    pub(crate) fn lets_in_page(&self, origin: &str, host: &str) -> bool {
+        self.origins.matches(origin, host)
+    }
+}
+
+/// Whether anything in the request says that a browser sent it: its page, what it fetches for, or
+/// its own name, which begins with `Mozilla/` in all of them. A browser says the first two not
+/// always: not with a GET of the same origin without TLS.
+fn is_of_browser(request: &Request<'_>) -> bool {
+    let mut names = request.headers().map(|(name, _)| name);
+    let agent = request.header("user-agent").unwrap_or_default();
+    names.any(|name| {
+        name.eq_ignore_ascii_case("origin")
+            || name
+                .get(..10)
+                .is_some_and(|begin| begin.eq_ignore_ascii_case("sec-fetch-"))
+    }) || agent.starts_with("Mozilla/")
 }

@@ -39,6 +39,7 @@ use crate::port::Port;
 use crate::route::Claim;
 use crate::{Admission, Allowance, Class, CloseReason, Context, Opened, Transport};
 use body::{Coming, limits, whole_body};
+use page::reader_of_head;
 use pipeline::Pipeline;
 use response::keep_head;
 
@@ -353,9 +354,12 @@ impl Http {
             ..self.limits(None, cx)
         };
         let mut headers = Vec::new();
-        if let Ok(Some((request, _))) = parse_request_resumed(raw, 0, &any_body) {
-            allow_origin(self.reader(&request, cx), &mut headers);
-        }
+        let reader = match parse_request_resumed(raw, 0, &any_body) {
+            Ok(Some((request, _))) => self.reader(&request, cx),
+            _ if self.is_client() => reader_of_head(self.port, raw, cx.shared),
+            _ => None,
+        };
+        allow_origin(reader, &mut headers);
         if self.port == Port::Api {
             headers.extend(SAFE);
         }

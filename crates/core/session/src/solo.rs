@@ -88,6 +88,7 @@ fn guard() -> Guard {
     Guard {
         origins: Origins::new([""; 0], true).expect("an empty list"),
         hosts: None,
+        programs_by_any_name: false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use throng_grip::exchange::{OriginHead, OriginRequest, Rest};
 use throng_grip::headers::{Header, write_field as field};
+use throng_grip::proxy::drop_named;
 use throng_grip::routes::Target;
 use throng_http1::{
     BadResponse, CHUNK_END, Limits, ResponseBody, encode_chunk_head, parse_response,
@@ -102,13 +103,15 @@ pub(crate) fn decode(
     };
     let headers = response.headers();
     let declared = headers.get("content-length");
+    let mut fields: Vec<Header> = headers
+        .map(|(name, value)| Header::new(name, value))
+        .collect();
+    drop_named(&mut fields);
     Ok(Some(Answer {
         head: OriginHead {
             code: response.status,
             reason: reason(input),
-            headers: headers
-                .map(|(name, value)| Header::new(name, value))
-                .collect(),
+            headers: fields,
             body_bytes: match response.body {
                 ResponseBody::Length(bytes) => Some(bytes),
                 ResponseBody::None if is_head => declared.and_then(|text| text.parse().ok()),

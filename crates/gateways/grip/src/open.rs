@@ -77,7 +77,8 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
         }
         Port::Api => is_publish_path(path).then(publish_claim),
         Port::Own { port, .. } => match grip.options.ports.get(usize::from(port))? {
-            PortKind::Http => Some(publish_claim()),
+            // `OPTIONS *` is of the server as a whole.
+            PortKind::Http => (path != "*").then(publish_claim),
             PortKind::Metrics if matches!(path, "/" | "/metrics") => {
                 Some(Claim::endpoint(METRICS, "GET, HEAD"))
             }
@@ -120,7 +121,8 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         return Err(Reject::new(404, "no route for this path"));
     };
     cx.count(Counter::GripClientRequests);
-    let asked = Asked::new(&route, incoming, (cx.own, cx.now));
+    let comes_by_proxy = cx.shared.forwarded.trusts(incoming.peer);
+    let asked = Asked::new(&route, incoming, (cx.own, cx.now), comes_by_proxy);
     if asked.forges_events() {
         cx.count(Counter::BadRequests);
         return Err(Reject::new(

@@ -104,6 +104,7 @@ impl Asked {
         route: &Arc<Route>,
         incoming: &Incoming<'_, '_>,
         (grip, now): (&GripShared, Now),
+        comes_by_proxy: bool,
     ) -> Self {
         let request = incoming.request;
         let mut headers: Vec<Header> = request
@@ -111,6 +112,12 @@ impl Asked {
             .filter(|(name, _)| !is_like(name, "Content-Length"))
             .map(|(name, value)| Header::new(name, value))
             .collect();
+        let sig = request.header("grip-sig");
+        let is_trusted = sig.is_some_and(|sig| grip.is_upstream(sig, now));
+        if !is_trusted && !comes_by_proxy {
+            // A stranger would say who it is (RFC 7239 section 8.1).
+            headers.retain(|header| !is_like(&header.name, "Forwarded"));
+        }
         // A target that is a whole URI names the host, whatever the field says.
         headers.retain(|header| !header.is("Host"));
         headers.insert(0, Header::new("Host", host_of(request)));
@@ -127,7 +134,6 @@ impl Asked {
             true => Some(WSS),
             false => Some(HTTPS),
         };
-        let sig = request.header("grip-sig");
         Self {
             route: route.clone(),
             method: request.method.into(),
@@ -135,7 +141,7 @@ impl Asked {
             headers,
             body: incoming.body.to_vec(),
             peer: incoming.peer,
-            is_trusted: sig.is_some_and(|sig| grip.is_upstream(sig, now)),
+            is_trusted,
             is_tls,
             forwarded_proto,
             topics_told: grip.topics_told(),

@@ -101,15 +101,15 @@ pub(crate) fn switch_protocols(accept: Header, theirs: &[Header], out: &mut Vec<
     const OWN: [&str; 3] = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Version"];
     let theirs = theirs.iter();
     let theirs = theirs.filter(|header| !OWN.iter().any(|name| header.is(name)));
-    let mut all = vec![Header::new("Upgrade", "websocket"), accept];
+    let mut all = vec![accept];
     all.extend(theirs.cloned());
-    // `Connection: Upgrade` belongs to the hop, which the encoder keeps to itself.
+    // `Upgrade` and `Connection` belong to the hop, which the encoder keeps to itself.
     let mut head = Vec::new();
     let ends = (Framing::None(None), After::Stays);
     encode_head(101, None, &all, ends, None, &mut head);
     head.truncate(head.len() - 2);
     out.extend_from_slice(&head);
-    out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
+    out.extend_from_slice(b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
 }
 
 /// Appends bytes of a body.

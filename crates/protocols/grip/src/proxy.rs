@@ -206,16 +206,33 @@ fn forwarded(client: &[HeaderRef<'_>], rules: &RequestRules<'_>, out: &mut Vec<H
     }
 }
 
+/// Takes out of an origin's response what its `Connection` names (RFC 9110 section 7.6.1), but for
+/// what is read here: what GRIP says, and what a body or a WebSocket needs.
+pub fn drop_named(response: &mut Vec<Header>) {
+    const KEPT: [&str; 3] = ["Grip-", "Content-", "Sec-WebSocket-"];
+    let fields: Vec<HeaderRef<'_>> = { response.iter() }
+        .map(|header| (header.name.as_str(), header.value.as_slice()))
+        .collect();
+    let mut named = elements(&fields, "Connection");
+    named.truncate(NAMED_MAX);
+    let named: Vec<Vec<u8>> = named.into_iter().map(<[u8]>::to_vec).collect();
+    response.retain(|header| {
+        let is_it = |name: &Vec<u8>| name.eq_ignore_ascii_case(header.name.as_bytes());
+        !named.iter().any(is_it) || KEPT.iter().any(|kept| has_prefix(&header.name, kept))
+    });
+}
+
 /// Whether a field of an origin's response stays with the hop between origin and proxy. Of a
 /// held stream `Content-Length` goes too, because the body has no end yet.
 #[must_use]
 pub fn is_response_hop(name: &str, is_stream: bool) -> bool {
-    const HOP: [&str; 5] = [
+    const HOP: [&str; 6] = [
         "Connection",
         "Keep-Alive",
         "Proxy-Connection",
         "Transfer-Encoding",
         "Content-Encoding",
+        "Upgrade",
     ];
     HOP.iter().any(|other| other.eq_ignore_ascii_case(name))
         || is_stream && name.eq_ignore_ascii_case("Content-Length")

@@ -289,3 +289,37 @@ fn the_api_port_says_what_browsers_may_do_with_it() {
 fn ask_of(server: &Server, method: &str, target: &str) -> Response {
     ask(server.api_address(), method, target, "localhost", "")
 }
+
+/// A page that may connect reads why it was refused, also where nothing of its request could be
+/// read but where it came from.
+#[test]
+fn pages_that_may_connect_read_every_refusal() {
+    let config = "[auth]\nallowed_origins = [\"https://app.example\"]\n\
+                  [limits]\nhead_bytes_max = 1024\n";
+    let server = Setup::new(config).shards(1).start();
+    let long = "x".repeat(2_000);
+    for (start, more, status) in [
+        ("GET /nothing HTTP/1.1", "", 404),
+        ("GET /ws HTTP/1.1", "Broken line\r\n", 400),
+        ("GET /ws HTTP/9.9", "", 505),
+        ("GET /ws HTTP/1.1", long.as_str(), 431),
+    ] {
+        for (origin, is_told) in [
+            ("https://app.example", true),
+            ("https://evil.example", false),
+        ] {
+            let mut wire = Wire::connect(server.clients());
+            wire.send(&format!(
+                "{start}\r\nHost: localhost\r\nOrigin: {origin}\r\n{more}\r\n"
+            ));
+            let answer = wire.head();
+            let allowed = answer.header("access-control-allow-origin");
+            assert_eq!(
+                (answer.status, allowed),
+                (status, Some(origin).filter(|_| is_told)),
+                "{start}"
+            );
+        }
+    }
+    server.stop();
+}

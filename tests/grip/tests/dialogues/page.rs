@@ -39,9 +39,14 @@ const FURTHER: &[[&str; 3]] = &[
         "on purpose: backends that read `_` as `-` take them for the proxy's",
     ],
     [
-        "passes fields that `Connection` names",
+        "passes fields that `Connection` names, and `Upgrade` of an answer that is no 101",
         "drops them, except those in which proxies describe the client",
-        "on purpose: RFC 9110 section 7.6.1",
+        "on purpose: RFC 9110 sections 7.6.1 and 7.8",
+    ],
+    [
+        "passes `Forwarded` of any client",
+        "drops it unless it comes from `listen.trusted_proxies`, or signed with `upstream_key`",
+        "on purpose: a stranger would say who it is, and that it came by TLS",
     ],
     [
         "counts bytes and messages by route in `report` packets (`client-header-bytes-received` \
@@ -57,6 +62,13 @@ const FURTHER: &[[&str; 3]] = &[
         "on purpose: a reader that does not read costs memory",
     ],
     [
+        "looks at no `Host` on the ports for publishing and for Prometheus",
+        "with `grip.pushpin_conf` the same, but for requests with `Origin`, `Sec-Fetch-…` or a \
+         `User-Agent` that begins with `Mozilla/`; else addresses, `localhost` and \
+         `auth.allowed_hosts`, and 421 for other names",
+        "on purpose: a web page can give its own name this server's address, and publish",
+    ],
+    [
         "takes channel names of any length",
         "up to 2,048 bytes",
         "on purpose: a name costs memory",
@@ -70,8 +82,8 @@ const FURTHER: &[[&str; 3]] = &[
         "waits for a client's body, and for a backend that reads nothing, as long as the \
          connection lives",
         "408 for a client that sends less than 1 KiB in `limits.head_timeout`, 504 for a \
-         backend that takes nothing for a minute; a client that takes nothing of an answer \
-         for five minutes is cut off",
+         backend that takes nothing for its `response_timeout`, or for a minute if that is 0; a \
+         client that takes nothing of an answer for five minutes is cut off",
         "on purpose: each holds a place among `grip.requests_max`",
     ],
     [

@@ -155,6 +155,83 @@ fn a_request_names_its_route() {
     pushpin.server.stop();
 }
 
+/// Pushpin looks at no `Host`: programs ask by any name. Browsers show what they are, and may not.
+#[test]
+fn publishers_and_scrapers_ask_by_any_name() {
+    let backend = Backend::start(|_, stream| reply(stream, &[], "fine"));
+    let conf = format!("{CONF}prometheus_port=127.0.0.1:0\n");
+    let pushpin = pushpin(&conf, &route(backend.address));
+    let server = &pushpin.server;
+    let ask = |port: &str, method: &str, more: &str| {
+        let mut wire = throng_testkit::Wire::connect(server.grip(port));
+        let body = "{\"items\": []}";
+        let name = "pushpin.default.svc.cluster.local:5561";
+        wire.send(&format!(
+            "{method} /{} HTTP/1.1\r\nHost: {name}\r\n{more}Content-Length: {}\r\n\r\n{body}",
+            if method == "POST" {
+                "publish/"
+            } else {
+                "metrics"
+            },
+            body.len()
+        ));
+        wire.response(method).status
+    };
+    for (port, method) in [("http_publish", "POST"), ("prometheus", "GET")] {
+        assert_eq!(ask(port, method, "User-Agent: curl/8\r\n"), 200, "{port}");
+        for sign in [
+            "Origin: http://evil.example",
+            "Sec-Fetch-Site: same-origin",
+            "User-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0",
+        ] {
+            assert_eq!(ask(port, method, &format!("{sign}\r\n")), 421, "{sign}");
+        }
+    }
+    pushpin.server.stop();
+}
+
+/// `OPTIONS *` is asked of a server, not of a path (RFC 9110 section 9.3.7).
+#[test]
+fn the_port_for_publishing_says_what_the_server_can_do() {
+    let backend = Backend::start(|_, stream| reply(stream, &[], "fine"));
+    let pushpin = pushpin(CONF, &route(backend.address));
+    let at = pushpin.server.grip("http_publish");
+    let answer = request(at, "OPTIONS", "*", &[], "");
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("allow"), Some("GET, HEAD, POST, OPTIONS"));
+    pushpin.server.stop();
+}
+
+/// What a stranger says of the way it came stays here, and so does what a backend says to this
+/// server alone.
+#[test]
+fn what_is_said_to_one_hop_ends_there() {
+    let backend = Backend::start(|_, stream| {
+        let fields = [
+            ("Connection", "X-Hop"),
+            ("X-Hop", "1"),
+            ("X-End", "2"),
+            ("Upgrade", "h2c"),
+        ];
+        reply(stream, &fields, "fine")
+    });
+    let behind = "\n[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n";
+    for (more, is_kept) in [("", false), (behind, true)] {
+        let server = crate::support::server_with(&[backend.address], "", more);
+        let forwarded = [("Forwarded", "for=1.2.3.4;proto=https")];
+        let answer = request(server.clients(), "GET", "/hop", &forwarded, "");
+        assert_eq!(answer.header("x-end"), Some("2"));
+        assert_eq!(
+            (answer.header("x-hop"), answer.header("upgrade")),
+            (None, None)
+        );
+        let asked = backend.wait("/hop", if is_kept { 2 } else { 1 });
+        let kept = header(&asked, "forwarded");
+        assert_eq!(kept, is_kept.then_some("for=1.2.3.4;proto=https"));
+        server.stop();
+    }
+}
+
 #[test]
 fn metrics_have_pushpins_names() {
     let backend = Backend::start(|_, stream| {

@@ -1,14 +1,14 @@
 //! The configuration that Debian ships with Pushpin, its files untouched, run by Throng: the target
 //! `test`, its ports, the SIGHUP of its log rotation, other routes, and the end.
 //!
-//! Ours above it are the addresses, since the ports may be taken, and what Throng asks of whoever
-//! listens beyond this machine: that nobody but GRIP is served without a key.
+//! Ours above it are the addresses, since the ports may be taken.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use tempfile::TempDir;
-use throng_testkit::{Server, Setup, Signal, Wire, request, until};
+use throng_testkit::{Server, Setup, Signal, Wire, request, throng, until};
 
 use crate::support::{Backend, get, item, open, publish, python, reply, subscribed};
 
@@ -22,7 +22,7 @@ fn shipped() -> (Server, TempDir) {
     fs::copy(CONF, &conf).expect("the package pushpin: run .ci/install");
     fs::write(folder.path().join("routes"), ROUTES).expect("a file");
     let config = format!(
-        "[auth]\nanonymous = false\n[grip]\npushpin_conf = {:?}\n\
+        "[grip]\npushpin_conf = {:?}\n\
          http_publish = \"127.0.0.1:0\"\nzmq_pull = \"tcp://127.0.0.1:0\"\n\
          zmq_sub = \"tcp://127.0.0.1:0\"\nzmq_command = \"tcp://127.0.0.1:0\"\n\
          prometheus_prefix = \"pushpin_\"\n",
@@ -38,6 +38,23 @@ fn text(wire: &mut Wire) -> String {
     assert_eq!(head[0], 0x81, "{head:?}");
     let data = wire.exactly(usize::from(head[1]));
     String::from_utf8(data).expect("text")
+}
+
+/// The two lines of the migrating guide are a whole configuration. It is not run here, since its
+/// ports may be taken.
+#[test]
+fn debians_configuration_needs_nothing_beside_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("throng.toml");
+    let guide = include_str!("../../../../docs/guides/migrating.md");
+    let lines = "[grip]\npushpin_conf = \"/etc/pushpin/pushpin.conf\"\n";
+    assert!(guide.contains(lines));
+    fs::write(&file, lines.replace("/etc/pushpin/pushpin.conf", CONF)).expect("a file");
+    let mut command = Command::new(throng());
+    let output = command.args(["config", "check"]).arg(&file).output();
+    let output = output.expect("the binary");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
 }
 
 #[test]

@@ -397,12 +397,35 @@ fn secrets_stay_out_of_messages_and_lists() {
     assert_eq!(loaded.show(true).matches("hunter2b").count(), 1);
 }
 
+/// A field that a question has of its own would be there twice.
+#[test]
+fn backends_get_no_field_of_clients_that_is_ours() {
+    let own = "is said by Throng itself; take it out";
+    check(
+        "[proxy]\nhttp_headers = [\"Cookie\", \"host\"]\nemulated_headers = [\"Content-Type\"]\n",
+        &[
+            &format!("throng.toml:2:16: proxy.http_headers: host {own}"),
+            &format!("throng.toml:3:20: proxy.emulated_headers: Content-Type {own}"),
+        ],
+    );
+    // A client's own is passed on where none is ours.
+    let named = "[proxy]\n[[proxy.backend]]\nname = \"a\"\nendpoint = \"http://a\"\n\
+        http_headers = [\"authorization\"]\n";
+    load(named);
+    check(
+        &format!("{named}authorization = \"Bearer x\"\n"),
+        &[
+            "throng.toml:5:16: proxy.backend[0].http_headers: authorization is what \
+             proxy.backend[0].authorization says; keep one of the two",
+        ],
+    );
+}
+
 #[test]
 fn addresses_that_others_reach_need_keys() {
     let client = "listen.client: other machines can reach 0.0.0.0:8000, but clients need no key: \
         set auth.hmac_secret or a public key (auth.rsa_public_key, auth.ecdsa_public_key, \
-        auth.eddsa_public_key, auth.jwks_url), auth.anonymous = false to serve GRIP alone, \
-         or auth.insecure = true to do without";
+        auth.eddsa_public_key, auth.jwks_url), or auth.insecure = true to do without";
     let api = "listen.api: other machines can reach [::]:8001, but the server API needs no key: \
         set auth.api_keys, or auth.insecure = true to do without";
     let file = "[listen]\nclient = \"0.0.0.0:8000\"\napi = \"[::]:8001\"\n";

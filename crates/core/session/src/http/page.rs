@@ -56,3 +56,32 @@ pub(super) fn reader<'b>(port: Port, request: &Request<'b>, shared: &Shared) -> 
     let origin = request.header("origin")?;
     guard(port, shared).lets_in(request).then_some(origin)
 }
+
+/// The same for a head that cannot be read, as far as it has come.
+pub(super) fn reader_of_head<'b>(port: Port, head: &'b [u8], shared: &Shared) -> Option<&'b str> {
+    let host = field(head, "host").unwrap_or_default();
+    let origin = field(head, "origin")?;
+    let is_let_in = guard(port, shared).lets_in_page(origin, host);
+    is_let_in.then_some(origin)
+}
+
+/// The value of a field that stands once among the whole lines of a head, if nothing in it could
+/// end a line.
+fn field<'b>(head: &'b [u8], name: &str) -> Option<&'b str> {
+    let lines = head.split_inclusive(|byte| *byte == b'\n').skip(1);
+    let whole = lines.map_while(|line| line.strip_suffix(b"\r\n"));
+    let mut values = whole
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| {
+            let value = line.get(name.len()..)?.strip_prefix(b":")?;
+            line[..name.len()]
+                .eq_ignore_ascii_case(name.as_bytes())
+                .then_some(value)
+        });
+    let value = values.next().filter(|_| values.next().is_none())?;
+    let value = str::from_utf8(value.trim_ascii()).ok()?;
+    value
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic())
+        .then_some(value)
+}

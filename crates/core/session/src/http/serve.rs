@@ -151,7 +151,11 @@ fn answer<R: Router>(
     let own = Own::claim(incoming).map(|(own, claim)| (Owner::FrontDoor(own), claim));
     let claims = own.into_iter().chain(claim);
     let claim = claims.max_by_key(|(_, claim)| claim.rank);
-    let is_for_pages = claim.as_ref().is_some_and(|(_, claim)| claim.preflight);
+    let is_for_pages = match &claim {
+        Some((_, claim)) => claim.preflight,
+        // So that a page reads that there is nothing.
+        None => incoming.port == Port::Client,
+    };
     let opened = match claim {
         Some((owner, claim)) => dispatch(incoming, owner, &claim, router, cx),
         None => {

@@ -94,6 +94,33 @@ fn requests() {
 }
 
 #[test]
+fn what_a_backend_says_to_this_hop_stays_here() {
+    let mut response: Vec<Header> = [
+        ("Connection", "close, X-Hop"),
+        ("x-hop", "1"),
+        ("X-End", "2"),
+        ("connection", "Grip-Hold, Content-Type"),
+        ("Grip-Hold", "stream"),
+        ("Content-Type", "a/b"),
+    ]
+    .map(|(name, value)| Header::new(name, value))
+    .into();
+    drop_named(&mut response);
+    let left: Vec<&str> = response.iter().map(|header| header.name.as_str()).collect();
+    assert_eq!(
+        left,
+        [
+            "Connection",
+            "X-End",
+            "connection",
+            "Grip-Hold",
+            "Content-Type"
+        ]
+    );
+    assert!(is_response_hop("upgrade", false));
+}
+
+#[test]
 fn nothing_that_a_backend_trusts_comes_from_a_client() {
     let forged = [
         ("Grip_Sig", "x"),
