@@ -4,7 +4,7 @@
 //! Ours above it are the addresses, since the ports may be taken.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -16,11 +16,17 @@ use crate::support::{Backend, get, item, open, publish, python, reply, subscribe
 const CONF: &str = "/usr/share/pushpin/pushpin.conf.condure";
 const ROUTES: &str = "* test\n";
 
-fn shipped() -> (Server, TempDir) {
+/// A folder like `/etc/pushpin`.
+fn etc() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let conf = folder.path().join("pushpin.conf");
     fs::copy(CONF, &conf).expect("the package pushpin: run .ci/install");
     fs::write(folder.path().join("routes"), ROUTES).expect("a file");
+    (folder, conf)
+}
+
+fn shipped() -> (Server, TempDir) {
+    let (folder, conf) = etc();
     let config = format!(
         "[grip]\npushpin_conf = {:?}\n\
          http_publish = \"127.0.0.1:0\"\nzmq_pull = \"tcp://127.0.0.1:0\"\n\
@@ -44,12 +50,13 @@ fn text(wire: &mut Wire) -> String {
 /// ports may be taken.
 #[test]
 fn debians_configuration_needs_nothing_beside_it() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (folder, conf) = etc();
     let file = folder.path().join("throng.toml");
     let guide = include_str!("../../../../docs/guides/migrating.md");
     let lines = "[grip]\npushpin_conf = \"/etc/pushpin/pushpin.conf\"\n";
     assert!(guide.contains(lines));
-    fs::write(&file, lines.replace("/etc/pushpin/pushpin.conf", CONF)).expect("a file");
+    let conf = conf.display().to_string();
+    fs::write(&file, lines.replace("/etc/pushpin/pushpin.conf", &conf)).expect("a file");
     let mut command = Command::new(throng());
     let output = command.args(["config", "check"]).arg(&file).output();
     let output = output.expect("the binary");
