@@ -53,6 +53,7 @@ impl Pages for ServerPages {
                 (0, _) => Some("degraded: the broker is unavailable"),
                 (up, _) if up < all => Some("degraded: a server of the broker is unavailable"),
                 (_, true) => Some("degraded: the broker refuses writes"),
+                _ if broker.is_in_doubt() => Some("degraded: the broker contradicted itself"),
                 _ => None,
             }
         });

@@ -138,6 +138,9 @@ metrics! {
                                  history." { BrokerRefilled }
         "broker_broken_total" "Channels whose subscribers had to subscribe again, because their \
                                stream could not be continued." { BrokerBroken }
+        "broker_contradictions_total" "Times that the broker gave two contents for one position, a \
+                                       position behind the one before, or an answer that cannot \
+                                       be." { BrokerContradictions }
         "broker_refused_total" "Requests that the broker did not carry out: unavailable means that \
                                 nothing happened, unknown that a publication may have." {
             BrokerUnavailable(reason = "unavailable"),

@@ -94,7 +94,9 @@ impl Node {
     /// NATS has said where the stream stands: the subscription begins there.
     pub(crate) fn subscribed(&mut self, wanted: Wanted, looked: Option<Looked>) {
         let options = self.desk.options.of(&wanted.channel);
-        let mut result = agent::subscribed(&options, wanted.since, looked);
+        let mut result = self
+            .desk
+            .subscribed(&wanted.channel, &options, wanted.since, looked);
         let Some(agent) = self.channels.get_mut(&wanted.channel) else {
             return;
         };
@@ -236,7 +238,8 @@ impl Node {
         let Some(agent) = self.channels.get_mut(name) else {
             return;
         };
-        let took = agent.channel.took(publication.position);
+        let top = agent.channel.top;
+        let took = agent.channel.took(&publication);
         let is_waiting = agent.channel.state != State::Live || agent.channel.pending > 0;
         let is_kept = publication.position.is_some();
         if is_kept && (took == Took::Gap || is_waiting) {
@@ -250,6 +253,12 @@ impl Node {
             }
             Took::Known => {}
             Took::Gap => self.gap(&name.clone()),
+            Took::Strange(why) => {
+                let interest = agent.channel.interest;
+                if let Some(first) = publication.position {
+                    self.desk.doubt_from(name, why, first, top, interest);
+                }
+            }
         }
     }
 
@@ -310,6 +319,14 @@ impl Node {
                 self.desk.count(Counter::BrokerRefilled);
             }
             for publication in publications {
+                if let Some(agent) = self.channels.get_mut(name)
+                    && !agent.channel.remember(&publication)
+                    && let Some(first) = publication.position
+                {
+                    let why = "two contents for one position";
+                    self.desk
+                        .doubt_from(name, why, first, Some(position), interest);
+                }
                 let shards = shares.of(publication.position);
                 self.desk
                     .leave_all(shards, || Reply::Delivery(publication.clone()));

@@ -15,7 +15,7 @@
 use throng_broker::Refusal;
 use throng_types::{ChannelName, Epoch, Position};
 
-use crate::api::{self, EXPECTED, Found, Given, KEY_TTL_MS, WRONG_SEQUENCE};
+use crate::api::{self, EXPECTED, Found, Given, IMPOSSIBLE, KEY_TTL_MS, WRONG_SEQUENCE};
 use crate::batch::Told;
 use crate::flight::Flight;
 use crate::names::token;
@@ -121,6 +121,9 @@ impl Node {
             }
             Err(error) => {
                 tracing::warn!(%channel, error = error.text, "NATS keeps no key");
+                if error.code == IMPOSSIBLE {
+                    self.desk.doubt(channel, "an answer that cannot be");
+                }
                 self.fail(channel);
             }
         }

@@ -119,6 +119,10 @@ impl Node {
         match api::stored(payload) {
             Ok(seq) => match std::mem::replace(&mut turn.stage, Stage::Last) {
                 Stage::Store(state, told) => {
+                    self.compare_with_seen(channel, &state);
+                    let Some(stream) = self.streams.get_mut(channel) else {
+                        return;
+                    };
                     stream.known = Some(Known { seq, state });
                     if let [(_, _, position)] = &told[..] {
                         self.settle_key(channel, *position);
@@ -128,6 +132,10 @@ impl Node {
                     self.begin(channel);
                 }
                 Stage::Open(state, newest) => {
+                    self.compare_with_seen(channel, &state);
+                    let Some(stream) = self.streams.get_mut(channel) else {
+                        return;
+                    };
                     stream.known = Some(Known {
                         seq,
                         state: state.clone(),
@@ -145,10 +153,27 @@ impl Node {
                 stream.known = None;
                 tracing::warn!(%channel, error = error.text, "NATS stores no message");
                 match error.code {
-                    IMPOSSIBLE => self.give_up(channel, Refusal::Unknown),
+                    IMPOSSIBLE => {
+                        self.desk.doubt(channel, "an answer that cannot be");
+                        self.give_up(channel, Refusal::Unknown);
+                    }
                     _ => self.fail(channel),
                 }
             }
+        }
+    }
+
+    /// A cluster of servers keeps what it has acknowledged: if a new epoch had to begin behind what
+    /// this node's subscribers have, it did not.
+    fn compare_with_seen(&mut self, channel: &ChannelName, state: &State) {
+        let agent = self.channels.get(channel);
+        let seen = agent.and_then(|agent| agent.channel.top);
+        let is_behind = { seen.zip(state.former) }.is_some_and(|(seen, former)| {
+            seen.epoch == former.epoch && seen.offset > former.offset
+        });
+        if is_behind && self.link.is_some_and(|link| link.is_clustered) {
+            self.desk
+                .doubt(channel, "a stream that stands behind what it delivered");
         }
     }
 

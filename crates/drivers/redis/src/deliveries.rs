@@ -79,7 +79,9 @@ impl Node {
             return false;
         }
         let looked = looked.filter(|_| options.retention.keeps());
-        let result = agent::subscribed(&options, wanted.since, looked);
+        let result = self
+            .desk
+            .subscribed(&wanted.channel, &options, wanted.since, looked);
         let Some(channel) = self.channels.get_mut(&wanted.channel) else {
             return true;
         };
@@ -207,10 +209,17 @@ impl Node {
             return;
         };
         let interest = channel.interest;
-        match channel.took(publication.position) {
+        let top = channel.top;
+        match channel.took(&publication) {
             Took::Next => {}
             Took::Known => return,
             Took::Gap => return self.gap(&name.clone()),
+            Took::Strange(why) => {
+                if let Some(first) = publication.position {
+                    self.desk.doubt_from(name, why, first, top, interest);
+                }
+                return;
+            }
         }
         self.desk
             .leave_all(interest, || Reply::Delivery(publication.clone()));
@@ -274,6 +283,14 @@ impl Node {
                 self.desk.count(Counter::BrokerRefilled);
             }
             for publication in publications {
+                if let Some(channel) = self.channels.get_mut(name)
+                    && !channel.remember(&publication)
+                    && let Some(first) = publication.position
+                {
+                    let why = "two contents for one position";
+                    self.desk
+                        .doubt_from(name, why, first, Some(position), interest);
+                }
                 let shards = shares.of(publication.position);
                 self.desk
                     .leave_all(shards, || Reply::Delivery(publication.clone()));

@@ -4,10 +4,11 @@
 //! lanes of the shards that are interested, and no later one.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use throng_broker::{ChannelOptions, HistoryPage, Recovery, Refusal, Subscribed};
-use throng_types::{ChannelName, Position, Publication};
+use throng_types::{ChannelName, Epoch, Position, Publication};
 
 /// Publications that one refill may carry. Queue: `refill`.
 pub const REFILL_MAX: usize = 10_000;
@@ -43,6 +44,8 @@ pub enum Took {
     Known,
     /// Something is missing before it.
     Gap,
+    /// It cannot be, for this reason: see [`crate::Desk::doubt_from`].
+    Strange(&'static str),
 }
 
 /// A channel that shards of this node want.
@@ -66,8 +69,68 @@ pub struct Channel {
         reason = "8 bytes instead of 24 in every channel"
     )]
     pub(crate) floors: Option<Box<Vec<(u8, Position)>>>,
+    /// What its newest publications hold; nothing before the first one.
+    contents: Option<Box<Contents>>,
     /// Tells it from a channel of that name before.
     pub serial: u64,
+}
+
+/// Publications of a channel whose contents are remembered.
+const CONTENTS_MAX: usize = 16;
+
+/// What the newest publications of one epoch hold, as digests of 32 bits.
+struct Contents {
+    epoch: Epoch,
+    newest: u64,
+    /// The newest offset that was delivered on this connection.
+    heard: u64,
+    /// By the last digits of the offset; zero where it is not known.
+    digests: [u32; CONTENTS_MAX],
+}
+
+/// A digest of what a publication holds, never zero. It finds accidents, not forgeries.
+fn digest(publication: &Publication) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    publication.payload.bytes.hash(&mut hasher);
+    (hasher.finish() as u32).max(1)
+}
+
+impl Contents {
+    const fn new(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            newest: 0,
+            heard: 0,
+            digests: [0; CONTENTS_MAX],
+        }
+    }
+
+    /// Whether what is remembered of this offset is another content. Remembers it where nothing
+    /// is.
+    fn differs(&mut self, offset: u64, digest: u32) -> bool {
+        let max = CONTENTS_MAX as u64;
+        if offset > self.newest {
+            for skipped in (self.newest + 1..offset).rev().take(CONTENTS_MAX) {
+                self.digests[(skipped % max) as usize] = 0;
+            }
+            self.newest = offset;
+            self.digests[(offset % max) as usize] = digest;
+            return false;
+        }
+        if self.is_forgotten(offset) {
+            return false;
+        }
+        let known = &mut self.digests[(offset % max) as usize];
+        if *known == 0 {
+            *known = digest;
+        }
+        *known != digest
+    }
+
+    /// Whether so much came since that nothing is remembered of this offset.
+    const fn is_forgotten(&self, offset: u64) -> bool {
+        offset + CONTENTS_MAX as u64 <= self.newest
+    }
 }
 
 impl Channel {
@@ -82,6 +145,7 @@ impl Channel {
             is_refilling: false,
             top: None,
             floors: None,
+            contents: None,
             serial,
         }
     }
@@ -92,11 +156,42 @@ impl Channel {
         self.interest == 0 && self.pending == 0
     }
 
-    /// Takes what was delivered at a position.
-    pub fn took(&mut self, position: Option<Position>) -> Took {
-        let Some(position) = position else {
+    /// Notes what a publication holds that came with an answer. False if it contradicts what the
+    /// channel had at its position.
+    #[must_use]
+    pub fn remember(&mut self, publication: &Publication) -> bool {
+        let Some(position) = publication.position else {
+            return true;
+        };
+        let contents = self.contents_of(position.epoch);
+        !contents.differs(position.offset, digest(publication))
+    }
+
+    fn contents_of(&mut self, epoch: Epoch) -> &mut Contents {
+        let contents = self
+            .contents
+            .get_or_insert_with(|| Box::new(Contents::new(epoch)));
+        if contents.epoch != epoch {
+            **contents = Contents::new(epoch);
+        }
+        contents
+    }
+
+    /// Takes what was delivered.
+    pub fn took(&mut self, publication: &Publication) -> Took {
+        let Some(position) = publication.position else {
             return Took::Next;
         };
+        let is_live = self.state == State::Live;
+        let contents = self.contents_of(position.epoch);
+        if contents.differs(position.offset, digest(publication)) {
+            return Took::Strange("two contents for one position");
+        }
+        // Deliveries of one connection rise. One that another server sends late is not far behind.
+        if is_live && position.offset <= contents.heard && contents.is_forgotten(position.offset) {
+            return Took::Strange("a delivery behind those before it");
+        }
+        contents.heard = contents.heard.max(position.offset);
         let Some(top) = self.top.filter(|_| self.state == State::Live) else {
             return Took::Known;
         };
@@ -114,6 +209,9 @@ impl Channel {
     pub fn lost_connection(&mut self, keeps: bool) {
         self.is_subscribed = false;
         self.is_refilling = false;
+        if let Some(contents) = &mut self.contents {
+            contents.heard = 0;
+        }
         if self.state == State::Live && keeps {
             self.state = State::Deaf;
         }
@@ -223,10 +321,8 @@ pub fn wanted(
     }
 }
 
-/// What a subscriber is told, after the look that [`wanted`] describes; `None` in channels without
-/// history.
-#[must_use]
-pub fn subscribed(
+/// The answer to a subscriber; see [`crate::Desk::subscribed`].
+pub(crate) fn subscribed(
     options: &ChannelOptions,
     since: Option<Position>,
     looked: Option<Looked>,
@@ -254,4 +350,95 @@ pub fn subscribed(
         result.recovery = Recovery::Whole(looked.publications);
     }
     result
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use throng_types::{Payload, PayloadKind, Told};
+
+    use super::*;
+
+    /// A publication at a position, that says where it is.
+    pub(crate) fn publication(position: Option<Position>) -> Publication {
+        saying(position, &format!("{position:?}"))
+    }
+
+    fn saying(position: Option<Position>, text: &str) -> Publication {
+        Publication {
+            channel: ChannelName::new("a").unwrap(),
+            told: Told::Data,
+            position,
+            payload: Payload {
+                bytes: text.as_bytes().into(),
+                kind: PayloadKind::Text,
+            },
+            publisher: None,
+            tags: None,
+            time_unix_ms: 0,
+        }
+    }
+
+    const fn at(epoch: u64, offset: u64) -> Option<Position> {
+        Some(Position {
+            epoch: Epoch(epoch),
+            offset,
+        })
+    }
+
+    /// A channel that stands at this offset of the first epoch.
+    fn live(offset: u64) -> Channel {
+        let mut channel = Channel::new(1);
+        channel.state = State::Live;
+        channel.top = at(1, offset);
+        channel
+    }
+
+    #[test]
+    fn another_content_for_a_position_is_strange_and_the_same_is_known() {
+        let mut channel = live(40);
+        for offset in 41..=60 {
+            assert_eq!(channel.took(&publication(at(1, offset))), Took::Next);
+        }
+        for offset in 45..=60 {
+            assert_eq!(channel.took(&publication(at(1, offset))), Took::Known);
+            let other = channel.took(&saying(at(1, offset), "x"));
+            assert!(matches!(other, Took::Strange(_)), "{offset}");
+        }
+        // As it comes with answers.
+        assert!(channel.remember(&publication(at(1, 50))));
+        assert!(!channel.remember(&saying(at(1, 50), "x")));
+        // In another epoch it is another publication.
+        assert_eq!(channel.took(&saying(at(2, 50), "x")), Took::Gap);
+    }
+
+    #[test]
+    fn a_delivery_far_behind_those_before_it_is_strange() {
+        let mut channel = live(40);
+        for offset in 41..=60 {
+            channel.took(&publication(at(1, offset)));
+        }
+        let behind = channel.took(&publication(at(1, 44)));
+        assert!(matches!(behind, Took::Strange(_)), "{behind:?}");
+        // A new connection begins anew.
+        channel.lost_connection(true);
+        channel.state = State::Live;
+        assert_eq!(channel.took(&publication(at(1, 44))), Took::Known);
+    }
+
+    #[test]
+    fn what_comes_on_its_way_behind_an_answer_is_known() {
+        // The answer has all up to 100; deliveries of the last 60 come behind it.
+        let mut channel = live(100);
+        for offset in 1..=100 {
+            assert!(channel.remember(&publication(at(1, offset))));
+        }
+        for offset in 41..=100 {
+            assert_eq!(channel.took(&publication(at(1, offset))), Took::Known);
+        }
+        // One that a server sends late, out of order.
+        assert_eq!(channel.took(&publication(at(1, 99))), Took::Known);
+        assert_eq!(channel.took(&publication(at(1, 101))), Took::Next);
+        // A jump forgets what lies before.
+        assert_eq!(channel.took(&publication(at(1, 140))), Took::Gap);
+    }
 }

@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use throng_broker::{Refusal, Reply, Request, Ticket};
+use throng_broker::{ChannelOptions, Recovery, Refusal, Reply, Request, Subscribed, Ticket};
 use throng_metrics::{Counter, Gauge};
-use throng_types::Rng;
+use throng_types::{ChannelName, Position, Rng};
 
+use crate::agent::{self, Looked};
 use crate::arrival::{self, Arrival};
+use crate::doubt::Doubt;
 use crate::lane::Lane;
 use crate::options::RemoteOptions;
 use crate::peer::{PeerEvent, ToPeers};
@@ -34,6 +36,7 @@ pub struct Desk {
     pub arrival: Arrival,
     pub(crate) lanes: Vec<Arc<Lane>>,
     pub(crate) status: Arc<Status>,
+    pub(crate) doubt: Doubt,
     /// Lanes in which something was left.
     pub(crate) rung: BTreeSet<u8>,
 }
@@ -49,6 +52,7 @@ impl Desk {
             arrival: Arrival::default(),
             lanes,
             status,
+            doubt: Doubt::default(),
             rung: BTreeSet::new(),
         }
     }
@@ -188,5 +192,56 @@ impl Desk {
             to.tell_shard(event);
             self.rung.insert(lane);
         }
+    }
+
+    /// Notes that the broker said something about a channel that cannot be.
+    pub fn doubt(&mut self, channel: &ChannelName, why: &'static str) {
+        self.count(Counter::BrokerContradictions);
+        self.status.set_in_doubt(true);
+        if self.doubt.begin(self.now_ms) {
+            tracing::error!(%channel, why, "the broker contradicts itself");
+        }
+    }
+
+    /// The same, where publications from one position up to `top` may be others than clients have:
+    /// those of these shards are told of a gap.
+    pub fn doubt_from(
+        &mut self,
+        channel: &ChannelName,
+        why: &'static str,
+        first: Position,
+        top: Option<Position>,
+        shards: u64,
+    ) {
+        self.doubt(channel, why);
+        self.doubt.add(channel, first, top);
+        if self.options.of(channel).recovery && shards != 0 {
+            self.count(Counter::BrokerBroken);
+            self.leave_all(shards, || Reply::Broken(channel.clone()));
+        }
+    }
+
+    /// Ends a doubt whose time is over.
+    pub(crate) fn settle_doubt(&mut self) {
+        if self.doubt.has_ended(self.now_ms) {
+            self.status.set_in_doubt(false);
+        }
+    }
+
+    /// What a subscriber is told, after the look that [`agent::wanted`] describes; `None` in
+    /// channels without history. Nothing is recovered from a position in doubt.
+    #[must_use]
+    pub fn subscribed(
+        &self,
+        channel: &ChannelName,
+        options: &ChannelOptions,
+        since: Option<Position>,
+        looked: Option<Looked>,
+    ) -> Subscribed {
+        let mut result = agent::subscribed(options, since, looked);
+        if !options.cache && since.is_some_and(|since| self.doubt.has(channel, since)) {
+            result.recovery = Recovery::Lost;
+        }
+        result
     }
 }

@@ -210,6 +210,7 @@ impl<M: Machine> Driver<M> {
         let desk = self.machine.desk();
         desk.now_ms = self.started.elapsed().as_millis() as u64;
         desk.unix_ms = throng_sys::clock::unix_ms();
+        desk.settle_doubt();
     }
 
     fn take_events(&mut self) -> bool {

@@ -12,6 +12,7 @@ pub mod agent;
 mod arrival;
 pub mod blob;
 mod desk;
+mod doubt;
 mod driver;
 mod inbox;
 mod lane;

@@ -108,6 +108,7 @@ impl Shares {
 mod tests {
     use super::*;
     use crate::agent::Took;
+    use crate::agent::tests::publication;
 
     const fn at(epoch: u64, offset: u64) -> Option<Position> {
         Some(Position {
@@ -122,7 +123,7 @@ mod tests {
         from.iter()
             .for_each(|(lane, _)| channel.expect(*lane, true));
         assert_eq!(
-            channel.took(at(1, 6)),
+            channel.took(&publication(at(1, 6))),
             Took::Known,
             "nobody knows who has it"
         );
@@ -182,6 +183,6 @@ mod tests {
         channel.resume(1, None);
         assert_eq!((channel.state, channel.interest), (State::Live, 0b10));
         assert!(!channel.arrive());
-        assert_eq!(channel.took(None), Took::Next);
+        assert_eq!(channel.took(&publication(None)), Took::Next);
     }
 }

@@ -18,6 +18,12 @@ impl Health {
         (up.count(), self.0.len())
     }
 
+    /// Whether one of them has contradicted itself within the last minute.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.0.iter().any(|status| status.is_in_doubt())
+    }
+
     /// Whether a server answers and takes no writes.
     #[must_use]
     pub fn is_refusing(&self) -> bool {
@@ -29,6 +35,7 @@ impl Health {
 #[derive(Debug, Default)]
 pub struct Status {
     is_up: AtomicBool,
+    is_in_doubt: AtomicBool,
     is_refusing: AtomicBool,
     /// Until the driver takes them.
     renewed: Mutex<Option<LiveOptions>>,
@@ -53,6 +60,14 @@ impl Status {
 
     pub(crate) fn set_refusing(&self, is_refusing: bool) {
         self.is_refusing.store(is_refusing, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_in_doubt(&self, is_in_doubt: bool) {
+        self.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
     }
 
     /// Leaves other options for the driver.

@@ -5,6 +5,7 @@ mod api;
 mod broker;
 mod clocks;
 mod crowd;
+mod doubt;
 mod faults;
 mod moving;
 mod names;
@@ -39,6 +40,7 @@ macro_rules! stories {
                 clocks::clocks_apart_by_ten_seconds_change_nothing,
                 crowd::all_clients_of_a_dead_node_come_back_at_once,
                 crowd::members_come_and_go_and_a_node_dies,
+                doubt::two_contents_for_one_position_are_told,
                 story::commands_that_come_to_another_node_are_carried_out,
                 faults::the_broker_restarts_with_its_data,
                 faults::the_broker_restarts_with_an_older_copy_of_its_data,
