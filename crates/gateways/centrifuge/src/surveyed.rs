@@ -33,7 +33,7 @@ impl Surveyed {
         let (replies, others) = split(replies);
         let Some(others) = others else {
             // An answer that leaves a node out would pass for one of all.
-            return write(Err(ApiError::Unavailable));
+            return write(Err(ApiError::Unanswered));
         };
         match self {
             Self::Channels { pattern, limit } => {

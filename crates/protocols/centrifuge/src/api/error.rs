@@ -12,6 +12,8 @@ pub enum ApiError {
     Unavailable,
     /// The broker did not answer: it may have happened.
     Unknown,
+    /// Not every node has answered, so the call may have been carried out on some.
+    Unanswered,
     /// No such channel, or no such namespace.
     UnknownChannel,
     /// No such method.
@@ -31,7 +33,7 @@ impl ApiError {
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
-            Self::Internal | Self::Unavailable | Self::Unknown => 100,
+            Self::Internal | Self::Unavailable | Self::Unknown | Self::Unanswered => 100,
             Self::UnknownChannel => 102,
             Self::NotFound => 104,
             Self::BadRequest => 107,
@@ -50,6 +52,9 @@ impl ApiError {
             Self::Unknown => {
                 "broker did not answer: it may have published, repeat with the same idempotency_key"
             }
+            Self::Unanswered => {
+                "not every node has answered: what was called for may have been done, try again"
+            }
             Self::UnknownChannel => "unknown channel",
             Self::NotFound => "not found",
             Self::BadRequest => "bad request",
@@ -64,7 +69,7 @@ impl ApiError {
     pub const fn http_status(self) -> u16 {
         match self {
             Self::Internal => 500,
-            Self::Unavailable | Self::Unknown => 503,
+            Self::Unavailable | Self::Unknown | Self::Unanswered => 503,
             Self::UnknownChannel | Self::NotFound => 404,
             Self::BadRequest | Self::NotAvailable => 400,
             Self::UnrecoverablePosition => 416,
